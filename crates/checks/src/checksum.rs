@@ -1,0 +1,124 @@
+//! Check digits. Digits come as numbers 0 to 9, letters where noted as ASCII.
+
+use crate::sha256;
+
+/// Luhn: payment cards, Canadian SIN, Swedish and other numbers.
+pub(crate) fn luhn(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(i, &d)| {
+            let d = u32::from(d) << (i & 1);
+            if d > 9 { d - 9 } else { d }
+        })
+        .sum();
+    sum.is_multiple_of(10)
+}
+
+/// The sum of digits times weights; as many digits as there are weights.
+pub(crate) fn weighted(digits: &[u8], weights: &[u32]) -> u32 {
+    digits.iter().zip(weights).map(|(&d, w)| u32::from(d) * w).sum()
+}
+
+/// Verhoeff, by the dihedral group of order ten: Aadhaar.
+pub(crate) fn verhoeff(digits: &[u8]) -> bool {
+    const PERMUTE: [u8; 10] = [1, 5, 7, 6, 2, 8, 3, 0, 9, 4];
+    let multiply = |a: u8, b: u8| match (a < 5, b < 5) {
+        (true, true) => (a + b) % 5,
+        (true, false) => 5 + (a + b - 5) % 5,
+        (false, true) => 5 + (a - 5 + 5 - b) % 5,
+        (false, false) => (a - 5 + 5 - (b - 5)) % 5,
+    };
+    let mut check = 0;
+    for (i, &digit) in digits.iter().rev().enumerate() {
+        let permuted = (0..i % 8).fold(digit, |d, _| PERMUTE[d as usize]);
+        check = multiply(check, permuted);
+    }
+    check == 0
+}
+
+/// ISO 7064 mod 97-10 over letters and digits, the first four moved to the end: IBAN.
+pub(crate) fn iban(compact: &[u8]) -> bool {
+    let mut rest: u32 = 0;
+    for &byte in compact[4..].iter().chain(&compact[..4]) {
+        rest = match byte {
+            b'0'..=b'9' => rest * 10 + u32::from(byte - b'0'),
+            b'A'..=b'Z' => rest * 100 + u32::from(byte - b'A') + 10,
+            _ => return false,
+        } % 97;
+    }
+    rest == 1
+}
+
+/// ISO 7064 mod 11,10: German tax number, Croatian OIB.
+pub(crate) fn mod_11_10(digits: &[u8]) -> bool {
+    let Some((check, body)) = digits.split_last() else { return false };
+    let product = body.iter().fold(10u32, |product, &d| {
+        let sum = (u32::from(d) + product) % 10;
+        (if sum == 0 { 10 } else { sum }) * 2 % 11
+    });
+    (11 - product) % 10 == u32::from(*check)
+}
+
+/// The number that digits spell.
+pub(crate) fn number(digits: &[u8]) -> u64 {
+    digits.iter().fold(0, |n, &d| n * 10 + u64::from(d))
+}
+
+/// Base58Check: legacy wallet addresses.
+pub(crate) fn base58check(token: &[u8]) -> bool {
+    const ALPHABET: &[u8] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    let mut bytes = [0u8; 25];
+    for &c in token {
+        let Some(digit) = ALPHABET.iter().position(|&a| a == c) else { return false };
+        let mut carry = digit as u32;
+        for byte in bytes.iter_mut().rev() {
+            carry += u32::from(*byte) * 58;
+            *byte = carry as u8;
+            carry >>= 8;
+        }
+        if carry != 0 {
+            return false;
+        }
+    }
+    sha256::digest(&sha256::digest(&bytes[..21]))[..4] == bytes[21..]
+}
+
+/// Bech32 and Bech32m: `bc1...` addresses, lower-case.
+pub(crate) fn bech32(prefix: &[u8], data: &[u8]) -> bool {
+    const ALPHABET: &[u8] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
+    const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
+    let step = |check: u32, value: u32| {
+        let top = check >> 25;
+        let next = ((check & 0x01ff_ffff) << 5) ^ value;
+        GENERATOR.iter().enumerate().fold(next, |c, (i, g)| if top >> i & 1 == 1 { c ^ g } else { c })
+    };
+    let mut check = prefix.iter().fold(1, |c, &b| step(c, u32::from(b >> 5)));
+    check = step(check, 0);
+    check = prefix.iter().fold(check, |c, &b| step(c, u32::from(b & 31)));
+    for c in data {
+        let Some(value) = ALPHABET.iter().position(|a| a == c) else { return false };
+        check = step(check, value as u32);
+    }
+    check == 1 || check == 0x2bc8_30a3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digits(text: &str) -> Vec<u8> {
+        text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect()
+    }
+
+    #[test]
+    fn check_digits() {
+        assert!(luhn(&digits("4111 1111 1111 1111")) && !luhn(&digits("4111 1111 1111 1112")));
+        assert!(verhoeff(&digits("2363")) && !verhoeff(&digits("2364")));
+        assert!(iban(b"GB82WEST12345698765432") && !iban(b"GB82WEST12345698765433"));
+        assert!(mod_11_10(&digits("86095742719")) && !mod_11_10(&digits("86095742718")));
+        assert!(base58check(b"1BoatSLRHtKNngkdXEeobR76b53LETtpyT"));
+        assert!(bech32(b"bc", b"qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"));
+    }
+}

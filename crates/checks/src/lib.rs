@@ -1,0 +1,30 @@
+//! The safety layer: what a text holds that should not travel unseen, and what to do about it.
+//!
+//! Everything here is a pure function of the text and the project's settings: no I/O, no clock, no randomness (a
+//! [`Redactor`] is given its nonce). Work is linear in the text, and cheap scans decide which detectors run at all.
+//! The crate knows nothing of requests, providers or steps: callers hand over text parts and get a [`Report`].
+
+mod checksum;
+mod fold;
+mod injection;
+mod offsets;
+mod pii;
+mod policy;
+mod redact;
+mod report;
+mod restore;
+mod risk;
+mod scan;
+mod secrets;
+mod sha256;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use policy::Policy;
+pub use redact::Redactor;
+pub use report::{Block, Finding, Part, Report};
+pub use restore::{Placeholders, StreamRestorer};
+
+/// No text yields more findings than this; the rest is not looked at.
+pub(crate) const MAX_FINDINGS: usize = 1000;

@@ -1,0 +1,106 @@
+//! What a check is asked and what it answers.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use domain::safety::{Category, Origin};
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+
+/// From this score on an injection or a secret counts as one, rather than as a reason to look closer.
+const CERTAIN: f64 = 0.5;
+
+/// One text of a request, and who wrote it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Decides how much the text is trusted.
+    pub origin: Origin,
+    /// The text itself.
+    pub text: &'a str,
+}
+
+/// The verdict on one request or one answer.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Ordered by part, then by place.
+    pub findings: Vec<Finding>,
+    /// 0 (nothing) to 1 (certain harm).
+    pub risk_score: f64,
+    /// A person should look at it.
+    pub review: bool,
+    /// Present when the request must not go on.
+    pub block: Option<Block>,
+}
+
+/// Why a request must not go on.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// A sentence for the caller; it never repeats what was found.
+    pub reason: String,
+    /// The finding that weighed most.
+    pub finding: Option<usize>,
+}
+
+/// One thing found in one part.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Which kind of check found it.
+    pub category: Category,
+    /// What it is: `EMAIL`, `aws_access_key_id`, `instruction_override`, or the name of a rule.
+    pub kind: Cow<'static, str>,
+    /// Index of the part it stands in.
+    pub part: usize,
+    /// First character, in Unicode scalar values.
+    pub start: usize,
+    /// One past the last character, in Unicode scalar values.
+    pub end: usize,
+    /// The same range in bytes.
+    pub bytes: Range<usize>,
+    /// How sure and how grave, 0 to 1.
+    pub score: f64,
+    /// Payment, bank, government, tax and health numbers.
+    pub high_sensitivity: bool,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// Whether any personal data was found.
+    pub fn pii_detected(&self) -> bool {
+        self.findings.iter().any(|f| f.category == Category::Pii)
+    }
+
+    /// Whether a text tries to take over the model or to get at its instructions.
+    pub fn injection_attempt(&self) -> bool {
+        self.findings.iter().any(|f| f.category == Category::Injection && f.score >= CERTAIN)
+    }
+
+    /// Whether a credential was found.
+    pub fn secret_leaked(&self) -> bool {
+        self.findings.iter().any(|f| f.category == Category::Secret && f.score >= CERTAIN)
+    }
+
+    /// Whether payment cards, bank accounts, government, tax or health numbers were found.
+    pub fn high_sensitivity_pii(&self) -> bool {
+        self.findings.iter().any(|f| f.high_sensitivity)
+    }
+
+    /// Whether nothing at all was found.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+// === impl Finding ===
+
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Finding", 6)?;
+        out.serialize_field("category", &self.category)?;
+        out.serialize_field("type", &self.kind)?;
+        out.serialize_field("part", &self.part)?;
+        out.serialize_field("start", &self.start)?;
+        out.serialize_field("end", &self.end)?;
+        out.serialize_field("score", &self.score)?;
+        out.end()
+    }
+}

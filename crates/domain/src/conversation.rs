@@ -1,0 +1,138 @@
+//! The one model of a conversation that every door translates to and every adapter from.
+
+use serde_json::{Map, Value};
+
+use crate::safety::Origin;
+use crate::step::FinishReason;
+use crate::usage::Usage;
+
+/// Who speaks, in the words of the chat-completions format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The application.
+    System,
+    /// The application, in the newer word.
+    Developer,
+    /// The end user.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result.
+    Tool,
+}
+
+impl Role {
+    /// The word on the wire.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// Reads the word; `None` for any other.
+    pub fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "system" => Self::System,
+            "developer" => Self::Developer,
+            "user" => Self::User,
+            "assistant" => Self::Assistant,
+            "tool" | "function" => Self::Tool,
+            _ => return None,
+        })
+    }
+
+    /// How much safety trusts its words.
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::System | Self::Developer => Origin::System,
+            Self::User => Origin::User,
+            Self::Assistant => Origin::Assistant,
+            Self::Tool => Origin::Tool,
+        }
+    }
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Nothing (an assistant turn that only calls tools).
+    Empty,
+    /// Plain text.
+    Text(String),
+    /// Content parts in the chat-completions form (text, images, ...).
+    Parts(Vec<Value>),
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub body: Body,
+    /// What else the caller sent with it (`name`, `tool_calls`, `tool_call_id`, ...).
+    pub extra: Map<String, Value>,
+}
+
+impl Message {
+    /// A plain user message.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, body: Body::Text(text.into()), extra: Map::new() }
+    }
+}
+
+/// What a model is asked, independent of any wire format.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prompt {
+    /// The conversation so far, oldest first.
+    pub messages: Vec<Message>,
+    /// The caller's bound on completion tokens.
+    pub max_output_tokens: Option<u64>,
+    /// Every other parameter of a chat-completions request, as the caller sent it
+    /// (`temperature`, `tools`, `response_format`, ...).
+    pub params: Map<String, Value>,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// What the model said; empty when it only called tools.
+    pub text: String,
+    /// Why it stopped.
+    pub finish: Option<FinishReason>,
+    /// What it used, if the provider said.
+    pub usage: Option<Usage>,
+    /// The name the provider gave the model.
+    pub upstream_model: Option<String>,
+    /// The provider's own answer, where it is in the chat-completions format: doors of the same
+    /// format pass on what the canonical form does not carry.
+    pub native: Option<Map<String, Value>>,
+}
+
+/// One event of a streamed answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamEvent {
+    /// More text of choice 0.
+    Text(String),
+    /// A chunk in the chat-completions format that holds more than text of choice 0 (tool calls,
+    /// further choices, log probabilities): passed on as it is by doors of that format. `text` is
+    /// what choice 0 says in it.
+    Native {
+        /// Text of choice 0 in this chunk.
+        text: String,
+        /// The whole chunk.
+        chunk: Map<String, Value>,
+    },
+    /// Why choice 0 stopped.
+    Finish(FinishReason),
+    /// What the call used.
+    Usage(Usage),
+    /// The provider's name of the model.
+    Model(String),
+    /// The provider said that the stream is over.
+    Done,
+}

@@ -1,0 +1,107 @@
+//! Grades and the figures they rest on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::StepId;
+use crate::money::Usd;
+use crate::tier::words;
+
+words!(
+    /// A letter grade; the order is from best to worst.
+    Grade {
+        /// Optimal.
+        A = "A",
+        /// Slightly over-engineered.
+        B = "B",
+        /// Noticeable waste or latency.
+        C = "C",
+        /// Significant over-spend or a slow chain.
+        D = "D",
+        /// Severely inefficient.
+        F = "F",
+    }
+);
+
+impl Grade {
+    /// The grade one letter worse; `F` stays `F`.
+    #[must_use]
+    pub fn worsened(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::C,
+            Self::C => Self::D,
+            Self::D | Self::F => Self::F,
+        }
+    }
+}
+
+/// The three letters of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grades {
+    /// All things considered.
+    pub overall: Grade,
+    /// Avoidable cost.
+    pub waste: Grade,
+    /// Avoidable waiting.
+    pub latency: Grade,
+}
+
+/// Why a step lowered a grade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GradeReason {
+    /// The step; `None` when the reason is the whole trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<StepId>,
+    /// A sentence.
+    pub reason: String,
+}
+
+/// What grading stores with a completed trace, so that a late rating regrades alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assessment {
+    /// The letters.
+    pub grades: Grades,
+    /// What all run steps cost.
+    pub total_cost: Usd,
+    /// Cost by model identifier, dearest first.
+    pub by_model: Vec<(String, Usd)>,
+    /// Cost by infrastructure label, dearest first.
+    pub by_infrastructure: Vec<(String, Usd)>,
+    /// Why the grades are what they are.
+    pub reasons: Vec<GradeReason>,
+    /// What the steps were measured against.
+    pub baselines: Baselines,
+}
+
+/// What grading measures steps against, taken when the trace was completed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Baselines {
+    /// One entry per model that the trace called.
+    pub latency: Vec<LatencyBaseline>,
+    /// The prices of the model that each tier should have used, USD per 1,000 tokens.
+    pub tiers: Vec<TierBaseline>,
+}
+
+/// How long a model usually takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyBaseline {
+    /// The model's identifier.
+    pub model: String,
+    /// The 95th percentile of its run steps in the last 7 days, in milliseconds.
+    pub p95_ms: f64,
+    /// How many steps that rests on.
+    pub samples: u64,
+}
+
+/// The right-sized model of a tier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TierBaseline {
+    /// The tier.
+    pub tier: crate::tier::Tier,
+    /// The model configured for it.
+    pub model: String,
+    /// Its price per 1,000 prompt tokens.
+    pub input: Usd,
+    /// Its price per 1,000 completion tokens.
+    pub output: Usd,
+}

@@ -1,0 +1,122 @@
+//! Identifiers. Each is its own type, so that one cannot be passed for another.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = std::num::ParseIntError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+    };
+}
+
+number_id!(
+    /// An organization: who owns projects, users and audit events.
+    OrgId
+);
+number_id!(
+    /// A person who signs in.
+    UserId
+);
+number_id!(
+    /// A project: the border between tenants on the data plane.
+    ProjectId
+);
+number_id!(
+    /// A model definition in a project's registry.
+    ModelId
+);
+number_id!(
+    /// A step. Unique over all nodes, below 2^53.
+    StepId
+);
+number_id!(
+    /// One run of the gateway process; its ledger rows are its own.
+    NodeId
+);
+
+/// A trace. Version 7, so that ids sort by the time they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TraceId(pub Uuid);
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for TraceId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::try_parse(text).map(Self)
+    }
+}
+
+/// The public part of an API key: 64 random bits, written `ak_` and 16 hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub u64);
+
+impl KeyId {
+    /// The same bits as a database's signed integer.
+    pub fn to_i64(self) -> i64 {
+        self.0.cast_signed()
+    }
+
+    /// From a database's signed integer.
+    pub fn from_i64(bits: i64) -> Self {
+        Self(bits.cast_unsigned())
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ak_{:016x}", self.0)
+    }
+}
+
+/// A text that is no `ak_<hex>`.
+#[derive(Debug, thiserror::Error)]
+#[error("not a key id: it has the form ak_<16 hex digits>")]
+pub struct NotAKeyId;
+
+impl FromStr for KeyId {
+    type Err = NotAKeyId;
+
+    fn from_str(text: &str) -> Result<Self, NotAKeyId> {
+        let hex = text.strip_prefix("ak_").ok_or(NotAKeyId)?;
+        // `from_str_radix` would take a sign.
+        if hex.is_empty() || hex.len() > 16 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(NotAKeyId);
+        }
+        u64::from_str_radix(hex, 16).map(Self).map_err(|_| NotAKeyId)
+    }
+}
+
+impl Serialize for KeyId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

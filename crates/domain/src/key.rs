@@ -1,0 +1,47 @@
+//! API keys.
+
+use crate::ids::{KeyId, ProjectId};
+use crate::money::Usd;
+use crate::tier::words;
+use crate::time::Timestamp;
+
+words!(
+    /// Whether a key may be used.
+    KeyStatus {
+        /// Requests are accepted.
+        Active = "active",
+        /// Its hourly cap was crossed; an admin resets it.
+        Tripped = "tripped",
+        /// A loop was seen; an admin resets it.
+        LoopDetected = "loop_detected",
+    }
+);
+
+/// A key as it is stored. Its secret is known only as a keyed hash.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The public part.
+    pub id: KeyId,
+    /// The only project it is good for.
+    pub project: ProjectId,
+    /// For people.
+    pub name: String,
+    /// HMAC-SHA-256 of the secret under the installation's pepper.
+    pub secret_hash: [u8; 32],
+    /// First six and last four characters.
+    pub masked: String,
+    /// Whether it may be used.
+    pub status: KeyStatus,
+    /// The most it may spend in a rolling hour.
+    pub hourly_limit: Option<Usd>,
+    /// When it stops being valid.
+    pub expires_at: Option<Timestamp>,
+    /// How often a loop was halted on it.
+    pub loop_interventions: i64,
+    /// Its last authenticated request.
+    pub last_used: Option<Timestamp>,
+    /// Windows count from here on; set when an admin resets it.
+    pub reset_at: Option<Timestamp>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}

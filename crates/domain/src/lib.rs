@@ -1,0 +1,20 @@
+//! The nouns of Sluice: ids, money, time, projects, models, keys, traces, steps.
+//!
+//! No I/O and no async; the only clock is [`time::Clock`], which is passed in.
+
+pub mod conversation;
+pub mod grade;
+pub mod ids;
+pub mod key;
+pub mod model;
+pub mod money;
+pub mod net;
+pub mod project;
+pub mod safety;
+pub mod secret;
+pub mod settings;
+pub mod step;
+pub mod tier;
+pub mod time;
+pub mod trace;
+pub mod usage;

@@ -1,0 +1,139 @@
+//! The model registry: what a project may call, where it is, and what it costs.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::ids::{ModelId, ProjectId};
+use crate::money::{Price, Prices};
+use crate::secret::Secret;
+use crate::tier::words;
+use crate::time::Timestamp;
+
+words!(
+    /// Which wire format a model speaks.
+    Provider {
+        /// The chat-completions format, the vendor's own or any compatible server.
+        Openai = "openai",
+        /// Anthropic's Messages API.
+        Anthropic = "anthropic",
+        /// Google's generateContent.
+        Gemini = "gemini",
+        /// AWS Bedrock's Converse.
+        Bedrock = "bedrock",
+        /// The chat-completions format as Azure deploys it.
+        Azure = "azure",
+        /// The chat-completions format on a server of one's own.
+        Internal = "internal",
+    }
+);
+
+impl Provider {
+    /// Reads a provider's name or one of its aliases.
+    pub fn parse_alias(word: &str) -> Option<Self> {
+        match word {
+            "google" => Some(Self::Gemini),
+            "azure_openai" => Some(Self::Azure),
+            "aws_bedrock" => Some(Self::Bedrock),
+            _ => Self::parse(word),
+        }
+    }
+}
+
+/// The `base_url` that stands for the model the gateway serves itself.
+pub const SANDBOX_URL: &str = "sandbox:";
+
+/// A model definition as the request path reads it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its number.
+    pub id: ModelId,
+    /// The project that owns it.
+    pub project: ProjectId,
+    /// For people.
+    pub name: String,
+    /// What callers pass as `model`; unique in the project.
+    pub identifier: String,
+    /// Its wire format.
+    pub provider: Provider,
+    /// Where it is; `None` means the vendor's own endpoint.
+    pub base_url: Option<String>,
+    /// The provider's credential.
+    pub api_key: Option<Secret>,
+    /// Whether data leaves the customer's own ground by calling it.
+    pub is_public: bool,
+    /// USD per 1,000 prompt tokens; `None` where nobody knows.
+    pub input_price: Option<Price>,
+    /// USD per 1,000 completion tokens; `None` where nobody knows.
+    pub output_price: Option<Price>,
+    /// Days before trace data of this model is purged; at least 1.
+    pub data_retention_days: i64,
+    /// A region tag; `global` is everywhere.
+    pub region: String,
+    /// A label for cost reports.
+    pub currency: String,
+    /// Everything else, as the registry keeps it.
+    pub config: ModelConfig,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+impl Model {
+    /// Whether sensitive requests may be sent to it.
+    pub fn is_private(&self) -> bool {
+        !self.is_public || self.provider == Provider::Internal
+    }
+
+    /// Whether the gateway itself answers for it.
+    pub fn is_sandbox(&self) -> bool {
+        self.base_url.as_deref() == Some(SANDBOX_URL)
+    }
+
+    /// The name that the provider knows it by.
+    pub fn upstream_name(&self) -> &str {
+        self.config.upstream_model.as_deref().unwrap_or(&self.identifier)
+    }
+
+    /// The label its cost is grouped by.
+    pub fn infrastructure(&self) -> &str {
+        match &self.config.infrastructure {
+            Some(label) => label,
+            None if self.is_private() => "private",
+            None => "public_cloud",
+        }
+    }
+
+    /// What its tokens cost; `None` when it is public and has no price.
+    pub fn prices(&self) -> Option<Prices> {
+        let unknown = if self.is_private() { Some(Price::ZERO) } else { None };
+        let input = self.input_price.or(unknown)?;
+        let output = self.output_price.or(unknown)?;
+        Some(Prices {
+            input,
+            output,
+            cached_input: self.config.cached_input_price.unwrap_or(input),
+            cache_write: self.config.cache_write_price.unwrap_or(input),
+        })
+    }
+}
+
+/// The known keys of `additional_config`, and the whole object as it was given.
+#[derive(Clone, Debug, Default)]
+pub struct ModelConfig {
+    /// `infrastructure`.
+    pub infrastructure: Option<String>,
+    /// `fallback_identifier`.
+    pub fallback: Option<String>,
+    /// `upstream_model`.
+    pub upstream_model: Option<String>,
+    /// `max_output_tokens`.
+    pub max_output_tokens: Option<u64>,
+    /// `timeout_ms`: the total time of a call.
+    pub timeout: Option<Duration>,
+    /// `cached_input_cost_per_1k`.
+    pub cached_input_price: Option<Price>,
+    /// `cache_write_cost_per_1k`.
+    pub cache_write_price: Option<Price>,
+    /// Every key, known or not.
+    pub all: Map<String, Value>,
+}

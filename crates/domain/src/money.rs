@@ -1,0 +1,149 @@
+//! Money: whole nano-dollars inside, JSON numbers outside. No float is ever summed.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::usage::Usage;
+
+const NANO: f64 = 1e9;
+
+/// An amount in nano-dollars. Reaches past nine billion dollars either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Usd(pub i64);
+
+impl Usd {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The amount as a number of dollars, for answers only.
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / NANO
+    }
+
+    /// Rounds a number of dollars to the nearest nano-dollar. `None` when it is no number or
+    /// out of range. Up to two million dollars [`Usd::dollars`] gives back the very number.
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        let nanos = (dollars * NANO).round();
+        (nanos.abs() < 9.2e18).then_some(Self(nanos as i64))
+    }
+}
+
+impl Add for Usd {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Usd {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Usd {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        Self::from_dollars(dollars)
+            .ok_or_else(|| serde::de::Error::custom("the amount is out of range"))
+    }
+}
+
+/// What one kind of token costs, per 1,000.
+pub type Price = Usd;
+
+/// The prices one call was computed from, USD per 1,000 tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// Prompt tokens.
+    pub input: Price,
+    /// Completion tokens, reasoning included.
+    pub output: Price,
+    /// Prompt tokens read from the provider's cache.
+    pub cached_input: Price,
+    /// Prompt tokens written to the provider's cache.
+    pub cache_write: Price,
+}
+
+impl Prices {
+    /// The cost of so many tokens: multiplied in integers, divided once, half to even.
+    pub fn cost(&self, usage: &Usage) -> Usd {
+        let plain = usage.prompt.saturating_sub(usage.cached).saturating_sub(usage.cache_write);
+        let parts = [
+            (plain, self.input),
+            (usage.cached, self.cached_input),
+            (usage.cache_write, self.cache_write),
+            (usage.completion, self.output),
+        ];
+        let product =
+            parts.iter().map(|(tokens, price)| i128::from(*tokens) * i128::from(price.0)).sum();
+        Usd(divide_half_even(product, 1000))
+    }
+
+    /// Whether nothing is charged for tokens.
+    pub fn is_free(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn divide_half_even(value: i128, by: i128) -> i64 {
+    let (quotient, rest) = (value.div_euclid(by), value.rem_euclid(by));
+    let up = rest * 2 > by || (rest * 2 == by && quotient % 2 != 0);
+    i64::try_from(quotient + i128::from(up)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rounds_half_to_even_once() {
+        for (product, expected) in [(1500, 2), (2500, 2), (2501, 3), (499, 0), (-1500, -2)] {
+            assert_eq!(divide_half_even(product, 1000), expected, "{product}");
+        }
+    }
+
+    #[test]
+    fn cached_tokens_are_not_paid_twice() {
+        let prices = Prices {
+            input: Usd(1_000_000),
+            output: Usd(2_000_000),
+            cached_input: Usd(100_000),
+            cache_write: Usd(1_250_000),
+        };
+        let usage =
+            Usage { prompt: 1000, cached: 400, cache_write: 100, completion: 50, reasoning: 20 };
+        assert_eq!(prices.cost(&usage), Usd(500_000 + 40_000 + 125_000 + 100_000));
+    }
+
+    proptest! {
+        #[test]
+        fn json_gives_back_what_it_took(nanos in -2_000_000_000_000_000i64..2_000_000_000_000_000) {
+            let text = serde_json::to_string(&Usd(nanos)).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), Usd(nanos));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The words of the safety layer: what it may find, and what a project wants done about it.
+
+use serde::{Deserialize, Serialize};
+
+/// What to do when a category of finding is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Note it on the step; change nothing.
+    Flag,
+    /// Replace the text by a placeholder before a provider sees it.
+    Redact,
+    /// Refuse the request.
+    Block,
+}
+
+/// The four kinds of finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Personal data.
+    Pii,
+    /// A prompt injection or a jailbreak.
+    Injection,
+    /// A credential.
+    Secret,
+    /// A rule of the project's own.
+    Policy,
+}
+
+/// Who wrote a piece of text. It decides how much it is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The application's own instructions: "never reveal ..." is no attack here.
+    System,
+    /// The end user.
+    User,
+    /// The model, in an earlier turn.
+    Assistant,
+    /// A tool or a document: trusted less than a user.
+    Tool,
+    /// Anything else that travels with the request: tool definitions, unknown fields.
+    Other,
+}
+
+/// A rule of the project's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyRule {
+    /// Shown in reasons and findings.
+    pub name: String,
+    /// A linear-time regular expression, matched anywhere in a text.
+    pub pattern: String,
+    /// `Flag` or `Block`.
+    pub action: Action,
+    /// How much a match adds to the risk score, 0 to 1.
+    pub weight: f64,
+}
+
+/// `settings.safety`: thresholds and actions of one project.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Safety {
+    /// A risk score above this blocks. 0 to 1.
+    pub block_threshold: f64,
+    /// A risk score from this on asks for a review. 0 to 1.
+    pub review_threshold: f64,
+    /// What to do with personal data in inputs, where the endpoint does not say it.
+    pub pii: Action,
+    /// Only these entity types count; `None` means all.
+    pub pii_entities: Option<Vec<String>>,
+    /// Whether placeholders are put back in answers.
+    pub pii_restore: bool,
+    /// What to do with injections.
+    pub injection: Action,
+    /// What to do with secrets in inputs.
+    pub secrets: Action,
+    /// The project's own rules, in order.
+    pub rules: Vec<PolicyRule>,
+    /// What to do with secrets in outputs.
+    pub output_secrets: Action,
+    /// What to do with personal data in outputs.
+    pub output_pii: Action,
+}
+
+impl Default for Safety {
+    fn default() -> Self {
+        Self {
+            block_threshold: 0.7,
+            review_threshold: 0.2,
+            pii: Action::Flag,
+            pii_entities: None,
+            pii_restore: true,
+            injection: Action::Block,
+            secrets: Action::Block,
+            rules: Vec::new(),
+            output_secrets: Action::Flag,
+            output_pii: Action::Flag,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `project.settings`: the known keys as a type; unknown keys are kept beside them.
+
+mod reader;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::money::Usd;
+use crate::safety::{Action, PolicyRule, Safety};
+use crate::tier::Tier;
+use reader::Reader;
+
+/// Requests that a key may make in a rolling hour, where the project says nothing.
+pub const REQUESTS_PER_HOUR: u64 = 1000;
+/// Requests within the loop window that are still no loop, where the project says nothing.
+pub const LOOP_REQUESTS: u64 = 50;
+/// The loop window in seconds, where the project says nothing.
+pub const LOOP_WINDOW_SECONDS: u64 = 10;
+const MAX_RULES: usize = 100;
+const MAX_PATTERN: usize = 1024;
+
+/// The known keys of a project's settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// `routing_tiers`: the model identifier of each tier.
+    pub routing_tiers: BTreeMap<Tier, String>,
+    /// `routing.complexity_threshold`, 0 to 1.
+    pub complexity_threshold: Option<f64>,
+    /// `safety`.
+    pub safety: Safety,
+    /// `limits`.
+    pub limits: Limits,
+    /// `monthly_budget` in USD.
+    pub monthly_budget: Option<Usd>,
+    /// `perimeter`.
+    pub perimeter: Perimeter,
+    /// `allowed_regions`; `None` allows all.
+    pub allowed_regions: Option<Vec<String>>,
+    /// `store_content`: `false` keeps metrics only. Absent means `true`.
+    pub discard_content: bool,
+    /// `auto_trace`: open and complete a trace for a chat completion that names none.
+    pub auto_trace: bool,
+    /// `shadow_model`.
+    pub shadow_model: Option<ShadowModel>,
+    /// `traces.idle_hours`: a pending trace that idles longer has failed.
+    pub idle_hours: Option<u64>,
+}
+
+/// `settings.limits`. `None` means off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `requests_per_hour`.
+    pub requests_per_hour: Option<u64>,
+    /// `loop_requests`: this many within the window are still no loop.
+    pub loop_requests: Option<u64>,
+    /// `loop_window_seconds`.
+    pub loop_window_seconds: u64,
+    /// `strict`: the start of a provider call is on disk before the call leaves.
+    pub strict: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests_per_hour: Some(REQUESTS_PER_HOUR),
+            loop_requests: Some(LOOP_REQUESTS),
+            loop_window_seconds: LOOP_WINDOW_SECONDS,
+            strict: false,
+        }
+    }
+}
+
+/// `settings.perimeter`: address ranges as CIDR texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Perimeter {
+    /// When not empty, only these may call.
+    pub allow: Vec<crate::net::Cidr>,
+    /// These may not.
+    pub block: Vec<crate::net::Cidr>,
+}
+
+/// `settings.shadow_model`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShadowModel {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// The model's identifier.
+    pub model: Option<String>,
+    /// The share of requests it sees, 0 to 1.
+    pub sample_rate: f64,
+}
+
+impl Settings {
+    /// Reads the known keys. Every fault is a sentence that names the key.
+    pub fn parse(raw: &Map<String, Value>) -> Result<Self, Vec<String>> {
+        let mut errors = Vec::new();
+        let settings = Self::read(&mut Reader::new(raw, "settings", &mut errors));
+        if errors.is_empty() { Ok(settings) } else { Err(errors) }
+    }
+
+    fn read(r: &mut Reader<'_>) -> Self {
+        let mut settings = Self {
+            safety: r.object("safety", read_safety).unwrap_or_default(),
+            limits: r.object("limits", read_limits).unwrap_or_default(),
+            perimeter: r.object("perimeter", read_perimeter).unwrap_or_default(),
+            complexity_threshold: r.object("routing", |r| r.unit("complexity_threshold")).flatten(),
+            idle_hours: r.object("traces", |r| r.count("idle_hours", 1)).flatten(),
+            monthly_budget: r.money("monthly_budget"),
+            allowed_regions: r.texts("allowed_regions"),
+            discard_content: !r.flag("store_content").unwrap_or(true),
+            auto_trace: r.flag("auto_trace").unwrap_or(false),
+            shadow_model: r.object("shadow_model", |r| ShadowModel {
+                enabled: r.flag("enabled").unwrap_or(false),
+                model: r.text("model"),
+                sample_rate: r.unit("sample_rate").unwrap_or(1.0),
+            }),
+            routing_tiers: BTreeMap::new(),
+        };
+        r.object("routing_tiers", |r| {
+            for &tier in Tier::ALL {
+                if let Some(model) = r.text(tier.as_str()) {
+                    settings.routing_tiers.insert(tier, model);
+                }
+            }
+            r.only(&["simple", "complex", "secure"]);
+        });
+        settings
+    }
+}
+
+fn read_limits(r: &mut Reader<'_>) -> Limits {
+    let plain = Limits::default();
+    Limits {
+        requests_per_hour: r.count_or_off("requests_per_hour", plain.requests_per_hour),
+        loop_requests: r.count_or_off("loop_requests", plain.loop_requests),
+        loop_window_seconds: r.count("loop_window_seconds", 1).unwrap_or(plain.loop_window_seconds),
+        strict: r.flag("strict").unwrap_or(false),
+    }
+}
+
+fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {
+    let mut list = |key: &str| {
+        let texts = r.texts(key).unwrap_or_default();
+        let parsed = texts.iter().filter_map(|text| match text.parse() {
+            Ok(cidr) => Some(cidr),
+            Err(_) => {
+                r.fault(
+                    key,
+                    &format!("holds '{text}', which is no address range such as 10.0.0.0/8"),
+                );
+                None
+            }
+        });
+        parsed.collect()
+    };
+    Perimeter { allow: list("allow"), block: list("block") }
+}
+
+fn read_safety(r: &mut Reader<'_>) -> Safety {
+    let plain = Safety::default();
+    let any = [Action::Flag, Action::Redact, Action::Block];
+    let no_redact = [Action::Flag, Action::Block];
+    let mut safety = Safety {
+        block_threshold: r.unit("block_threshold").unwrap_or(plain.block_threshold),
+        review_threshold: r.unit("review_threshold").unwrap_or(plain.review_threshold),
+        injection: r
+            .object("injection", |r| r.action("action", &no_redact))
+            .flatten()
+            .unwrap_or(plain.injection),
+        secrets: r
+            .object("secrets", |r| r.action("action", &any))
+            .flatten()
+            .unwrap_or(plain.secrets),
+        ..plain
+    };
+    r.object("pii", |r| {
+        safety.pii = r.action("action", &any).unwrap_or(safety.pii);
+        safety.pii_entities = r.texts("entities");
+        safety.pii_restore = r.flag("restore").unwrap_or(true);
+    });
+    r.object("output", |r| {
+        let read = |r: &mut Reader<'_>| r.action("action", &any);
+        safety.output_secrets = r.object("secrets", read).flatten().unwrap_or(Action::Flag);
+        safety.output_pii = r.object("pii", read).flatten().unwrap_or(Action::Flag);
+    });
+    safety.rules = read_rules(r, &no_redact);
+    safety
+}
+
+fn read_rules(r: &mut Reader<'_>, actions: &[Action]) -> Vec<PolicyRule> {
+    let rules = r.objects("rules", |r| {
+        let rule = PolicyRule {
+            name: r.required_text("name"),
+            pattern: r.required_text("pattern"),
+            action: r.action("action", actions).unwrap_or(Action::Block),
+            weight: r.unit("weight").unwrap_or(1.0),
+        };
+        if rule.pattern.len() > MAX_PATTERN {
+            r.fault("pattern", &format!("is longer than {MAX_PATTERN} bytes"));
+        }
+        rule
+    });
+    if rules.len() > MAX_RULES {
+        r.fault("rules", &format!("holds more than {MAX_RULES} rules"));
+    }
+    rules
+}
+
+/// Merges a patch into settings at every depth. Arrays and scalars are replaced; a null stands,
+/// because it means "off".
+pub fn merge(into: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (key, new) in patch {
+        match (into.get_mut(&key), new) {
+            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
+            (_, new) => {
+                into.insert(key, new);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

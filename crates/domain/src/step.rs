@@ -1,0 +1,208 @@
+//! Steps: what happened inside a trace.
+
+use serde_json::Value;
+
+use crate::ids::{KeyId, ProjectId, StepId, TraceId};
+use crate::model::Provider;
+use crate::money::{Prices, Usd};
+use crate::tier::{Intent, Tier, words};
+use crate::time::Timestamp;
+use crate::usage::Usage;
+
+words!(
+    /// What kind of thing a step records.
+    StepKind {
+        /// A safety check that a caller asked for.
+        Check = "check",
+        /// A model call.
+        Run = "run",
+        /// Tools that a model asked for.
+        ToolCall = "tool_call",
+        /// Something the caller noted.
+        Log = "log",
+        /// A request that safety or routing refused.
+        Blocked = "blocked",
+    }
+);
+
+words!(
+    /// How a step ended.
+    StepStatus {
+        /// As it should.
+        Completed = "completed",
+        /// With an error, or its end was lost.
+        Failed = "failed",
+        /// Refused by safety or routing.
+        Blocked = "blocked",
+        /// The caller hung up before the end.
+        Cancelled = "cancelled",
+    }
+);
+
+words!(
+    /// The endpoint a request came in by.
+    Door {
+        /// `POST /executions`.
+        Executions = "executions",
+        /// `/executions/stream`.
+        Stream = "stream",
+        /// `POST /chat/completions`.
+        Chat = "chat",
+        /// `POST /runs`.
+        Runs = "runs",
+        /// `POST /checks`.
+        Checks = "checks",
+        /// `POST /logs`.
+        Logs = "logs",
+        /// A replay job.
+        Replay = "replay",
+    }
+);
+
+words!(
+    /// Why a model stopped.
+    FinishReason {
+        /// It was done.
+        Stop = "stop",
+        /// It reached its bound.
+        Length = "length",
+        /// A filter cut it off.
+        ContentFilter = "content_filter",
+        /// It waits for tools.
+        ToolCalls = "tool_calls",
+        /// It would not answer.
+        Refusal = "refusal",
+    }
+);
+
+/// A step as it is stored, without its content.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its number.
+    pub id: StepId,
+    /// The trace it belongs to.
+    pub trace: TraceId,
+    /// The project that owns the trace.
+    pub project: ProjectId,
+    /// The key that asked.
+    pub key: Option<KeyId>,
+    /// What it records.
+    pub kind: StepKind,
+    /// The step it follows from.
+    pub parent: Option<StepId>,
+    /// The endpoint it came in by.
+    pub door: Door,
+    /// How it ended.
+    pub status: StepStatus,
+    /// Why it was blocked.
+    pub reason: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it was over.
+    pub finished_at: Timestamp,
+    /// What routing made of it.
+    pub routing: Option<Routing>,
+    /// What safety made of it.
+    pub security: Security,
+    /// The model call, for run steps.
+    pub call: Option<Call>,
+    /// A rating between 0 and 1, for log steps that carry one.
+    pub user_rating: Option<f64>,
+}
+
+impl Step {
+    /// How long it took, in microseconds.
+    pub fn latency(&self) -> i64 {
+        self.finished_at.since(self.started_at)
+    }
+
+    /// What it cost; nothing for steps that called no model.
+    pub fn cost(&self) -> Usd {
+        self.call.as_ref().map_or(Usd::ZERO, |call| call.cost)
+    }
+}
+
+/// What routing decided for a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Routing {
+    /// The tier the request was sent to; `None` when the caller named the model.
+    pub tier: Option<Tier>,
+    /// The tier that its own input classifies as.
+    pub classified: Tier,
+    /// How hard the input is, 0 to 1.
+    pub complexity: f64,
+    /// What it asks for.
+    pub intent: Intent,
+    /// Why, in words.
+    pub reasons: Vec<String>,
+}
+
+/// What safety found in a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Security {
+    /// Personal data.
+    pub pii: bool,
+    /// An injection.
+    pub injection: bool,
+    /// A credential, in the input or the output.
+    pub secret: bool,
+    /// Whether a person should look at it.
+    pub review: bool,
+    /// 0 to 1.
+    pub risk_score: f64,
+    /// The findings as a JSON array; `None` when there are none.
+    pub findings: Option<Value>,
+}
+
+/// What one model call was and cost.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The model's identifier in the registry.
+    pub model: String,
+    /// Its wire format.
+    pub provider: Provider,
+    /// The name the provider gave in its answer.
+    pub upstream_model: Option<String>,
+    /// The label its cost is grouped by.
+    pub infrastructure: String,
+    /// Whether it was public when it was called.
+    pub is_public: bool,
+    /// How many calls were tried for it, this one included.
+    pub attempts: i64,
+    /// What it used.
+    pub usage: Usage,
+    /// The prices at that time; `None` when the model had none.
+    pub prices: Option<Prices>,
+    /// What it cost.
+    pub cost: Usd,
+    /// Whether the tokens were counted here because the provider did not say.
+    pub cost_estimated: bool,
+    /// Microseconds to the first token of a stream.
+    pub first_token: Option<i64>,
+    /// Why the model stopped.
+    pub finish: Option<FinishReason>,
+    /// Keyed fingerprint of model and input.
+    pub input_print: Option<i64>,
+    /// Keyed fingerprint of the output.
+    pub output_print: Option<i64>,
+    /// Keyed fingerprint of the tool calls it asked for.
+    pub tool_print: Option<i64>,
+    /// Whether it ran in the shadow of another.
+    pub shadow: bool,
+}
+
+/// What a step's content is: sealed apart from its metrics.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Content {
+    /// What the provider saw, or what was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// What came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// What each placeholder stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placeholders: Option<Value>,
+}

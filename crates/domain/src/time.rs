@@ -1,0 +1,157 @@
+//! Points in time and where they come from.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+
+/// Microseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);
+
+/// One second in microseconds.
+pub const SECOND: i64 = 1_000_000;
+/// One minute in microseconds.
+pub const MINUTE: i64 = 60 * SECOND;
+/// One hour in microseconds.
+pub const HOUR: i64 = 60 * MINUTE;
+/// One day in microseconds.
+pub const DAY: i64 = 24 * HOUR;
+
+impl Timestamp {
+    /// This time and a duration later.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(micros(duration)))
+    }
+
+    /// This time less so many microseconds.
+    #[must_use]
+    pub fn minus_micros(self, micros: i64) -> Self {
+        Self(self.0.saturating_sub(micros))
+    }
+
+    /// Microseconds from `earlier` to this; 0 if the clock went back.
+    pub fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0).max(0)
+    }
+
+    /// Whole minutes since 1970.
+    pub fn minute(self) -> i64 {
+        self.0.div_euclid(MINUTE)
+    }
+
+    /// Unix seconds, rounded down.
+    pub fn unix_seconds(self) -> i64 {
+        self.0.div_euclid(SECOND)
+    }
+
+    /// The first moment of this time's calendar month, UTC.
+    #[must_use]
+    pub fn month_start(self) -> Self {
+        let date = self.zoned().date().first_of_month();
+        Self::of_date(date)
+    }
+
+    /// Reads an ISO 8601 date (its first moment, UTC) or a timestamp with an offset.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(at) = text.parse::<jiff::Timestamp>() {
+            return Some(Self(at.as_microsecond()));
+        }
+        Self::parse_date(text)
+    }
+
+    /// Reads an ISO 8601 calendar date: its first moment, UTC.
+    pub fn parse_date(text: &str) -> Option<Self> {
+        let date = text.parse::<jiff::civil::Date>().ok().filter(|_| text.len() == 10)?;
+        Some(Self::of_date(date))
+    }
+
+    fn of_date(date: jiff::civil::Date) -> Self {
+        date.to_zoned(jiff::tz::TimeZone::UTC)
+            .map_or(Self::default(), |at| Self(at.timestamp().as_microsecond()))
+    }
+
+    fn zoned(self) -> jiff::Zoned {
+        jiff::Timestamp::from_microsecond(self.0)
+            .unwrap_or_default()
+            .to_zoned(jiff::tz::TimeZone::UTC)
+    }
+}
+
+/// ISO 8601 in UTC with milliseconds: `2026-11-21T12:00:00.123Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = jiff::Timestamp::from_microsecond(self.0).unwrap_or_default();
+        write!(f, "{at:.3}")
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A duration in whole microseconds.
+pub fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Microseconds as the milliseconds that answers show, exact to the microsecond.
+pub fn millis(micros: i64) -> f64 {
+    micros as f64 / 1000.0
+}
+
+/// Where the time comes from: the machine, or a test's hand.
+#[derive(Clone, Debug, Default)]
+pub struct Clock(Option<Arc<AtomicI64>>);
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self(None)
+    }
+
+    /// A clock that stands still until [`Clock::set`] moves it.
+    pub fn fixed(at: Timestamp) -> Self {
+        Self(Some(Arc::new(AtomicI64::new(at.0))))
+    }
+
+    /// Moves a fixed clock; nothing happens to the machine's.
+    pub fn set(&self, at: Timestamp) {
+        if let Some(fixed) = &self.0 {
+            fixed.store(at.0, Ordering::SeqCst);
+        }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            Some(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
+            None => Timestamp(system_micros()),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+fn system_micros() -> i64 {
+    std::time::SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iso_8601_both_ways() {
+        let at = Timestamp::parse("2026-11-21T12:00:00.123Z").unwrap();
+        assert_eq!(at.to_string(), "2026-11-21T12:00:00.123Z");
+        assert_eq!(Timestamp::parse("2026-11-21T13:00:00.123+01:00"), Some(at));
+        assert_eq!(Timestamp::parse("2026-11-21").unwrap().to_string(), "2026-11-21T00:00:00.000Z");
+        assert_eq!(Timestamp::parse("yesterday"), None);
+        assert_eq!(at.month_start().to_string(), "2026-11-01T00:00:00.000Z");
+    }
+}

@@ -1,0 +1,46 @@
+//! Traces: one unit of work each.
+
+use serde_json::Value;
+
+use crate::grade::Assessment;
+use crate::ids::{KeyId, ProjectId, TraceId};
+use crate::money::Usd;
+use crate::tier::words;
+use crate::time::Timestamp;
+
+words!(
+    /// Where a trace is in its life.
+    TraceStatus {
+        /// Open for steps.
+        Pending = "pending",
+        /// Done and graded.
+        Completed = "completed",
+        /// Made by a replay.
+        Replay = "replay",
+        /// Left open and idle for too long.
+        Failed = "failed",
+    }
+);
+
+/// A trace as it is stored, without its steps.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Its id.
+    pub id: TraceId,
+    /// The project that owns it.
+    pub project: ProjectId,
+    /// The key that opened it.
+    pub key: Option<KeyId>,
+    /// Where it is in its life.
+    pub status: TraceStatus,
+    /// When it was opened.
+    pub created_at: Timestamp,
+    /// When it was completed.
+    pub completed_at: Option<Timestamp>,
+    /// The caller's own JSON object.
+    pub metadata: Option<Value>,
+    /// What the work earned, for the margin.
+    pub revenue: Option<Usd>,
+    /// Its grades, once completed.
+    pub assessment: Option<Assessment>,
+}
