@@ -1,1 +1,68 @@
-//! Stub.
+//! The API: JSON and server-sent events over HTTP, and nothing that decides.
+//!
+//! A handler extracts, calls a use case, and presents what it says. Every route is behind the
+//! guard of its group (`router.rs`), and one table turns errors into responses (`error.rs`).
+
+mod audit;
+mod auth;
+mod chat;
+mod checks;
+mod edge;
+mod error;
+mod executions;
+mod input;
+mod keys;
+mod logs;
+mod models;
+mod openapi;
+mod projects;
+mod router;
+mod sdk;
+mod session;
+mod simulate;
+mod sse;
+mod stats;
+mod stream;
+mod trace_detail;
+mod traces;
+mod up;
+
+use std::sync::Arc;
+
+use domain::net::Cidr;
+use gateway::Gateway;
+use utoipa::openapi::OpenApi;
+
+pub use router::{document, router};
+
+/// What the server tells the API.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<Cidr>,
+    /// The URL that browsers see, if it is known: scheme and authority.
+    pub public_url: Option<String>,
+}
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub(crate) struct App {
+    gateway: Gateway,
+    trusted_proxies: Arc<[Cidr]>,
+    public_origin: Option<Arc<str>>,
+    is_https: bool,
+    document: Arc<OpenApi>,
+}
+
+impl App {
+    fn new(gateway: Gateway, settings: Settings, document: Arc<OpenApi>) -> Self {
+        let origin = settings.public_url.map(|url| url.trim_end_matches('/').to_owned());
+        Self {
+            gateway,
+            trusted_proxies: settings.trusted_proxies.into(),
+            is_https: origin.as_ref().is_some_and(|url| url.starts_with("https://")),
+            public_origin: origin.map(Into::into),
+            document,
+        }
+    }
+}

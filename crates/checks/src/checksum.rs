@@ -66,7 +66,7 @@ pub(crate) fn number(digits: &[u8]) -> u64 {
     digits.iter().fold(0, |n, &d| n * 10 + u64::from(d))
 }
 
-/// Base58Check: legacy wallet addresses.
+/// `Base58Check`: legacy wallet addresses.
 pub(crate) fn base58check(token: &[u8]) -> bool {
     const ALPHABET: &[u8] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
     let mut bytes = [0u8; 25];
@@ -92,7 +92,10 @@ pub(crate) fn bech32(prefix: &[u8], data: &[u8]) -> bool {
     let step = |check: u32, value: u32| {
         let top = check >> 25;
         let next = ((check & 0x01ff_ffff) << 5) ^ value;
-        GENERATOR.iter().enumerate().fold(next, |c, (i, g)| if top >> i & 1 == 1 { c ^ g } else { c })
+        GENERATOR
+            .iter()
+            .enumerate()
+            .fold(next, |c, (i, g)| if top >> i & 1 == 1 { c ^ g } else { c })
     };
     let mut check = prefix.iter().fold(1, |c, &b| step(c, u32::from(b >> 5)));
     check = step(check, 0);

@@ -1,7 +1,7 @@
 //! Small questions about bytes and borders.
 
 /// Whether a byte may be part of a word: ASCII letters, digits, `_`, and every byte of a non-ASCII character.
-pub(crate) fn is_word(byte: u8) -> bool {
+pub(crate) const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
@@ -23,9 +23,4 @@ pub(crate) fn floor(text: &str, at: usize) -> usize {
 /// The nearest character border at or after `at`.
 pub(crate) fn ceil(text: &str, at: usize) -> usize {
     text.ceil_char_boundary(at)
-}
-
-/// A window around a range, on character borders.
-pub(crate) fn window(text: &str, start: usize, end: usize, before: usize, after: usize) -> (usize, usize) {
-    (floor(text, start.saturating_sub(before)), ceil(text, (end + after).min(text.len())))
 }

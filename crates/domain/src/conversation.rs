@@ -1,5 +1,6 @@
 //! The one model of a conversation that every door translates to and every adapter from.
 
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::safety::Origin;
@@ -82,6 +83,23 @@ impl Message {
     /// A plain user message.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, body: Body::Text(text.into()), extra: Map::new() }
+    }
+}
+
+/// The message in the chat-completions form: `role`, `content`, and what else came with it.
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2 + self.extra.len()))?;
+        map.serialize_entry("role", self.role.as_str())?;
+        match &self.body {
+            Body::Empty => map.serialize_entry("content", &())?,
+            Body::Text(text) => map.serialize_entry("content", text)?,
+            Body::Parts(parts) => map.serialize_entry("content", parts)?,
+        }
+        for (key, value) in &self.extra {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
     }
 }
 

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::time::Timestamp;
+
 macro_rules! number_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -60,6 +62,15 @@ number_id!(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TraceId(pub Uuid);
+
+impl TraceId {
+    /// The least id that a trace opened at this time, or later, can have: ids of version 7 begin
+    /// with 48 bits of Unix milliseconds (RFC 9562, section 5.7).
+    pub fn first_at(at: Timestamp) -> Self {
+        let millis = (at.0.max(0) / 1000).cast_unsigned();
+        Self(Uuid::from_u128(u128::from(millis) << 80))
+    }
+}
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,6 +13,7 @@ pub mod project;
 pub mod safety;
 pub mod secret;
 pub mod settings;
+pub mod sketch;
 pub mod step;
 pub mod tier;
 pub mod time;

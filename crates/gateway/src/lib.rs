@@ -1,1 +1,173 @@
-//! Stub.
+//! The gateway: one use case a file, and nothing of HTTP.
+//!
+//! Invariants: no status code is named here; only `admit` decides who may call and in which
+//! order that is asked; only [`flow`] reaches a provider, and only with a funded call.
+
+mod accounts;
+mod admit;
+mod audit;
+mod bootstrap;
+mod chat;
+mod check;
+mod config;
+mod doctor;
+mod error;
+mod execute;
+pub mod flow;
+mod jobs;
+mod keys;
+mod log;
+mod models;
+mod output;
+mod plan;
+mod prices;
+mod prints;
+mod projects;
+mod registry;
+mod sessions;
+mod simulate;
+mod stats;
+mod stream;
+mod tokens;
+mod traces;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::settings::Perimeter;
+use domain::time::Clock;
+use store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use accounts::{Member, NewUser, create_user, reset_password};
+pub use admit::{Caller, Origin, Spends};
+pub use bootstrap::{FirstCredentials, FirstSettings, bootstrap, create_key};
+pub use chat::{ChatAnswer, ChatAsk, ChatReply};
+pub use check::CheckResult;
+pub use config::Config;
+pub use doctor::{Finding, inspect_models};
+pub use error::{Error, Result};
+pub use execute::{Executed, Outcome};
+pub use keys::{KeyChange, KeyView, NewKey};
+pub use log::LogResult;
+pub use models::{ModelChange, ModelView};
+pub use plan::Plan;
+pub use projects::{ProjectChange, ProjectView};
+pub use registry::{KeyState, ProjectState};
+pub use sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
+pub use simulate::{Simulated, Simulation};
+pub use stats::{Period, Stats};
+pub use store::{Account, Audit, COUNT_LIMIT, Page};
+pub use stream::{Piece, Started, Streamed};
+pub use traces::{TraceDetail, TracePage};
+
+use flow::Upstream;
+use registry::Registry;
+use sessions::LoginThrottle;
+use traces::KnownTraces;
+
+/// Long reads end after this.
+const READ_BOUND: Duration = Duration::from_secs(5);
+
+/// The whole gateway behind one cheap handle.
+#[derive(Clone, Debug)]
+pub struct Gateway(Arc<Inner>);
+
+/// What a [`Gateway`] is made of.
+#[derive(Debug)]
+pub struct Inner {
+    store: Store,
+    registry: Registry,
+    upstream: Upstream,
+    traces: KnownTraces,
+    logins: LoginThrottle,
+    blocks: audit::BlockNotes,
+    perimeter: Perimeter,
+    config: Config,
+    clock: Clock,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Deref for Gateway {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Gateway {
+    /// Loads the registry, settles what a crash has left, and starts the background jobs.
+    pub async fn open(
+        store: Store,
+        client: providers::Client,
+        config: Config,
+        clock: Clock,
+    ) -> Result<Self> {
+        // Before the registry counts what was spent.
+        let lost = store.settle_lost_calls(&clock).await?;
+        if lost > 0 {
+            tracing::warn!(calls = lost, "calls whose end was lost were recorded as failed");
+        }
+        let registry = Registry::load(&store, &clock).await?;
+        let gateway = Self(Arc::new(Inner {
+            registry,
+            upstream: Upstream::new(client, clock.clone()),
+            traces: KnownTraces::new(),
+            logins: LoginThrottle::default(),
+            blocks: audit::BlockNotes::default(),
+            perimeter: config.perimeter.clone(),
+            config,
+            clock,
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            store,
+        }));
+        jobs::start(&gateway);
+        Ok(gateway)
+    }
+
+    /// Whether the database, the writer and the registry are well. Says what is not.
+    pub async fn ready(&self) -> std::result::Result<(), String> {
+        let ping = tokio::time::timeout(Duration::from_secs(2), self.store.ping());
+        match ping.await {
+            Ok(Ok(())) if self.store.writer().is_alive() => Ok(()),
+            Ok(Ok(())) => Err("the writer is behind or has stopped".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the database does not answer".to_owned()),
+        }
+    }
+
+    /// Stops the jobs, waits until what is in flight is recorded, and closes the database.
+    pub async fn close(self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        jobs::save_windows(&self).await;
+        match Arc::try_unwrap(self.0) {
+            Ok(inner) => inner.store.close().await,
+            // A handler that outlived the deadline still holds it; the writer has been waited for
+            // by everyone whose answer left.
+            Err(_) => tracing::warn!("stopped while requests were still running"),
+        }
+    }
+
+    /// Bounds a long read.
+    async fn bounded<T>(
+        &self,
+        read: impl Future<Output = std::result::Result<T, store::Error>>,
+    ) -> Result<T> {
+        match tokio::time::timeout(READ_BOUND, read).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(Error::Unavailable("the query took longer than 5 seconds".to_owned())),
+        }
+    }
+
+    /// A number that nobody can guess.
+    fn nonce(&self) -> Result<u64> {
+        Ok(u64::from_be_bytes(store::random::<8>()?))
+    }
+}

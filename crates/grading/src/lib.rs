@@ -1,1 +1,23 @@
-//! Stub.
+//! Grading: the steps of a trace in, letters and figures out.
+//!
+//! Pure functions: no clock, no I/O, no content. Whatever a step was measured against comes in with
+//! it, so that the same steps and baselines always grade alike.
+
+mod assess;
+mod drift;
+mod fidelity;
+mod figures;
+mod graph;
+mod rating;
+
+mod stall;
+mod verdict;
+
+#[cfg(test)]
+mod testing;
+
+pub use assess::assess;
+pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi};
+pub use fidelity::tool_fidelity;
+pub use figures::{TraceFigures, figures, percentile};
+pub use rating::user_rating;

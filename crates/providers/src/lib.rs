@@ -1,1 +1,29 @@
-//! Stub.
+//! Calls to model providers: the wire formats, and the only place that opens a connection to them.
+//!
+//! An adapter is a pure translation between the canonical conversation and one vendor's bytes;
+//! the transport carries those bytes under the egress rules and time limits. Nothing here knows
+//! of projects' settings, money, routing, the database or HTTP towards callers: which model is
+//! called, how often, and what a failure costs is decided elsewhere.
+
+mod adapter;
+mod breaker;
+mod egress;
+mod error;
+mod events;
+mod internal;
+mod openai;
+mod receive;
+mod retry;
+mod sandbox;
+mod scrub;
+mod sse;
+#[cfg(test)]
+mod testing;
+mod transport;
+
+pub use breaker::{Breaker, Breakers};
+pub use egress::{Egress, validate_base_url};
+pub use error::{Error, ErrorKind};
+pub use events::EventStream;
+pub use retry::{MAX_BACK_OFF, back_off};
+pub use transport::{Attempt, Client};

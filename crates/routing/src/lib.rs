@@ -1,1 +1,15 @@
-//! Stub.
+//! Routing: what a prompt is like, the tier that follows from it, and the models to try.
+//!
+//! Pure functions over texts and registry entries: no clock, no I/O, no settings, no provider.
+//! Safety findings come in as booleans; which circuit is open is the caller's business.
+
+mod classify;
+mod features;
+mod intent;
+mod lexicon;
+mod resolve;
+mod weights;
+
+pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
+pub use features::{Features, NAMES, WORD_BUCKETS, measure};
+pub use resolve::{MAX_CHAIN, Unresolved, chain, estimate_cost, resolve};

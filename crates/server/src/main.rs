@@ -1,1 +1,99 @@
-fn main() {}
+//! Sluice: a self-hosted, governed gateway between application code and AI model providers.
+//!
+//! The binary only composes: it reads the configuration, opens the database, and serves.
+
+mod commands;
+mod config;
+mod open;
+mod serve;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::Failure;
+use config::Flags;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A self-hosted, governed gateway between application code and AI model providers.
+#[derive(Parser)]
+#[command(name = "sluice", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the API (the default)
+    Serve,
+    /// Bring the database schema up to date and stop
+    Migrate,
+    /// Check the configuration and print it without secrets
+    CheckConfig {
+        /// Print every key at its default, with its meaning
+        #[arg(long)]
+        defaults: bool,
+    },
+    /// Check configuration, database, master key, prices and models, and say what to do
+    Doctor,
+    /// Seal everything under a new master key (stop the gateway first)
+    RotateMasterKey,
+    /// Manage users
+    #[command(subcommand)]
+    User(commands::users::UserCommand),
+    /// Manage API keys
+    #[command(subcommand)]
+    Key(commands::keys::KeyCommand),
+    /// Print the API description
+    Openapi,
+    /// Judge texts: JSON Lines {"id","text"} in, findings out
+    Check(commands::jsonl::Jsonl),
+    /// Route prompts: JSON Lines {"id","input"} in, tier and complexity out
+    Route(commands::jsonl::Jsonl),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            commands::complain(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let flags = cli.flags;
+    match cli.command.unwrap_or(Command::Serve) {
+        Command::Check(jsonl) => commands::jsonl::check(&jsonl),
+        Command::Route(jsonl) => commands::jsonl::route(&jsonl),
+        Command::Openapi => commands::openapi(),
+        Command::CheckConfig { defaults } => commands::check_config(&flags, defaults),
+        command => {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| Failure(format!("the runtime cannot start: {error}")))?;
+            runtime.block_on(work(command, &flags))
+        }
+    }
+}
+
+async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
+    let config = config::Config::load(flags)?;
+    match command {
+        Command::Migrate => commands::migrate(&config).await,
+        Command::Doctor => commands::doctor::run(&config).await,
+        Command::RotateMasterKey => commands::rotate_master_key(&config).await,
+        Command::User(command) => commands::users::run(&config, command).await,
+        Command::Key(command) => commands::keys::run(&config, command).await,
+        _ => serve::run(config).await,
+    }
+}

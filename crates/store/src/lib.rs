@@ -1,1 +1,146 @@
-//! Stub.
+//! The store: SQL on SQLite or PostgreSQL, and nowhere else.
+//!
+//! Reads and control-plane writes are plain functions; traces and steps go through the
+//! [group-commit writer](writer). Row types stay in here, public functions speak `domain`. The
+//! store knows nothing of HTTP, providers or limits.
+
+mod accounts;
+mod audit;
+mod db;
+mod error;
+mod ids;
+mod keys;
+mod lock;
+mod migrate;
+mod models;
+mod projects;
+mod purge;
+mod seal;
+mod stats;
+mod steps;
+mod traces;
+mod vault;
+mod writer;
+
+use domain::ids::{NodeId, StepId};
+use domain::time::Clock;
+use tokio_util::task::TaskTracker;
+
+pub use accounts::{Account, Session};
+pub use audit::{Audit, NewAudit};
+pub use db::{Location, Tx};
+pub use error::{Error, Result};
+pub use keys::SpentSecond;
+pub use lock::Claim;
+pub use models::ModelRow;
+pub use seal::{SealingKey, random};
+pub use stats::{AgentCounts, LedgerRow, SecurityCounts};
+pub use traces::{AgentFigures, COUNT_LIMIT, Page};
+pub use writer::{Start, Writer};
+
+use db::{Pool, on};
+use ids::StepIds;
+
+/// How to open a store.
+#[derive(Debug)]
+pub struct Options {
+    /// Where the data lies.
+    pub location: Location,
+    /// The key over all keys.
+    pub master: SealingKey,
+    /// Whether this process means to serve the database.
+    pub claim: Claim,
+    /// Where the time comes from.
+    pub clock: Clock,
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Store {
+    reader: Pool,
+    writer: Pool,
+    master: SealingKey,
+    node: NodeId,
+    step_ids: StepIds,
+    hot: Writer,
+    tasks: TaskTracker,
+    // Held for as long as the store is open.
+    _lock: lock::Lock,
+}
+
+impl Store {
+    /// Opens a database, brings its schema up to date, and starts the writer.
+    pub async fn open(options: Options) -> Result<Self> {
+        let lock = lock::take(&options.location, options.claim).await?;
+        let (reader, writer) = db::connect(&options.location).await?;
+        migrate::run(&writer).await?;
+        let node = ids::node(&writer).await?;
+        let tasks = TaskTracker::new();
+        let (hot, run) = Writer::new(writer.clone(), node, options.clock);
+        tasks.spawn(run);
+        let step_ids = StepIds::new(writer.clone());
+        let store = Self {
+            reader,
+            writer,
+            master: options.master,
+            node,
+            step_ids,
+            hot,
+            tasks,
+            _lock: lock,
+        };
+        // Proves the master key before anything is written with it.
+        store.pepper().await?;
+        Ok(store)
+    }
+
+    /// The writer of traces and steps.
+    pub fn writer(&self) -> &Writer {
+        &self.hot
+    }
+
+    /// The number of this run of the process.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// A step id that nobody else has.
+    pub async fn step_id(&self) -> Result<StepId> {
+        self.step_ids.take().await
+    }
+
+    /// Begins a write transaction.
+    pub async fn begin(&self) -> Result<Tx> {
+        self.writer.begin().await
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<()> {
+        on!(&self.reader, db => {
+            sqlx::query("SELECT 1").execute(db).await?;
+        });
+        Ok(())
+    }
+
+    /// A number that grows with every change of projects, models or keys, by any process.
+    pub async fn registry_version(&self) -> Result<i64> {
+        Ok(on!(&self.reader, db => {
+            sqlx::query_scalar("SELECT value FROM counters WHERE name = 'registry'").fetch_one(db).await?
+        }))
+    }
+
+    /// Records the provider calls whose end a crash has lost, as failed steps with an estimated
+    /// cost. Returns how many there were.
+    pub async fn settle_lost_calls(&self, clock: &Clock) -> Result<usize> {
+        writer::settle_lost(&self.reader, &self.hot, clock.now()).await
+    }
+
+    /// Waits until what was queued is written, and closes the database.
+    pub async fn close(self) {
+        drop(self.hot);
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.reader.close().await;
+        self.writer.close().await;
+    }
+}

@@ -1,0 +1,70 @@
+//! Audit events.
+
+use axum::Json;
+use axum::extract::State;
+use domain::time::Timestamp;
+use gateway::Audit;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::auth::BySession;
+use crate::error::Result;
+use crate::input::Asked;
+
+/// Something that somebody did, or tried.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuditBody {
+    id: i64,
+    event: String,
+    /// The address of who did it, where somebody was signed in.
+    actor: Option<String>,
+    /// Kind of what it was done to.
+    target_type: Option<String>,
+    /// Id of what it was done to.
+    target_id: Option<String>,
+    ip: String,
+    user_agent: String,
+    /// Changed fields from old to new; secrets only as set or unset.
+    #[schema(value_type = Object)]
+    metadata: Value,
+    #[schema(value_type = String, format = DateTime)]
+    occurred_at: Timestamp,
+}
+
+impl From<Audit> for AuditBody {
+    fn from(audit: Audit) -> Self {
+        Self {
+            id: audit.id,
+            event: audit.event,
+            actor: audit.actor,
+            target_type: audit.target_type,
+            target_id: audit.target_id,
+            ip: audit.ip,
+            user_agent: audit.user_agent,
+            metadata: audit.metadata,
+            occurred_at: audit.at,
+        }
+    }
+}
+
+/// Which events.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Filter {
+    /// Only events of this kind.
+    event: Option<String>,
+}
+
+/// The last 50 events of the organization, newest first (admin or owner).
+#[utoipa::path(get, path = "/api/v1/audit-events", tag = "Audit events", params(Filter),
+    responses((status = 200, body = Vec<AuditBody>)))]
+pub async fn list(
+    State(app): State<App>,
+    BySession(by): BySession,
+    Asked(filter): Asked<Filter>,
+) -> Result<Json<Vec<AuditBody>>> {
+    let events = app.gateway.audit_events(&by.member, filter.event.as_deref()).await?;
+    Ok(Json(events.into_iter().map(Into::into).collect()))
+}

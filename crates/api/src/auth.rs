@@ -1,0 +1,206 @@
+//! Who asks: every route is behind one of these, and gets what it authorised.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, USER_AGENT};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use gateway::{Caller, Error, Member, Origin, Spends};
+
+use crate::App;
+use crate::error::{Failure, Result};
+
+/// The session cookie.
+pub const COOKIE_NAME: &str = "sluice_session";
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// A signed-in member with the token of the session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Who.
+    pub member: Member,
+    /// The account behind it.
+    pub account: gateway::Account,
+    /// The cookie's value.
+    pub token: String,
+}
+
+/// Either of the two.
+#[derive(Clone, Debug)]
+pub enum Either {
+    /// An API key.
+    Key(Box<Caller>),
+    /// A session.
+    Session(Box<Session>),
+}
+
+/// Lets keys pass that may call a model.
+pub async fn spending_key(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Result<Response> {
+    with_key(app, Spends::Yes, request, next).await
+}
+
+/// Lets keys pass for calls that cost nothing.
+pub async fn key(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+    with_key(app, Spends::No, request, next).await
+}
+
+async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) -> Result<Response> {
+    let caller = admit(&app, &request, spends).await?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// Lets signed-in members pass.
+pub async fn session(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
+    let claim = claim(&app, &request)?;
+    let session = sign_in(&app, claim).await?;
+    request.extensions_mut().insert(session);
+    Ok(next.run(request).await)
+}
+
+/// The same for the session's own routes, which say no more than that there is none.
+pub async fn own_session(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response> {
+    let claim = claim(&app, &request)?;
+    let session = sign_in(&app, claim).await.map_err(Failure::of_session)?;
+    request.extensions_mut().insert(session);
+    Ok(next.run(request).await)
+}
+
+/// Lets keys and signed-in members pass.
+pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
+    let who = if request.headers().contains_key(AUTHORIZATION) {
+        Either::Key(Box::new(admit(&app, &request, Spends::No).await?))
+    } else {
+        let claim = claim(&app, &request)?;
+        Either::Session(Box::new(sign_in(&app, claim).await?))
+    };
+    request.extensions_mut().insert(who);
+    Ok(next.run(request).await)
+}
+
+/// Asks the gate. (The request itself must not be held over the wait: its body is not `Sync`.)
+fn admit<'a>(
+    app: &'a App,
+    request: &Request,
+    spends: Spends,
+) -> impl Future<Output = std::result::Result<Caller, Error>> + Send + use<'a> {
+    let origin = origin(app, request);
+    let bearer = bearer(request.headers()).map(str::to_owned);
+    async move { app.gateway.gate(bearer.as_deref(), &origin, spends).await }
+}
+
+/// What a request says about its session.
+struct Claim {
+    token: String,
+    origin: Origin,
+}
+
+fn claim(app: &App, request: &Request) -> Result<Claim> {
+    let token = cookie(request.headers()).ok_or(Error::Unauthorized)?;
+    check_same_site(app, request.method(), request.headers())?;
+    Ok(Claim { token, origin: origin(app, request) })
+}
+
+async fn sign_in(app: &App, claim: Claim) -> Result<Session> {
+    let (member, account) = app.gateway.session(&claim.token, &claim.origin).await?;
+    Ok(Session { member, account, token: claim.token })
+}
+
+/// Refuses requests that change something and come from a page of another site.
+pub fn check_same_site(app: &App, method: &Method, headers: &HeaderMap) -> Result<()> {
+    if method.is_safe() {
+        return Ok(());
+    }
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let foreign_site = matches!(text(&FETCH_SITE), Some("cross-site"));
+    let foreign_origin = text(&ORIGIN).is_some_and(|origin| {
+        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+        Some(authority) != text(&HOST) && Some(origin) != app.public_origin.as_deref()
+    });
+    if foreign_site || foreign_origin {
+        return Err(Error::Forbidden.into());
+    }
+    Ok(())
+}
+
+/// Where a request comes from: the peer, or the right-most hop that is not a trusted proxy.
+pub fn origin(app: &App, request: &Request) -> Origin {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip());
+    let trusted = |address: IpAddr| app.trusted_proxies.iter().any(|range| range.contains(address));
+    let mut address = peer;
+    if trusted(peer) {
+        let hops = request.headers().get_all(FORWARDED_FOR);
+        let hops: Vec<&str> = hops.iter().filter_map(|value| value.to_str().ok()).collect();
+        for hop in hops.iter().flat_map(|line| line.split(',')).rev() {
+            let Ok(hop) = hop.trim().parse() else { break };
+            address = hop;
+            if !trusted(hop) {
+                break;
+            }
+        }
+    }
+    let agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
+    Origin { address: address.to_canonical(), user_agent: agent.unwrap_or_default().to_owned() }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    lines
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == COOKIE_NAME)
+        .map(|(_, value)| value.to_owned())
+}
+
+/// Takes what the route's guard has put there. Its absence is a defect of the route table, which a
+/// test of every route would meet.
+fn taken<T: Clone + Send + Sync + 'static>(parts: &Parts) -> Result<T> {
+    parts
+        .extensions
+        .get::<T>()
+        .cloned()
+        .ok_or_else(|| Error::Internal("a route without its guard".to_owned()).into())
+}
+
+macro_rules! extracted {
+    ($($name:ident => $take:ty),+) => {
+        $(impl FromRequestParts<App> for $name {
+            type Rejection = Failure;
+
+            async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
+                taken::<$take>(parts).map(|taken| $name(taken))
+            }
+        })+
+    };
+}
+
+/// The caller of a key route.
+#[derive(Debug)]
+pub struct ByKey(pub Caller);
+/// The member of a session route.
+#[derive(Debug)]
+pub struct BySession(pub Session);
+/// Whoever asks on a route for both.
+#[derive(Debug)]
+pub struct ByEither(pub Either);
+
+extracted!(ByKey => Caller, BySession => Session, ByEither => Either);

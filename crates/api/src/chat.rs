@@ -1,0 +1,226 @@
+//! Chat completions in the standard format.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use domain::conversation::{Body as Said, Message, Prompt, Role};
+use domain::ids::{StepId, TraceId};
+use domain::time::Timestamp;
+use gateway::{ChatAnswer, ChatAsk, ChatReply, Streamed};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::error::{Failure, Result};
+use crate::input::Body;
+use crate::sse::{self, Style};
+
+/// Names the trace, in requests and in answers.
+const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
+
+/// A chat completion request: the standard fields and `trace_id`.
+#[derive(Deserialize, ToSchema)]
+pub struct ChatBody {
+    /// An open trace of this key's project; the header `X-Trace-Id` does as well.
+    #[serde(default)]
+    trace_id: Option<String>,
+    /// A registered model; without one the request is routed.
+    #[serde(default)]
+    model: Option<String>,
+    /// The conversation, oldest first.
+    messages: Vec<MessageBody>,
+    /// Answer with server-sent events.
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    /// The most completion tokens.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    max_tokens: Option<u64>,
+    /// The newer name of `max_tokens`.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    max_completion_tokens: Option<u64>,
+    /// Every other parameter goes to providers of the same format as it is.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    params: Map<String, Value>,
+}
+
+/// How to stream.
+#[derive(Deserialize, ToSchema)]
+pub struct StreamOptions {
+    /// Whether a last chunk tells the usage.
+    #[serde(default)]
+    include_usage: Option<bool>,
+}
+
+/// One message.
+#[derive(Deserialize, ToSchema)]
+pub struct MessageBody {
+    /// `system`, `developer`, `user`, `assistant` or `tool`.
+    role: String,
+    /// A text, an array of content parts, or null.
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    content: Option<ContentBody>,
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    extra: Map<String, Value>,
+}
+
+/// What a message says.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ContentBody {
+    Text(String),
+    Parts(Vec<Value>),
+}
+
+/// A chat completion. Fields of the provider's own answer beyond these are passed on.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CompletionBody {
+    id: String,
+    /// Always `chat.completion`.
+    object: &'static str,
+    created: i64,
+    model: String,
+    #[schema(value_type = Vec<Object>)]
+    choices: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    usage: Option<Value>,
+    #[schema(value_type = i64)]
+    step_id: StepId,
+    #[schema(value_type = String)]
+    trace_id: TraceId,
+    /// Why the request was refused or the answer withheld.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<String>,
+}
+
+/// Answer a conversation. Personal data is replaced before any provider sees it and put back in
+/// the answer.
+#[utoipa::path(post, path = "/api/v1/chat/completions", tag = "Executions",
+    request_body = ChatBody,
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace, where the body has none")),
+    responses((status = 200, content(
+        (CompletionBody = "application/json"), (String = "text/event-stream")))))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    headers: HeaderMap,
+    Body(body): Body<ChatBody>,
+) -> Result<Response> {
+    let header = headers.get(TRACE_ID).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let streams = body.stream.unwrap_or(false);
+    let with_usage =
+        body.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false);
+    let ask = ask(body, header)?;
+    let now = app.gateway.now();
+    if streams {
+        let streamed = app.gateway.chat_stream(&caller, ask).await?;
+        let trace = match &streamed {
+            Streamed::Pieces(started, _) => started.trace,
+            Streamed::Blocked { trace, .. } => *trace,
+        };
+        let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
+        return Ok(traced(trace, response));
+    }
+    Ok(match app.gateway.chat(&caller, ask).await? {
+        ChatAnswer::Reply(reply) => traced(reply.trace, present(*reply)),
+        ChatAnswer::Blocked { reason, step, trace } => {
+            traced(trace, refused(reason, step, trace, now))
+        }
+    })
+}
+
+fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
+    if body.messages.is_empty() {
+        return Err(gateway::Error::invalid("messages must not be empty").into());
+    }
+    let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>>>()?;
+    let max_output_tokens = body.max_completion_tokens.or(body.max_tokens);
+    if max_output_tokens == Some(0) {
+        return Err(gateway::Error::invalid("max_tokens must be at least 1").into());
+    }
+    Ok(ChatAsk {
+        trace_id: body.trace_id.or(header),
+        model: body.model.filter(|model| !model.is_empty()),
+        prompt: Prompt { messages, max_output_tokens, params: body.params },
+    })
+}
+
+fn message(body: MessageBody) -> Result<Message> {
+    let role = Role::parse(&body.role).ok_or_else(|| {
+        Failure::from(gateway::Error::invalid(format!(
+            "messages: role must be system, developer, user, assistant or tool, not '{}'",
+            body.role.chars().take(40).collect::<String>()
+        )))
+    })?;
+    let said = match body.content {
+        None => Said::Empty,
+        Some(ContentBody::Text(text)) => Said::Text(text),
+        Some(ContentBody::Parts(parts)) => Said::Parts(parts),
+    };
+    Ok(Message { role, body: said, extra: body.extra })
+}
+
+/// An answer; the provider's own where it is in this format, under our id, model and time.
+fn present(reply: ChatReply) -> Response {
+    if let Some(mut native) = reply.native {
+        native.insert("id".to_owned(), sse::completion_id(reply.step).into());
+        native.insert("object".to_owned(), "chat.completion".into());
+        native.insert("created".to_owned(), reply.created.unix_seconds().into());
+        native.insert("model".to_owned(), reply.model.into());
+        native.insert("step_id".to_owned(), json!(reply.step));
+        native.insert("trace_id".to_owned(), json!(reply.trace));
+        return Json(native).into_response();
+    }
+    let message = match &reply.blocked {
+        None => json!({"role": "assistant", "content": reply.text}),
+        Some(reason) => json!({"role": "assistant", "content": null, "refusal": reason}),
+    };
+    let finish = sse::finish_word(reply.finish);
+    Json(CompletionBody {
+        id: sse::completion_id(reply.step),
+        object: "chat.completion",
+        created: reply.created.unix_seconds(),
+        model: reply.model,
+        choices: json!([{"index": 0, "message": message, "finish_reason": finish}]),
+        usage: reply.usage.as_ref().map(sse::usage_body),
+        step_id: reply.step,
+        trace_id: reply.trace,
+        reason: reply.blocked,
+    })
+    .into_response()
+}
+
+/// A refusal as a valid completion.
+fn refused(reason: String, step: StepId, trace: TraceId, now: Timestamp) -> Response {
+    let message = json!({"role": "assistant", "content": null, "refusal": reason});
+    Json(CompletionBody {
+        id: sse::completion_id(step),
+        object: "chat.completion",
+        created: now.unix_seconds(),
+        model: String::new(),
+        choices: json!([{"index": 0, "message": message, "finish_reason": "content_filter"}]),
+        usage: Some(sse::usage_body(&domain::usage::Usage::default())),
+        step_id: step,
+        trace_id: trace,
+        reason: Some(reason),
+    })
+    .into_response()
+}
+
+fn traced(trace: TraceId, mut response: Response) -> Response {
+    if let Ok(value) = HeaderValue::from_str(&trace.to_string()) {
+        response.headers_mut().insert(TRACE_ID, value);
+    }
+    response
+}

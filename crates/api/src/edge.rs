@@ -1,0 +1,55 @@
+//! What goes around every request: its id, its log line, its metrics.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+
+/// Ties a response to the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const LONGEST_ID: usize = 128;
+
+/// Gives the request an id, and tells what became of it. Query strings are never told: prompts
+/// travel in them.
+pub async fn around(mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = request.headers().get(&REQUEST_ID).filter(|id| is_sane(id)).cloned();
+    let id = id.unwrap_or_else(fresh);
+    let method = request.method().clone();
+    let door = request.extensions().get::<MatchedPath>().cloned();
+    request.headers_mut().insert(REQUEST_ID, id.clone());
+    let mut response = next.run(request).await;
+    let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
+    tell(&method, door, response.status().as_u16(), began, &id);
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+fn tell(method: &Method, door: &str, status: u16, began: Instant, id: &HeaderValue) {
+    let seconds = began.elapsed().as_secs_f64();
+    let labels = [("door", door.to_owned()), ("status", status.to_string())];
+    metrics::counter!("sluice_requests_total", &labels).increment(1);
+    metrics::histogram!("sluice_request_seconds", "door" => door.to_owned()).record(seconds);
+    let id = id.to_str().unwrap_or_default();
+    tracing::info!(%method, door, status, ms = seconds * 1000.0, request_id = id, "request");
+}
+
+/// Printable and short: it goes into logs and back to the caller.
+fn is_sane(id: &HeaderValue) -> bool {
+    let bytes = id.as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(byte);
+    !bytes.is_empty() && bytes.len() <= LONGEST_ID && bytes.iter().all(plain)
+}
+
+/// Unique without a system call: random per process, counted within it.
+fn fresh() -> HeaderValue {
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let text = format!("{:016x}-{:x}", *PROCESS, COUNT.fetch_add(1, Ordering::Relaxed));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("none"))
+}

@@ -1,0 +1,190 @@
+//! The one table that turns meanings into responses.
+
+use axum::Json;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use gateway::Error;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Official client libraries honour it: a refused request that is sent again feeds its own loop.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// What every error looks like.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// What happened.
+    pub error: String,
+    /// Every fault of a request that failed validation; `error` is the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub errors: Vec<String>,
+    /// Which protection spoke, or what a provider did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub code: Option<&'static str>,
+    /// The status with which a provider refused the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub provider_status: Option<u16>,
+}
+
+/// A failed request.
+#[derive(Debug)]
+pub struct Failure {
+    status: StatusCode,
+    body: ErrorBody,
+    retry_after: Option<u64>,
+    stop_retrying: bool,
+}
+
+/// The result of every handler.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure with nothing but a sentence.
+    pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        let body = ErrorBody { error: error.into(), ..ErrorBody::default() };
+        Self { status, body, retry_after: None, stop_retrying: false }
+    }
+
+    /// Its body, for streams that have begun.
+    pub fn into_body(self) -> ErrorBody {
+        self.body
+    }
+
+    /// Any 401 as a plain one.
+    pub fn of_session(self) -> Self {
+        if self.status == StatusCode::UNAUTHORIZED { Error::Unauthorized.into() } else { self }
+    }
+
+    fn code(mut self, code: &'static str) -> Self {
+        self.body.code = Some(code);
+        self
+    }
+
+    fn stop_retrying(mut self) -> Self {
+        self.stop_retrying = true;
+        self
+    }
+
+    fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let of = |status| Self::new(status, error.to_string());
+        match &error {
+            Error::Unauthorized | Error::TokenExpired | Error::InvalidToken => {
+                of(StatusCode::UNAUTHORIZED)
+            }
+            Error::Forbidden => of(StatusCode::FORBIDDEN),
+            Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
+            Error::NotFound => of(StatusCode::NOT_FOUND),
+            Error::Malformed(_) => of(StatusCode::BAD_REQUEST),
+            Error::Invalid(faults) => {
+                let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY);
+                failure.body.errors.clone_from(faults);
+                failure
+            }
+            Error::BudgetExceeded => {
+                of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").stop_retrying()
+            }
+            Error::RateLimited { retry_after } | Error::LoginThrottled { retry_after } => {
+                of(StatusCode::TOO_MANY_REQUESTS).retry_after(*retry_after)
+            }
+            Error::SpendCapped { .. } => {
+                of(StatusCode::TOO_MANY_REQUESTS).code("CIRCUIT_OPEN").stop_retrying()
+            }
+            Error::LoopDetected => {
+                of(StatusCode::TOO_MANY_REQUESTS).code("LOOP_DETECTED").stop_retrying()
+            }
+            Error::ProviderUnreachable => of(StatusCode::BAD_GATEWAY).code("provider_unreachable"),
+            Error::ProviderRejected { status, .. } => {
+                let mut failure = of(StatusCode::BAD_GATEWAY).code("provider_rejected");
+                failure.body.provider_status = Some(*status);
+                failure
+            }
+            Error::Unavailable(_) => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(1),
+            Error::Internal(cause) => {
+                tracing::error!(%cause, "internal error");
+                of(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if self.stop_retrying {
+            response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::money::Usd;
+
+    use super::*;
+
+    #[test]
+    fn the_error_table_of_the_interface() {
+        let table = [
+            (Error::Unauthorized, 401, r#"{"error":"Unauthorized"}"#),
+            (Error::TokenExpired, 401, r#"{"error":"Token expired"}"#),
+            (Error::InvalidToken, 401, r#"{"error":"Invalid token"}"#),
+            (
+                Error::BudgetExceeded,
+                402,
+                r#"{"error":"Monthly budget exceeded.","code":"BUDGET_EXCEEDED"}"#,
+            ),
+            (Error::Forbidden, 403, r#"{"error":"Forbidden"}"#),
+            (Error::NotFound, 404, r#"{"error":"Not found"}"#),
+            (
+                Error::model_not_found("m"),
+                422,
+                r#"{"error":"Model not authorized or found: m","errors":["Model not authorized or found: m"]}"#,
+            ),
+            (Error::RateLimited { retry_after: 9 }, 429, r#"{"error":"Rate limit exceeded"}"#),
+            (
+                Error::SpendCapped { limit: Usd(500_000_000) },
+                429,
+                r#"{"error":"Kill switch engaged: hourly limit of $0.5 exceeded.","code":"CIRCUIT_OPEN"}"#,
+            ),
+            (
+                Error::LoopDetected,
+                429,
+                r#"{"error":"Recursive loop detected. Account throttled.","code":"LOOP_DETECTED"}"#,
+            ),
+            (Error::Internal("secret".into()), 500, r#"{"error":"Internal error"}"#),
+            (
+                Error::ProviderUnreachable,
+                502,
+                r#"{"error":"Provider request failed","code":"provider_unreachable"}"#,
+            ),
+        ];
+        for (error, status, body) in table {
+            let failure = Failure::from(error);
+            assert_eq!(failure.status.as_u16(), status);
+            assert_eq!(serde_json::to_string(&failure.body).unwrap(), body);
+        }
+    }
+
+    #[test]
+    fn paused_keys_are_not_to_be_retried() {
+        let response = Failure::from(Error::LoopDetected).into_response();
+        assert_eq!(response.headers()["x-should-retry"], "false");
+        let response = Failure::from(Error::RateLimited { retry_after: 7 }).into_response();
+        assert_eq!(response.headers()["retry-after"], "7");
+    }
+}

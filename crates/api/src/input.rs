@@ -1,0 +1,182 @@
+//! Requests read: JSON bodies, queries and path segments, every fault as JSON.
+
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use domain::ids::{KeyId, ModelId, ProjectId};
+use http_body_util::{BodyExt, Limited};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::App;
+use crate::error::{Failure, Result};
+
+/// A whole body must have come within this.
+const BODY_TIME: Duration = Duration::from_secs(60);
+/// What serde says about a value may quote it; no more of it than this comes back.
+const LONGEST_FAULT: usize = 300;
+
+/// A JSON body. Bodies are read after authentication, within a size and a time.
+#[derive(Debug)]
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        check_content_type(request.headers())?;
+        let bytes = read(request, app.gateway.max_body_bytes()).await?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| malformed(&error))
+    }
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<()> {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if media == "application/json"
+        || (media.starts_with("application/") && media.ends_with("+json"))
+    {
+        return Ok(());
+    }
+    Err(Failure::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "The body must be JSON, sent with the header Content-Type: application/json",
+    ))
+}
+
+async fn read(request: Request, most: usize) -> Result<Bytes> {
+    let body = Limited::new(request.into_body(), most).collect();
+    match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body is larger than {most} bytes"),
+        )),
+        Ok(Err(_)) => Err(Failure::new(StatusCode::BAD_REQUEST, "The body ended early")),
+        Err(_) => {
+            Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
+        }
+    }
+}
+
+/// What serde says, as a sentence for people.
+fn malformed(error: &serde_json::Error) -> Failure {
+    let said = error.to_string();
+    let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let sentence = match missing {
+        Some(field) => format!("Missing required parameter: {field}"),
+        None if error.is_data() => {
+            format!(
+                "Invalid request body: {}",
+                said.chars().take(LONGEST_FAULT).collect::<String>()
+            )
+        }
+        None => {
+            format!("Malformed JSON: {}", said.chars().take(LONGEST_FAULT).collect::<String>())
+        }
+    };
+    Failure::new(StatusCode::BAD_REQUEST, sentence)
+}
+
+/// A query string.
+#[derive(Debug)]
+pub struct Asked<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let query = Query::from_request_parts(parts, app).await;
+        query.map(|Query(query)| Self(query)).map_err(|rejection: QueryRejection| {
+            let said = rejection.body_text();
+            let missing =
+                said.split("missing field `").nth(1).and_then(|rest| rest.split('`').next());
+            let sentence = match missing {
+                Some(field) => format!("Missing required parameter: {field}"),
+                None => said.chars().take(LONGEST_FAULT).collect(),
+            };
+            Failure::new(StatusCode::BAD_REQUEST, sentence)
+        })
+    }
+}
+
+/// The segments of a path. One that is no id of the right form names nothing that exists.
+#[derive(Debug)]
+pub struct Segments(Vec<(String, String)>);
+
+impl FromRequestParts<App> for Segments {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let params =
+            RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
+        Ok(Self(params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()))
+    }
+}
+
+impl Segments {
+    /// A segment as it stands.
+    pub fn text(&self, name: &str) -> Result<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.as_str()).ok_or_else(not_found)
+    }
+
+    /// The project that the path names.
+    pub fn project(&self, name: &str) -> Result<ProjectId> {
+        self.text(name)?.parse().map_err(|_| not_found())
+    }
+
+    /// The model that the path names.
+    pub fn model(&self) -> Result<ModelId> {
+        self.text("model_id")?.parse().map_err(|_| not_found())
+    }
+
+    /// The key that the path names.
+    pub fn key(&self) -> Result<KeyId> {
+        self.text("id")?.parse().map_err(|_| not_found())
+    }
+}
+
+fn not_found() -> Failure {
+    gateway::Error::NotFound.into()
+}
+
+/// Tells a field that is null from one that is not there.
+pub fn given<'de, D, T>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Ask {
+        #[expect(dead_code, reason = "only read to see whether it is there")]
+        trace_id: String,
+    }
+
+    fn said(json: &str) -> String {
+        malformed(&serde_json::from_str::<Ask>(json).unwrap_err()).into_body().error
+    }
+
+    #[test]
+    fn faults_are_sentences() {
+        assert_eq!(said("{}"), "Missing required parameter: trace_id");
+        assert!(
+            said(r#"{"trace_id": 1}"#).starts_with("Invalid request body: invalid type: integer")
+        );
+        assert!(said("{").starts_with("Malformed JSON: EOF"));
+        assert!(said(r#"{"trace_id": "\ud800"}"#).starts_with("Malformed JSON"));
+        assert!(said(&"[".repeat(1000)).len() < 400);
+    }
+}

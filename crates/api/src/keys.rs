@@ -1,0 +1,161 @@
+//! API keys.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use domain::ids::{KeyId, ProjectId};
+use domain::time::Timestamp;
+use gateway::{KeyChange, KeyView, NewKey};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::BySession;
+use crate::error::Result;
+use crate::input::{Body, Segments, given};
+
+/// An API key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyBody {
+    /// `ak_` and 16 hex digits.
+    #[schema(value_type = String)]
+    id: KeyId,
+    name: String,
+    /// The full secret; only in the answer that creates the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    raw_key: Option<String>,
+    /// First six and last four characters.
+    masked: String,
+    /// `active`, `tripped` or `loop_detected`.
+    status: &'static str,
+    /// USD per rolling hour; null means no cap.
+    hourly_limit: Option<f64>,
+    project: KeyProject,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+    /// How often a loop was halted on this key.
+    loop_intervention_count: i64,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_used: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+/// The project that a key is good for.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyProject {
+    #[schema(value_type = i64)]
+    id: ProjectId,
+    name: String,
+}
+
+impl From<KeyView> for KeyBody {
+    fn from(view: KeyView) -> Self {
+        let key = view.key;
+        Self {
+            id: key.id,
+            name: key.name,
+            raw_key: None,
+            masked: key.masked,
+            status: key.status.as_str(),
+            hourly_limit: key.hourly_limit.map(domain::money::Usd::dollars),
+            project: KeyProject { id: key.project, name: view.project_name },
+            expires_at: key.expires_at,
+            loop_intervention_count: key.loop_interventions,
+            last_used: key.last_used,
+            created_at: key.created_at,
+        }
+    }
+}
+
+/// A key that is to be made.
+#[derive(Deserialize, ToSchema)]
+pub struct NewKeyAsk {
+    #[serde(default)]
+    name: Option<String>,
+    #[schema(value_type = i64)]
+    project_id: ProjectId,
+    /// USD per rolling hour; null means no cap, 0 blocks at the first call that costs.
+    #[serde(default)]
+    #[schema(minimum = 0)]
+    hourly_limit: Option<f64>,
+    /// When the key stops being valid.
+    #[serde(default)]
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+}
+
+/// What can be changed; a field that is left out stays as it is.
+#[derive(Deserialize, ToSchema)]
+pub struct KeyAsk {
+    #[serde(default)]
+    name: Option<String>,
+    /// `active` resets a paused key: its windows count from then on.
+    #[serde(default)]
+    status: Option<String>,
+    /// USD per rolling hour; null lifts the cap.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<f64>, minimum = 0)]
+    hourly_limit: Option<Option<f64>>,
+    /// When the key stops being valid; null lifts the expiry.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Option<String>>,
+}
+
+/// The keys of the projects that you may see.
+#[utoipa::path(get, path = "/api/v1/keys", tag = "Keys",
+    responses((status = 200, body = Vec<KeyBody>)))]
+pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<KeyBody>> {
+    Json(app.gateway.list_keys(&by.member).into_iter().map(Into::into).collect())
+}
+
+/// Make a key. The raw key is returned once, here.
+#[utoipa::path(post, path = "/api/v1/keys", tag = "Keys", request_body = NewKeyAsk,
+    responses((status = 201, body = KeyBody)))]
+pub async fn create(
+    State(app): State<App>,
+    BySession(by): BySession,
+    Body(ask): Body<NewKeyAsk>,
+) -> Result<(StatusCode, Json<KeyBody>)> {
+    let new = NewKey {
+        name: ask.name.unwrap_or_default(),
+        project: ask.project_id,
+        hourly_limit: ask.hourly_limit,
+        expires_at: ask.expires_at,
+    };
+    let (view, raw) = app.gateway.create_key(&by.member, new).await?;
+    let body = KeyBody { raw_key: Some(raw.expose().to_owned()), ..view.into() };
+    Ok((StatusCode::CREATED, Json(body)))
+}
+
+/// Change or reset a key (admin or owner).
+#[utoipa::path(patch, path = "/api/v1/keys/{id}", tag = "Keys", request_body = KeyAsk,
+    params(("id" = String, Path)), responses((status = 200, body = KeyBody)))]
+pub async fn update(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+    Body(ask): Body<KeyAsk>,
+) -> Result<Json<KeyBody>> {
+    let change = KeyChange {
+        name: ask.name,
+        status: ask.status,
+        hourly_limit: ask.hourly_limit,
+        expires_at: ask.expires_at,
+    };
+    Ok(Json(app.gateway.update_key(&by.member, path.key()?, change).await?.into()))
+}
+
+/// Revoke a key for good.
+#[utoipa::path(delete, path = "/api/v1/keys/{id}", tag = "Keys",
+    params(("id" = String, Path)), responses((status = 204)))]
+pub async fn delete(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+) -> Result<StatusCode> {
+    app.gateway.revoke_key(&by.member, path.key()?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,122 @@
+//! The API description: generated from the handlers' own types, completed with what every handler
+//! shares.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{
+    ContentBuilder, OpenApi as Document, Ref, RefOr, ResponseBuilder, SecurityRequirement,
+};
+use utoipa::{OpenApi, ToSchema};
+
+use crate::App;
+use crate::auth::COOKIE_NAME;
+use crate::error::ErrorBody;
+
+/// The head of the document.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Sluice",
+        description = "A governed gateway between application code and AI model providers.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    components(schemas(ErrorBody))
+)]
+pub(crate) struct Head;
+
+/// Which credential a group of routes asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    None,
+    Key,
+    Session,
+    Either,
+}
+
+/// What any operation may answer beside its own responses, by credential.
+const ANY: &[(&str, &str)] = &[
+    ("400", "Malformed, or a required parameter is missing"),
+    ("404", "It does not exist, or it is not yours"),
+    ("500", "A defect of the gateway"),
+    ("503", "The database is unavailable; nothing was stored"),
+];
+const WITH_CREDENTIAL: &[(&str, &str)] = &[
+    ("401", "No valid credential"),
+    ("403", "Not allowed, or the address is blocked"),
+    ("422", "Well-formed but invalid"),
+    ("429", "Rate limit, spend cap or loop"),
+];
+const WITH_KEY: &[(&str, &str)] = &[
+    ("402", "The monthly budget is used up"),
+    ("502", "The provider could not be reached, or refused the request"),
+];
+const WITH_BODY: &[(&str, &str)] = &[
+    ("408", "The body took too long to arrive"),
+    ("413", "The body is too large"),
+    ("415", "The body is not JSON"),
+];
+
+/// Adds to every operation of a group what all of its kind share.
+pub(crate) fn complete(mut document: Document, credential: Credential) -> Document {
+    for item in document.paths.paths.values_mut() {
+        let operations =
+            [&mut item.get, &mut item.post, &mut item.patch, &mut item.put, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            complete_operation(operation, credential);
+        }
+    }
+    document
+}
+
+fn complete_operation(operation: &mut Operation, credential: Credential) {
+    let mut shared = ANY.to_vec();
+    if credential != Credential::None {
+        shared.extend(WITH_CREDENTIAL);
+    }
+    if matches!(credential, Credential::Key | Credential::Either) {
+        shared.extend(WITH_KEY);
+    }
+    if operation.request_body.is_some() {
+        shared.extend(WITH_BODY);
+        // Signing in has a body and no credential yet.
+        shared.extend(WITH_CREDENTIAL);
+    }
+    for (status, description) in shared {
+        let content = ContentBuilder::new()
+            .schema(Some(RefOr::Ref(Ref::from_schema_name(ErrorBody::name()))))
+            .build();
+        let response =
+            ResponseBuilder::new().description(description).content("application/json", content);
+        operation
+            .responses
+            .responses
+            .entry(status.to_owned())
+            .or_insert_with(|| RefOr::T(response.build()));
+    }
+    let none: [String; 0] = [];
+    let requirement = |name: &str| SecurityRequirement::new(name, none.clone());
+    operation.security = match credential {
+        Credential::None => None,
+        Credential::Key => Some(vec![requirement("key")]),
+        Credential::Session => Some(vec![requirement("session")]),
+        Credential::Either => Some(vec![requirement("key"), requirement("session")]),
+    };
+}
+
+/// Adds the credentials themselves.
+pub(crate) fn with_credentials(mut document: Document) -> Document {
+    let components = document.components.get_or_insert_default();
+    let cookie = ApiKey::Cookie(ApiKeyValue::new(COOKIE_NAME));
+    components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
+    components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    document
+}
+
+/// This description, for machines.
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "Health",
+    responses((status = 200, body = Object)))]
+pub async fn show(State(app): State<App>) -> Json<std::sync::Arc<Document>> {
+    Json(app.document.clone())
+}

@@ -1,0 +1,139 @@
+//! Projects.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use domain::ids::ProjectId;
+use domain::time::Timestamp;
+use gateway::{ProjectChange, ProjectView};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::BySession;
+use crate::error::Result;
+use crate::input::{Body, Segments, given};
+
+/// A project.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProjectBody {
+    #[schema(value_type = i64)]
+    id: ProjectId,
+    name: String,
+    description: Option<String>,
+    /// `active` or `archived`.
+    status: &'static str,
+    /// Known and unknown keys as they were merged.
+    #[schema(value_type = Object)]
+    settings: Map<String, Value>,
+    /// What was spent in this calendar month, USD.
+    total_monthly_spend: f64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl From<ProjectView> for ProjectBody {
+    fn from(view: ProjectView) -> Self {
+        let project = view.project;
+        Self {
+            id: project.id,
+            name: project.name,
+            description: project.description,
+            status: project.status.as_str(),
+            settings: project.settings,
+            total_monthly_spend: view.month_spend.dollars(),
+            created_at: project.created_at,
+        }
+    }
+}
+
+/// A project in a request.
+#[derive(Deserialize, ToSchema)]
+pub struct ProjectAsk {
+    project: ProjectFields,
+}
+
+/// What can be set; a field that is left out stays as it is.
+#[derive(Deserialize, ToSchema)]
+pub struct ProjectFields {
+    /// Must not be blank.
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>)]
+    description: Option<Option<String>>,
+    /// `active` or `archived`.
+    #[serde(default)]
+    status: Option<String>,
+    /// Merged into the settings at every depth.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    settings: Option<Map<String, Value>>,
+}
+
+impl From<ProjectFields> for ProjectChange {
+    fn from(fields: ProjectFields) -> Self {
+        Self {
+            name: fields.name,
+            description: fields.description,
+            status: fields.status,
+            settings: fields.settings,
+        }
+    }
+}
+
+/// The projects that you may see.
+#[utoipa::path(get, path = "/api/v1/projects", tag = "Projects",
+    responses((status = 200, body = Vec<ProjectBody>)))]
+pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<ProjectBody>> {
+    Json(app.gateway.list_projects(&by.member).into_iter().map(Into::into).collect())
+}
+
+/// Make a project (admin or owner).
+#[utoipa::path(post, path = "/api/v1/projects", tag = "Projects", request_body = ProjectAsk,
+    responses((status = 201, body = ProjectBody)))]
+pub async fn create(
+    State(app): State<App>,
+    BySession(by): BySession,
+    Body(ask): Body<ProjectAsk>,
+) -> Result<(StatusCode, Json<ProjectBody>)> {
+    let made = app.gateway.create_project(&by.member, ask.project.into()).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// One project.
+#[utoipa::path(get, path = "/api/v1/projects/{id}", tag = "Projects",
+    params(("id" = i64, Path)), responses((status = 200, body = ProjectBody)))]
+pub async fn show(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+) -> Result<Json<ProjectBody>> {
+    Ok(Json(app.gateway.project(&by.member, path.project("id")?)?.into()))
+}
+
+/// Change a project; settings are merged (admin or owner).
+#[utoipa::path(patch, path = "/api/v1/projects/{id}", tag = "Projects", request_body = ProjectAsk,
+    params(("id" = i64, Path)), responses((status = 200, body = ProjectBody)))]
+pub async fn update(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+    Body(ask): Body<ProjectAsk>,
+) -> Result<Json<ProjectBody>> {
+    let id = path.project("id")?;
+    Ok(Json(app.gateway.update_project(&by.member, id, ask.project.into()).await?.into()))
+}
+
+/// Delete a project and everything in it (admin or owner).
+#[utoipa::path(delete, path = "/api/v1/projects/{id}", tag = "Projects",
+    params(("id" = i64, Path)), responses((status = 204)))]
+pub async fn delete(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+) -> Result<StatusCode> {
+    app.gateway.delete_project(&by.member, path.project("id")?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

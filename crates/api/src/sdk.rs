@@ -1,0 +1,78 @@
+//! What client libraries read at start-up.
+
+use axum::Json;
+use axum::extract::State;
+use domain::ids::ProjectId;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::ByKey;
+
+/// The capabilities of this gateway for one key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SdkConfig {
+    /// Always `self_hosted`.
+    plan: &'static str,
+    features: Features,
+    limits: LimitsBody,
+    project: SdkProject,
+}
+
+/// What this gateway can do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Features {
+    /// Whether the sandbox model is registered: tests need no provider account.
+    offline_testing: bool,
+    streaming: bool,
+    chat_completions: bool,
+    replay: bool,
+    mcp: bool,
+    tools: bool,
+    embeddings: bool,
+    images: bool,
+}
+
+/// Limits of the key's project; null means off.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LimitsBody {
+    requests_per_hour: Option<u64>,
+    loop_requests: Option<u64>,
+    loop_window_seconds: u64,
+    max_body_bytes: usize,
+}
+
+/// The key's project.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SdkProject {
+    #[schema(value_type = i64)]
+    id: ProjectId,
+    name: String,
+}
+
+/// What a client of this key may count on.
+#[utoipa::path(get, path = "/api/v1/sdk/config", tag = "SDK",
+    responses((status = 200, body = SdkConfig)))]
+pub async fn show(State(app): State<App>, ByKey(caller): ByKey) -> Json<SdkConfig> {
+    let plan = app.gateway.plan(&caller);
+    Json(SdkConfig {
+        plan: "self_hosted",
+        features: Features {
+            offline_testing: plan.offline_testing,
+            streaming: true,
+            chat_completions: true,
+            replay: false,
+            mcp: false,
+            tools: false,
+            embeddings: false,
+            images: false,
+        },
+        limits: LimitsBody {
+            requests_per_hour: plan.limits.requests_per_hour,
+            loop_requests: plan.limits.loop_requests,
+            loop_window_seconds: plan.limits.loop_window_seconds,
+            max_body_bytes: plan.max_body_bytes,
+        },
+        project: SdkProject { id: caller.project.id(), name: caller.project.project.name.clone() },
+    })
+}

@@ -1,0 +1,108 @@
+//! Signing in and out.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use domain::ids::{OrgId, UserId};
+use gateway::{Account, SESSION_ABSOLUTE};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::{self, BySession, COOKIE_NAME};
+use crate::error::Result;
+use crate::input::Body;
+
+/// Who wants to sign in.
+#[derive(Deserialize, ToSchema)]
+pub struct SignIn {
+    /// The address of the account.
+    email: String,
+    /// The password.
+    #[schema(format = Password)]
+    password: String,
+}
+
+/// Who is signed in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WhoAmI {
+    user: UserBody,
+    organization: OrganizationBody,
+}
+
+/// A user.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UserBody {
+    #[schema(value_type = i64)]
+    id: UserId,
+    email: String,
+    name: String,
+    /// `owner`, `admin`, `member` or `viewer`.
+    role: &'static str,
+    mfa_enabled: bool,
+}
+
+/// An organization.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OrganizationBody {
+    #[schema(value_type = i64)]
+    id: OrgId,
+    name: String,
+}
+
+impl From<Account> for WhoAmI {
+    fn from(account: Account) -> Self {
+        Self {
+            user: UserBody {
+                id: account.user,
+                email: account.email,
+                name: account.name,
+                role: account.role.as_str(),
+                mfa_enabled: account.mfa_enabled,
+            },
+            organization: OrganizationBody { id: account.org, name: account.org_name },
+        }
+    }
+}
+
+/// Sign in. The session is in the cookie `sluice_session`.
+#[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
+    responses((status = 200, body = WhoAmI)))]
+pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
+    use axum::extract::FromRequest as _;
+    auth::check_same_site(&app, &Method::POST, request.headers())?;
+    let origin = auth::origin(&app, &request);
+    let Body(ask) = Body::<SignIn>::from_request(request, &app).await?;
+    let signed_in = app.gateway.sign_in(&ask.email, &ask.password, &origin).await?;
+    let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
+    Ok(with_cookie(cookie, Json(WhoAmI::from(signed_in.account))))
+}
+
+/// Who is signed in.
+#[utoipa::path(get, path = "/api/v1/session", tag = "Session",
+    responses((status = 200, body = WhoAmI)))]
+pub async fn show(BySession(session): BySession) -> Json<WhoAmI> {
+    Json(session.account.into())
+}
+
+/// Sign out.
+#[utoipa::path(delete, path = "/api/v1/session", tag = "Session", responses((status = 204)))]
+pub async fn delete(State(app): State<App>, BySession(session): BySession) -> Result<Response> {
+    app.gateway.sign_out(&session.token, &session.member).await?;
+    Ok(with_cookie(cookie(&app, "", 0), StatusCode::NO_CONTENT))
+}
+
+fn cookie(app: &App, value: &str, max_age: i64) -> String {
+    let secure = if app.is_https { "; Secure" } else { "" };
+    format!("{COOKIE_NAME}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}")
+}
+
+fn with_cookie(cookie: String, response: impl IntoResponse) -> Response {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_str(&cookie) {
+        headers.insert(SET_COOKIE, value);
+    }
+    (headers, response).into_response()
+}

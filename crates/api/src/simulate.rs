@@ -1,0 +1,105 @@
+//! Simulation of routing.
+
+use axum::Json;
+use axum::extract::State;
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use gateway::{Simulated, Simulation};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::error::Result;
+use crate::input::Body;
+
+/// What is to be simulated.
+#[derive(Deserialize, ToSchema)]
+pub struct SimulateAsk {
+    /// The prompt.
+    input: String,
+    /// This key's own project.
+    #[schema(value_type = i64)]
+    project_id: ProjectId,
+    /// Read as a trace's metadata is.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// What an execution would do.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum SimulateBody {
+    /// A model would be called.
+    Resolved {
+        /// `simple`, `complex` or `secure`.
+        tier: &'static str,
+        /// The first model of the path.
+        model: String,
+        /// USD; null when the model has no price.
+        estimated_cost: Option<f64>,
+        /// Model identifiers in the order in which they would be tried.
+        fallback_path: Vec<String>,
+        /// 0 to 1.
+        risk_score: f64,
+        /// 0 to 1.
+        complexity: f64,
+        /// Why, in words.
+        reasons: Vec<String>,
+    },
+    /// Safety would refuse it.
+    Blocked {
+        /// Why.
+        reason: String,
+    },
+    /// No model is configured for it.
+    Unconfigured {
+        /// `simple`, `complex` or `secure`.
+        tier: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl From<Simulated> for SimulateBody {
+    fn from(simulated: Simulated) -> Self {
+        match simulated {
+            Simulated::Resolved {
+                tier,
+                model,
+                estimated_cost,
+                fallback_path,
+                risk_score,
+                complexity,
+                reasons,
+            } => Self::Resolved {
+                tier: tier.as_str(),
+                model,
+                estimated_cost: estimated_cost.map(Usd::dollars),
+                fallback_path,
+                risk_score,
+                complexity,
+                reasons,
+            },
+            Simulated::Blocked { reason } => Self::Blocked { reason },
+            Simulated::Unconfigured { tier, reason } => {
+                Self::Unconfigured { tier: tier.as_str(), reason }
+            }
+        }
+    }
+}
+
+/// Say where a prompt would go and what it might cost. Nothing is called, spent or recorded.
+#[utoipa::path(post, path = "/api/v1/simulate", tag = "Routing", request_body = SimulateAsk,
+    responses((status = 200, body = SimulateBody)))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Body(ask): Body<SimulateAsk>,
+) -> Result<Json<SimulateBody>> {
+    let simulation =
+        Simulation { input: ask.input, project: ask.project_id, metadata: ask.metadata };
+    Ok(Json(app.gateway.simulate(&caller, &simulation)?.into()))
+}

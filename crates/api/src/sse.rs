@@ -1,0 +1,204 @@
+//! Server-sent events in the chat-completion-chunk format.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use domain::ids::{StepId, TraceId};
+use domain::step::FinishReason;
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use futures_util::StreamExt;
+use gateway::{Piece, Started, Streamed};
+use serde_json::{Map, Value, json};
+
+use crate::error::Failure;
+
+/// Tells proxies not to wait for more.
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// What differs between the doors that stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Whether a first chunk names the role.
+    pub with_role: bool,
+    /// Whether a chunk with the usage follows the last one.
+    pub with_usage: bool,
+}
+
+/// A streamed answer as a response.
+pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
+    let body = match streamed {
+        Streamed::Pieces(started, pieces) => {
+            let mut encoder = Encoder::new(&started, style);
+            Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(encoder.encode(pieces))))
+        }
+        Streamed::Blocked { reason, step, trace } => Body::from(refused(&reason, step, trace, now)),
+    };
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+/// The reason of a finish in the words of the chat-completions format.
+pub fn finish_word(finish: FinishReason) -> &'static str {
+    match finish {
+        // There a refusal is an answer that has stopped.
+        FinishReason::Refusal => FinishReason::Stop.as_str(),
+        other => other.as_str(),
+    }
+}
+
+/// The usage in the words of the chat-completions format.
+pub fn usage_body(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    })
+}
+
+/// The id that a completion has in the chat-completions format.
+pub fn completion_id(step: StepId) -> String {
+    format!("chatcmpl-{step}")
+}
+
+/// Writes pieces as events. What every chunk begins with is written once.
+struct Encoder {
+    head: String,
+    fields: Map<String, Value>,
+    step: StepId,
+    trace: TraceId,
+    style: Style,
+    begun: bool,
+}
+
+impl Encoder {
+    fn new(started: &Started, style: Style) -> Self {
+        let fields = chunk_fields(started.step, started.created, &started.model);
+        let mut head = Value::Object(fields.clone()).to_string();
+        // The object stays open.
+        head.pop();
+        Self { head, fields, step: started.step, trace: started.trace, style, begun: false }
+    }
+
+    fn encode(&mut self, pieces: Vec<Piece>) -> Bytes {
+        let mut out = String::with_capacity(256 * pieces.len());
+        if !self.begun && self.style.with_role {
+            self.chunk(&mut out, r#"{"role":"assistant","content":""}"#, "null");
+        }
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => {
+                    let delta = format!(r#"{{"content":{}}}"#, Value::String(text));
+                    self.chunk(&mut out, &delta, "null");
+                }
+                Piece::Native(chunk) => self.native(&mut out, chunk),
+                Piece::End { finish, usage, blocked } => self.end(&mut out, finish, usage, blocked),
+                Piece::Broken(error) => {
+                    let body = Failure::from(error).into_body();
+                    event(&mut out, &serde_json::to_string(&body).unwrap_or_default());
+                }
+            }
+        }
+        out.into()
+    }
+
+    /// The first chunk carries what ties the stream to its records.
+    fn open(&mut self, out: &mut String) {
+        out.push_str("data: ");
+        out.push_str(&self.head);
+        if !std::mem::replace(&mut self.begun, true) {
+            out.push_str(&format!(r#","step_id":{},"trace_id":"{}""#, self.step, self.trace));
+        }
+    }
+
+    fn chunk(&mut self, out: &mut String, delta: &str, finish: &str) {
+        self.open(out);
+        out.push_str(r#","choices":[{"index":0,"delta":"#);
+        out.push_str(delta);
+        out.push_str(r#","finish_reason":"#);
+        out.push_str(finish);
+        out.push_str("}]}\n\n");
+    }
+
+    /// The provider's own chunk under our id, model and time.
+    fn native(&mut self, out: &mut String, mut chunk: Map<String, Value>) {
+        for (key, value) in &self.fields {
+            chunk.insert(key.clone(), value.clone());
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            chunk.insert("step_id".to_owned(), json!(self.step));
+            chunk.insert("trace_id".to_owned(), json!(self.trace));
+        }
+        event(out, &Value::Object(chunk).to_string());
+    }
+
+    fn end(
+        &mut self,
+        out: &mut String,
+        finish: FinishReason,
+        usage: Option<Usage>,
+        blocked: Option<String>,
+    ) {
+        match blocked {
+            None => {
+                let finish = format!("\"{}\"", finish_word(finish));
+                self.chunk(out, "{}", &finish);
+            }
+            Some(reason) => {
+                let mut chunk = self.fields.clone();
+                close_refused(&mut chunk, &reason, self.step, self.trace);
+                event(out, &Value::Object(chunk).to_string());
+            }
+        }
+        if let Some(usage) = usage.filter(|_| self.style.with_usage) {
+            let mut chunk = self.fields.clone();
+            chunk.insert("choices".to_owned(), json!([]));
+            chunk.insert("usage".to_owned(), usage_body(&usage));
+            event(out, &Value::Object(chunk).to_string());
+        }
+        out.push_str("data: [DONE]\n\n");
+    }
+}
+
+fn chunk_fields(step: StepId, created: Timestamp, model: &str) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("id".to_owned(), completion_id(step).into());
+    fields.insert("object".to_owned(), "chat.completion.chunk".into());
+    fields.insert("created".to_owned(), created.unix_seconds().into());
+    fields.insert("model".to_owned(), model.into());
+    fields
+}
+
+fn close_refused(chunk: &mut Map<String, Value>, reason: &str, step: StepId, trace: TraceId) {
+    let choice = json!([{"index": 0, "delta": {}, "finish_reason": "content_filter"}]);
+    chunk.insert("choices".to_owned(), choice);
+    chunk.insert("reason".to_owned(), reason.into());
+    chunk.insert("step_id".to_owned(), json!(step));
+    chunk.insert("trace_id".to_owned(), json!(trace));
+}
+
+/// The whole stream of a request that was refused before any model was called.
+fn refused(reason: &str, step: StepId, trace: TraceId, now: Timestamp) -> String {
+    let mut chunk = chunk_fields(step, now, "");
+    close_refused(&mut chunk, reason, step, trace);
+    let mut out = String::new();
+    event(&mut out, &Value::Object(chunk).to_string());
+    out.push_str("data: [DONE]\n\n");
+    out
+}
+
+fn event(out: &mut String, json: &str) {
+    out.push_str("data: ");
+    out.push_str(json);
+    out.push_str("\n\n");
+}

@@ -1,0 +1,242 @@
+//! Statistics.
+
+use axum::Json;
+use axum::extract::State;
+use domain::ids::ProjectId;
+use domain::time::Timestamp;
+use gateway::{Error, Period, Stats};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::auth::{ByEither, Either};
+use crate::error::Result;
+use crate::input::Asked;
+
+/// Which project and which period.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StatsAsk {
+    /// Without one: the key's project, or the first that you may see.
+    #[param(value_type = Option<i64>)]
+    project_id: Option<String>,
+    /// Rolling hours, 24 without any. Not together with dates.
+    #[param(value_type = Option<i64>, minimum = 1)]
+    window: Option<String>,
+    /// An ISO date, inclusive.
+    #[param(format = Date)]
+    start_date: Option<String>,
+    /// An ISO date, inclusive.
+    #[param(format = Date)]
+    end_date: Option<String>,
+}
+
+/// What happened in a project over a period. Money is USD, times are milliseconds.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StatsBody {
+    period: PeriodBody,
+    latency: LatencyBody,
+    cost: CostBody,
+    revenue: f64,
+    gross_margin: f64,
+    /// 0 without revenue.
+    gross_margin_pct: f64,
+    security: SecurityBody,
+    agent: AgentBody,
+}
+
+/// A stretch of time.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PeriodBody {
+    label: String,
+    #[schema(value_type = String, format = DateTime)]
+    start: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    end: Timestamp,
+}
+
+/// Latencies of model calls; 0 without any.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LatencyBody {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+    avg_ms: f64,
+}
+
+/// Costs.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CostBody {
+    total: f64,
+    by_model: Vec<ModelCost>,
+    by_infrastructure: Vec<InfrastructureCost>,
+}
+
+/// What a model has cost.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModelCost {
+    model: String,
+    cost: f64,
+}
+
+/// What an infrastructure has cost.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct InfrastructureCost {
+    infrastructure: String,
+    cost: f64,
+}
+
+/// What safety found, by trace.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SecurityBody {
+    /// Executed requests, blocked ones included.
+    total_requests: i64,
+    /// Percent of traces.
+    pii_block_rate: f64,
+    /// Percent of traces.
+    injection_shadow_rate: f64,
+    /// 0 to 1.
+    tool_fidelity_score: f64,
+    loop_interventions: i64,
+    /// Percent of traces.
+    secret_leakage_rate: f64,
+}
+
+/// Agent figures.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AgentBody {
+    mcp_latency: McpLatency,
+    chain_depth: ChainDepth,
+    /// Empty while no model has enough samples.
+    #[schema(value_type = Vec<Object>)]
+    bias_drift: Vec<Value>,
+    stall: Stall,
+}
+
+/// Thinking against waiting for tools.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct McpLatency {
+    avg_model_think_ms: f64,
+    p95_model_think_ms: f64,
+    avg_tool_exec_ms: f64,
+    p95_tool_exec_ms: f64,
+    tool_call_count: i64,
+    overhead_ratio: f64,
+}
+
+/// Chains of tool calls.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChainDepth {
+    avg_tool_cycles: f64,
+    max_tool_cycles: i64,
+    deep_loop_count: i64,
+}
+
+/// Traces that may be stuck.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Stall {
+    avg_probability: f64,
+    alert_count: i64,
+    monitor_count: i64,
+    /// Alerts in percent of all requests.
+    alert_rate_pct: f64,
+}
+
+/// Statistics of a project, for a key or a signed-in user.
+#[utoipa::path(get, path = "/api/v1/stats", tag = "Statistics", params(StatsAsk),
+    responses((status = 200, body = StatsBody)))]
+pub async fn show(
+    State(app): State<App>,
+    ByEither(by): ByEither,
+    Asked(ask): Asked<StatsAsk>,
+) -> Result<Json<StatsBody>> {
+    let now = app.gateway.now();
+    let period = Period::read(
+        ask.window.as_deref(),
+        ask.start_date.as_deref(),
+        ask.end_date.as_deref(),
+        now,
+    )?;
+    let project = ask.project_id.as_deref().map(|id| {
+        id.parse::<ProjectId>()
+            .map_err(|_| Error::Malformed("project_id must be a whole number".to_owned()))
+    });
+    let project = project.transpose()?;
+    let stats = match by {
+        Either::Key(caller) => app.gateway.stats_for_key(&caller, project, period).await?,
+        Either::Session(session) => {
+            app.gateway.stats_for_member(&session.member, project, period).await?
+        }
+    };
+    Ok(Json(stats.into()))
+}
+
+impl From<Stats> for StatsBody {
+    fn from(stats: Stats) -> Self {
+        let margin = stats.revenue - stats.cost;
+        let [p50, p95, p99, mean] = stats.latency.map(Option::unwrap_or_default);
+        let (found, agent) = (stats.security, stats.agent);
+        Self {
+            period: PeriodBody {
+                label: stats.period.label,
+                start: stats.period.start,
+                end: stats.period.end,
+            },
+            latency: LatencyBody { p50, p95, p99, avg_ms: mean },
+            cost: CostBody {
+                total: stats.cost.dollars(),
+                by_model: stats
+                    .by_model
+                    .into_iter()
+                    .map(|(model, cost)| ModelCost { model, cost: cost.dollars() })
+                    .collect(),
+                by_infrastructure: stats
+                    .by_infrastructure
+                    .into_iter()
+                    .map(|(infrastructure, cost)| InfrastructureCost {
+                        infrastructure,
+                        cost: cost.dollars(),
+                    })
+                    .collect(),
+            },
+            revenue: stats.revenue.dollars(),
+            gross_margin: margin.dollars(),
+            gross_margin_pct: percent(margin.0, stats.revenue.0),
+            security: SecurityBody {
+                total_requests: stats.total_requests,
+                pii_block_rate: percent(found.pii, found.traces),
+                injection_shadow_rate: percent(found.injection, found.traces),
+                tool_fidelity_score: agent.fidelity.unwrap_or(1.0),
+                loop_interventions: stats.loop_interventions,
+                secret_leakage_rate: percent(found.secret, found.traces),
+            },
+            agent: AgentBody {
+                mcp_latency: McpLatency {
+                    avg_model_think_ms: mean,
+                    p95_model_think_ms: p95,
+                    avg_tool_exec_ms: 0.0,
+                    p95_tool_exec_ms: 0.0,
+                    tool_call_count: 0,
+                    overhead_ratio: 0.0,
+                },
+                chain_depth: ChainDepth {
+                    avg_tool_cycles: agent.depth_avg.unwrap_or(0.0),
+                    max_tool_cycles: agent.depth_max.unwrap_or(0),
+                    deep_loop_count: agent.deep,
+                },
+                bias_drift: Vec::new(),
+                stall: Stall {
+                    avg_probability: agent.stall_avg.unwrap_or(0.0),
+                    alert_count: agent.alerts,
+                    monitor_count: agent.monitored,
+                    alert_rate_pct: percent(agent.alerts, stats.total_requests),
+                },
+            },
+        }
+    }
+}
+
+fn percent(part: i64, whole: i64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}

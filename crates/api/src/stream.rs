@@ -1,0 +1,51 @@
+//! Streamed executions.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::error::Result;
+use crate::input::{Asked, Body};
+use crate::sse::{self, Style};
+
+/// What is to be executed.
+#[derive(Deserialize, IntoParams, ToSchema)]
+#[into_params(parameter_in = Query)]
+pub struct StreamAsk {
+    /// An open trace of this key's project.
+    trace_id: String,
+    /// The prompt.
+    input: String,
+}
+
+/// Execute and stream the answer. The prompt travels in the query, which is never logged.
+#[utoipa::path(get, path = "/api/v1/executions/stream", tag = "Executions", params(StreamAsk),
+    responses((status = 200, body = String, content_type = "text/event-stream")))]
+pub async fn show(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Asked(ask): Asked<StreamAsk>,
+) -> Result<Response> {
+    stream(&app, &caller, ask).await
+}
+
+/// The same with the prompt in the body.
+#[utoipa::path(post, path = "/api/v1/executions/stream", tag = "Executions",
+    request_body = StreamAsk,
+    responses((status = 200, body = String, content_type = "text/event-stream")))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Body(ask): Body<StreamAsk>,
+) -> Result<Response> {
+    stream(&app, &caller, ask).await
+}
+
+async fn stream(app: &App, caller: &gateway::Caller, ask: StreamAsk) -> Result<Response> {
+    let streamed = app.gateway.execute_stream(caller, &ask.trace_id, ask.input).await?;
+    let style = Style { with_role: false, with_usage: false };
+    Ok(sse::respond(streamed, style, app.gateway.now()))
+}

@@ -1,0 +1,229 @@
+//! What the detail of a trace shows.
+
+use domain::grade::{Grade, GradeReason, Grades};
+use domain::ids::TraceId;
+use domain::money::Usd;
+use domain::step::{Content, Step, StepKind};
+use domain::time::{Timestamp, millis};
+use gateway::TraceDetail;
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+/// A trace with its steps and figures.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DetailBody {
+    #[schema(value_type = String)]
+    id: TraceId,
+    status: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+    revenue: Option<f64>,
+    /// `A` to `F`; null until the trace is completed.
+    #[schema(value_type = Option<String>)]
+    optimization_grade: Option<Grade>,
+    #[schema(value_type = Option<Object>)]
+    grades: Option<Grades>,
+    total_cost: f64,
+    summary: DetailSummary,
+    security: DetailSecurity,
+    /// Of the latest routed step.
+    routing_decision: Option<RoutingBody>,
+    steps: Vec<StepBody>,
+}
+
+/// Figures of a trace. Times are milliseconds, money is USD.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DetailSummary {
+    total_latency_ms: f64,
+    total_cost: f64,
+    revenue: Option<f64>,
+    gross_margin: Option<f64>,
+    latency_p50: f64,
+    latency_p95: f64,
+    latency_p99: f64,
+    #[schema(value_type = Option<String>)]
+    optimization_grade: Option<Grade>,
+    #[schema(value_type = Option<Object>)]
+    grades: Option<Grades>,
+    step_count: usize,
+    chain_depth: usize,
+    tool_overhead_ms: Option<f64>,
+    stall_probability: f64,
+    /// Why the grades are what they are.
+    #[schema(value_type = Vec<Object>)]
+    grade_reasons: Vec<GradeReason>,
+}
+
+/// What safety found in a trace.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DetailSecurity {
+    pii_detected: bool,
+    injection_attempt: bool,
+    secret_leaked: bool,
+    tool_fidelity_score: f64,
+    /// Null while no shadow model runs.
+    shadow_score: Option<f64>,
+}
+
+/// Where a request was sent, and why.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RoutingBody {
+    tier: Option<&'static str>,
+    model: Option<String>,
+    complexity: f64,
+    reasons: Vec<String>,
+    attempts: i64,
+}
+
+/// A step. Fields that do not apply are left out.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct StepBody {
+    id: i64,
+    /// `check`, `run`, `tool_call`, `log` or `blocked`.
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_step_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    input: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    output: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    latency_ms: f64,
+    /// USD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_estimated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_to_first_token_ms: Option<f64>,
+    #[schema(value_type = Object)]
+    security: Value,
+    started_at: String,
+    created_at: String,
+}
+
+impl From<TraceDetail> for DetailBody {
+    fn from(detail: TraceDetail) -> Self {
+        let (trace, figures) = (detail.trace, detail.figures);
+        let assessment = trace.assessment.as_ref();
+        let grades = assessment.map(|assessment| assessment.grades);
+        let overall = grades.map(|grades| grades.overall);
+        let revenue = trace.revenue.map(Usd::dollars);
+        let routed = detail.steps.iter().rev().find_map(|(step, _)| routing(step));
+        Self {
+            id: trace.id,
+            status: trace.status.as_str(),
+            created_at: trace.created_at,
+            revenue,
+            optimization_grade: overall,
+            grades,
+            total_cost: detail.total_cost.dollars(),
+            summary: DetailSummary {
+                total_latency_ms: figures.total_latency_ms,
+                total_cost: detail.total_cost.dollars(),
+                revenue,
+                gross_margin: trace.revenue.map(|revenue| (revenue - detail.total_cost).dollars()),
+                latency_p50: figures.latency_p50,
+                latency_p95: figures.latency_p95,
+                latency_p99: figures.latency_p99,
+                optimization_grade: overall,
+                grades,
+                step_count: figures.step_count,
+                chain_depth: figures.chain_depth,
+                tool_overhead_ms: figures.tool_overhead_ms,
+                stall_probability: figures.stall_probability,
+                grade_reasons: assessment.map(|a| a.reasons.clone()).unwrap_or_default(),
+            },
+            security: DetailSecurity {
+                pii_detected: figures.pii_detected,
+                injection_attempt: figures.injection_attempt,
+                secret_leaked: figures.secret_leaked,
+                tool_fidelity_score: figures.tool_fidelity_score,
+                shadow_score: figures.shadow_score,
+            },
+            routing_decision: routed,
+            steps: detail.steps.into_iter().map(|(step, content)| body(step, content)).collect(),
+            metadata: trace.metadata,
+        }
+    }
+}
+
+fn routing(step: &Step) -> Option<RoutingBody> {
+    let routing = step.routing.as_ref().filter(|routing| routing.tier.is_some())?;
+    Some(RoutingBody {
+        tier: routing.tier.map(domain::tier::Tier::as_str),
+        model: step.call.as_ref().map(|call| call.model.clone()),
+        complexity: routing.complexity,
+        reasons: routing.reasons.clone(),
+        attempts: step.call.as_ref().map_or(0, |call| call.attempts),
+    })
+}
+
+fn body(step: Step, content: Option<Content>) -> StepBody {
+    let security = &step.security;
+    let mut found = json!({
+        "pii_detected": security.pii,
+        "injection_attempt": security.injection,
+        "secret_leaked": security.secret,
+        "risk_score": security.risk_score,
+        "review": security.review,
+    });
+    if let Some(findings) = &security.findings {
+        found["findings"] = findings.clone();
+    }
+    let content = content.unwrap_or_default();
+    let mut body = StepBody {
+        id: step.id.0,
+        r#type: step.kind.as_str(),
+        parent_step_id: step.parent.map(|parent| parent.0),
+        tier: step.routing.as_ref().and_then(|r| r.tier).map(domain::tier::Tier::as_str),
+        input: content.input,
+        output: content.output,
+        status: step.status.as_str(),
+        latency_ms: millis(step.latency()),
+        security: found,
+        started_at: step.started_at.to_string(),
+        created_at: step.finished_at.to_string(),
+        ..StepBody::default()
+    };
+    if step.kind == StepKind::Check && body.output.is_none() {
+        // Without stored content the verdict still stands.
+        body.output = Some(json!({"allowed": step.reason.is_none()}));
+    }
+    (body.reason, body.error) = (step.reason, step.error);
+    if let Some(call) = step.call {
+        body.model = Some(call.model);
+        body.provider = Some(call.provider.as_str());
+        body.cost = Some(call.cost.dollars());
+        body.cost_estimated = call.cost_estimated.then_some(true);
+        body.prompt_tokens = Some(call.usage.prompt);
+        body.completion_tokens = Some(call.usage.completion);
+        body.cached_tokens = Some(call.usage.cached);
+        body.finish_reason = call.finish.map(domain::step::FinishReason::as_str);
+        body.time_to_first_token_ms = call.first_token.map(millis);
+    }
+    body
+}

@@ -1,0 +1,246 @@
+//! Traces: opened, listed, shown, completed.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LINK;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use domain::grade::{Assessment, Grade, Grades};
+use domain::ids::TraceId;
+use domain::money::Usd;
+use domain::time::Timestamp;
+use domain::trace::{Trace, TraceStatus};
+use gateway::{Error, Page};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::error::Result;
+use crate::input::{Asked, Body, Segments};
+use crate::trace_detail::DetailBody;
+
+const DEFAULT_PER_PAGE: i64 = 50;
+const MOST_PER_PAGE: i64 = 100;
+
+/// A trace that is to be opened.
+#[derive(Deserialize, ToSchema)]
+pub struct OpenAsk {
+    /// An object of the caller's own; `{"sensitivity": "secure"}` keeps the trace on private models.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+    /// What the work earns, USD; enables the margin.
+    #[serde(default)]
+    #[schema(minimum = 0)]
+    revenue: Option<f64>,
+}
+
+/// A trace without its steps.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TraceBody {
+    #[schema(value_type = String)]
+    id: TraceId,
+    /// `pending`, `completed`, `replay` or `failed`.
+    status: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+    /// USD.
+    revenue: Option<f64>,
+    #[serde(flatten)]
+    graded: Option<GradedBody>,
+}
+
+/// What completing a trace adds to it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GradedBody {
+    /// `A` to `F`.
+    #[schema(value_type = String)]
+    optimization_grade: Grade,
+    #[schema(value_type = Object)]
+    grades: Grades,
+    /// USD.
+    total_cost: f64,
+    summary: CostSummary,
+}
+
+/// What a trace has cost and earned, USD.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CostSummary {
+    total_cost: f64,
+    revenue: Option<f64>,
+    gross_margin: Option<f64>,
+    /// Model identifier to cost.
+    #[schema(value_type = Object)]
+    by_model: Map<String, Value>,
+    /// Infrastructure label to cost.
+    #[schema(value_type = Object)]
+    by_infrastructure: Map<String, Value>,
+}
+
+impl From<Trace> for TraceBody {
+    fn from(trace: Trace) -> Self {
+        let revenue = trace.revenue;
+        Self {
+            id: trace.id,
+            status: trace.status.as_str(),
+            created_at: trace.created_at,
+            metadata: trace.metadata,
+            revenue: revenue.map(Usd::dollars),
+            graded: trace.assessment.map(|assessment| graded(&assessment, revenue)),
+        }
+    }
+}
+
+fn graded(assessment: &Assessment, revenue: Option<Usd>) -> GradedBody {
+    let costs = |sums: &[(String, Usd)]| {
+        sums.iter().map(|(name, cost)| (name.clone(), json!(cost))).collect()
+    };
+    GradedBody {
+        optimization_grade: assessment.grades.overall,
+        grades: assessment.grades,
+        total_cost: assessment.total_cost.dollars(),
+        summary: CostSummary {
+            total_cost: assessment.total_cost.dollars(),
+            revenue: revenue.map(Usd::dollars),
+            gross_margin: revenue.map(|revenue| (revenue - assessment.total_cost).dollars()),
+            by_model: costs(&assessment.by_model),
+            by_infrastructure: costs(&assessment.by_infrastructure),
+        },
+    }
+}
+
+/// Open a trace.
+#[utoipa::path(post, path = "/api/v1/traces", tag = "Traces", request_body = OpenAsk,
+    responses((status = 201, body = TraceBody)))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Body(ask): Body<OpenAsk>,
+) -> Result<(StatusCode, Json<TraceBody>)> {
+    let metadata = match ask.metadata {
+        None => None,
+        Some(Value::Object(metadata)) => Some(metadata),
+        Some(_) => return Err(Error::invalid("Metadata must be a JSON object").into()),
+    };
+    let trace = app.gateway.open_trace(&caller, metadata, ask.revenue).await?;
+    Ok((StatusCode::CREATED, Json(trace.into())))
+}
+
+/// Which page of traces.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListAsk {
+    /// From 1 on.
+    #[param(value_type = Option<i64>, minimum = 1)]
+    page: Option<String>,
+    /// At most 100; more is read as 100.
+    #[param(value_type = Option<i64>, minimum = 1)]
+    per_page: Option<String>,
+    /// `pending`, `completed`, `replay` or `failed`.
+    status: Option<String>,
+    /// Only traces older than this one; cheaper than a high page.
+    before: Option<String>,
+}
+
+/// Traces of this key's project, newest first. Headers tell the page and, up to 10,000, the total.
+#[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListAsk),
+    responses((status = 200, body = Vec<TraceBody>)))]
+pub async fn list(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Asked(ask): Asked<ListAsk>,
+) -> Result<(HeaderMap, Json<Vec<TraceBody>>)> {
+    let number = number(ask.page.as_deref(), "page")?.unwrap_or(1);
+    let per_page = number_per_page(ask.per_page.as_deref())?;
+    let status = ask.status.as_deref().map(status).transpose()?;
+    let before = ask.before.as_deref().map(|id| {
+        id.parse::<TraceId>().map_err(|_| Error::Malformed("before must be a trace id".to_owned()))
+    });
+    let offset = (number - 1).saturating_mul(per_page);
+    let page = Page { status, before: before.transpose()?, offset, limit: per_page };
+    let found = app.gateway.list_traces(&caller, page).await?;
+    let full = found.traces.len() as i64 == per_page;
+    let headers = page_headers(number, per_page, found.total, full, ask.status.as_deref());
+    Ok((headers, Json(found.traces.into_iter().map(Into::into).collect())))
+}
+
+fn number(text: Option<&str>, name: &str) -> Result<Option<i64>> {
+    let Some(text) = text else { return Ok(None) };
+    match text.parse::<i64>() {
+        Ok(number) if number >= 1 => Ok(Some(number)),
+        _ => Err(Error::Malformed(format!("{name} must be a whole number of at least 1")).into()),
+    }
+}
+
+fn number_per_page(text: Option<&str>) -> Result<i64> {
+    Ok(number(text, "per_page")?.unwrap_or(DEFAULT_PER_PAGE).min(MOST_PER_PAGE))
+}
+
+fn status(word: &str) -> std::result::Result<TraceStatus, Error> {
+    TraceStatus::parse(word).ok_or_else(|| {
+        Error::invalid(format!(
+            "status must be pending, completed, replay or failed, not '{}'",
+            word.chars().take(40).collect::<String>()
+        ))
+    })
+}
+
+fn page_headers(
+    page: i64,
+    per_page: i64,
+    total: Option<i64>,
+    full: bool,
+    status: Option<&str>,
+) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(HeaderName::from_static("x-page"), page.into());
+    headers.insert(HeaderName::from_static("x-per-page"), per_page.into());
+    if let Some(total) = total {
+        headers.insert(HeaderName::from_static("x-total-count"), total.into());
+    }
+    // RFC 8288. The status has been read as one of four words, so it needs no escaping.
+    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
+    let link = |page: i64, rel: &str| {
+        format!("</api/v1/traces?page={page}&per_page={per_page}{status}>; rel=\"{rel}\"")
+    };
+    let mut links = vec![link(1, "first")];
+    if page > 1 {
+        links.push(link(page - 1, "prev"));
+    }
+    let more = total.map_or(full, |total| page.saturating_mul(per_page) < total);
+    if more {
+        links.push(link(page + 1, "next"));
+    }
+    if let Some(total) = total {
+        links.push(link(((total + per_page - 1) / per_page).max(1), "last"));
+    }
+    if let Ok(value) = HeaderValue::from_str(&links.join(", ")) {
+        headers.insert(LINK, value);
+    }
+    headers
+}
+
+/// One trace of this key's project, with its steps.
+#[utoipa::path(get, path = "/api/v1/traces/{id}", tag = "Traces", params(("id" = String, Path)),
+    responses((status = 200, body = DetailBody)))]
+pub async fn show(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    path: Segments,
+) -> Result<Json<DetailBody>> {
+    Ok(Json(app.gateway.trace(&caller, path.text("id")?).await?.into()))
+}
+
+/// Complete and grade a trace. Doing it again returns the same result.
+#[utoipa::path(patch, path = "/api/v1/traces/{id}/complete", tag = "Traces",
+    params(("id" = String, Path)), responses((status = 200, body = TraceBody)))]
+pub async fn complete(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    path: Segments,
+) -> Result<Json<TraceBody>> {
+    Ok(Json(app.gateway.complete_trace(&caller, path.text("id")?).await?.into()))
+}

@@ -1,0 +1,122 @@
+//! The words injections are made of, by what they do, in the main languages of Europe and some of Asia.
+//!
+//! A word alone proves nothing; [`super::rules`] says which of them together do. Entries are beginnings of words;
+//! `$` behind: the word ends there; `~` in front: it may stand inside a word.
+
+/// Puts something aside.
+pub(crate) const OVERRIDE: u64 = 1;
+/// What came before.
+pub(crate) const PRIOR: u64 = 1 << 1;
+/// What a model was told.
+pub(crate) const ORDERS: u64 = 1 << 2;
+/// Asks to bring something to light.
+pub(crate) const REVEAL: u64 = 1 << 3;
+/// The instructions of the model by a name of their own.
+pub(crate) const SYSTEM: u64 = 1 << 4;
+/// Belonging to the model.
+pub(crate) const YOUR: u64 = 1 << 5;
+/// Something to be kept secret.
+pub(crate) const SECRET: u64 = 1 << 6;
+/// Turns the model into someone else.
+pub(crate) const PERSONA: u64 = 1 << 7;
+/// Says outright that no bounds hold.
+pub(crate) const UNBOUND: u64 = 1 << 8;
+/// What bounds a model.
+pub(crate) const LIMITS: u64 = 1 << 9;
+/// Denies what follows.
+pub(crate) const WITHOUT: u64 = 1 << 10;
+/// Holds a persona up.
+pub(crate) const CHARACTER: u64 = 1 << 11;
+/// Marks that only a chat template should write.
+pub(crate) const MARKUP: u64 = 1 << 12;
+/// Pretends that a section ends or that new orders begin.
+pub(crate) const SECTION: u64 = 1 << 13;
+/// Prescribes the beginning or the whole of the answer.
+pub(crate) const FORCE: u64 = 1 << 14;
+/// Answers that an attack wants to read.
+pub(crate) const GRANTED: u64 = 1 << 15;
+/// Ways to hide a text.
+pub(crate) const ENCODE: u64 = 1 << 16;
+/// Words for sending something away.
+pub(crate) const SEND: u64 = 1 << 17;
+/// A place outside.
+pub(crate) const OUTSIDE: u64 = 1 << 18;
+/// Speaks to the machine that reads a document.
+pub(crate) const MACHINE: u64 = 1 << 19;
+/// Hides from the user.
+pub(crate) const CONCEAL: u64 = 1 << 20;
+/// Claims a right over the model.
+pub(crate) const AUTHORITY: u64 = 1 << 21;
+/// Asks for an exact copy.
+pub(crate) const VERBATIM: u64 = 1 << 22;
+/// What someone was told.
+pub(crate) const TOLD: u64 = 1 << 23;
+/// Obeying.
+pub(crate) const OBEY: u64 = 1 << 24;
+/// Replaces the model's orders.
+pub(crate) const UPDATE: u64 = 1 << 25;
+/// A text that stands before.
+pub(crate) const ABOVE: u64 = 1 << 26;
+/// Allows harm.
+pub(crate) const HARM: u64 = 1 << 27;
+/// Two answers at once, one of them unbound.
+pub(crate) const DOUBLE: u64 = 1 << 28;
+
+/// What a refusal sounds like.
+pub(crate) const REFUSAL: u64 = 1 << 29;
+
+/// All classes.
+#[rustfmt::skip]
+pub(crate) const CLASSES: &[(u64, &[&str])] = &[
+    (OVERRIDE, &["ignor", "stop everything", "stop all", "lupakan", "abaikan", "yok say", "disregard", "forget", "overrid", "overrul", "overlook", "bypass", "neglect", "pay no attention", "do not follow", "don't follow", "not to follow",
+        "stop following", "no longer follow", "discard", "abandon", "set aside", "cancel", "nullify", "wipe", "erase your", "void$", "skip$", "drop all", "leave behind", "negate", "do not obey", "don't obey",
+        "vergiss", "vergesse", "missacht", "überschreib", "lass alle", "oubli", "ne tiens pas compte", "ne tenez pas compte", "fais abstraction", "faites abstraction", "olvid", "haz caso omiso", "no hagas caso",
+        "no tengas en cuenta", "dimentic", "trascura", "non considerare", "esquec", "esqueç", "desconsider", "negeer", "vergeet", "zignoruj", "zapomnij", "pomiń", "glöm", "ignorera", "игнорир", "забудь", "забыть",
+        "не обращай", "忽略", "无视", "無視", "忘记", "忘掉", "忘れ", "무시", "잊어", "भूल", "quên", "अनदेख", "नज़रअंदाज़", "تجاهل", "انس", "görmezden", "unut$", "unutun"]),
+    (PRIOR, &["previous", "last$", "recent", "sebelumnya", "prior$", "above$", "preceding", "earlier", "before$", "foregoing", "initial$", "original$", "existing", "so far", "up to now", "until now", "past$", "all$", "any$", "every$", "everything",
+        "other$", "current$", "out of date", "old$", "these$", "those$", "vorherig", "vorig", "bisherig", "obig", "vorangehend", "vorangegangen", "früher", "alle$", "précédent", "precedent", "ci-dessus", "antérieur", "toutes", "tout ", "tous",
+        "anterior", "previa", "previo", "todas", "todo ", "todos", "tutte", "tutti", "precedente", "sopra$", "acima", "poprzedn", "wszystk", "tidigare", "предыдущ", "все ", "ранее", "之前", "以上", "先前", "前面", "所有", "上述", "以前", "上記", "これまで",
+        "すべて", "이전", "위의", "모든", "पिछले", "tất cả", "trước đó", "सभी", "السابق", "جميع", "önceki", "tüm"]),
+    (ORDERS, &["instruction", "instruksi", "directive", "directions", "prompt", "guideline", "rules$", "ruleset", "programming", "orders$", "system message", "constraints", "anweisung", "instruktion", "regeln", "befehl", "vorgaben", "richtlinien",
+        "consigne", "règles", "directives", "instruccion", "órdenes", "reglas", "indicaciones", "istruzion", "regole", "instruç", "instruções", "regras", "instructies", "opdracht", "instrukcj", "polece", "instruktioner", "инструкц", "указани", "правил",
+        "指令", "指示", "提示", "规则", "说明", "命令", "ルール", "지시", "명령", "quy tắc", "hướng dẫn", "निर्देश", "تعليمات", "talimat"]),
+    (REVEAL, &["reveal", "show$", "show me", "print", "output", "repeat", "display", "tell me", "tell us", "give me", "give us", "write out", "write down", "write your", "write the", "return the", "return your", "leak", "dump", "share", "summariz", "summaris", "translat", "convert",
+        "recite", "spell", "disclose", "expose", "what is", "what's", "what are", "what were", "what was", "which instruct", "copy$", "copy of", "paste", "echo", "list your", "list the", "describe your", "say your", "state your", "rephrase", "reword", "paraphrase", "rewrite", "format your", "format the", "encode", "provide", "extract", "recall", "reproduce",
+        "complete", "explain your", "verrat", "zeig", "gib ", "geben sie", "nenn", "wiederhol", "ausgeben", "übersetz", "was ist", "was sind", "montre", "révèl", "rével", "répèt", "répét", "affich", "dis-moi", "donne", "quel est", "quelles sont", "muestra", "muéstra", "revela", "repite", "repita",
+        "dime", "dame", "cuál es", "cuáles son", "imprime", "mostra", "rivela", "ripeti", "dimmi", "stampa", "mostre", "revele", "repita", "diga", "qual é", "toon", "pokaż", "ujawnij", "powtórz", "visa$", "покаж", "расскаж", "повтор", "раскро", "выведи",
+        "显示", "告诉", "重复", "输出", "透露", "教えて", "表示", "繰り返", "출력", "알려", "보여"]),
+    (SYSTEM, &["system prompt", "systemprompt", "system message", "system instruction", "initial prompt", "original prompt", "hidden prompt", "hidden instruction", "secret instruction", "initial instruction", "original instruction", "base prompt", "pre-prompt", "preprompt",
+        "developer message", "developer instruction", "custom instruction", "system-prompt", "invite système", "prompt système", "prompt del sistema", "prompt di sistema", "prompt do sistema", "systemanweisung", "systemnachricht", "instrucciones del sistema", "системн", "系统提示", "系统指令", "システムプロンプト", "시스템 프롬프트"]),
+    (YOUR, &["your$", "you were$", "you have been$", "you've been$", "you received", "you got$", "you had$", "you are given", "dein", "ihre$", "ihren$", "ihr$", "votre", "vos$", "tes$", "ton$", "tus$", "sus$", "su$", "tuo$", "tue$", "tuoi", "suas$", "seu$", "seus$", "twoje", "twój", "твои", "твой", "ваш", "你的", "您的", "あなたの", "당신의", "आपके"]),
+    (SECRET, &["password", "पासवर्ड", "şifre", "kata sandi", "passcode", "passphrase", "pass phrase", "secret key", "secret word", "secret code", "access code", "security code", "secret phrase", "access key", "api key", "credential", "the secret$", "your secret", "private information", "passwort", "kennwort", "geheim",
+        "mot de passe", "code d'accès", "contraseña", "clave de acceso", "código de acceso", "parola d'ordine", "senha", "wachtwoord", "hasło", "пароль", "ключ", "密码", "密碼", "口令", "パスワード", "비밀번호"]),
+    (PERSONA, &["act as", "acting as", "pretend", "you are now", "you're now", "from now on", "from this moment", "your name is now", "now go by the name", "act like", "roleplay", "role play", "role-play", "simulate", "imagine you", "play the role", "take on the role", "immerse yourself", "you will become", "you will be$", "you are going to", "new persona", "respond as", "answer as", "behave as", "speak as",
+        "write as", "persona$", "alter ego", "henceforth", "you will act", "assume the role", "to be the", "character named", "stands for", "du bist jetzt", "du bist nun", "ab jetzt", "von nun an", "tu es maintenant", "à partir de maintenant", "désormais", "ahora eres", "a partir de ahora", "d'ora in poi", "da ora in poi", "a partir de agora", "od teraz", "теперь ты", "с этого момента", "从现在开始", "从现在起", "今から", "이제부터"]),
+    (UNBOUND, &["unrestricted", "capable of anything", "answer any question", "answer every question", "answers every question", "no prohibition", "break all", "whatever he want", "whatever it want", "ruthless", "not reject", "never reject", "without hesitation", "without question", "does not care about", "doesn't care about", "anything now", "everything now", "no morals", "not refuse", "unfiltered", "uncensored", "without restriction", "no restriction", "no limits$", "no limitation", "no filter", "no censor", "no ethic", "no moral", "no rules", "without any ethical", "amoral", "immoral", "unethical", "broken free", "break free", "not bound", "freed from", "no longer bound", "not limited", "not constrained",
+        "anything goes", "do anything now", "do everything now", "jailbreak", "jailbroken", "developer mode", "dev mode", "god mode", "dan mode", "evil mode", "never refuse", "cannot refuse", "can't refuse", "never say no", "never decline", "must not refuse", "can not refuse", "regardless of legality", "no matter how illegal", "no matter how immoral",
+        "disregards", "dan$", "openai polic", "openai's polic", "openai guidel", "openai's guidel", "openai's content", "content polic", "evil-bot", "restrictions removed", "filters removed", "unlocked", "uninhibited", "unhinged", "free of all", "free from all", "free from any", "free of any", "ohne einschränkung", "uneingeschränkt", "ungefiltert", "sans restriction", "sans aucune restriction", "sans limite", "sin restriccion", "sin límites", "sin filtros", "senza restrizioni", "senza limiti", "sem restriç", "без ограничений", "没有限制", "不受限制", "制限なし"]),
+    (LIMITS, &["restriction", "limitation", "filter", "censor", "ethic", "moral", "polic", "safety", "guideline", "safeguard", "guardrail", "constraint", "boundaries", "rules$", "laws$", "principles", "warning", "disclaimer", "norms$", "confines", "einschränkung", "regeln", "éthique", "limite", "restricciones", "restrizion", "ограничен"]),
+    (WITHOUT, &["no$", "not$", "without", "free from", "free of", "never", "cannot", "can't", "don't", "doesn't", "lack", "nor$", "remove", "disabl", "turn off", "devoid", "avoid", "circumvent", "beyond", "rid of", "aren't", "ohne", "kein", "sans$", "aucun", "sin$", "senza", "sem$", "без"]),
+    (CHARACTER, &["stay in character", "remain in character", "break character", "breaking character", "stay a dan", "stay as", "in character", "out of character", "keep up the act", "as a token", "tokens", "be deducted", "will cease to exist"]),
+    (MARKUP, &["<|im_start|>", "<|im_end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "[inst]", "[/inst]", "<<sys>>", "<</sys>>", "### system", "### instruction", "###instruction", "### assistant", "</system>", "<system>", "[system]", "[/system]", "<start_of_turn>", "<end_of_turn>",
+        "[system](", "<s>[", "</s>", "\\n\\nhuman:", "\\n\\nsystem:", "system:$", "<instructions>", "</instructions>", "<prompt>", "</prompt>", "</user_input>", "</user>", "</input>", "</document>", "{{#system", "{{/system", "<!-- system"]),
+    (SECTION, &["%%%", "end of prompt", "end of system", "end of instruct", "end prompt", "end system", "end instruct", "begin new", "new instructions", "new instruction:", "new rules", "new task:", "new section", "new system", "updated instruction", "real instructions", "real task", "important instruction", "additional instruction", "end of document", "end of text",
+        "end of context", "end of input", "end user", "end out of date", "begin untrusted", "begin system", "start of system", "begin instruct", "end of untrusted", "system override", "security override", "override mode", "admin override", "neue anweisung", "neue aufgabe", "nouvelles instructions", "nouvelle tâche", "nuevas instrucciones", "nuove istruzioni", "novas instruções", "новые инструкции", "新的指令", "新指令", "新しい指示", "context switch", "[end", "[begin", "session reset", "reset session", "<reset", "[reset"]),
+    (FORCE, &["begin your res", "start your res", "begin your answer", "start your answer", "begin your reply", "start your reply", "begin with", "start with", "starting with", "beginning with", "respond with", "reply with", "answer with", "only say", "just say", "just print", "only output", "simply say", "say exactly", "respond only", "respond exactly", "output only", "print the following", "prefix", "complete \"", "complete the", "your first word", "your next message", "must say", "must respond", "must start", "must begin", "must always", "you must say", "and say", "say the following", "say \"", "say '", "type the following", "append"]),
+    (GRANTED, &["access grant", "access denied", "access code", "permission granted", "hacked", "pwned", "hijacked", "absolutely!", "sure, here", "sure! here", "sure, i", "of course! here", "successfully jailbroken", "jailbreak success", "my instructions", "i was told", "i was instructed", "you are a \"gpt", "you are chatgpt", "\"you are", "'you are", "here are my", "here is my"]),
+    (ENCODE, &["base64", "base 64", "rot13", "rot-13", "morse", "hexadecimal", "leetspeak", "leet speak", "pig latin", "caesar", "cipher", "backwards", "reverse order", "reversed", "acrostic", "encoded", "encode", "decode", "in python", "in java", "in code", "code block", "markdown", "json format", "bullet points", "emoji", "in yaml", "in xml", "rhyme", "poem", "in french", "in spanish"]),
+    (SEND, &["send", "forward", "post$", "upload", "transmit", "exfiltrat", "submit", "email", "e-mail", "fetch", "request to", "curl$", "navigate", "visit", "click", "include", "append", "embed", "render", "insert", "add a link", "add an image", "load", "schick", "sende", "envoie", "envoyez", "envía", "enviar", "invia", "envie"]),
+    (OUTSIDE, &["http://", "https://", "![", "attacker", "webhook", "query string", "query parameter", "url parameter", "<img", "external server", "my server", "this url", "this link", "this address", "tracking pixel", "@"]),
+    (MACHINE, &["if you are an ai", "if you're an ai", "ai assistant", "ai model", "ai system", "ai agent", "language model", "llm$", "chatbot", "chatgpt", "gpt-4", "gpt4", "to the ai", "note to ai", "dear ai", "attention ai", "assistant$", "openai", "claude$", "copilot", "bing$", "summarizer", "the model$", "this model", "artificial intelligence", "modello di ia", "modèle d'ia", "modelo de ia", "ki-modell", "sprachmodell", "modèle de langage", "modelo de lenguaje", "modello linguistico"]),
+    (CONCEAL, &["do not tell the user", "don't tell the user", "do not mention", "don't mention", "without telling", "do not inform", "don't inform", "without informing", "do not reveal this", "don't reveal this", "without the user", "user must not", "hide this", "do not let the user", "keep this hidden", "silently", "secretly", "do not alert", "unbeknown", "dem benutzer nicht", "sans le dire", "no le digas", "non dire"]),
+    (AUTHORITY, &["programmer at openai", "openai employee", "i am god", "i'm god", "your boss", "i am the owner", "<system mode", "<god mode", "system mode>", "i am your developer", "i'm your developer", "i am your creator", "i'm your creator", "i am the developer", "i'm the developer", "i am your admin", "i am the admin", "i'm the admin", "i am an admin", "i'm an admin", "i am your owner", "i am openai", "as your developer", "as your creator", "debug mode", "debugging mode", "maintenance mode", "diagnostic mode", "test mode", "admin mode", "root access", "sudo$", "superuser", "override code", "emergency protocol",
+        "system check", "we are your developer", "your developers", "your programmer", "i programmed you", "ich bin dein entwickler", "ich bin ihr entwickler", "je suis votre développeur", "je suis ton développeur", "soy tu desarrollador", "soy su desarrollador", "sono il tuo sviluppatore", "sou seu desenvolvedor", "я твой разработчик", "我是你的开发", "私はあなたの開発"]),
+    (VERBATIM, &["word for word", "word-for-word", "verbatim", "exactly as", "exact words", "exact text", "exact", "without modification", "without changing", "without any change", "full text", "in full", "entire", "complete text", "code block", "unchanged", "character by character", "letter by letter", "everything", "all of", "first sentence", "first line", "first word", "third sentence", "last sentence", "from the beginning", "at the beginning", "at the start", "wörtlich", "wort für wort", "mot pour mot", "mot à mot", "palabra por palabra", "textualmente", "parola per parola", "palavra por palavra", "слово в слово", "дословно"]),
+    (TOLD, &["told$", "been given", "were given", "instructed", "learned", "everything you know", "been told", "said$", "programmed", "been trained", "taught", "been asked", "happened before", "gesagt", "dit avant", "dijeron", "dicho"]),
+    (OBEY, &["follow$", "obey", "comply", "adhere", "abide", "listen to", "be bound", "respect$", "apply$"]),
+    (UPDATE, &["reprogrammed", "new mission", "have been updated", "has been updated", "been replaced", "no longer appl", "no longer valid", "are obsolete", "is obsolete", "are void", "don't apply", "do not apply", "have changed", "has changed", "superseded", "takes precedence", "take precedence", "overwritten", "are lifted", "has been lifted", "been removed", "been disabled", "rewritten", "out of date", "new role", "new goal", "new objective"]),
+    (ABOVE, &["text above", "words above", "sentences above", "above text", "above words", "everything above", "all above", "all the above", "the above$", "previous section", "previous text", "previous message", "previous conversation", "this conversation", "entire conversation", "conversation so far", "previous prompt", "prompt above", "your prompt", "your instructions", "your system", "your initial", "your rules", "your guidelines", "your directives", "full prompt", "exact prompt", "text before", "above this line", "preceding text", "prior text", "message above", "lines above", "up to this point", "before this message"]),
+    (HARM, &["illegal", "unlawful", "harmful", "offensive", "explicit content", "nsfw", "curse", "swear", "profan", "violent", "weapons", "malware", "explosives", "drugs", "dangerous", "malicious", "inappropriate", "hateful", "racist", "sexual"]),
+    (REFUSAL, &["sorry", "apolog", "unfortunately", "i cannot", "i can't", "as an ai", "refus", "declin", "i'm unable", "unable to", "not able to", "cannot assist", "can't assist", "however\"", "\"no\""]),
+    (DOUBLE, &["two responses", "two manners", "two personalities", "two persons", "two entities", "two paragraphs", "two different", "two separate", "two answers", "both ways", "normal response", "classic]", "[gpt]", "🔒", "🔓", "[jailbreak]", "[dan]", "two ways", "respond twice"]),
+];

@@ -1,0 +1,78 @@
+//! Names, birthdays and street addresses, only where the words around them leave no doubt.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::context::Context as C;
+use super::{Entity, View};
+use crate::words::{ceil, floor};
+
+static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^\.?[:\s]{1,2}(\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?(?: (?:(?:van|von|de|der|da|di|del|la|bin|al) )?(?:\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?|\p{Lu}\.?)){0,3})").ok()
+});
+static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let months = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\p{L}*\.?";
+    let shapes = [
+        r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)?\d{2}".to_owned(),
+        r"(?:19|20)\d{2}[./-]\d{1,2}[./-]\d{1,2}".to_owned(),
+        format!(r"\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of)? {months},? (?:19|20)\d{{2}}"),
+        format!(r"{months} \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d{{2}}"),
+    ];
+    Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?\\b({})", shapes.join("|"))).ok()
+});
+static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway)";
+    Regex::new(&format!(
+        r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?|(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{{1,6}}|\b\p{{Lu}}\p{{L}}+(?:straße|strasse) \d{{1,4}}[a-z]?\b|\b\d{{1,4}},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{{Lu}}\p{{L}}+(?:[ -]\p{{Lu}}\p{{L}}+)?|\b(?:Calle|Via|calle|via) (?:de |del |della |la )*\p{{Lu}}\p{{L}}+,? \d{{1,4}}\b"
+    ))
+    .ok()
+});
+
+/// Looks behind and around the words that announce such data.
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+    let mut streets_until = 0;
+    for &(start, end, context) in &view.scan.contexts {
+        if found.len() > limit * 4 {
+            return;
+        }
+        match context {
+            C::Name => name(view, start, end, found),
+            C::Birth => behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found),
+            C::Street if end > streets_until => {
+                let from =
+                    floor(view.text, start.saturating_sub(60)).max(floor(view.text, streets_until));
+                let to = ceil(view.text, (end + 60).min(view.text.len()));
+                let matches = STREET.iter().flat_map(|r| r.find_iter(&view.text[from..to]));
+                found.extend(
+                    matches.map(|m| Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6)),
+                );
+                streets_until = end + 30;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn name(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    let word = view.text[start..end].to_ascii_lowercase();
+    // "name:" may be any name; "Ms" at the end of a word list may be milliseconds.
+    let certain = word.contains(' ') || view.bytes[start].is_ascii_uppercase();
+    if certain && !word.ends_with(':') {
+        behind(view, NAME.as_ref(), end, 80, "PERSON", 0.55, found);
+    }
+}
+
+fn behind(
+    view: &View<'_>,
+    pattern: Option<&Regex>,
+    end: usize,
+    reach: usize,
+    kind: &'static str,
+    score: f64,
+    found: &mut Vec<Entity>,
+) {
+    let to = ceil(view.text, (end + reach).min(view.text.len()));
+    let group = pattern.and_then(|p| p.captures(&view.text[end..to])).and_then(|c| c.get(1));
+    found.extend(group.map(|m| Entity::new(kind, end + m.start()..end + m.end(), score)));
+}

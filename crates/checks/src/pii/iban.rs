@@ -1,0 +1,129 @@
+//! International bank account numbers.
+
+use super::{Entity, View};
+use crate::checksum;
+
+/// How long an account number of each country is.
+const LENGTHS: &[(&[u8; 2], usize)] = &[
+    (b"AD", 24),
+    (b"AE", 23),
+    (b"AL", 28),
+    (b"AT", 20),
+    (b"AZ", 28),
+    (b"BA", 20),
+    (b"BE", 16),
+    (b"BG", 22),
+    (b"BH", 22),
+    (b"BI", 27),
+    (b"BR", 29),
+    (b"BY", 28),
+    (b"CH", 21),
+    (b"CR", 22),
+    (b"CY", 28),
+    (b"CZ", 24),
+    (b"DE", 22),
+    (b"DJ", 27),
+    (b"DK", 18),
+    (b"DO", 28),
+    (b"EE", 20),
+    (b"EG", 29),
+    (b"ES", 24),
+    (b"FI", 18),
+    (b"FK", 18),
+    (b"FO", 18),
+    (b"FR", 27),
+    (b"GB", 22),
+    (b"GE", 22),
+    (b"GI", 23),
+    (b"GL", 18),
+    (b"GR", 27),
+    (b"GT", 28),
+    (b"HN", 28),
+    (b"HR", 21),
+    (b"HU", 28),
+    (b"IE", 22),
+    (b"IL", 23),
+    (b"IQ", 23),
+    (b"IS", 26),
+    (b"IT", 27),
+    (b"JO", 30),
+    (b"KW", 30),
+    (b"KZ", 20),
+    (b"LB", 28),
+    (b"LC", 32),
+    (b"LI", 21),
+    (b"LT", 20),
+    (b"LU", 20),
+    (b"LV", 21),
+    (b"LY", 25),
+    (b"MC", 27),
+    (b"MD", 24),
+    (b"ME", 22),
+    (b"MK", 19),
+    (b"MN", 20),
+    (b"MR", 27),
+    (b"MT", 31),
+    (b"MU", 30),
+    (b"NI", 28),
+    (b"NL", 18),
+    (b"NO", 15),
+    (b"OM", 23),
+    (b"PK", 24),
+    (b"PL", 28),
+    (b"PS", 29),
+    (b"PT", 25),
+    (b"QA", 29),
+    (b"RO", 24),
+    (b"RS", 22),
+    (b"RU", 33),
+    (b"SA", 24),
+    (b"SC", 31),
+    (b"SD", 18),
+    (b"SE", 24),
+    (b"SI", 19),
+    (b"SK", 24),
+    (b"SM", 27),
+    (b"SO", 23),
+    (b"ST", 25),
+    (b"SV", 28),
+    (b"TL", 23),
+    (b"TN", 24),
+    (b"TR", 26),
+    (b"UA", 29),
+    (b"VA", 22),
+    (b"VG", 24),
+    (b"XK", 20),
+    (b"YE", 30),
+];
+
+/// Finds account numbers that begin with a token such as `GB82` or `GB82WEST...`.
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+    for token in &view.tokens {
+        let start = &view.bytes[token.clone()];
+        if start.len() < 4
+            || !start[..2].iter().all(u8::is_ascii_alphabetic)
+            || !start[2..4].iter().all(u8::is_ascii_digit)
+        {
+            continue;
+        }
+        let country = [start[0].to_ascii_uppercase(), start[1].to_ascii_uppercase()];
+        let Some(&(_, length)) = LENGTHS.iter().find(|(c, _)| **c == country) else { continue };
+        let mut compact = Vec::with_capacity(34);
+        let mut end = token.start;
+        while compact.len() < length && end < view.bytes.len() {
+            match view.bytes[end] {
+                b if b.is_ascii_alphanumeric() => compact.push(b.to_ascii_uppercase()),
+                b' ' | b'-' if view.bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric) => {}
+                _ => break,
+            }
+            end += 1;
+        }
+        let over = view.bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
+        if compact.len() == length && !over && checksum::iban(&compact) {
+            found.push(Entity::new("IBAN", token.start..end, 0.95));
+        } else if end - token.start >= 15 && end - token.start > compact.len() {
+            // Built like one, but wrong: its groups are no phone or identity numbers either.
+            found.push(Entity::new("", token.start..end, 0.75));
+        }
+    }
+}

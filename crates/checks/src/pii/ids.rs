@@ -1,0 +1,340 @@
+//! Identity numbers made of digits only: one row per number, one function per check.
+
+use super::context::{self, Context as C};
+use super::number::Number;
+use super::{Entity, View};
+use crate::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
+
+/// How one kind of number looks and how sure a match is.
+struct Row {
+    kind: &'static str,
+    /// Lengths of the groups when it is written in groups.
+    shapes: &'static [&'static [u8]],
+    /// Separators it is written with; `*` allows different ones.
+    separators: &'static [u8],
+    /// Digits when it is written in one run; 0 when that says nothing.
+    run: usize,
+    check: fn(&[u8]) -> bool,
+    context: C,
+    /// Score of the grouped form alone.
+    grouped: f64,
+    /// Score of a run of digits alone.
+    plain: f64,
+    /// Score when it is all there is in the text.
+    whole: f64,
+}
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { kind: "US_SSN", shapes: &[&[3, 2, 4]], separators: b"-. ", run: 9, check: ssn, context: C::Ssn, grouped: 0.7, plain: 0.0, whole: 0.0 },
+    Row { kind: "US_ITIN", shapes: &[&[3, 2, 4], &[3, 6], &[5, 4]], separators: b"- ", run: 9, check: itin, context: C::Itin, grouped: 0.72, plain: 0.0, whole: 0.5 },
+    Row { kind: "TAX_ID", shapes: &[&[2, 7]], separators: b"-", run: 9, check: any, context: C::TaxId, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sin, context: C::Sin, grouped: 0.55, plain: 0.0, whole: 0.5 },
+    Row { kind: "AU_TFN", shapes: &[&[3, 3, 3]], separators: b" -", run: 9, check: tfn, context: C::Tfn, grouped: 0.52, plain: 0.0, whole: 0.42 },
+    Row { kind: "AU_ACN", shapes: &[&[3, 3, 3]], separators: b" ", run: 9, check: acn, context: C::Acn, grouped: 0.5, plain: 0.0, whole: 0.41 },
+    Row { kind: "NL_BSN", shapes: &[&[4, 2, 3], &[3, 3, 3]], separators: b". ", run: 9, check: bsn, context: C::Bsn, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "ROUTING_NUMBER", shapes: &[&[4, 4, 1]], separators: b"-", run: 9, check: aba, context: C::Routing, grouped: 0.6, plain: 0.0, whole: 0.55 },
+    Row { kind: "UK_NHS", shapes: &[&[3, 3, 4]], separators: b" -", run: 10, check: nhs, context: C::Nhs, grouped: 0.5, plain: 0.0, whole: 0.68 },
+    Row { kind: "US_NPI", shapes: &[&[4, 3, 3]], separators: b"- ", run: 10, check: npi, context: C::Npi, grouped: 0.6, plain: 0.0, whole: 0.5 },
+    Row { kind: "AU_MEDICARE", shapes: &[&[4, 5, 1]], separators: b" -", run: 10, check: medicare, context: C::Medicare, grouped: 0.7, plain: 0.0, whole: 0.52 },
+    Row { kind: "SE_PERSONNUMMER", shapes: &[&[8, 4], &[6, 4]], separators: b"-+", run: 12, check: pnr, context: C::Personnummer, grouped: 0.65, plain: 0.5, whole: 0.7 },
+    Row { kind: "SE_PERSONNUMMER", shapes: &[], separators: b"", run: 10, check: pnr, context: C::Personnummer, grouped: 0.0, plain: 0.0, whole: 0.45 },
+    Row { kind: "DK_CPR", shapes: &[&[6, 4]], separators: b"-", run: 10, check: day_first, context: C::Personnummer, grouped: 0.45, plain: 0.0, whole: 0.0 },
+    Row { kind: "NO_FNR", shapes: &[&[6, 5]], separators: b" ", run: 11, check: fnr, context: C::Personnummer, grouped: 0.6, plain: 0.0, whole: 0.55 },
+    Row { kind: "IN_AADHAAR", shapes: &[&[4, 4, 4]], separators: b" -:", run: 12, check: aadhaar, context: C::Aadhaar, grouped: 0.7, plain: 0.0, whole: 0.5 },
+    Row { kind: "AU_ABN", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: abn, context: C::Abn, grouped: 0.7, plain: 0.0, whole: 0.5 },
+    Row { kind: "PL_PESEL", shapes: &[], separators: b"", run: 11, check: pesel, context: C::Pesel, grouped: 0.0, plain: 0.0, whole: 0.65 },
+    Row { kind: "DE_TAX_ID", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: german_tax, context: C::GermanTax, grouped: 0.6, plain: 0.0, whole: 0.6 },
+    Row { kind: "IT_VAT", shapes: &[], separators: b"", run: 11, check: italian_vat, context: C::Vat, grouped: 0.0, plain: 0.0, whole: 0.5 },
+    Row { kind: "BR_CPF", shapes: &[&[3, 3, 3, 2]], separators: b"*", run: 11, check: cpf, context: C::Cpf, grouped: 0.8, plain: 0.0, whole: 0.55 },
+    Row { kind: "BR_CNPJ", shapes: &[&[2, 3, 3, 4, 2]], separators: b"*", run: 14, check: cnpj, context: C::Cpf, grouped: 0.8, plain: 0.0, whole: 0.5 },
+    Row { kind: "BE_NATIONAL_NUMBER", shapes: &[&[2, 2, 2, 3, 2]], separators: b"*", run: 11, check: belgian, context: C::NationalId, grouped: 0.75, plain: 0.0, whole: 0.5 },
+    Row { kind: "TR_KIMLIK", shapes: &[], separators: b"", run: 11, check: turkish, context: C::NationalId, grouped: 0.0, plain: 0.0, whole: 0.5 },
+    Row { kind: "KR_RRN", shapes: &[&[6, 7]], separators: b"-", run: 13, check: rrn, context: C::Rrn, grouped: 0.65, plain: 0.45, whole: 0.6 },
+    Row { kind: "TH_TNIN", shapes: &[&[1, 4, 5, 2, 1]], separators: b"- ", run: 13, check: thai, context: C::ThaiId, grouped: 0.7, plain: 0.0, whole: 0.55 },
+    Row { kind: "ZA_ID", shapes: &[&[6, 4, 3]], separators: b" ", run: 13, check: south_african, context: C::NationalId, grouped: 0.6, plain: 0.0, whole: 0.5 },
+    Row { kind: "CH_AHV", shapes: &[&[3, 4, 4, 2]], separators: b".", run: 13, check: swiss, context: C::NationalId, grouped: 0.85, plain: 0.65, whole: 0.7 },
+    Row { kind: "FR_NIR", shapes: &[&[1, 2, 2, 2, 3, 3, 2]], separators: b" ", run: 15, check: nir, context: C::Nir, grouped: 0.8, plain: 0.6, whole: 0.7 },
+    Row { kind: "CN_ID", shapes: &[], separators: b"", run: 18, check: chinese, context: C::NationalId, grouped: 0.0, plain: 0.7, whole: 0.8 },
+];
+
+/// Tries a number as every kind of identity number, and as a payment card.
+pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
+    if n.continued || n.digits.iter().all(|d| *d == n.digits[0]) {
+        return;
+    }
+    if let Some(score) = card(view, n) {
+        found.push(Entity::new("PAYMENT_CARD", n.range.clone(), score));
+    }
+    let whole = view.is_whole(&n.range);
+    let at_sign = |at: Option<usize>| {
+        at.and_then(|i| view.bytes.get(i)).is_some_and(|b| matches!(b, b'@' | b'#' | b'+' | b'='))
+    };
+    if at_sign(Some(n.range.end)) || view.bytes.get(n.range.start.wrapping_sub(1)) == Some(&b'+') {
+        return;
+    }
+    for row in ROWS {
+        let single = n.lens.len() == 1;
+        if !single && runs_on(view.bytes, n) {
+            continue;
+        }
+        let shaped = if single {
+            n.digits.len() == row.run
+        } else {
+            row.shapes.contains(&n.lens) && fits(row.separators, n.separator)
+        };
+        if !shaped || !(row.check)(n.digits) {
+            continue;
+        }
+        let alone = match (whole, single) {
+            (true, _) => row.whole.max(if single { row.plain } else { row.grouped }),
+            (false, true) => row.plain,
+            (false, false) => row.grouped,
+        };
+        let near = context::near(view.scan, row.context, n.range.start, n.range.end);
+        let score = if near { 0.85 } else { alone };
+        if score > 0.0 {
+            found.push(Entity::new(row.kind, n.range.clone(), score));
+        }
+    }
+}
+
+/// Whether more digits follow or precede behind the same separator: a part of something longer.
+fn runs_on(bytes: &[u8], n: &Number<'_>) -> bool {
+    let digit = |i: Option<usize>| i.and_then(|i| bytes.get(i)).is_some_and(u8::is_ascii_digit);
+    let (start, end) = (n.range.start, n.range.end);
+    let after = bytes.get(end) == Some(&n.separator) && digit(Some(end + 1));
+    let before = start >= 2 && bytes[start - 1] == n.separator && digit(start.checked_sub(2));
+    after || before
+}
+
+fn fits(separators: &[u8], separator: u8) -> bool {
+    separators.contains(&separator) || separators == b"*"
+}
+
+/// Payment cards: issuer range, length, Luhn, and the way of grouping.
+fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
+    let d = n.digits;
+    let (two, four) = (number(&d[..2]), number(&d[..4]));
+    let issued = match d.len() {
+        13 => d[0] == 4,
+        14 => {
+            two == 36
+                || two == 38
+                || two == 39
+                || (300..=305).contains(&(four / 10))
+                || four == 3095
+        }
+        15 => {
+            two == 34 || two == 37 || four == 2014 || four == 2149 || four == 1800 || four == 2131
+        }
+        16 => {
+            d[0] == 4
+                || (51..=55).contains(&two)
+                || (2221..=2720).contains(&four)
+                || four == 6011
+                || two == 65
+                || (644..=649).contains(&(four / 10))
+                || two == 62
+                || (3528..=3589).contains(&four)
+                || two == 50
+                || (56..=69).contains(&two)
+                || (8100..=8171).contains(&four)
+                || (300..=305).contains(&(four / 10))
+        }
+        12 | 17..=19 => {
+            d[0] == 4 && d.len() == 19 || two == 62 || two == 50 || (56..=69).contains(&two)
+        }
+        _ => false,
+    };
+    let grouped = match n.lens {
+        [_] => true,
+        [4, 4, 4, 1..=4] | [4, 4, 4, 4, 1..=3] | [4, 6, 4 | 5] => {
+            matches!(n.separator, b' ' | b'-' | b'.')
+        }
+        _ => false,
+    };
+    let near = context::near(view.scan, C::Card, n.range.start, n.range.end);
+    // Next to the word "card", a number of the right length and check digit needs no known issuer.
+    if !(issued || near && (12..=19).contains(&d.len())) || !grouped || !luhn(d) {
+        return None;
+    }
+    let usual = matches!(d.len(), 14..=16);
+    Some(match (near, usual, n.lens.len() > 1) {
+        (true, ..) => 0.95,
+        (false, true, true) => 0.9,
+        (false, true, false) => 0.8,
+        (false, false, _) => {
+            if view.is_whole(&n.range) {
+                0.6
+            } else {
+                return None;
+            }
+        }
+    })
+}
+
+// === checks ===
+
+fn any(_: &[u8]) -> bool {
+    true
+}
+
+fn ssn(d: &[u8]) -> bool {
+    let (area, group, serial) = (number(&d[..3]), number(&d[3..5]), number(&d[5..]));
+    let sample = matches!((area, group, serial), (78, 5, 1120) | (219, 9, 9999));
+    area != 0 && area != 666 && area < 900 && group != 0 && serial != 0 && !sample
+}
+
+fn itin(d: &[u8]) -> bool {
+    d[0] == 9 && matches!(number(&d[3..5]), 50..=65 | 70..=88 | 90..=92 | 94..=99)
+}
+
+fn sin(d: &[u8]) -> bool {
+    !matches!(d[0], 0 | 8) && luhn(d)
+}
+
+fn tfn(d: &[u8]) -> bool {
+    weighted(d, &[1, 4, 3, 7, 5, 8, 6, 9, 10]).is_multiple_of(11)
+}
+
+fn acn(d: &[u8]) -> bool {
+    (10 - weighted(d, &[8, 7, 6, 5, 4, 3, 2, 1]) % 10) % 10 == u32::from(d[8])
+}
+
+fn bsn(d: &[u8]) -> bool {
+    let sum = weighted(&d[..8], &[9, 8, 7, 6, 5, 4, 3, 2]);
+    sum >= u32::from(d[8]) && (sum - u32::from(d[8])).is_multiple_of(11)
+}
+
+fn aba(d: &[u8]) -> bool {
+    matches!(number(&d[..2]), 1..=12 | 21..=32 | 61..=72 | 80)
+        && weighted(d, &[3, 7, 1, 3, 7, 1, 3, 7, 1]).is_multiple_of(10)
+}
+
+fn nhs(d: &[u8]) -> bool {
+    (11 - weighted(d, &[10, 9, 8, 7, 6, 5, 4, 3, 2]) % 11) % 11 == u32::from(d[9])
+}
+
+fn npi(d: &[u8]) -> bool {
+    let mut full = vec![8, 0, 8, 4, 0];
+    full.extend_from_slice(d);
+    matches!(d[0], 1 | 2) && luhn(&full)
+}
+
+fn medicare(d: &[u8]) -> bool {
+    matches!(d[0], 2..=6) && weighted(d, &[1, 3, 7, 9, 1, 3, 7, 9]) % 10 == u32::from(d[8])
+}
+
+fn is_day(month: u64, day: u64) -> bool {
+    let last = match month {
+        2 => 29,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=last).contains(&day)
+}
+
+fn day_first(d: &[u8]) -> bool {
+    is_day(number(&d[2..4]), number(&d[..2]))
+}
+
+fn pnr(d: &[u8]) -> bool {
+    let short = &d[d.len() - 10..];
+    let century = d.len() == 10 || matches!(number(&d[..2]), 18..=20);
+    let day = number(&short[4..6]);
+    century && is_day(number(&short[2..4]), if day > 60 { day - 60 } else { day }) && luhn(short)
+}
+
+fn fnr(d: &[u8]) -> bool {
+    let first = (11 - weighted(d, &[3, 7, 6, 1, 8, 9, 4, 5, 2]) % 11) % 11;
+    let second = (11 - weighted(d, &[5, 4, 3, 2, 7, 6, 5, 4, 3, 2]) % 11) % 11;
+    day_first(d) && first == u32::from(d[9]) && second == u32::from(d[10])
+}
+
+fn aadhaar(d: &[u8]) -> bool {
+    d[0] >= 2 && verhoeff(d)
+}
+
+fn abn(d: &[u8]) -> bool {
+    let mut shifted = [0u8; 11];
+    shifted.copy_from_slice(d);
+    d[0] > 0 && {
+        shifted[0] -= 1;
+        weighted(&shifted, &[10, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19]).is_multiple_of(89)
+    }
+}
+
+fn pesel(d: &[u8]) -> bool {
+    let month = number(&d[2..4]) % 20;
+    is_day(month, number(&d[4..6]))
+        && weighted(d, &[1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1]).is_multiple_of(10)
+}
+
+fn german_tax(d: &[u8]) -> bool {
+    d[0] != 0 && mod_11_10(d)
+}
+
+fn italian_vat(d: &[u8]) -> bool {
+    number(&d[..7]) > 0 && luhn(d)
+}
+
+fn cpf(d: &[u8]) -> bool {
+    let check = |n: usize| {
+        let rest = (0..n).map(|i| u32::from(d[i]) * (n + 1 - i) as u32).sum::<u32>() * 10 % 11;
+        rest % 10 == u32::from(d[n])
+    };
+    check(9) && check(10)
+}
+
+fn cnpj(d: &[u8]) -> bool {
+    let check = |weights: &[u32]| {
+        let rest = weighted(d, weights) % 11;
+        (if rest < 2 { 0 } else { 11 - rest }) == u32::from(d[weights.len()])
+    };
+    check(&[5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2]) && check(&[6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2])
+}
+
+fn belgian(d: &[u8]) -> bool {
+    let (body, check) = (number(&d[..9]), number(&d[9..]));
+    97 - body % 97 == check || 97 - (2_000_000_000 + body) % 97 == check
+}
+
+fn turkish(d: &[u8]) -> bool {
+    let odd: u32 = (0..9).step_by(2).map(|i| u32::from(d[i])).sum();
+    let even: u32 = (1..8).step_by(2).map(|i| u32::from(d[i])).sum();
+    let all: u32 = d[..10].iter().map(|&x| u32::from(x)).sum();
+    d[0] != 0 && (odd * 7 + 100 - even) % 10 == u32::from(d[9]) && all % 10 == u32::from(d[10])
+}
+
+fn rrn(d: &[u8]) -> bool {
+    is_day(number(&d[2..4]), number(&d[4..6])) && (1..=4).contains(&d[6])
+}
+
+fn thai(d: &[u8]) -> bool {
+    let sum = weighted(&d[..12], &[13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2]);
+    (1..=8).contains(&d[0]) && (11 - sum % 11) % 10 == u32::from(d[12])
+}
+
+fn south_african(d: &[u8]) -> bool {
+    is_day(number(&d[2..4]), number(&d[4..6])) && d[10] <= 2 && luhn(d)
+}
+
+fn swiss(d: &[u8]) -> bool {
+    let sum = weighted(&d[..12], &[1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3]);
+    number(&d[..3]) == 756 && (10 - sum % 10) % 10 == u32::from(d[12])
+}
+
+fn nir(d: &[u8]) -> bool {
+    matches!(d[0], 1 | 2)
+        && matches!(number(&d[3..5]), 1..=12 | 20..=42 | 50..=99)
+        && 97 - number(&d[..13]) % 97 == number(&d[13..])
+}
+
+fn chinese(d: &[u8]) -> bool {
+    let sum = weighted(&d[..17], &[7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2]);
+    matches!(number(&d[6..8]), 18..=20)
+        && is_day(number(&d[10..12]), number(&d[12..14]))
+        && (12 - sum % 11) % 11 == u32::from(d[17])
+}

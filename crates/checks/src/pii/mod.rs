@@ -1,0 +1,129 @@
+//! Personal data: shapes, check digits and the words around them.
+
+mod address;
+pub(crate) mod context;
+mod email;
+mod iban;
+mod ids;
+mod labelled;
+mod network;
+mod number;
+mod phone;
+mod token;
+mod wallet;
+
+use std::ops::Range;
+
+use crate::scan::Scan;
+use crate::words::floor;
+
+/// A piece of personal data, before overlaps are resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Entity {
+    /// Its type, upper-case.
+    pub(crate) kind: &'static str,
+    /// Where, in the bytes of the text given.
+    pub(crate) bytes: Range<usize>,
+    /// How sure, 0 to 1.
+    pub(crate) score: f64,
+}
+
+impl Entity {
+    fn new(kind: &'static str, bytes: Range<usize>, score: f64) -> Self {
+        Self { kind, bytes, score }
+    }
+}
+
+/// A text with what the scan found in it, and the numbers and tokens in it.
+struct View<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    scan: &'a Scan,
+    groups: Vec<Range<usize>>,
+    tokens: Vec<Range<usize>>,
+    /// The text without white space around it: a value that fills it is a form field's value.
+    whole: Range<usize>,
+}
+
+impl View<'_> {
+    fn is_whole(&self, range: &Range<usize>) -> bool {
+        *range == self.whole
+    }
+}
+
+/// Whether this type of data asks for more than the usual care.
+pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
+    !matches!(
+        kind,
+        "EMAIL"
+            | "PHONE_NUMBER"
+            | "IP_ADDRESS"
+            | "MAC_ADDRESS"
+            | "PERSON"
+            | "ADDRESS"
+            | "DATE_OF_BIRTH"
+            | "CRYPTO_ADDRESS"
+            | "AU_ABN"
+            | "AU_ACN"
+    )
+}
+
+/// All personal data in a text, in order, without overlaps.
+pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
+    let (groups, tokens) = number::split(text);
+    let trimmed = text.trim_matches(|c: char| c.is_whitespace() || "\"'.,;".contains(c));
+    let begin = trimmed.as_ptr() as usize - text.as_ptr() as usize;
+    let view = View {
+        text,
+        bytes: text.as_bytes(),
+        scan,
+        groups,
+        tokens,
+        whole: begin..begin + trimmed.len(),
+    };
+    let mut found = Vec::new();
+    email::find(&view, &mut found, limit);
+    if !view.groups.is_empty() || !view.tokens.is_empty() {
+        network::find(&view, &mut found);
+        iban::find(&view, &mut found);
+        wallet::find(&view, &mut found);
+        number::find(&view, &mut found, limit);
+        token::find(&view, &mut found);
+        labelled::find(&view, &mut found);
+    }
+    if !scan.contexts.is_empty() {
+        network::find_without_digits(&view, &mut found);
+        address::find(&view, &mut found, limit);
+    }
+    settle(found, limit)
+}
+
+/// Keeps the surest of overlapping entities, the longer of equally sure ones.
+fn settle(mut found: Vec<Entity>, limit: usize) -> Vec<Entity> {
+    found.retain(|e| e.score > 0.0 && !e.bytes.is_empty());
+    found.sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(b.bytes.end.cmp(&a.bytes.end)));
+    let mut kept: Vec<Entity> = Vec::new();
+    for entity in found {
+        let better = |other: &Entity| {
+            other.score > entity.score
+                || other.score >= entity.score && other.bytes.len() >= entity.bytes.len()
+        };
+        while let Some(last) = kept.last() {
+            if last.bytes.end <= entity.bytes.start || better(last) {
+                break;
+            }
+            kept.pop();
+        }
+        if kept.last().is_none_or(|last| last.bytes.end <= entity.bytes.start) {
+            kept.push(entity);
+        }
+    }
+    kept.retain(|e| !e.kind.is_empty());
+    kept.truncate(limit);
+    kept
+}
+
+/// The text just before `at`, at most `reach` bytes of it.
+fn before(text: &str, at: usize, reach: usize) -> &str {
+    &text[floor(text, at.saturating_sub(reach))..at]
+}

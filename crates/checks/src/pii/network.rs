@@ -1,0 +1,133 @@
+//! IP and MAC addresses.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::context::{self, Context};
+use super::{Entity, View, before};
+
+/// Looks at each run of hexadecimal digits, colons and dots that holds a digit.
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+    let part = |b: u8| b.is_ascii_hexdigit() || matches!(b, b':' | b'.' | b'-');
+    let mut done = 0;
+    let mut starts: Vec<usize> = view.groups.iter().chain(&view.tokens).map(|r| r.start).collect();
+    starts.sort_unstable();
+    for at in starts {
+        if at < done {
+            continue;
+        }
+        let mut start = at;
+        while start > done && at - start < 48 && part(view.bytes[start - 1]) {
+            start -= 1;
+        }
+        let mut end = at;
+        while end < view.bytes.len() && end - at < 64 && part(view.bytes[end]) {
+            end += 1;
+        }
+        if end == at {
+            continue;
+        }
+        done = end;
+        judge(view, start, end, found);
+    }
+}
+
+/// MAC addresses may be all letters: looked for only behind a word that announces one.
+pub(super) fn find_without_digits(view: &View<'_>, found: &mut Vec<Entity>) {
+    for &(_, end, context) in view.scan.contexts.iter().filter(|hit| hit.2 == Context::Hardware) {
+        debug_assert_eq!(context, Context::Hardware);
+        let window =
+            &view.text[end..crate::words::floor(view.text, (end + 60).min(view.text.len()))];
+        let mut at = end;
+        for word in window.split([' ', '\n', '"', '\'', '=', ',']) {
+            if is_mac(word.trim_matches([':', '.', '-']).as_bytes()) {
+                let lead = word.len() - word.trim_start_matches([':', '.', '-']).len();
+                let token = word.trim_matches([':', '.', '-']);
+                found.push(Entity::new("MAC_ADDRESS", at + lead..at + lead + token.len(), 0.8));
+            }
+            at += word.len() + 1;
+        }
+    }
+}
+
+fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Entity>) {
+    while start < end && matches!(view.bytes[start], b'.' | b'-')
+        || start < end && view.bytes[start] == b':' && view.bytes.get(start + 1) != Some(&b':')
+    {
+        start += 1;
+    }
+    while start < end
+        && (matches!(view.bytes[end - 1], b'.' | b'-')
+            || view.bytes[end - 1] == b':' && view.bytes.get(end.wrapping_sub(2)) != Some(&b':'))
+    {
+        end -= 1;
+    }
+    let free = |i: Option<usize>| {
+        i.and_then(|i| view.bytes.get(i)).is_none_or(|b| !b.is_ascii_alphanumeric() && *b != b'_')
+    };
+    if start >= end || !free(start.checked_sub(1)) || !free(Some(end)) && view.bytes[end] != b'%' {
+        return;
+    }
+    let text = &view.text[start..end];
+    if is_mac(text.as_bytes()) {
+        found.push(Entity::new("MAC_ADDRESS", start..end, 0.8));
+    } else if text.matches(':').count() >= 2 {
+        let shown = text.len() > 4 || view.is_whole(&(start..end)) || text == "::1";
+        if text.parse::<Ipv6Addr>().is_ok() && shown {
+            found.push(Entity::new("IP_ADDRESS", start..tail(view, end, true), 0.8));
+        }
+    } else {
+        ipv4(view, start, end, found);
+    }
+}
+
+fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    // A port may follow.
+    let end = view.text[start..end].find(':').map_or(end, |colon| start + colon);
+    let text = &view.text[start..end];
+    if text.parse::<Ipv4Addr>().is_err() {
+        return;
+    }
+    let lead = before(view.text, start, 12).trim_end().to_ascii_lowercase();
+    let version = lead.ends_with("version")
+        || lead.ends_with('v')
+        || context::leads(view.scan, Context::Version, start, 3);
+    if !version
+        && view
+            .bytes
+            .get(end)
+            .is_none_or(|&b| b != b'.' || !view.bytes.get(end + 1).is_some_and(u8::is_ascii_digit))
+    {
+        found.push(Entity::new("IP_ADDRESS", start..tail(view, end, false), 0.75));
+    }
+}
+
+/// A zone (`%eth0`) or the length of a prefix (`/24`).
+fn tail(view: &View<'_>, end: usize, zoned: bool) -> usize {
+    let rest = &view.bytes[end..];
+    let taken =
+        |from: usize, ok: fn(&u8) -> bool| rest[from..].iter().take_while(|b| ok(b)).count();
+    match rest.first() {
+        Some(b'%') if zoned => end + 1 + taken(1, u8::is_ascii_alphanumeric),
+        Some(b'/') => match taken(1, u8::is_ascii_digit) {
+            count @ 1..=3
+                if !rest.get(count + 1).is_some_and(u8::is_ascii_alphanumeric)
+                    && (zoned || count < 3) =>
+            {
+                end + 1 + count
+            }
+            _ => end,
+        },
+        _ => end,
+    }
+}
+
+fn is_mac(text: &[u8]) -> bool {
+    let hex = |i: usize| text[i].is_ascii_hexdigit();
+    match text.len() {
+        17 => (0..17).all(|i| {
+            if i % 3 == 2 { text[i] == text[2] && matches!(text[i], b':' | b'-') } else { hex(i) }
+        }),
+        14 => (0..14).all(|i| if i % 5 == 4 { text[i] == b'.' } else { hex(i) }),
+        _ => false,
+    }
+}

@@ -1,0 +1,148 @@
+//! Phone numbers: international ones by their prefix, national ones by their shape or the words around them.
+
+use super::context::{self, Context};
+use super::{Entity, View};
+
+/// Separators between the groups of a phone number, parentheses included.
+fn is_gap(gap: &[u8]) -> bool {
+    !gap.is_empty()
+        && gap.len() <= 3
+        && gap.iter().all(|b| matches!(b, b' ' | b'-' | b'.' | b'/' | b'(' | b')'))
+        && gap != b"   "
+}
+
+/// Reads the longest phone number that begins with a group.
+pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
+    let bytes = view.bytes;
+    let group = &view.groups[first];
+    let before = |n: usize| group.start.checked_sub(n).map_or(0, |i| bytes[i]);
+    // A group in the middle of a number is not its beginning.
+    if matches!(before(1), b'-' | b'.' | b'/' | b':' | b',' | b')') && before(2).is_ascii_digit()
+        || before(1) == b'$'
+    {
+        return;
+    }
+    let plus = before(1) == b'+' || before(1) == b'(' && before(2) == b'+';
+    let paren = before(1) == b'(';
+    let start = group.start
+        - usize::from(before(1) == b'+')
+        - usize::from(paren)
+        - usize::from(paren && plus);
+    let mut best = None;
+    let mut digits: Vec<u8> = Vec::with_capacity(16);
+    let mut lens: Vec<usize> = Vec::with_capacity(8);
+    for (index, next) in view.groups[first..].iter().enumerate().take(8) {
+        if index > 0 && !is_gap(&bytes[view.groups[first + index - 1].end..next.start]) {
+            break;
+        }
+        if digits.len() + next.len() > 16 {
+            break;
+        }
+        digits.extend(bytes[next.clone()].iter().map(|b| b - b'0'));
+        lens.push(next.len());
+        let (end, extended) = extension(bytes, next.end);
+        if ends_badly(bytes, end) {
+            continue;
+        }
+        let text = &bytes[start..next.end];
+        let score =
+            judge(view, &Shape { digits: &digits, lens: &lens, plus, paren, text }, start, end);
+        if score > 0.0 {
+            best = Some(Entity::new("PHONE_NUMBER", start..end, score));
+        }
+        if extended {
+            break;
+        }
+    }
+    found.extend(best);
+}
+
+struct Shape<'a> {
+    digits: &'a [u8],
+    lens: &'a [usize],
+    plus: bool,
+    paren: bool,
+    text: &'a [u8],
+}
+
+fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
+    let Shape { digits, lens, plus, paren, text } = *shape;
+    let count = digits.len();
+    if digits.iter().all(|d| *d == digits[0]) {
+        return 0.0;
+    }
+    if plus {
+        return if (8..=15).contains(&count) && digits[0] != 0 { 0.8 } else { 0.0 };
+    }
+    let spaced = |b: u8| text.contains(&b);
+    let tail = lens.iter().rev().copied().take(3).collect::<Vec<_>>();
+    let american =
+        tail == [4, 3, 3] && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
+    if american
+        && (10..=13).contains(&count)
+        && (spaced(b'-') || spaced(b'.') || paren)
+        && !spaced(b'/')
+    {
+        return 0.65;
+    }
+    if paren
+        && (8..=12).contains(&count)
+        && lens.len() >= 2
+        && lens[0] <= 5
+        && text[1..].contains(&b')')
+    {
+        return 0.6;
+    }
+    let french =
+        lens.len() == 5 && lens.iter().all(|&l| l == 2) && digits[0] == 0 && digits[1] != 0;
+    if french {
+        return 0.65;
+    }
+    if is_date(lens, digits) || spaced(b'/') && lens.len() > 2 {
+        return 0.0;
+    }
+    let called = context::near(view.scan, Context::Phone, start, end);
+    if american && count == 10 && digits[0] >= 2 && digits[3] >= 2 && digits[1] != 9 {
+        return if called { 0.7 } else { 0.45 };
+    }
+    if called && (7..=13).contains(&count) {
+        // A number in the same sentence as a phone, but with a nearer label of its own, is left to that label.
+        return if lens.len() > 1 || count >= 7 { 0.55 } else { 0.0 };
+    }
+    let trunk =
+        digits[0] == 0 && digits[1] != 0 && lens.len() >= 2 && lens[0] >= 3 && !spaced(b'.');
+    if trunk && (10..=11).contains(&count) { 0.45 } else { 0.0 }
+}
+
+/// `2024-05-31`, `31.05.2024`, and dates followed by an hour.
+fn is_date(lens: &[usize], digits: &[u8]) -> bool {
+    let year = |at: usize| {
+        digits.get(at).is_some_and(|d| matches!(d, 1 | 2))
+            && matches!(digits.get(at + 1), Some(9 | 0))
+    };
+    lens.starts_with(&[4, 2, 2]) && year(0)
+        || lens.starts_with(&[2, 2, 4]) && year(4)
+        || lens == [4, 4] && year(0) && year(4)
+}
+
+/// An extension right behind: `x123`, ` ext. 45`.
+fn extension(bytes: &[u8], end: usize) -> (usize, bool) {
+    let rest = &bytes[end..bytes.len().min(end + 14)];
+    for lead in [&b"x"[..], b" x", b" ext. ", b" ext ", b" ext.", b"ext"] {
+        if rest.len() > lead.len() && rest[..lead.len()].eq_ignore_ascii_case(lead) {
+            let digits = rest[lead.len()..].iter().take_while(|b| b.is_ascii_digit()).count();
+            if (1..=6).contains(&digits) {
+                return (end + lead.len() + digits, true);
+            }
+        }
+    }
+    (end, false)
+}
+
+fn ends_badly(bytes: &[u8], end: usize) -> bool {
+    let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
+    at(end).is_ascii_alphanumeric()
+        || at(end) == b'_'
+        || at(end) == b'%'
+        || matches!(at(end), b':' | b'/' | b'-' | b'.' | b',') && at(end + 1).is_ascii_digit()
+}

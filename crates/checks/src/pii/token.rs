@@ -1,0 +1,238 @@
+//! Identity numbers that mix letters and digits.
+
+use super::context::{self, Context as C};
+use super::{Entity, View};
+use crate::words::{free_after, free_before};
+
+struct Row {
+    kind: &'static str,
+    /// `A` a letter, `9` a digit, `X` either, `U` and `1` themselves.
+    mask: &'static [u8],
+    check: fn(&[u8]) -> bool,
+    context: C,
+    /// Score without context; 0 when it says nothing.
+    plain: f64,
+    /// Score when it is all there is in the text.
+    whole: f64,
+}
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { kind: "IN_PAN", mask: b"AAAAA9999A", check: pan, context: C::Pan, plain: 0.6, whole: 0.7 },
+    Row { kind: "IN_PAN", mask: b"AAAAA9999A", check: any, context: C::Pan, plain: 0.0, whole: 0.45 },
+    Row { kind: "IT_FISCAL_CODE", mask: b"AAAAAAXXAXXAXXXA", check: fiscal_code, context: C::NationalId, plain: 0.8, whole: 0.85 },
+    Row { kind: "ES_NIF", mask: b"99999999A", check: spanish, context: C::Dni, plain: 0.6, whole: 0.7 },
+    Row { kind: "ES_NIF", mask: b"9999999A", check: spanish, context: C::Dni, plain: 0.0, whole: 0.6 },
+    Row { kind: "ES_NIE", mask: b"A9999999A", check: foreign_spanish, context: C::Dni, plain: 0.65, whole: 0.7 },
+    Row { kind: "SG_NRIC", mask: b"A9999999A", check: singapore, context: C::Nric, plain: 0.6, whole: 0.7 },
+    Row { kind: "UK_NINO", mask: b"AA999999A", check: nino, context: C::Nino, plain: 0.6, whole: 0.7 },
+    Row { kind: "FI_HETU", mask: b"999999A999X", check: finnish, context: C::Hetu, plain: 0.75, whole: 0.8 },
+    Row { kind: "CN_ID", mask: b"99999999999999999A", check: chinese, context: C::NationalId, plain: 0.7, whole: 0.8 },
+    Row { kind: "MX_CURP", mask: b"AAAA999999AAAAAAX9", check: curp, context: C::NationalId, plain: 0.75, whole: 0.8 },
+    Row { kind: "DRIVER_LICENSE", mask: b"AAAAA999999XX9AA", check: any, context: C::Licence, plain: 0.6, whole: 0.7 },
+    Row { kind: "DRIVER_LICENSE", mask: b"AA9999999A", check: italian_licence, context: C::Licence, plain: 0.5, whole: 0.6 },
+    Row { kind: "IT_IDENTITY_CARD", mask: b"AA99999AA", check: any, context: C::NationalId, plain: 0.0, whole: 0.45 },
+    Row { kind: "IT_IDENTITY_CARD", mask: b"9999999AA", check: any, context: C::NationalId, plain: 0.0, whole: 0.45 },
+    Row { kind: "DRIVER_LICENSE", mask: b"U1XXXXXXXA", check: any, context: C::Licence, plain: 0.5, whole: 0.6 },
+    Row { kind: "MEDICAL_LICENSE", mask: b"AA9999999", check: dea, context: C::Dea, plain: 0.0, whole: 0.6 },
+    Row { kind: "PASSPORT", mask: b"A99999999", check: any, context: C::Passport, plain: 0.0, whole: 0.45 },
+    Row { kind: "PASSPORT", mask: b"A9999999", check: not_zero, context: C::Passport, plain: 0.0, whole: 0.45 },
+    Row { kind: "PASSPORT", mask: b"AA9999999", check: any, context: C::Passport, plain: 0.0, whole: 0.45 },
+];
+
+/// Tries each token, and the few numbers written with separators.
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+    let mut compact = [0u8; 20];
+    for range in &view.tokens {
+        if (8..=18).contains(&range.len()) {
+            compact[..range.len()].copy_from_slice(&view.bytes[range.clone()]);
+            compact[..range.len()].make_ascii_uppercase();
+            judge(view, &compact[..range.len()], range.start, range.end, found);
+        } else if range.len() <= 4 || range.len() == 7 {
+            spaced(view, range.start, found);
+        }
+    }
+    for range in &view.groups {
+        match range.len() {
+            7 | 8 => dashed_letter(view, range.start, range.end, found),
+            6 => dashed_hetu(view, range.start, range.end, found),
+            2 => spaced(view, range.start, found),
+            _ => {}
+        }
+    }
+}
+
+fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Vec<Entity>) {
+    for row in ROWS.iter().filter(|row| matches(row.mask, token) && (row.check)(token)) {
+        let alone = if view.is_whole(&(start..end)) { row.whole.max(row.plain) } else { row.plain };
+        let score = if context::near(view.scan, row.context, start, end) { 0.85 } else { alone };
+        if score > 0.0 {
+            found.push(Entity::new(row.kind, start..end, score));
+        }
+    }
+}
+
+fn matches(mask: &[u8], token: &[u8]) -> bool {
+    mask.len() == token.len()
+        && mask.iter().zip(token).all(|(m, b)| match m {
+            b'A' => b.is_ascii_uppercase(),
+            b'9' => b.is_ascii_digit(),
+            b'U' | b'1' => m == b,
+            _ => b.is_ascii_alphanumeric(),
+        })
+}
+
+/// `12345678-Z`: a Spanish number with its letter behind a dash.
+fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    let rest = &view.bytes[end..];
+    if rest.len() >= 2
+        && rest[0] == b'-'
+        && rest[1].is_ascii_alphabetic()
+        && free_after(view.bytes, end + 2)
+    {
+        let mut token = view.bytes[start..end].to_vec();
+        token.push(rest[1].to_ascii_uppercase());
+        judge(view, &token, start, end + 2, found);
+    }
+}
+
+/// `010203-123A`: a Finnish number of the last century.
+fn dashed_hetu(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    let stop = end + 5;
+    if stop <= view.bytes.len()
+        && matches!(view.bytes[end], b'-' | b'+')
+        && free_after(view.bytes, stop)
+        && free_before(view.bytes, start)
+    {
+        let mut token = view.bytes[start..stop].to_ascii_uppercase();
+        token[6] = b'A';
+        judge(view, &token, start, stop, found);
+    }
+}
+
+/// `AB 12 34 56 C` and `AB 123456C`: a British number in groups.
+fn spaced(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
+    let mut begin = start;
+    if view.bytes[start].is_ascii_digit() {
+        let Some(letters) = start.checked_sub(3) else { return };
+        if view.bytes[start - 1] != b' '
+            || !view.bytes[letters..start - 1].iter().all(u8::is_ascii_alphabetic)
+        {
+            return;
+        }
+        begin = letters;
+    }
+    if !free_before(view.bytes, begin) {
+        return;
+    }
+    let (mut token, mut end) = (Vec::with_capacity(9), begin);
+    while token.len() < 9 && end < view.bytes.len() {
+        match view.bytes[end] {
+            b if b.is_ascii_alphanumeric() => token.push(b.to_ascii_uppercase()),
+            b' ' | b'-' if !token.is_empty() => {}
+            _ => return,
+        }
+        end += 1;
+    }
+    if end - begin > 9 && free_after(view.bytes, end) && matches(b"AA999999A", &token) {
+        judge(view, &token, begin, end, found);
+    }
+}
+
+// === checks ===
+
+fn any(_: &[u8]) -> bool {
+    true
+}
+
+fn digits(token: &[u8]) -> u64 {
+    token.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| n * 10 + u64::from(b - b'0'))
+}
+
+fn pan(t: &[u8]) -> bool {
+    b"PCHFATBLJG".contains(&t[3])
+}
+
+fn not_zero(t: &[u8]) -> bool {
+    t[1] != b'0'
+}
+
+fn spanish(t: &[u8]) -> bool {
+    t.last() == Some(&b"TRWAGMYFPDXBNJZSQVHLCKE"[(digits(t) % 23) as usize])
+}
+
+fn foreign_spanish(t: &[u8]) -> bool {
+    let Some(lead) = b"XYZ".iter().position(|b| *b == t[0]) else { return false };
+    t[8] == b"TRWAGMYFPDXBNJZSQVHLCKE"[((digits(t) + lead as u64 * 10_000_000) % 23) as usize]
+}
+
+fn singapore(t: &[u8]) -> bool {
+    let sum: u32 =
+        t[1..8].iter().zip([2, 7, 6, 5, 4, 3, 2]).map(|(b, w)| u32::from(b - b'0') * w).sum();
+    let (letters, add): (&[u8; 11], u32) = match t[0] {
+        b'S' => (b"JZIHGFEDCBA", 0),
+        b'T' => (b"JZIHGFEDCBA", 4),
+        b'F' => (b"XWUTRQPNMLK", 0),
+        b'G' => (b"XWUTRQPNMLK", 4),
+        b'M' => (b"KLJNPQRTUWX", 3),
+        _ => return false,
+    };
+    let at = (sum + add) % 11;
+    t[8] == letters[(if t[0] == b'M' { 10 - at } else { at }) as usize]
+}
+
+fn nino(t: &[u8]) -> bool {
+    let pair = &t[..2];
+    !b"DFIQUV".contains(&t[0])
+        && !b"DFIQUVO".contains(&t[1])
+        && ![b"BG", b"GB", b"KN", b"NK", b"NT", b"TN", b"ZZ"].iter().any(|p| *p == pair)
+        && (b'A'..=b'D').contains(&t[8])
+}
+
+fn finnish(t: &[u8]) -> bool {
+    let number = digits(&t[..6]) * 1000 + digits(&t[7..10]);
+    let (day, month) = (digits(&t[..2]), digits(&t[2..4]));
+    b"ABCDEFYXWVU".contains(&t[6])
+        && (1..=31).contains(&day)
+        && (1..=12).contains(&month)
+        && t[10] == b"0123456789ABCDEFHJKLMNPRSTUVWXY"[(number % 31) as usize]
+}
+
+fn fiscal_code(t: &[u8]) -> bool {
+    const ODD: &[u8; 26] = &[
+        1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24,
+        23,
+    ];
+    let value = |b: u8| if b.is_ascii_digit() { b - b'0' } else { b - b'A' };
+    let sum: u32 = t[..15]
+        .iter()
+        .enumerate()
+        .map(|(i, &b)| u32::from(if i % 2 == 0 { ODD[value(b) as usize] } else { value(b) }))
+        .sum();
+    let checked = t[0].is_ascii_uppercase() && t[6].is_ascii_digit()
+        || t.iter().any(|b| b"LMNPQRSTUV".contains(b));
+    b"ABCDEHLMPRST".contains(&t[8]) && checked && u32::from(t[15] - b'A') == sum % 26
+}
+
+fn chinese(t: &[u8]) -> bool {
+    let sum: u32 = t[..17]
+        .iter()
+        .zip([7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2])
+        .map(|(b, w)| u32::from(b - b'0') * w)
+        .sum();
+    t[17] == b'X' && sum % 11 == 2
+}
+
+fn curp(t: &[u8]) -> bool {
+    matches!(t[10], b'H' | b'M' | b'X') && (1..=12).contains(&digits(&t[6..8]))
+}
+
+fn italian_licence(t: &[u8]) -> bool {
+    matches!(t[1], b'A' | b'V') || t[0] == b'U'
+}
+
+fn dea(t: &[u8]) -> bool {
+    let d: Vec<u32> = t[2..].iter().map(|b| u32::from(b - b'0')).collect();
+    b"ABCDEFGHJKLMPRSTUX".contains(&t[0])
+        && (d[0] + d[2] + d[4] + 2 * (d[1] + d[3] + d[5])) % 10 == d[6]
+}

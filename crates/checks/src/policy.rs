@@ -1,0 +1,200 @@
+//! A project's settings, compiled, and the two questions asked of them.
+
+use std::borrow::Cow;
+
+use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
+use regex::{Regex, RegexBuilder};
+
+use crate::fold::Folded;
+use crate::report::{Finding, Part, Report};
+use crate::scan::{Scan, Scope};
+use crate::{MAX_FINDINGS, injection, offsets, pii, risk, secrets};
+
+/// More rules than this are refused.
+const MAX_RULES: usize = 100;
+/// A longer pattern is refused.
+const MAX_PATTERN: usize = 1024;
+/// A pattern that compiles to more is refused.
+const MAX_COMPILED: usize = 1 << 20;
+/// How many matches of one rule are reported for one text.
+const MAX_MATCHES: usize = 100;
+
+/// The settings of one project, ready to judge texts. Compile once, share in an `Arc`.
+#[derive(Debug)]
+pub struct Policy {
+    safety: Safety,
+    patterns: Vec<Regex>,
+}
+
+impl Policy {
+    /// Compiles the rules. Every error names the setting it is about.
+    pub fn compile(safety: &Safety) -> Result<Self, Vec<String>> {
+        let mut errors = Vec::new();
+        if safety.rules.len() > MAX_RULES {
+            errors.push(format!("settings.safety.rules: at most {MAX_RULES} rules are allowed"));
+        }
+        let mut patterns = Vec::new();
+        for (index, rule) in safety.rules.iter().take(MAX_RULES).enumerate() {
+            match pattern(rule) {
+                Ok(pattern) => patterns.push(pattern),
+                Err(error) => {
+                    errors.push(format!("settings.safety.rules[{index}].pattern: {error}"));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(Self { safety: safety.clone(), patterns }) } else { Err(errors) }
+    }
+
+    /// The settings this was compiled from.
+    pub fn safety(&self) -> &Safety {
+        &self.safety
+    }
+
+    /// Judges all parts of one request together.
+    pub fn inspect(&self, parts: &[Part<'_>]) -> Report {
+        let mut findings = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let room = MAX_FINDINGS.saturating_sub(findings.len());
+            let mut found = self.part(part, Scope::Everything, room);
+            for finding in &mut found {
+                finding.part = index;
+            }
+            findings.append(&mut found);
+        }
+        risk::weigh(&self.safety, parts, findings)
+    }
+
+    /// Judges what a model answered: only secrets and personal data, by the actions set for outputs.
+    pub fn inspect_output(&self, text: &str) -> Report {
+        let part = Part { origin: Origin::Assistant, text };
+        risk::weigh_output(&self.safety, self.part(&part, Scope::Leaks, MAX_FINDINGS))
+    }
+
+    fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> Vec<Finding> {
+        if part.text.is_empty() || room == 0 {
+            return Vec::new();
+        }
+        let folded = Folded::new(part.text);
+        let text = folded.text.as_ref();
+        let scan = Scan::new(text, scope);
+        let mut findings = Vec::new();
+        if scope == Scope::Everything {
+            let attempts = injection::find(&folded, &scan, part.origin);
+            findings.extend(attempts.into_iter().map(|a| {
+                finding(&folded, Category::Injection, Cow::Borrowed(a.kind), a.bytes, a.score)
+            }));
+        }
+        let secrets = secrets::find(text, &scan, room);
+        for entity in pii::find(text, &scan, room) {
+            let inside = secrets
+                .iter()
+                .any(|s| s.bytes.start < entity.bytes.end && entity.bytes.start < s.bytes.end);
+            if !inside && self.wants(entity.kind) {
+                findings.push(finding(
+                    &folded,
+                    Category::Pii,
+                    Cow::Borrowed(entity.kind),
+                    entity.bytes,
+                    entity.score,
+                ));
+            }
+        }
+        findings.extend(
+            secrets.into_iter().map(|s| {
+                finding(&folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
+            }),
+        );
+        if scope == Scope::Everything {
+            self.rules(part.text, &mut findings);
+        }
+        findings
+            .sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(a.bytes.end.cmp(&b.bytes.end)));
+        findings.truncate(room);
+        offsets::fill(part.text, &mut findings);
+        findings
+    }
+
+    fn wants(&self, kind: &str) -> bool {
+        self.safety
+            .pii_entities
+            .as_ref()
+            .is_none_or(|list| list.iter().any(|name| same_type(name, kind)))
+    }
+
+    fn rules(&self, text: &str, findings: &mut Vec<Finding>) {
+        for (rule, pattern) in self.safety.rules.iter().zip(&self.patterns) {
+            let matches = pattern.find_iter(text).filter(|m| !m.is_empty()).take(MAX_MATCHES);
+            findings.extend(matches.map(|m| Finding {
+                category: Category::Policy,
+                kind: Cow::Owned(rule.name.clone()),
+                part: 0,
+                start: 0,
+                end: 0,
+                bytes: m.range(),
+                score: rule.weight.clamp(0.0, 1.0),
+                high_sensitivity: false,
+            }));
+        }
+    }
+}
+
+/// Names in settings may be written in any case, with the usual longer names for the commonest types.
+fn same_type(name: &str, kind: &str) -> bool {
+    let name = name.trim().to_ascii_uppercase().replace(['-', ' '], "_");
+    let short = match name.as_str() {
+        "EMAIL_ADDRESS" => "EMAIL",
+        "PHONE" => "PHONE_NUMBER",
+        "CREDIT_CARD" => "PAYMENT_CARD",
+        "SSN" => "US_SSN",
+        "IBAN_CODE" => "IBAN",
+        "DOB" => "DATE_OF_BIRTH",
+        "CRYPTO" => "CRYPTO_ADDRESS",
+        other => other,
+    };
+    short == kind
+}
+
+fn pattern(rule: &PolicyRule) -> Result<Regex, String> {
+    if !matches!(rule.action, Action::Flag | Action::Block) {
+        return Err("the action of a rule is `flag` or `block`".to_owned());
+    }
+    if rule.pattern.len() > MAX_PATTERN {
+        return Err(format!("a pattern has at most {MAX_PATTERN} bytes"));
+    }
+    RegexBuilder::new(&rule.pattern)
+        .size_limit(MAX_COMPILED)
+        .dfa_size_limit(MAX_COMPILED)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "the pattern is too large once compiled".to_owned(),
+            // The last line says what is wrong; those above draw the pattern.
+            other => other
+                .to_string()
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .trim_start_matches("error: ")
+                .trim()
+                .to_owned(),
+        })
+}
+
+fn finding(
+    folded: &Folded<'_>,
+    category: Category,
+    kind: Cow<'static, str>,
+    bytes: std::ops::Range<usize>,
+    score: f64,
+) -> Finding {
+    let high_sensitivity = category == Category::Pii && pii::is_high_sensitivity(&kind);
+    Finding {
+        category,
+        kind,
+        part: 0,
+        start: 0,
+        end: 0,
+        bytes: folded.original(bytes),
+        score,
+        high_sensitivity,
+    }
+}

@@ -1,0 +1,173 @@
+//! What only stands in for a secret, and what only looks random.
+
+/// Words that no live value holds and documentation does.
+const STAND_INS: &[&str] = &[
+    "example",
+    "your",
+    "placeholder",
+    "changeme",
+    "change_me",
+    "change-me",
+    "insert",
+    "dummy",
+    "xxxx",
+    "****",
+    "....",
+    "redacted",
+    "sample",
+    "replace",
+    "undefined",
+    "todo",
+    "fixme",
+    "0000000",
+    "1111111",
+    "aaaaaaa",
+    "secret_here",
+    "_here",
+    "-here",
+    "foobar",
+];
+
+/// Whether a value is masked or filled in by one character: `xxxxxxxx`, `****`, `XXXX-XXXX`.
+pub(crate) fn is_masked(value: &str) -> bool {
+    let most = value
+        .bytes()
+        .filter(|b| matches!(b, b'x' | b'X' | b'*' | b'.' | b'0' | b'_' | b'-'))
+        .count();
+    most * 10 >= value.len() * 7
+}
+
+/// Whether a value counts through the alphabet or the digits, as samples do.
+pub(crate) fn is_counted(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    ["abcdefgh", "1234567890", "put_your", "your_", "replace_with", "_here", "example"]
+        .iter()
+        .any(|run| lower.contains(run))
+}
+
+/// Whether a value has as many different characters as a random one would.
+pub(crate) fn is_varied(value: &str) -> bool {
+    let mut seen = [false; 256];
+    value.bytes().for_each(|b| seen[b as usize] = true);
+    let distinct = seen.iter().filter(|s| **s).count();
+    distinct >= (value.len() / 5).clamp(2, 9)
+}
+
+/// Whether a value says itself that it is none.
+pub(crate) fn is_stand_in(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    STAND_INS.iter().any(|word| lower.contains(word)) || is_masked(value)
+}
+
+/// Whether a value is code rather than data: a variable, a call, a template.
+pub(crate) fn is_code(value: &str) -> bool {
+    value.starts_with(['$', '<', '{', '%', '@', '&', '('])
+        && value.contains(['{', '<', '(', '}', '>', ')'])
+        || value.starts_with('$')
+            && value[1..].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        || [
+            "${",
+            "{{",
+            "<%",
+            "#{",
+            "%(",
+            "()",
+            "process.env",
+            "os.environ",
+            "getenv",
+            "env.",
+            "self.",
+            "this.",
+            "config.",
+            "->",
+            "::",
+        ]
+        .iter()
+        .any(|part| value.contains(part))
+        || value.contains('(') && value.ends_with([')', '('])
+}
+
+/// Shannon entropy in bits per character.
+pub(crate) fn entropy(value: &str) -> f64 {
+    let mut counts = [0u32; 256];
+    value.bytes().for_each(|b| counts[b as usize] += 1);
+    let length = value.len() as f64;
+    counts.iter().filter(|c| **c > 0).map(|&c| f64::from(c) / length).map(|p| -p * p.log2()).sum()
+}
+
+/// Whether a value is built of words or of a counter, not of chance.
+pub(crate) fn is_wordy(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    if digits == value.len() {
+        return true;
+    }
+    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
+    let vowels = value.bytes().filter(|b| b"aeiouAEIOU".contains(b)).count();
+    if value.contains(['.', '_', '-']) {
+        let words = value
+            .split(['.', '_', '-', '=', '/', ':'])
+            .filter(|p| p.len() >= 3 && p.bytes().all(|b| b.is_ascii_alphabetic()));
+        if words.map(str::len).sum::<usize>() * 2 >= letters + digits {
+            return vowels * 100 >= letters * 24;
+        }
+        let numbered = value
+            .split(['.', '_', '-'])
+            .filter(|p| p.len() > 1 && p.bytes().all(|b| b.is_ascii_digit()) || p.len() <= 4)
+            .map(str::len)
+            .sum::<usize>();
+        if numbered * 2 >= letters + digits && value.len() < 32 {
+            return true;
+        }
+    }
+    // Random letters hold too few vowels for words.
+    if letters >= 10 && vowels * 100 < letters * 27 {
+        return false;
+    }
+    let mut pieces = 0usize;
+    let mut short = 0usize;
+    let mut previous = 0u8;
+    let mut run = 0usize;
+    // A piece ends where the kind of character changes, except after one capital: `Token`, not `T` and `oken`.
+    for byte in value.bytes().chain(std::iter::once(0)) {
+        let same = class(byte) == class(previous)
+            || previous.is_ascii_uppercase() && byte.is_ascii_lowercase() && run == 1;
+        if same {
+            run += 1;
+        } else {
+            if run > 0 && previous.is_ascii_alphanumeric() {
+                pieces += 1;
+                short += usize::from(run <= 2);
+            }
+            run = 1;
+        }
+        previous = byte;
+    }
+    if digits <= 1 {
+        let lone_case = !value.bytes().any(|b| b.is_ascii_uppercase())
+            || !value.bytes().any(|b| b.is_ascii_lowercase());
+        if lone_case {
+            return vowels * 100 >= letters * 24;
+        }
+        return short * 2 < pieces && letters >= pieces * 3;
+    }
+    // Letters in long pieces with a few digits at the end of some: `feature2-branch10`.
+    digits * 6 <= value.len() && letters >= pieces.max(1) * 4
+}
+
+fn class(byte: u8) -> u8 {
+    match byte {
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        b'0'..=b'9' => 3,
+        0 => 0,
+        _ => 4,
+    }
+}
+
+/// `8-4-4-4-12` hexadecimal.
+pub(crate) fn is_uuid(value: &str) -> bool {
+    value.len() == 36
+        && value.bytes().enumerate().all(|(i, b)| {
+            if matches!(i, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() }
+        })
+}

@@ -1,0 +1,171 @@
+//! Credentials told by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
+
+use std::sync::LazyLock;
+
+use memchr::memmem;
+use regex::Regex;
+
+use super::{Secret, placeholder};
+use crate::words::{ceil, floor, free_before, is_word};
+
+/// What a rare mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around.
+struct Rule {
+    mark: &'static str,
+    kind: &'static str,
+    pattern: &'static str,
+    score: f64,
+    before: usize,
+    after: usize,
+}
+
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    Rule { mark: "://", kind: "url_credentials", pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260 },
+    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110 },
+    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110 },
+    Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42 },
+    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^\w:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^\w-])", score: 0.9, before: 12, after: 38 },
+    Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90 },
+    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|\W)", score: 0.9, before: 34, after: 8 },
+    Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1 },
+    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400 },
+    Rule { mark: "<password>", kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: 120 },
+    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*([A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80 },
+    Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90 },
+];
+
+static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, Option<Regex>)>> = LazyLock::new(|| {
+    RULES
+        .iter()
+        .map(|rule| (memmem::Finder::new(rule.mark), Regex::new(rule.pattern).ok()))
+        .collect()
+});
+
+/// Finds all of them.
+pub(super) fn find(text: &str, found: &mut Vec<Secret>, limit: usize) {
+    private_keys(text, found, limit);
+    dotted_tokens(text, found, limit);
+    for (rule, (finder, pattern)) in RULES.iter().zip(COMPILED.iter()) {
+        let Some(pattern) = pattern else { continue };
+        for at in finder.find_iter(text.as_bytes()).take(limit) {
+            let from = floor(text, at.saturating_sub(rule.before));
+            let to = ceil(text, (at + rule.mark.len() + rule.after).min(text.len()));
+            let Some(value) = pattern.captures(&text[from..to]).and_then(|c| c.get(1)) else {
+                continue;
+            };
+            if is_live(rule.kind, value.as_str()) {
+                found.push(Secret {
+                    kind: rule.kind,
+                    bytes: from + value.start()..from + value.end(),
+                    score: rule.score,
+                });
+            }
+        }
+    }
+}
+
+fn is_live(kind: &str, value: &str) -> bool {
+    let password = value.rsplit(':').next().unwrap_or(value);
+    let lower = password.to_ascii_lowercase();
+    let stock = [
+        "password",
+        "pass",
+        "passwd",
+        "secret",
+        "pwd",
+        "user",
+        "username",
+        "token",
+        "test",
+        "mypassword",
+        "changeme",
+        "xxx",
+        "abc",
+    ]
+    .contains(&lower.as_str())
+        || lower.starts_with("your")
+        || lower.starts_with('[')
+        || placeholder::is_masked(password);
+    let code = placeholder::is_code(value) || password.starts_with(['$', '<', '{', '%']);
+    let path = kind == "url_credentials" && password.starts_with('/');
+    let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
+    !(stock || code || path || clock || placeholder::is_masked(value))
+}
+
+/// UUIDs of version 1 carry a clock: not made to be secret.
+fn is_random_uuid(value: &str) -> bool {
+    value.as_bytes().get(14) == Some(&b'4')
+}
+
+/// `-----BEGIN ... PRIVATE KEY-----` with something like a body.
+fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
+    let bytes = text.as_bytes();
+    for at in memmem::find_iter(bytes, b"-----BEGIN").take(limit) {
+        let line_end = memmem::find(&bytes[at + 10..bytes.len().min(at + 80)], b"-----")
+            .map(|i| at + 10 + i + 5);
+        let Some(body) = line_end.filter(|&end| text[at..end].contains("PRIVATE KEY")) else {
+            continue;
+        };
+        let to = floor(text, (body + 12_000).min(bytes.len()));
+        let close = text[body..to].find("-----END").map(|i| body + i);
+        let inner = &text[body..close.unwrap_or(to.min(ceil(text, (body + 400).min(to))))];
+        let solid = inner
+            .replace("\\n", "")
+            .bytes()
+            .filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+            .count();
+        if solid < 40 || placeholder::is_masked(inner.trim()) {
+            continue;
+        }
+        let end = close.map_or(body + inner.len(), |c| {
+            (c + 8..to.min(c + 60)).rev().find(|&i| bytes[..i].ends_with(b"-----")).unwrap_or(c)
+        });
+        found.push(Secret { kind: "private_key", bytes: at..end, score: 0.98 });
+    }
+}
+
+/// Tokens of parts joined by dots: JWTs (`eyJ...`) and Discord bot tokens.
+fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
+    let bytes = text.as_bytes();
+    let url = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let run = |from: usize| {
+        bytes.get(from..).map_or(0, |rest| rest.iter().take_while(|b| url(b)).count())
+    };
+    let mut done = 0;
+    for dot in memchr::memchr_iter(b'.', bytes).take(limit * 50) {
+        if dot < done {
+            continue;
+        }
+        let first = bytes[done..dot].iter().rev().take(2000).take_while(|b| url(b)).count();
+        let start = dot - first;
+        if first < 17 {
+            continue;
+        }
+        let second = run(dot + 1);
+        let third =
+            if bytes.get(dot + 1 + second) == Some(&b'.') { run(dot + 2 + second) } else { 0 };
+        let end = if third > 0 { dot + 2 + second + third } else { dot + 1 + second };
+        done = dot + 1;
+        if bytes[start..].starts_with(b"eyJ") && second >= 10 && is_json_head(&bytes[start..dot]) {
+            found.push(Secret { kind: "jwt", bytes: start..end, score: 0.9 });
+        } else if (23..=30).contains(&first)
+            && second == 6
+            && (27..=40).contains(&third)
+            && b"MNO".contains(&bytes[start])
+            && free_before(bytes, start)
+            && bytes[start..dot].iter().any(u8::is_ascii_digit)
+            && !bytes.get(end).is_some_and(|&b| is_word(b))
+        {
+            found.push(Secret { kind: "discord_bot_token", bytes: start..end, score: 0.9 });
+        }
+    }
+}
+
+/// Whether base64 decodes to the beginning of a JSON object that names an algorithm or a type.
+fn is_json_head(encoded: &[u8]) -> bool {
+    let decoded = crate::injection::decode::base64(encoded, 400);
+    std::str::from_utf8(&decoded).is_ok_and(|t| {
+        t.starts_with("{\"")
+            && ["\"alg\"", "\"typ\"", "\"enc\"", "\"kid\""].iter().any(|k| t.contains(k))
+    })
+}

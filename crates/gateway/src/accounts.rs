@@ -1,0 +1,152 @@
+//! People: who is signed in and what they may do. Users made from the command line.
+
+use argon2::password_hash::PasswordVerifier as _;
+use argon2::{Argon2, PasswordHasher as _};
+use domain::ids::{OrgId, ProjectId, UserId};
+use domain::project::Role;
+use std::sync::Arc;
+
+use crate::Gateway;
+use crate::admit::Origin;
+use crate::error::{Error, Result};
+use crate::registry::ProjectState;
+
+/// A password must have so many characters at least.
+const SHORTEST_PASSWORD: usize = 12;
+/// And at most so many bytes: hashing must not become work for free.
+const LONGEST_PASSWORD: usize = 1024;
+
+/// A signed-in user, and where the request comes from.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// The organization.
+    pub org: OrgId,
+    /// What they may do.
+    pub role: Role,
+    /// The projects they were made a member of.
+    pub projects: Vec<ProjectId>,
+    /// Where the request comes from.
+    pub origin: Origin,
+}
+
+impl Member {
+    /// Refuses everyone but owners and admins.
+    pub fn check_admin(&self) -> Result<()> {
+        if self.role.is_admin() { Ok(()) } else { Err(Error::Forbidden) }
+    }
+
+    fn sees(&self, project: &ProjectState) -> bool {
+        project.project.org == self.org
+            && (self.role.is_admin() || self.projects.contains(&project.id()))
+    }
+}
+
+/// A user that is about to be made.
+#[derive(Clone, Debug)]
+pub struct NewUser {
+    /// Their address.
+    pub email: String,
+    /// Their password, in clear.
+    pub password: domain::secret::Secret,
+    /// What they may do.
+    pub role: Role,
+    /// The projects they are a member of.
+    pub projects: Vec<ProjectId>,
+}
+
+impl Gateway {
+    /// The projects that a member may see, by id.
+    pub(crate) fn visible_projects(&self, member: &Member) -> Vec<Arc<ProjectState>> {
+        self.registry.projects().into_iter().filter(|project| member.sees(project)).collect()
+    }
+
+    /// A project that a member may see.
+    pub(crate) fn visible_project(
+        &self,
+        member: &Member,
+        id: ProjectId,
+    ) -> Result<Arc<ProjectState>> {
+        self.registry.project(id).filter(|project| member.sees(project)).ok_or(Error::NotFound)
+    }
+}
+
+/// Makes a user in the first organization.
+pub async fn create_user(
+    store: &store::Store,
+    user: NewUser,
+    clock: &domain::time::Clock,
+) -> Result<UserId> {
+    let email = clean_email(&user.email)?;
+    let hash = hash_password(&user.password)?;
+    let org = store
+        .first_org()
+        .await?
+        .ok_or_else(|| Error::invalid("the database is empty: start `sluice serve` once"))?;
+    let mut tx = store.begin().await?;
+    let id = match tx.add_user(org, &email, &hash, user.role, clock.now()).await {
+        Err(store::Error::Taken) => {
+            return Err(Error::invalid(format!("a user with the address {email} exists already")));
+        }
+        made => made?,
+    };
+    for project in user.projects {
+        tx.add_project_member(project, id).await?;
+    }
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// Sets a new password and ends all sessions of the user.
+pub async fn reset_password(
+    store: &store::Store,
+    email: &str,
+    password: &domain::secret::Secret,
+) -> Result<()> {
+    let email = clean_email(email)?;
+    let hash = hash_password(password)?;
+    let account = store
+        .account(&email)
+        .await?
+        .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
+    let mut tx = store.begin().await?;
+    tx.set_password(account.user, &hash).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// An address in the form in which it is stored.
+pub(crate) fn clean_email(email: &str) -> Result<String> {
+    let email = email.trim().to_lowercase();
+    let plausible = email
+        .split_once('@')
+        .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty() && !host.contains('@'));
+    if !plausible || email.len() > 254 || email.chars().any(|c| c.is_control() || c.is_whitespace())
+    {
+        return Err(Error::invalid("Email is not an e-mail address"));
+    }
+    Ok(email)
+}
+
+/// The Argon2id hash of a new password, in PHC form. Takes tens of milliseconds.
+pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String> {
+    let password = password.expose();
+    if password.chars().count() < SHORTEST_PASSWORD || password.len() > LONGEST_PASSWORD {
+        return Err(Error::invalid(format!(
+            "Password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
+        )));
+    }
+    let hash = Argon2::default().hash_password(password.as_bytes());
+    hash.map(|hash| hash.to_string())
+        .map_err(|error| Error::Internal(format!("the password cannot be hashed: {error}")))
+}
+
+/// Whether a password fits a hash. Takes tens of milliseconds, also when it does not.
+pub(crate) fn verify_password(password: &str, hash: &str) -> bool {
+    let Ok(hash) = argon2::PasswordHash::new(hash) else { return false };
+    let password = if password.len() > LONGEST_PASSWORD { "" } else { password };
+    Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()
+}

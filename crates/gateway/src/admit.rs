@@ -1,0 +1,172 @@
+//! Admission: the one place that decides whether a key may call, and in which order that is asked.
+//!
+//! The interface says once that a paused key gives 401 and once that it gives 429 with a code.
+//! Decisions §3 settles it: the 429, because it says more.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use domain::ids::KeyId;
+use domain::key::{Key, KeyStatus};
+use domain::money::Usd;
+use domain::net::Cidr;
+use domain::time::Timestamp;
+use limits::Refusal;
+use subtle::ConstantTimeEq;
+
+use crate::Gateway;
+use crate::error::{Error, Result};
+use crate::registry::{KeyState, ProjectState, lock};
+
+/// An authenticated key and the project it is good for.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The key.
+    pub key: Arc<KeyState>,
+    /// Its project.
+    pub project: Arc<ProjectState>,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The address that counts for perimeter rules.
+    pub address: IpAddr,
+    /// What the client says of itself.
+    pub user_agent: String,
+}
+
+/// Whether an endpoint may cost money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spends {
+    /// It calls models.
+    Yes,
+    /// It does not.
+    No,
+}
+
+impl Gateway {
+    /// The gate: everything that is decided before the body is read. The order is that of
+    /// decisions §5.
+    pub async fn gate(
+        &self,
+        bearer: Option<&str>,
+        origin: &Origin,
+        spends: Spends,
+    ) -> Result<Caller> {
+        let now = self.clock.now();
+        if let Err(error) = check_perimeter(&self.perimeter, origin.address) {
+            self.note_perimeter_block(origin, "blocked address").await;
+            return Err(error);
+        }
+        let Some(caller) = self.authenticate(bearer, now) else {
+            self.note_perimeter_block(origin, "invalid key").await;
+            return Err(Error::Unauthorized);
+        };
+        if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
+            self.note_perimeter_block(origin, "blocked address").await;
+            return Err(error);
+        }
+        let key = &caller.key.key;
+        if lock(&caller.key.windows).is_loop(now) {
+            self.pause(key, KeyStatus::LoopDetected).await?;
+            return Err(Error::LoopDetected);
+        }
+        match key.status {
+            KeyStatus::Active => {}
+            KeyStatus::LoopDetected => return Err(Error::LoopDetected),
+            KeyStatus::Tripped => {
+                return Err(Error::SpendCapped { limit: key.hourly_limit.unwrap_or_default() });
+            }
+        }
+        match lock(&caller.key.windows).admit(now) {
+            Ok(()) => {}
+            Err(Refusal::Rate { retry_after }) => return Err(Error::RateLimited { retry_after }),
+            Err(Refusal::Loop) => return Err(Error::LoopDetected),
+        }
+        if spends == Spends::Yes {
+            self.check_settled(&caller, now).await?;
+        }
+        Ok(caller)
+    }
+
+    /// Whether settled spend leaves room for another call.
+    async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
+        if let Some(budget) = caller.project.settings.monthly_budget
+            && caller.project.month_spend(now) >= budget
+        {
+            return Err(Error::BudgetExceeded);
+        }
+        if let Some(limit) = caller.key.key.hourly_limit
+            && lock(&caller.key.windows).spent(now) >= limit
+        {
+            self.pause(&caller.key.key, KeyStatus::Tripped).await?;
+            return Err(Error::SpendCapped { limit });
+        }
+        Ok(())
+    }
+
+    /// Counts what a call has cost against its key's hour and its project's month.
+    pub(crate) fn count(&self, caller: &Caller, cost: Usd) {
+        let now = self.clock.now();
+        lock(&caller.project.month).add(now, cost);
+        lock(&caller.key.windows).settle(now, cost);
+    }
+
+    /// Trips the key when what it has spent has reached its cap.
+    pub(crate) async fn trip_if_spent(&self, caller: &Caller) -> Result<()> {
+        let Some(limit) = caller.key.key.hourly_limit else { return Ok(()) };
+        if lock(&caller.key.windows).spent(self.clock.now()) >= limit {
+            self.pause(&caller.key.key, KeyStatus::Tripped).await?;
+        }
+        Ok(())
+    }
+
+    fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Option<Caller> {
+        let (id, secret) = bearer?.split_once('.')?;
+        let known = id.parse::<KeyId>().ok().and_then(|id| self.registry.key(id));
+        // An unknown id costs the same as a wrong secret.
+        let hash = hash_secret(self.registry.pepper(), secret);
+        let expected = known.as_ref().map_or([0; 32], |known| known.key.secret_hash);
+        let right: bool = hash.ct_eq(&expected).into();
+        let key = known.filter(|_| right)?;
+        if key.key.expires_at.is_some_and(|at| at <= now) {
+            return None;
+        }
+        let project = self.registry.project(key.key.project)?;
+        Some(Caller { key, project })
+    }
+
+    /// Pauses an active key for good, on disk before anyone is told.
+    async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
+        let mut tx = self.store.begin().await?;
+        let paused = tx.pause_key(key.id, status).await?;
+        if paused {
+            tx.bump_registry().await?;
+        }
+        tx.commit().await?;
+        if paused {
+            tracing::warn!(key = %key.id, status = status.as_str(), "a key was paused");
+            self.registry.reload(&self.store).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The hash under which a key's secret is known.
+pub(crate) fn hash_secret(pepper: &[u8; 32], secret: &str) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, pepper);
+    let tag = hmac::sign(&key, secret.as_bytes());
+    let mut hash = [0; 32];
+    hash.copy_from_slice(tag.as_ref());
+    hash
+}
+
+fn check_perimeter(perimeter: &domain::settings::Perimeter, address: IpAddr) -> Result<()> {
+    let listed = |list: &[Cidr]| list.iter().any(|range| range.contains(address));
+    if listed(&perimeter.block) || (!perimeter.allow.is_empty() && !listed(&perimeter.allow)) {
+        return Err(Error::PerimeterBlock);
+    }
+    Ok(())
+}

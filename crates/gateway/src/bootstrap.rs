@@ -1,0 +1,149 @@
+//! The first start: an organization, an owner, a project with the sandbox model, a key.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::ids::{KeyId, ModelId, ProjectId};
+use domain::model::{Provider, SANDBOX_URL};
+use domain::money::Usd;
+use domain::project::Role;
+use domain::secret::Secret;
+use domain::time::Clock;
+use serde_json::json;
+use store::{ModelRow, Store};
+
+use crate::accounts::{clean_email, hash_password};
+use crate::error::{Error, Result};
+use crate::keys::{from_parts, mint};
+
+/// The sandbox model's identifier.
+const SANDBOX: &str = "sandbox";
+
+/// What the environment says about the first credentials.
+#[derive(Clone, Debug)]
+pub struct FirstSettings {
+    /// The owner's address.
+    pub owner_email: String,
+    /// The owner's password; generated when it is not given.
+    pub owner_password: Option<Secret>,
+    /// The first key in its raw form; generated when it is not given.
+    pub key: Option<Secret>,
+}
+
+/// The first credentials: to be shown once, on a terminal.
+#[derive(Debug)]
+pub struct FirstCredentials {
+    /// The owner's address.
+    pub email: String,
+    /// The owner's password, if it was generated.
+    pub password: Option<Secret>,
+    /// The first key in its raw form.
+    pub key: Secret,
+    /// The first project.
+    pub project: ProjectId,
+}
+
+/// Sets up an empty database; `None` when it holds an organization already.
+pub async fn bootstrap(
+    store: &Store,
+    settings: &FirstSettings,
+    clock: &Clock,
+) -> Result<Option<FirstCredentials>> {
+    if !store.is_empty().await? {
+        return Ok(None);
+    }
+    let now = clock.now();
+    let email = clean_email(&settings.owner_email)?;
+    let generated = match &settings.owner_password {
+        Some(_) => None,
+        None => Some(Secret::new(URL_SAFE_NO_PAD.encode(store::random::<18>()?))),
+    };
+    let password = settings.owner_password.as_ref().or(generated.as_ref());
+    let password = password.ok_or_else(|| Error::Internal("no password".to_owned()))?;
+    let hash = hash_password(password)?;
+    let pepper = store.pepper().await?;
+    let mut tx = store.begin().await?;
+    let org = tx.add_org("Default", now).await?;
+    tx.add_user(org, &email, &hash, Role::Owner, now).await?;
+    let project = tx.add_project(org, "Default", None, now).await?;
+    store.add_data_key(&mut tx, project, now).await?;
+    tx.add_model(&sandbox(project, now)).await?;
+    let mut stored = tx
+        .project(project)
+        .await?
+        .ok_or_else(|| Error::Internal("a project vanished".to_owned()))?;
+    let tiers = json!({"simple": SANDBOX, "complex": SANDBOX, "secure": SANDBOX});
+    stored.settings.insert("routing_tiers".to_owned(), tiers);
+    tx.save_project(&stored).await?;
+    let name = "First key".to_owned();
+    let (key, raw) = match &settings.key {
+        None => mint(&pepper, project, name, now)?,
+        Some(raw) => {
+            let (id, secret) = split(raw)?;
+            from_parts(&pepper, project, name, now, id, secret)
+        }
+    };
+    tx.add_key(&key).await?;
+    tx.bump_registry().await?;
+    tx.commit().await?;
+    let key = settings.key.clone().unwrap_or(raw);
+    Ok(Some(FirstCredentials { email, password: generated, key, project }))
+}
+
+fn split(raw: &Secret) -> Result<(KeyId, &str)> {
+    let parts = raw.expose().split_once('.');
+    let parts = parts.and_then(|(id, secret)| Some((id.parse::<KeyId>().ok()?, secret)));
+    parts.filter(|(_, secret)| secret.len() >= 16).ok_or_else(|| {
+        Error::invalid(
+            "SLUICE_BOOTSTRAP_KEY must have the form ak_<up to 16 hex digits>.<secret of 16 characters or more>",
+        )
+    })
+}
+
+/// The built-in model. It costs a little, so that costs are seen to work.
+fn sandbox(project: ProjectId, now: domain::time::Timestamp) -> ModelRow {
+    ModelRow {
+        id: ModelId(0),
+        project,
+        name: "Sandbox (built in, answers are canned)".to_owned(),
+        identifier: SANDBOX.to_owned(),
+        provider: Provider::Internal,
+        base_url: Some(SANDBOX_URL.to_owned()),
+        api_key: None,
+        is_public: false,
+        input_price: Some(Usd(150_000)),
+        output_price: Some(Usd(600_000)),
+        data_retention_days: 30,
+        region: "global".to_owned(),
+        currency: "USD".to_owned(),
+        config: json!({"infrastructure": "sandbox"}).to_string(),
+        created_at: now,
+    }
+}
+
+/// Makes a key for a project from the command line.
+pub async fn create_key(
+    store: &Store,
+    project: ProjectId,
+    name: &str,
+    hourly_limit: Option<f64>,
+    clock: &Clock,
+) -> Result<Secret> {
+    let projects = store.projects().await?;
+    if !projects.iter().any(|known| known.id == project) {
+        return Err(Error::invalid(format!("there is no project {project}")));
+    }
+    let limit = hourly_limit.map(|dollars| {
+        Usd::from_dollars(dollars)
+            .filter(|amount| *amount >= Usd::ZERO)
+            .ok_or_else(|| Error::invalid("the hourly limit must not be negative"))
+    });
+    let pepper = store.pepper().await?;
+    let name = crate::projects::clean_name(name)?;
+    let (mut key, raw) = mint(&pepper, project, name, clock.now())?;
+    key.hourly_limit = limit.transpose()?;
+    let mut tx = store.begin().await?;
+    tx.add_key(&key).await?;
+    tx.bump_registry().await?;
+    tx.commit().await?;
+    Ok(raw)
+}

@@ -1,0 +1,175 @@
+//! Chat completions: a conversation in the standard format, personal data redacted on the way out
+//! and put back on the way in.
+
+use domain::conversation::Prompt;
+use domain::ids::{StepId, TraceId};
+use domain::step::{Door, FinishReason};
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use futures_util::StreamExt;
+use serde_json::{Map, Value};
+
+use crate::Gateway;
+use crate::admit::Caller;
+use crate::error::{Error, Result};
+use crate::execute::{Gone, hear};
+use crate::flow::{Ask, BlockedBy, PiiRule, Routed, Screening, Turn};
+use crate::stream::{Piece, Streamed};
+
+/// A chat completion request.
+#[derive(Debug)]
+pub struct ChatAsk {
+    /// The trace; without one a project that says `auto_trace` opens one.
+    pub trace_id: Option<String>,
+    /// The model; without one the request is routed.
+    pub model: Option<String>,
+    /// What is asked.
+    pub prompt: Prompt,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct ChatReply {
+    /// The step that records it.
+    pub step: StepId,
+    /// Its trace.
+    pub trace: TraceId,
+    /// The identifier of the model that answered.
+    pub model: String,
+    /// When it was asked.
+    pub created: Timestamp,
+    /// What it said.
+    pub text: String,
+    /// Why it stopped.
+    pub finish: FinishReason,
+    /// What was used, if the provider said.
+    pub usage: Option<Usage>,
+    /// The provider's own answer, where it is in the chat-completions format.
+    pub native: Option<Map<String, Value>>,
+    /// Why the answer was withheld, if it was.
+    pub blocked: Option<String>,
+}
+
+/// What became of a chat completion.
+pub enum ChatAnswer {
+    /// An answer.
+    Reply(Box<ChatReply>),
+    /// Refused by safety or routing, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+        /// Its trace.
+        trace: TraceId,
+    },
+}
+
+impl Gateway {
+    /// Answers a conversation.
+    pub async fn chat(&self, caller: &Caller, ask: ChatAsk) -> Result<ChatAnswer> {
+        let (turn, own) = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
+        let trace = turn.trace.id();
+        let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
+            Ok(Gone::On(routed)) => {
+                self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
+            }
+            Ok(Gone::Blocked(reason, step)) => Ok(ChatAnswer::Blocked { reason, step, trace }),
+            Err(error) => Err(error),
+        };
+        if own {
+            self.complete_own(caller, trace).await?;
+        }
+        answer
+    }
+
+    /// Answers a conversation in a stream.
+    pub async fn chat_stream(&self, caller: &Caller, ask: ChatAsk) -> Result<Streamed> {
+        let (turn, own) = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
+        let trace = turn.trace.id();
+        let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
+            Ok(Gone::On(routed)) => self.relay(*routed).await,
+            Ok(Gone::Blocked(reason, step)) => Ok(Streamed::Blocked { reason, step, trace }),
+            Err(error) => Err(error),
+        };
+        if !own {
+            return answer;
+        }
+        match answer {
+            Ok(Streamed::Pieces(started, pieces)) => {
+                let (gateway, caller) = (self.clone(), caller.clone());
+                let pieces = pieces.then(move |mut pieces| {
+                    let (gateway, caller) = (gateway.clone(), caller.clone());
+                    async move {
+                        let ends =
+                            matches!(pieces.last(), Some(Piece::End { .. } | Piece::Broken(_)));
+                        if ends && let Err(error) = gateway.complete_own(&caller, trace).await {
+                            pieces.pop();
+                            pieces.push(Piece::Broken(error));
+                        }
+                        pieces
+                    }
+                });
+                Ok(Streamed::Pieces(started, pieces.boxed()))
+            }
+            other => {
+                self.complete_own(caller, trace).await?;
+                other
+            }
+        }
+    }
+
+    /// The turn of a chat completion, and whether its trace was opened for it.
+    async fn chat_turn(&self, caller: &Caller, trace_id: Option<&str>) -> Result<(Turn, bool)> {
+        if let Some(id) = trace_id {
+            return Ok((self.turn(caller, id, None, Door::Chat).await?, false));
+        }
+        if !caller.project.settings.auto_trace {
+            return Err(Error::Malformed("Missing required parameter: trace_id".to_owned()));
+        }
+        let trace = self.open_trace(caller, None, None).await?;
+        Ok((self.turn(caller, &trace.id.to_string(), None, Door::Chat).await?, true))
+    }
+
+    async fn complete_own(&self, caller: &Caller, trace: TraceId) -> Result<()> {
+        self.complete_trace(caller, &trace.to_string()).await.map(|_| ())
+    }
+
+    /// Redacts, then routes on the redacted text, or takes the model that was named.
+    async fn chat_route(&self, turn: Turn, model: Option<&str>, prompt: Prompt) -> Result<Gone> {
+        let ask = Ask { prompt, pii: PiiRule::Redact };
+        let Some(model) = model else { return self.route_with(turn, ask).await };
+        turn.caller.project.model(model)?;
+        match self.screen(&turn, ask)? {
+            Screening::Clear(screened) => {
+                self.direct(*screened, model).map(|routed| Gone::On(Box::new(routed)))
+            }
+            Screening::Blocked(reason, security, prompt) => {
+                let blocked =
+                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
+                let step = self.record_block(&turn, &prompt, blocked).await?;
+                Ok(Gone::Blocked(reason, step))
+            }
+        }
+    }
+
+    async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {
+        let (mut flight, mut reply) = self.call(routed).await?;
+        hear(&mut flight, &reply);
+        let blocked = self.present(&mut flight, &mut reply)?;
+        let funded = flight.funded()?;
+        let answer = ChatReply {
+            step: funded.step(),
+            trace: funded.routed().screened().turn().trace.id(),
+            model: funded.model().identifier.clone(),
+            created: funded.started_at(),
+            text: std::mem::take(&mut reply.text),
+            finish: reply.finish.unwrap_or(FinishReason::Stop),
+            usage: reply.usage,
+            native: reply.native.take(),
+            blocked,
+        };
+        flight.finish().await?;
+        Ok(answer)
+    }
+}

@@ -1,0 +1,52 @@
+//! Checks: what safety thinks of a text, recorded as a step.
+
+use checks::{Finding, Part};
+use domain::ids::StepId;
+use domain::safety::{Category, Origin};
+use domain::step::{Door, Security, Step, StepKind};
+use serde_json::json;
+
+use crate::Gateway;
+use crate::admit::Caller;
+use crate::error::Result;
+use crate::flow::security;
+
+/// The verdict on a text.
+#[derive(Debug)]
+pub struct CheckResult {
+    /// Whether a request with this text would go on.
+    pub allowed: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// The step that records the check.
+    pub step: StepId,
+    /// What was found.
+    pub security: Security,
+    /// Personal data: type, start and end in Unicode scalar values.
+    pub entities: Vec<(String, usize, usize)>,
+}
+
+impl Gateway {
+    /// Judges a text and records the verdict.
+    pub async fn check(&self, caller: &Caller, trace_id: &str, input: &str) -> Result<CheckResult> {
+        let turn = self.turn(caller, trace_id, None, Door::Checks).await?;
+        let step = self.plain_step(&turn, StepKind::Check).await?;
+        let report = caller.project.policy.inspect(&[Part { origin: Origin::User, text: input }]);
+        let security = security(&report);
+        let reason = report.block.as_ref().map(|block| block.reason.clone());
+        let entity =
+            |finding: &Finding| (finding.kind.clone().into_owned(), finding.start, finding.end);
+        let personal = report.findings.iter().filter(|finding| finding.category == Category::Pii);
+        let result = CheckResult {
+            allowed: reason.is_none(),
+            reason: reason.clone(),
+            step: step.id,
+            entities: personal.map(entity).collect(),
+            security: security.clone(),
+        };
+        let step = Step { security, reason, finished_at: self.clock.now(), ..step };
+        let output = json!({"allowed": result.allowed});
+        self.record_plain(&turn, step, Some(input), &output).await?;
+        Ok(result)
+    }
+}

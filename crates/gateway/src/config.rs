@@ -1,0 +1,16 @@
+//! What the server tells the gateway.
+
+use domain::settings::Perimeter;
+
+/// Settings of the whole installation.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Addresses that may call, and those that may not, on every project.
+    pub perimeter: Perimeter,
+    /// The largest request body in bytes.
+    pub max_body_bytes: usize,
+    /// Hosts that any model may be at, however private: names or addresses.
+    pub egress_allow: Vec<String>,
+    /// A pending trace that idles for so many hours has failed, where its project says nothing.
+    pub idle_hours: u64,
+}

@@ -1,0 +1,108 @@
+//! What can become of a request, by meaning. `api` turns each into a response, in one place.
+
+use domain::money::Usd;
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No credential, or one that is unknown, wrong, expired or revoked.
+    #[error("Unauthorized")]
+    Unauthorized,
+    /// The session is stale.
+    #[error("Token expired")]
+    TokenExpired,
+    /// The session was not made here.
+    #[error("Invalid token")]
+    InvalidToken,
+    /// Signed in, but not allowed to.
+    #[error("Forbidden")]
+    Forbidden,
+    /// The address may not call.
+    #[error("Forbidden")]
+    PerimeterBlock,
+    /// There is no such thing, or it belongs to somebody else: the two look alike.
+    #[error("Not found")]
+    NotFound,
+    /// Malformed: the request makes no sense as it stands.
+    #[error("{0}")]
+    Malformed(String),
+    /// Well-formed but invalid; each sentence names one fault.
+    #[error("{}", .0.first().map_or("Invalid", String::as_str))]
+    Invalid(Vec<String>),
+    /// The project's monthly budget is used up.
+    #[error("Monthly budget exceeded.")]
+    BudgetExceeded,
+    /// The key has made too many requests in the rolling hour.
+    #[error("Rate limit exceeded")]
+    RateLimited {
+        /// Seconds until there is room again.
+        retry_after: u64,
+    },
+    /// The key's hourly spend cap is reached; it is paused until an admin resets it.
+    #[error("Kill switch engaged: hourly limit of ${} exceeded.", .limit.dollars())]
+    SpendCapped {
+        /// The cap.
+        limit: Usd,
+    },
+    /// The key repeats itself; it is paused until an admin resets it.
+    #[error("Recursive loop detected. Account throttled.")]
+    LoopDetected,
+    /// Too many failed attempts to sign in.
+    #[error("Too many failed attempts to sign in; try again later")]
+    LoginThrottled {
+        /// Seconds until the next attempt is allowed.
+        retry_after: u64,
+    },
+    /// After retries and fallbacks, no endpoint answered.
+    #[error("Provider request failed")]
+    ProviderUnreachable,
+    /// A provider refused the request itself.
+    #[error("{message}")]
+    ProviderRejected {
+        /// The provider's status.
+        status: u16,
+        /// The provider's own words, without secrets.
+        message: String,
+    },
+    /// The database cannot take writes right now; nothing was stored.
+    #[error(
+        "The gateway cannot store this right now ({0}). Nothing was recorded; try again later."
+    )]
+    Unavailable(String),
+    /// A defect of ours. The text is for the log only.
+    #[error("Internal error")]
+    Internal(String),
+}
+
+/// The result of every use case.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// One fault.
+    pub fn invalid(fault: impl Into<String>) -> Self {
+        Self::Invalid(vec![fault.into()])
+    }
+
+    /// The trace of a body is unknown, or another project's.
+    pub fn trace_not_found() -> Self {
+        Self::invalid("Trace not found or not owned by this customer")
+    }
+
+    /// The model is not in the project's registry.
+    pub fn model_not_found(identifier: &str) -> Self {
+        Self::invalid(format!("Model not authorized or found: {identifier}"))
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Unavailable(why) => {
+                tracing::error!(%why, "the database is unavailable");
+                // The driver's words may name files and hosts: they are for the log.
+                Self::Unavailable("the database is unavailable".to_owned())
+            }
+            other => Self::Internal(other.to_string()),
+        }
+    }
+}

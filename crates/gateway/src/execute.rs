@@ -1,0 +1,150 @@
+//! Executions and direct runs: one text in, one text out.
+
+use domain::conversation::{Message, Prompt, Reply};
+use domain::ids::StepId;
+use domain::step::Door;
+use serde_json::Value;
+
+use crate::Gateway;
+use crate::admit::Caller;
+use crate::error::Result;
+use crate::flow::{Ask, BlockedBy, Choice, InFlight, PiiRule, Routed, Screening, Turn};
+
+/// An answer.
+#[derive(Debug)]
+pub struct Executed {
+    /// What the model said.
+    pub output: String,
+    /// The identifier of the model that said it.
+    pub model: String,
+    /// The step that records it.
+    pub step: StepId,
+}
+
+/// What became of an execution.
+#[derive(Debug)]
+pub enum Outcome {
+    /// An answer.
+    Text(Executed),
+    /// Refused by safety or routing, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+    },
+}
+
+/// A request on its way to a provider, or refused.
+pub(crate) enum Gone {
+    On(Box<Routed>),
+    Blocked(String, StepId),
+}
+
+impl Gateway {
+    /// Checks, routes, calls a model and records what it cost.
+    pub async fn execute(&self, caller: &Caller, trace_id: &str, input: String) -> Result<Outcome> {
+        let turn = self.turn(caller, trace_id, None, Door::Executions).await?;
+        match self.route(turn, prompt(input)).await? {
+            Gone::On(routed) => self.answer(*routed).await,
+            Gone::Blocked(reason, step) => Ok(Outcome::Blocked { reason, step }),
+        }
+    }
+
+    /// Calls the model that the caller names; checks and cost recording still apply.
+    pub async fn run(
+        &self,
+        caller: &Caller,
+        trace_id: &str,
+        model: &str,
+        input: String,
+        parent: Option<i64>,
+    ) -> Result<Outcome> {
+        let turn = self.turn(caller, trace_id, parent, Door::Runs).await?;
+        caller.project.model(model)?;
+        let ask = Ask { prompt: prompt(input), pii: PiiRule::Settings };
+        match self.screen(&turn, ask)? {
+            Screening::Clear(screened) => self.answer(self.direct(*screened, model)?).await,
+            Screening::Blocked(reason, security, prompt) => {
+                let blocked =
+                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
+                let step = self.record_block(&turn, &prompt, blocked).await?;
+                Ok(Outcome::Blocked { reason, step })
+            }
+        }
+    }
+
+    /// The turn of a request: its trace is the caller's own and open, its parent is of that trace.
+    pub(crate) async fn turn(
+        &self,
+        caller: &Caller,
+        trace_id: &str,
+        parent: Option<i64>,
+        door: Door,
+    ) -> Result<Turn> {
+        let trace = self.find_open_trace(caller, trace_id).await?;
+        let parent = self.find_parent(&trace, parent).await?;
+        Ok(Turn { caller: caller.clone(), trace, parent, door })
+    }
+
+    /// Screens and routes; a refusal is recorded.
+    pub(crate) async fn route(&self, turn: Turn, prompt: Prompt) -> Result<Gone> {
+        self.route_with(turn, Ask { prompt, pii: PiiRule::Route }).await
+    }
+
+    pub(crate) async fn route_with(&self, turn: Turn, ask: Ask) -> Result<Gone> {
+        let screened = match self.screen(&turn, ask)? {
+            Screening::Clear(screened) => screened,
+            Screening::Blocked(reason, security, prompt) => {
+                let blocked =
+                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
+                let step = self.record_block(&turn, &prompt, blocked).await?;
+                return Ok(Gone::Blocked(reason, step));
+            }
+        };
+        match self.choose(*screened) {
+            Choice::Route(routed) => Ok(Gone::On(routed)),
+            Choice::Blocked(reason, routing, screened) => {
+                let blocked = BlockedBy {
+                    reason: reason.clone(),
+                    security: screened.security().clone(),
+                    routing: Some(*routing),
+                };
+                let step = self.record_block(&turn, screened.prompt(), blocked).await?;
+                Ok(Gone::Blocked(reason, step))
+            }
+        }
+    }
+
+    /// Calls, records, answers.
+    async fn answer(&self, routed: Routed) -> Result<Outcome> {
+        let (mut flight, mut reply) = self.call(routed).await?;
+        hear(&mut flight, &reply);
+        let blocked = self.present(&mut flight, &mut reply)?;
+        let funded = flight.funded()?;
+        let (step, model) = (funded.step(), funded.model().identifier.clone());
+        flight.finish().await?;
+        Ok(match blocked {
+            Some(reason) => Outcome::Blocked { reason, step },
+            None => Outcome::Text(Executed { output: reply.text, model, step }),
+        })
+    }
+}
+
+/// Notes on a call what a whole answer says.
+pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
+    let heard = &mut flight.heard;
+    heard.text.clone_from(&reply.text);
+    heard.finish = reply.finish;
+    heard.usage = reply.usage;
+    heard.upstream_model.clone_from(&reply.upstream_model);
+    heard.message = reply.native.as_ref().and_then(|native| {
+        let message = native.get("choices")?.get(0)?.get("message")?;
+        message.get("tool_calls").is_some_and(Value::is_array).then(|| message.clone())
+    });
+}
+
+/// A prompt of one user message.
+pub(crate) fn prompt(input: String) -> Prompt {
+    Prompt { messages: vec![Message::user(input)], ..Prompt::default() }
+}

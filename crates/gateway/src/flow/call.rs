@@ -1,0 +1,178 @@
+//! Call: the only door to the providers, and it opens to a [`Funded`] alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::conversation::Reply;
+use domain::step::StepStatus;
+use domain::time::Clock;
+use providers::{Attempt, Breakers, Client, EventStream};
+use tokio::time::Instant;
+
+use super::fund::InFlight;
+use super::{Funded, Routed};
+use crate::Gateway;
+use crate::error::{Error, Result};
+
+/// The longest a call may take where the model's configuration says nothing.
+const TOTAL: Duration = Duration::from_secs(300);
+/// Attempts on one model, the first included.
+const ATTEMPTS: u32 = 2;
+
+/// The providers, behind a door that takes nothing but funded calls.
+pub struct Upstream {
+    client: Client,
+    breakers: Breakers,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream").finish_non_exhaustive()
+    }
+}
+
+/// What came of the attempts on one model.
+struct Attempted<T> {
+    result: std::result::Result<T, providers::Error>,
+    attempts: u32,
+}
+
+impl Upstream {
+    pub(crate) fn new(client: Client, clock: Clock) -> Self {
+        Self { client, breakers: Breakers::default(), clock }
+    }
+
+    /// Tries once, and again where the provider cannot have charged or says so.
+    async fn attempt<M: Mode>(&self, funded: &Funded) -> Attempted<M::Answer> {
+        let model = funded.model();
+        let breaker = self.breakers.get(model.id);
+        let deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let began = Instant::now();
+            let attempt = Attempt {
+                model,
+                prompt: funded.routed().screened().prompt(),
+                max_output_tokens: funded.max_output_tokens(),
+                stream: M::STREAM,
+                deadline,
+            };
+            let result = M::call(&self.client, attempt).await;
+            metrics::histogram!("sluice_upstream_seconds", "model" => model.identifier.clone())
+                .record(began.elapsed().as_secs_f64());
+            let now = self.clock.now();
+            match &result {
+                Err(error) if error.is_endpoint_fault() => breaker.fault(now),
+                _ => breaker.success(now),
+            }
+            let error = match result {
+                Err(error) if attempts < ATTEMPTS && error.retryable_here() => error,
+                result => return Attempted { result, attempts },
+            };
+            // The fraction of a microsecond count is jitter enough to keep nodes apart.
+            let jitter = (now.0 % 1000) as f64 / 1000.0;
+            let pause = providers::back_off(attempts, error.retry_after(), jitter);
+            if Instant::now() + pause >= deadline || !breaker.allow(now) {
+                return Attempted { result: Err(error), attempts };
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn allows(&self, model: &domain::model::Model) -> bool {
+        self.breakers.get(model.id).allow(self.clock.now())
+    }
+}
+
+/// A whole answer or a streamed one.
+trait Mode {
+    type Answer;
+    const STREAM: bool;
+
+    fn call(
+        client: &Client,
+        attempt: Attempt<'_>,
+    ) -> impl Future<Output = std::result::Result<Self::Answer, providers::Error>> + Send;
+}
+
+struct Whole;
+
+impl Mode for Whole {
+    type Answer = Reply;
+    const STREAM: bool = false;
+
+    fn call(
+        client: &Client,
+        attempt: Attempt<'_>,
+    ) -> impl Future<Output = std::result::Result<Reply, providers::Error>> + Send {
+        client.complete(attempt)
+    }
+}
+
+struct Streaming;
+
+impl Mode for Streaming {
+    type Answer = EventStream;
+    const STREAM: bool = true;
+
+    fn call(
+        client: &Client,
+        attempt: Attempt<'_>,
+    ) -> impl Future<Output = std::result::Result<EventStream, providers::Error>> + Send {
+        client.stream(attempt)
+    }
+}
+
+impl Gateway {
+    /// Calls the routed models in order until one answers. Every model that was called and failed
+    /// leaves a failed step.
+    pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
+        self.first_answer::<Whole>(routed).await
+    }
+
+    /// The same for a stream, up to its first byte: after that there is no other model.
+    pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, EventStream)> {
+        self.first_answer::<Streaming>(routed).await
+    }
+
+    async fn first_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
+        let routed = Arc::new(routed);
+        let mut last = Error::ProviderUnreachable;
+        for model in routed.models() {
+            if !self.upstream.allows(model) {
+                continue;
+            }
+            let mut flight = self.fund(&routed, model).await?;
+            let attempted = self.upstream.attempt::<M>(flight.funded()?).await;
+            flight.heard.attempts = i64::from(attempted.attempts);
+            let error = match attempted.result {
+                Ok(answer) => return Ok((flight, answer)),
+                Err(error) => error,
+            };
+            tracing::info!(model = %model.identifier, %error, "a model call failed");
+            flight.heard.status = StepStatus::Failed;
+            flight.heard.error = Some(error.to_string());
+            flight.finish().await?;
+            let goes_on = error.fallback_helps();
+            last = meaning(&error);
+            if !goes_on {
+                break;
+            }
+        }
+        Err(last)
+    }
+}
+
+fn meaning(error: &providers::Error) -> Error {
+    match error.provider_status() {
+        Some(status) if (400..500).contains(&status) && status != 429 => {
+            Error::ProviderRejected { status, message: error.to_string() }
+        }
+        _ => match &error.kind {
+            providers::ErrorKind::Unsupported(what) => Error::invalid(what.clone()),
+            _ => Error::ProviderUnreachable,
+        },
+    }
+}

@@ -1,0 +1,185 @@
+//! Fund: a step id is taken, the most the call can cost is known, and its start is written.
+
+use std::sync::Arc;
+
+use domain::ids::{KeyId, StepId};
+use domain::model::Model;
+use domain::money::Prices;
+use domain::time::Timestamp;
+use store::Start;
+
+use super::Routed;
+use crate::Gateway;
+use crate::error::{Error, Result};
+use crate::tokens;
+
+/// The completion bound where neither the caller nor the model gives one.
+const MAX_OUTPUT: u64 = 4096;
+
+/// A call that may be made. Only `fund` makes one, and only from a [`Routed`].
+///
+/// ```compile_fail,E0451
+/// # fn forged(routed: std::sync::Arc<gateway::flow::Routed>) -> gateway::flow::Funded {
+/// gateway::flow::Funded { routed, ..todo!() }
+/// # }
+/// ```
+///
+/// Nor is there a way from a prompt to a provider that leaves it out:
+///
+/// ```compile_fail,E0616
+/// # async fn skipped(upstream: &gateway::flow::Upstream, attempt: providers::Attempt<'_>) {
+/// upstream.client.complete(attempt).await;
+/// # }
+/// ```
+///
+/// A [`Routed`] cannot be made by hand either, and so neither can a [`super::Screened`]:
+///
+/// ```compile_fail,E0451
+/// # fn forged(screened: gateway::flow::Screened) -> gateway::flow::Routed {
+/// gateway::flow::Routed { screened, ..todo!() }
+/// # }
+/// ```
+///
+/// ```compile_fail,E0451
+/// # fn forged(prompt: domain::conversation::Prompt) -> gateway::flow::Screened {
+/// gateway::flow::Screened { prompt, ..todo!() }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Funded {
+    routed: Arc<Routed>,
+    model: Arc<Model>,
+    step: StepId,
+    prices: Option<Prices>,
+    max_output_tokens: Option<u64>,
+    started_at: Timestamp,
+}
+
+impl Gateway {
+    /// Funds one attempt on one of the routed models.
+    pub(crate) async fn fund(&self, routed: &Arc<Routed>, model: &Arc<Model>) -> Result<InFlight> {
+        let turn = routed.screened().turn();
+        let (key, project) = (&turn.caller.key.key, &turn.caller.project);
+        let bounded = key.hourly_limit.is_some() || project.settings.monthly_budget.is_some();
+        let prices = model.prices();
+        if bounded && prices.is_none() {
+            return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
+        }
+        let asked = routed.screened().prompt().max_output_tokens;
+        let configured = model.config.max_output_tokens;
+        // Under a cap or budget the bound goes upstream, so that it is a bound.
+        let max_output_tokens = match asked.or(configured) {
+            None if bounded => Some(MAX_OUTPUT),
+            bound => bound,
+        };
+        let funded = Funded {
+            routed: routed.clone(),
+            model: model.clone(),
+            step: self.store.step_id().await?,
+            prices,
+            max_output_tokens,
+            started_at: self.clock.now(),
+        };
+        let start = funded.start();
+        if project.settings.limits.strict {
+            self.store.writer().start_strict(start).await?;
+        } else {
+            self.store.writer().start(start).await?;
+        }
+        Ok(InFlight::new(self.clone(), funded))
+    }
+}
+
+impl Funded {
+    pub(crate) fn routed(&self) -> &Routed {
+        &self.routed
+    }
+
+    pub(crate) fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    pub(crate) fn step(&self) -> StepId {
+        self.step
+    }
+
+    pub(crate) fn prices(&self) -> Option<&Prices> {
+        self.prices.as_ref()
+    }
+
+    pub(crate) fn max_output_tokens(&self) -> Option<u64> {
+        self.max_output_tokens
+    }
+
+    pub(crate) fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    fn start(&self) -> Start {
+        let screened = self.routed.screened();
+        let turn = screened.turn();
+        Start {
+            step: self.step,
+            trace: turn.trace.id(),
+            project: turn.caller.project.id(),
+            key: Some(KeyId::to_i64(turn.caller.key.key.id)),
+            door: turn.door,
+            parent: turn.parent,
+            model: self.model.identifier.clone(),
+            provider: self.model.provider,
+            infrastructure: self.model.infrastructure().to_owned(),
+            is_public: self.model.is_public,
+            tier: self.routed.routing().tier,
+            prompt_tokens: tokens::estimate(screened.length()),
+            prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
+            started_at: self.started_at.0,
+        }
+    }
+}
+
+/// A funded call that is not recorded yet. If it is dropped, because the caller hung up, what is
+/// known of it is recorded by a task of the gateway's.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    gateway: Gateway,
+    funded: Option<Box<Funded>>,
+    /// What the model has said so far, as the provider sent it.
+    pub(crate) heard: super::Ended,
+}
+
+impl InFlight {
+    fn new(gateway: Gateway, funded: Funded) -> Self {
+        Self { gateway, funded: Some(Box::new(funded)), heard: super::Ended::default() }
+    }
+
+    /// The call.
+    pub(crate) fn funded(&self) -> Result<&Funded> {
+        // Only `finish` and `drop` take it, and both end this value.
+        self.funded.as_deref().ok_or_else(|| Error::Internal("a call ended twice".to_owned()))
+    }
+
+    /// Records how it ended. Returns once that is on disk.
+    pub(crate) async fn finish(mut self) -> Result<()> {
+        let Some(funded) = self.funded.take() else {
+            return Err(Error::Internal("a call ended twice".to_owned()));
+        };
+        let heard = std::mem::take(&mut self.heard);
+        self.gateway.record_run(&funded, heard).await
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let Some(funded) = self.funded.take() else { return };
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.status = domain::step::StepStatus::Cancelled;
+        heard.error = Some("The caller hung up".to_owned());
+        let gateway = self.gateway.clone();
+        self.gateway.tasks.spawn(async move {
+            if let Err(error) = gateway.record_run(&funded, heard).await {
+                metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
+                tracing::error!(%error, step = %funded.step, "a cancelled call was not recorded");
+            }
+        });
+    }
+}

@@ -1,0 +1,39 @@
+//! The phases of a request, in order: screen, choose, fund, call, record.
+//!
+//! Each phase is a type with private fields that only the phase before can make:
+//! a provider can only be called with a [`Funded`], which only `fund` makes from a [`Routed`],
+//! which only `choose` makes from a [`Screened`], which only `screen` makes.
+
+mod call;
+mod choose;
+mod fund;
+mod record;
+mod screen;
+mod strings;
+
+pub use call::Upstream;
+pub use choose::Routed;
+pub use fund::Funded;
+pub use screen::Screened;
+
+pub(crate) use choose::Choice;
+pub(crate) use fund::InFlight;
+pub(crate) use record::{BlockedBy, Ended};
+pub(crate) use screen::{Ask, PiiRule, Screening, security};
+
+use std::sync::Arc;
+
+use domain::ids::StepId;
+use domain::step::Door;
+
+use crate::admit::Caller;
+use crate::traces::TraceHandle;
+
+/// Whose request it is, and where it belongs.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) caller: Caller,
+    pub(crate) trace: Arc<TraceHandle>,
+    pub(crate) parent: Option<StepId>,
+    pub(crate) door: Door,
+}

@@ -1,0 +1,262 @@
+//! Record: a step, its content and its cost, on disk before the answer leaves.
+
+use domain::conversation::Prompt;
+use domain::ids::StepId;
+use domain::money::Usd;
+use domain::step::{Call, FinishReason, Routing, Security, Step, StepKind, StepStatus};
+use domain::usage::Usage;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Funded, Turn};
+use crate::Gateway;
+use crate::error::Result;
+use crate::{prints, tokens};
+
+/// How a call ended, as far as it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: StepStatus,
+    pub(crate) error: Option<String>,
+    /// What the model said, as the provider sent it.
+    pub(crate) text: String,
+    /// What it said beside text: the whole message, where it asked for tools.
+    pub(crate) message: Option<Value>,
+    pub(crate) finish: Option<FinishReason>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) upstream_model: Option<String>,
+    pub(crate) first_token: Option<i64>,
+    pub(crate) attempts: i64,
+    /// What the check of the output has found.
+    pub(crate) output: Security,
+}
+
+impl Default for Ended {
+    fn default() -> Self {
+        Self {
+            status: StepStatus::Completed,
+            error: None,
+            text: String::new(),
+            message: None,
+            finish: None,
+            usage: None,
+            upstream_model: None,
+            first_token: None,
+            attempts: 1,
+            output: Security::default(),
+        }
+    }
+}
+
+/// Who refused a request.
+#[derive(Debug)]
+pub(crate) struct BlockedBy {
+    pub(crate) reason: String,
+    pub(crate) security: Security,
+    pub(crate) routing: Option<Routing>,
+}
+
+/// A step's content as it is stored; see [`domain::step::Content`].
+#[derive(Serialize)]
+struct Stored<'a> {
+    input: Option<Input<'a>>,
+    output: Option<Output<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placeholders: Option<&'a checks::Placeholders>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Input<'a> {
+    Text(&'a str),
+    Messages(&'a [domain::conversation::Message]),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(&'a str),
+    Value(&'a Value),
+}
+
+impl Gateway {
+    /// Records a run step and settles what it cost.
+    pub(crate) async fn record_run(&self, funded: &Funded, ended: Ended) -> Result<()> {
+        let screened = funded.routed().screened();
+        let turn = screened.turn();
+        let prompt = screened.prompt();
+        let project = &turn.caller.project;
+        let (usage, counted_here) = usage(prompt, &ended);
+        let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
+        let model = funded.model();
+        let call = Call {
+            model: model.identifier.clone(),
+            provider: model.provider,
+            upstream_model: ended.upstream_model,
+            infrastructure: model.infrastructure().to_owned(),
+            is_public: model.is_public,
+            attempts: ended.attempts,
+            usage,
+            prices: funded.prices().copied(),
+            cost,
+            cost_estimated: counted_here && cost > Usd::ZERO,
+            first_token: ended.first_token,
+            finish: ended.finish,
+            input_print: Some(prints::input(&project.print_key, &model.identifier, prompt)),
+            output_print: Some(prints::text(&project.print_key, &ended.text)),
+            tool_print: None,
+            shadow: false,
+        };
+        let step = Step {
+            id: funded.step(),
+            trace: turn.trace.id(),
+            project: project.id(),
+            key: Some(turn.caller.key.key.id),
+            kind: StepKind::Run,
+            parent: turn.parent,
+            door: turn.door,
+            status: ended.status,
+            reason: None,
+            error: ended.error,
+            started_at: funded.started_at(),
+            finished_at: self.clock.now(),
+            routing: Some(funded.routed().routing().clone()),
+            security: merged(screened.security(), &ended.output),
+            call: Some(call),
+            user_rating: None,
+        };
+        let output = match &ended.message {
+            Some(message) => Output::Value(message),
+            None => Output::Text(&ended.text),
+        };
+        let stored = Stored {
+            input: Some(input(prompt)),
+            output: (step.status != StepStatus::Failed).then_some(output),
+            placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
+        };
+        // What was spent counts from now on, even if the caller hangs up or the disk fails.
+        self.count(&turn.caller, cost);
+        self.store(turn, step, &stored).await?;
+        self.trip_if_spent(&turn.caller).await
+    }
+
+    /// Records a request that safety or routing has refused. Returns the step's id.
+    pub(crate) async fn record_block(
+        &self,
+        turn: &Turn,
+        prompt: &Prompt,
+        blocked: BlockedBy,
+    ) -> Result<StepId> {
+        let step = Step {
+            status: StepStatus::Blocked,
+            reason: Some(blocked.reason),
+            routing: blocked.routing,
+            security: blocked.security,
+            ..self.plain_step(turn, StepKind::Blocked).await?
+        };
+        let id = step.id;
+        let stored = Stored { input: Some(input(prompt)), output: None, placeholders: None };
+        self.store(turn, step, &stored).await?;
+        Ok(id)
+    }
+
+    /// Records a step that called no model: a check or a log entry.
+    pub(crate) async fn record_plain(
+        &self,
+        turn: &Turn,
+        step: Step,
+        input: Option<&str>,
+        output: &Value,
+    ) -> Result<()> {
+        let stored = Stored {
+            input: input.map(Input::Text),
+            output: Some(Output::Value(output)),
+            placeholders: None,
+        };
+        self.store(turn, step, &stored).await
+    }
+
+    /// A completed step of this turn with nothing in it.
+    pub(crate) async fn plain_step(&self, turn: &Turn, kind: StepKind) -> Result<Step> {
+        let now = self.clock.now();
+        Ok(Step {
+            id: self.store.step_id().await?,
+            trace: turn.trace.id(),
+            project: turn.caller.project.id(),
+            key: Some(turn.caller.key.key.id),
+            kind,
+            parent: turn.parent,
+            door: turn.door,
+            status: StepStatus::Completed,
+            reason: None,
+            error: None,
+            started_at: now,
+            finished_at: now,
+            routing: None,
+            security: Security::default(),
+            call: None,
+            user_rating: None,
+        })
+    }
+
+    async fn store(&self, turn: &Turn, step: Step, stored: &Stored<'_>) -> Result<()> {
+        let project = &turn.caller.project;
+        let json = if project.settings.discard_content {
+            None
+        } else {
+            let json = serde_json::to_vec(stored);
+            Some(json.map_err(|error| crate::Error::Internal(error.to_string()))?)
+        };
+        let content = json.as_deref().map(|json| (json, &project.sealing));
+        self.store.writer().step(step, content).await?;
+        if turn.trace.is_completed() {
+            self.regrade_later(turn.caller.project.clone(), turn.trace.clone());
+        }
+        Ok(())
+    }
+}
+
+fn input(prompt: &Prompt) -> Input<'_> {
+    use domain::conversation::{Body, Role};
+    match prompt.messages.as_slice() {
+        [message] if message.role == Role::User && message.extra.is_empty() => {
+            match &message.body {
+                Body::Text(text) => Input::Text(text),
+                _ => Input::Messages(&prompt.messages),
+            }
+        }
+        messages => Input::Messages(messages),
+    }
+}
+
+/// What was used, and whether it had to be counted here. A call that failed before the provider
+/// said anything used nothing.
+fn usage(prompt: &Prompt, ended: &Ended) -> (Usage, bool) {
+    match (ended.usage, ended.status) {
+        (Some(usage), _) => (usage, false),
+        (None, StepStatus::Failed) if ended.text.is_empty() && ended.first_token.is_none() => {
+            (Usage::default(), false)
+        }
+        (None, _) => (tokens::count(prompt, &ended.text), true),
+    }
+}
+
+fn merged(input: &Security, output: &Security) -> Security {
+    if *output == Security::default() {
+        return input.clone();
+    }
+    let findings = match (&input.findings, &output.findings) {
+        (Some(Value::Array(first)), Some(Value::Array(second))) => {
+            Some(Value::Array(first.iter().chain(second).cloned().collect()))
+        }
+        (first, second) => first.clone().or_else(|| second.clone()),
+    };
+    Security {
+        pii: input.pii || output.pii,
+        injection: input.injection || output.injection,
+        secret: input.secret || output.secret,
+        review: input.review || output.review,
+        risk_score: input.risk_score.max(output.risk_score),
+        findings,
+    }
+}

@@ -1,0 +1,105 @@
+//! Background work: each job runs now and then until the gateway stops, and running it twice is
+//! harmless.
+
+use std::time::Duration;
+
+use domain::ids::KeyId;
+use domain::time::{HOUR, Timestamp};
+use domain::trace::TraceStatus;
+use tokio::time::MissedTickBehavior;
+
+use crate::Gateway;
+use crate::error::Result;
+use crate::registry::lock;
+use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE};
+
+/// Traces that one sweep fails per project at the most.
+const SLICE: i64 = 500;
+
+/// The jobs and how often they run.
+const JOBS: [(Job, Duration); 3] = [
+    (Job::Registry, Duration::from_millis(500)),
+    (Job::Windows, Duration::from_secs(1)),
+    (Job::Sweep, Duration::from_secs(60)),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// Notices what other processes have changed.
+    Registry,
+    /// Saves request windows, so that a restart forgets nothing.
+    Windows,
+    /// Fails idle traces, purges what is past its retention, forgets old sessions.
+    Sweep,
+}
+
+/// Starts every job. The first runs are at once.
+pub(crate) fn start(gateway: &Gateway) {
+    for (job, period) in JOBS {
+        let (gateway, stopping) = (gateway.clone(), gateway.stopping.clone());
+        gateway.clone().tasks.spawn(async move {
+            let mut ticks = tokio::time::interval(period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = stopping.cancelled() => return,
+                    _ = ticks.tick() => {}
+                }
+                // A failure is said once here; the next run comes all the same.
+                if let Err(error) = run(job, &gateway).await {
+                    tracing::warn!(?job, %error, "a background job failed");
+                }
+            }
+        });
+    }
+}
+
+async fn run(job: Job, gateway: &Gateway) -> Result<()> {
+    match job {
+        Job::Registry => gateway.registry.refresh(&gateway.store).await,
+        Job::Windows => {
+            save_windows(gateway).await;
+            Ok(())
+        }
+        Job::Sweep => sweep(gateway).await,
+    }
+}
+
+/// Saves the windows that have changed, and when keys were last used.
+pub(crate) async fn save_windows(gateway: &Gateway) {
+    let changed: Vec<(KeyId, Vec<u8>, Timestamp)> = gateway
+        .registry
+        .keys()
+        .iter()
+        .filter_map(|state| {
+            let (bytes, last_used) = lock(&state.windows).checkpoint()?;
+            Some((state.key.id, bytes, last_used))
+        })
+        .collect();
+    if changed.is_empty() {
+        return;
+    }
+    if let Err(error) = gateway.store.save_windows(&changed, gateway.clock.now()).await {
+        tracing::warn!(%error, "request windows were not saved");
+    }
+}
+
+async fn sweep(gateway: &Gateway) -> Result<()> {
+    let now = gateway.clock.now();
+    for project in gateway.registry.projects() {
+        let hours = project.settings.idle_hours.unwrap_or(gateway.config.idle_hours);
+        let hours = i64::try_from(hours).unwrap_or(i64::MAX / HOUR);
+        let idle_since = now.minus_micros(hours.saturating_mul(HOUR));
+        loop {
+            let failed = gateway.store.fail_idle_traces(project.id(), idle_since, SLICE).await?;
+            failed.iter().for_each(|id| gateway.traces.set(*id, TraceStatus::Failed));
+            if failed.len() < SLICE as usize || gateway.stopping.is_cancelled() {
+                break;
+            }
+        }
+    }
+    while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
+    while gateway.store.purge_deleted_projects().await? > 0 && !gateway.stopping.is_cancelled() {}
+    let (created, seen) = (now.minus_micros(SESSION_ABSOLUTE), now.minus_micros(SESSION_IDLE));
+    Ok(gateway.store.purge_sessions(created, seen).await?)
+}

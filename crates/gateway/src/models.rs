@@ -1,0 +1,391 @@
+//! The model registry: definitions, their credentials, their prices.
+
+use std::time::Duration;
+
+use domain::ids::{ModelId, ProjectId};
+use domain::model::{Model, ModelConfig, Provider};
+use domain::money::Usd;
+use domain::secret::Secret;
+use serde_json::{Map, Value, json};
+use store::{ModelRow, SealingKey};
+
+use crate::Gateway;
+use crate::accounts::Member;
+use crate::audit::Event;
+use crate::error::{Error, Result};
+use crate::prices;
+use crate::projects::{audited, check_text, clean_name};
+use crate::registry::ProjectState;
+
+const DEFAULT_RETENTION: i64 = 30;
+const DEFAULT_CURRENCY: &str = "CAD";
+const DEFAULT_REGION: &str = "global";
+const LARGEST_CONFIG: usize = 64 * 1024;
+
+/// A definition as its owners see it.
+#[derive(Clone, Debug)]
+pub struct ModelView {
+    /// The model; its credential is here but is never shown.
+    pub model: std::sync::Arc<Model>,
+    /// What will surprise, said before it does.
+    pub warnings: Vec<String>,
+}
+
+/// What a request sets; `None` leaves a field as it is, or at its default.
+#[derive(Clone, Debug, Default)]
+pub struct ModelChange {
+    /// For people.
+    pub name: Option<String>,
+    /// What callers pass as `model`.
+    pub identifier: Option<String>,
+    /// One of the six, or an alias.
+    pub provider: Option<String>,
+    /// The inner `None` means the vendor's own endpoint.
+    pub base_url: Option<Option<String>>,
+    /// The inner `None` forgets the credential.
+    pub api_key: Option<Option<Secret>>,
+    /// Whether it is public.
+    pub is_public: Option<bool>,
+    /// USD per 1,000 prompt tokens; the inner `None` means the list price, if there is one.
+    pub input_price: Option<Option<f64>>,
+    /// USD per 1,000 completion tokens.
+    pub output_price: Option<Option<f64>>,
+    /// Days, at least 1.
+    pub data_retention_days: Option<i64>,
+    /// A region tag.
+    pub region: Option<String>,
+    /// Three letters.
+    pub currency: Option<String>,
+    /// The whole object.
+    pub additional_config: Option<Map<String, Value>>,
+}
+
+impl Gateway {
+    /// A project's models, oldest first.
+    pub fn list_models(&self, member: &Member, project: ProjectId) -> Result<Vec<ModelView>> {
+        let project = self.visible_project(member, project)?;
+        let mut models: Vec<_> = project.models.values().cloned().collect();
+        models.sort_by_key(|model| model.id);
+        Ok(models.into_iter().map(|model| view(&project, model)).collect())
+    }
+
+    /// One model.
+    pub fn model(&self, member: &Member, project: ProjectId, id: ModelId) -> Result<ModelView> {
+        let project = self.visible_project(member, project)?;
+        let model = project.models.values().find(|model| model.id == id).ok_or(Error::NotFound)?;
+        Ok(view(&project, model.clone()))
+    }
+
+    /// Registers a model.
+    pub async fn create_model(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        change: ModelChange,
+    ) -> Result<ModelView> {
+        let state = self.visible_project(member, project)?;
+        member.check_admin()?;
+        let mut row = ModelRow {
+            id: ModelId(0),
+            project,
+            name: String::new(),
+            identifier: String::new(),
+            provider: Provider::Openai,
+            base_url: None,
+            api_key: None,
+            is_public: true,
+            input_price: None,
+            output_price: None,
+            data_retention_days: DEFAULT_RETENTION,
+            region: DEFAULT_REGION.to_owned(),
+            currency: DEFAULT_CURRENCY.to_owned(),
+            config: "{}".to_owned(),
+            created_at: self.clock.now(),
+        };
+        let is_internal = change.provider.as_deref() == Some("internal");
+        row.is_public = change.is_public.unwrap_or(!is_internal);
+        if change.provider.is_none() {
+            return Err(Error::invalid("Provider can't be blank"));
+        }
+        if change.name.is_none() {
+            return Err(Error::invalid("Name can't be blank"));
+        }
+        self.apply(&mut row, change, &state.sealing)?;
+        let mut tx = self.store.begin().await?;
+        let id = tx.add_model(&row).await.map_err(taken)?;
+        let target = ("model", id.to_string());
+        let metadata = audited(&json!({}), &shown(&row));
+        self.note_act(&mut tx, member, Event::ModelCreated, target, metadata).await?;
+        self.publish(tx).await?;
+        self.model(member, project, id)
+    }
+
+    /// Changes a model.
+    pub async fn update_model(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        id: ModelId,
+        change: ModelChange,
+    ) -> Result<ModelView> {
+        let state = self.visible_project(member, project)?;
+        member.check_admin()?;
+        let rows = self.store.models().await?;
+        let mut row = rows
+            .into_iter()
+            .find(|row| row.id == id && row.project == project)
+            .ok_or(Error::NotFound)?;
+        let before = row.clone();
+        let brings_key = change.api_key.is_some();
+        self.apply(&mut row, change, &state.sealing)?;
+        let moved = row.base_url != before.base_url || row.provider != before.provider;
+        let dropped = moved && !brings_key && row.api_key.take().is_some();
+        let mut metadata = audited(&shown(&before), &shown(&row));
+        if dropped {
+            let note = "the stored api_key was dropped because base_url or provider changed";
+            metadata.insert("note".to_owned(), note.into());
+        }
+        let mut tx = self.store.begin().await?;
+        tx.save_model(&row).await.map_err(taken)?;
+        let target = ("model", id.to_string());
+        self.note_act(&mut tx, member, Event::ModelUpdated, target, metadata).await?;
+        self.publish(tx).await?;
+        self.model(member, project, id)
+    }
+
+    /// Removes a model.
+    pub async fn delete_model(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        id: ModelId,
+    ) -> Result<()> {
+        let found = self.model(member, project, id)?;
+        member.check_admin()?;
+        let mut tx = self.store.begin().await?;
+        tx.delete_model(id, self.clock.now()).await?;
+        let target = ("model", id.to_string());
+        let metadata = audited(&json!({"identifier": found.model.identifier}), &json!({}));
+        self.note_act(&mut tx, member, Event::ModelDeleted, target, metadata).await?;
+        self.publish(tx).await
+    }
+
+    /// Writes what a request sets into a row, and checks the whole.
+    fn apply(&self, row: &mut ModelRow, change: ModelChange, sealing: &SealingKey) -> Result<()> {
+        let mut faults = Vec::new();
+        if let Some(provider) = change.provider {
+            match Provider::parse_alias(&provider) {
+                Some(provider) => row.provider = provider,
+                None => faults.push(format!(
+                    "Provider must be one of openai, anthropic, gemini, bedrock, azure, internal, not \
+                     '{provider}'"
+                )),
+            }
+        }
+        if let Some(name) = change.name {
+            row.name = clean_name(&name)?;
+        }
+        if let Some(identifier) = change.identifier {
+            identifier.trim().clone_into(&mut row.identifier);
+        }
+        if row.identifier.is_empty() || row.identifier.len() > 255 {
+            faults.push("Identifier can't be blank or longer than 255 bytes".to_owned());
+        }
+        check_text("Identifier", Some(&row.identifier))?;
+        if let Some(url) = change.base_url {
+            row.base_url = url.filter(|url| !url.trim().is_empty());
+        }
+        row.is_public = change.is_public.unwrap_or(row.is_public);
+        for (given, price, name) in [
+            (change.input_price, &mut row.input_price, "input_cost_per_1k"),
+            (change.output_price, &mut row.output_price, "output_cost_per_1k"),
+        ] {
+            if let Some(given) = given {
+                match given.map(amount) {
+                    None => *price = None,
+                    Some(Some(amount)) => *price = Some(amount),
+                    Some(None) => faults.push(format!("{name} must not be negative")),
+                }
+            }
+        }
+        row.data_retention_days = change.data_retention_days.unwrap_or(row.data_retention_days);
+        if !(1..=36_500).contains(&row.data_retention_days) {
+            faults.push("data_retention_days must be at least 1".to_owned());
+        }
+        row.region = change.region.unwrap_or_else(|| row.region.clone());
+        check_text("region_restriction", Some(&row.region))?;
+        row.currency = change.currency.unwrap_or_else(|| row.currency.clone()).to_uppercase();
+        if row.currency.len() != 3 || !row.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            faults.push("Currency must be a 3-letter code".to_owned());
+        }
+        if let Some(config) = change.additional_config {
+            row.config = Value::Object(config).to_string();
+        }
+        if row.config.len() > LARGEST_CONFIG {
+            faults.push(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
+        }
+        if let Err(more) = read_config(&row.config) {
+            faults.extend(more);
+        }
+        let url = row.base_url.as_deref();
+        let allowed = &self.config.egress_allow;
+        if let Err(fault) = providers::validate_base_url(row.provider, url, row.is_public, allowed)
+        {
+            faults.push(fault);
+        }
+        if let Some(key) = change.api_key {
+            let key = key.filter(|key| !key.expose().is_empty());
+            row.api_key =
+                key.map(|key| sealing.seal(CREDENTIAL, key.expose().as_bytes())).transpose()?;
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    }
+}
+
+/// What ties a sealed credential to its place. The data key is the project's own, so a credential
+/// cannot move between projects.
+const CREDENTIAL: &str = "model:api_key";
+
+/// Opens a stored definition.
+pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
+    let api_key = match &row.api_key {
+        Some(sealed) => {
+            let plain = sealing.open(CREDENTIAL, sealed)?;
+            let text = String::from_utf8(plain)
+                .map_err(|_| Error::Internal(format!("model {}: credential", row.id)))?;
+            Some(Secret::new(text))
+        }
+        None => None,
+    };
+    let config = read_config(&row.config)
+        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))?;
+    let list = prices::list_price(config.upstream_model.as_deref().unwrap_or(&row.identifier))
+        .filter(|_| row.provider != Provider::Internal);
+    Ok(Model {
+        input_price: row.input_price.or(list.map(|(input, _)| input)),
+        output_price: row.output_price.or(list.map(|(_, output)| output)),
+        id: row.id,
+        project: row.project,
+        name: row.name,
+        identifier: row.identifier,
+        provider: row.provider,
+        base_url: row.base_url,
+        api_key,
+        is_public: row.is_public,
+        data_retention_days: row.data_retention_days,
+        region: row.region,
+        currency: row.currency,
+        config,
+        created_at: row.created_at,
+    })
+}
+
+fn read_config(text: &str) -> std::result::Result<ModelConfig, Vec<String>> {
+    let all: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| vec![format!("additional_config: {error}")])?;
+    let mut faults = Vec::new();
+    let mut fault =
+        |key: &str, what: &str| faults.push(format!("additional_config.{key} must be {what}"));
+    let set = |key: &str| all.get(key).filter(|value| !value.is_null());
+    let mut text = |key: &str| {
+        let value = set(key)?;
+        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
+        if text.is_none() {
+            fault(key, "a text that is not blank");
+        }
+        text.map(str::to_owned)
+    };
+    let infrastructure = text("infrastructure");
+    let fallback = text("fallback_identifier");
+    let upstream_model = text("upstream_model");
+    let mut count = |key: &str| {
+        let value = set(key)?;
+        let count = value.as_u64().filter(|count| (1..=100_000_000).contains(count));
+        if count.is_none() {
+            fault(key, "a whole number above 0");
+        }
+        count
+    };
+    let max_output_tokens = count("max_output_tokens");
+    let timeout = count("timeout_ms").map(Duration::from_millis);
+    let mut price = |key: &str| {
+        let value = set(key)?;
+        let price = value.as_f64().and_then(amount);
+        if price.is_none() {
+            fault(key, "an amount in USD that is not negative");
+        }
+        price
+    };
+    let cached_input_price = price("cached_input_cost_per_1k");
+    let cache_write_price = price("cache_write_cost_per_1k");
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    Ok(ModelConfig {
+        infrastructure,
+        fallback,
+        upstream_model,
+        max_output_tokens,
+        timeout,
+        cached_input_price,
+        cache_write_price,
+        all,
+    })
+}
+
+fn amount(dollars: f64) -> Option<Usd> {
+    Usd::from_dollars(dollars).filter(|amount| *amount >= Usd::ZERO)
+}
+
+fn taken(error: store::Error) -> Error {
+    match error {
+        store::Error::Taken => Error::invalid("Identifier has already been taken"),
+        other => other.into(),
+    }
+}
+
+fn view(project: &ProjectState, model: std::sync::Arc<Model>) -> ModelView {
+    let mut warnings = Vec::new();
+    if model.prices().is_none() {
+        warnings.push(
+            "This public model has no price: calls are recorded at no cost, and keys with a cap or projects \
+             with a budget cannot use it. Set input_cost_per_1k and output_cost_per_1k."
+                .to_owned(),
+        );
+    } else if prices::list_price(model.upstream_name()).is_some_and(|(input, output)| {
+        model.input_price == Some(input) && model.output_price == Some(output)
+    }) {
+        warnings.push(format!(
+            "The price is the vendor's list price of {}; check it and set your own.",
+            prices::AS_OF
+        ));
+    }
+    if let Some(fallback) = &model.config.fallback
+        && !project.models.contains_key(fallback)
+    {
+        warnings
+            .push(format!("The fallback {fallback} is not registered and will be passed over."));
+    }
+    if model.is_sandbox() {
+        warnings.push("This is the built-in sandbox model: its answers are canned.".to_owned());
+    }
+    ModelView { model, warnings }
+}
+
+/// The fields that an audit row compares; the credential only as set or unset.
+fn shown(row: &ModelRow) -> Value {
+    json!({
+        "name": row.name,
+        "identifier": row.identifier,
+        "provider": row.provider.as_str(),
+        "base_url": row.base_url,
+        "api_key": if row.api_key.is_some() { "set" } else { "unset" },
+        "is_public": row.is_public,
+        "input_cost_per_1k": row.input_price,
+        "output_cost_per_1k": row.output_price,
+        "data_retention_days": row.data_retention_days,
+        "region_restriction": row.region,
+        "currency": row.currency,
+        "additional_config": serde_json::from_str::<Value>(&row.config).unwrap_or_default(),
+    })
+}

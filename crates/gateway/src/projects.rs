@@ -1,0 +1,243 @@
+//! Projects: made, changed, archived, deleted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::ids::ProjectId;
+use domain::model::Model;
+use domain::money::Usd;
+use domain::project::{Project, ProjectStatus};
+use domain::settings::{self, Settings};
+use domain::tier::Tier;
+use serde_json::{Map, Value, json};
+use store::Tx;
+
+use crate::Gateway;
+use crate::accounts::Member;
+use crate::audit::{Event, changes};
+use crate::error::{Error, Result};
+use crate::registry::ProjectState;
+
+/// The longest name, in characters.
+pub(crate) const LONGEST_NAME: usize = 255;
+/// The largest settings, in bytes of JSON.
+const LARGEST_SETTINGS: usize = 256 * 1024;
+
+/// A project as its members see it.
+#[derive(Clone, Debug)]
+pub struct ProjectView {
+    /// The project.
+    pub project: Project,
+    /// What it has spent in this calendar month.
+    pub month_spend: Usd,
+}
+
+/// What a request wants to change; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct ProjectChange {
+    /// A new name.
+    pub name: Option<String>,
+    /// A new description; the inner `None` clears it.
+    pub description: Option<Option<String>>,
+    /// A new status, as a word.
+    pub status: Option<String>,
+    /// Settings to merge.
+    pub settings: Option<Map<String, Value>>,
+}
+
+impl Gateway {
+    /// The projects that a member may see.
+    pub fn list_projects(&self, member: &Member) -> Vec<ProjectView> {
+        self.visible_projects(member).iter().map(|project| self.view(project)).collect()
+    }
+
+    /// One project.
+    pub fn project(&self, member: &Member, id: ProjectId) -> Result<ProjectView> {
+        self.visible_project(member, id).map(|project| self.view(&project))
+    }
+
+    /// Makes a project.
+    pub async fn create_project(
+        &self,
+        member: &Member,
+        change: ProjectChange,
+    ) -> Result<ProjectView> {
+        member.check_admin()?;
+        let name = clean_name(change.name.as_deref().unwrap_or_default())?;
+        let description = change.description.clone().flatten();
+        check_text("Description", description.as_deref())?;
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let id = tx.add_project(member.org, &name, description.as_deref(), now).await?;
+        self.store.add_data_key(&mut tx, id, now).await?;
+        if change.settings.is_some() {
+            let mut project = tx
+                .project(id)
+                .await?
+                .ok_or_else(|| Error::Internal("a project vanished".into()))?;
+            merge_settings(&mut project, change.settings.unwrap_or_default(), &[])?;
+            tx.save_project(&project).await?;
+        }
+        let metadata = audited(&json!({}), &json!({"name": name, "description": description}));
+        let target = ("project", id.to_string());
+        self.note_act(&mut tx, member, Event::ProjectCreated, target, metadata).await?;
+        self.publish(tx).await?;
+        self.project(member, id)
+    }
+
+    /// Changes a project; its settings are merged at every depth.
+    pub async fn update_project(
+        &self,
+        member: &Member,
+        id: ProjectId,
+        change: ProjectChange,
+    ) -> Result<ProjectView> {
+        let state = self.visible_project(member, id)?;
+        member.check_admin()?;
+        let models: Vec<&Arc<Model>> = state.models.values().collect();
+        let mut tx = self.store.begin().await?;
+        let mut project = tx.project(id).await?.ok_or(Error::NotFound)?;
+        let before = shown(&project);
+        if let Some(name) = change.name {
+            project.name = clean_name(&name)?;
+        }
+        if let Some(description) = change.description {
+            check_text("Description", description.as_deref())?;
+            project.description = description;
+        }
+        if let Some(status) = change.status {
+            project.status = ProjectStatus::parse(&status).ok_or_else(|| {
+                Error::invalid(format!("Status must be active or archived, not '{status}'"))
+            })?;
+        }
+        if let Some(patch) = change.settings {
+            merge_settings(&mut project, patch, &models)?;
+        }
+        tx.save_project(&project).await?;
+        let metadata = audited(&before, &shown(&project));
+        let target = ("project", id.to_string());
+        self.note_act(&mut tx, member, Event::ProjectUpdated, target, metadata).await?;
+        self.publish(tx).await?;
+        self.project(member, id)
+    }
+
+    /// Hides a project at once; its rows are purged later, in batches.
+    pub async fn delete_project(&self, member: &Member, id: ProjectId) -> Result<()> {
+        let state = self.visible_project(member, id)?;
+        member.check_admin()?;
+        let mut tx = self.store.begin().await?;
+        tx.delete_project(id, self.clock.now()).await?;
+        let metadata = audited(&shown(&state.project), &json!({}));
+        let target = ("project", id.to_string());
+        self.note_act(&mut tx, member, Event::ProjectDeleted, target, metadata).await?;
+        self.publish(tx).await
+    }
+
+    /// Commits a change of projects, models or keys and makes it count on this node before the
+    /// caller is answered. Other nodes poll.
+    pub(crate) async fn publish(&self, mut tx: Tx) -> Result<()> {
+        tx.bump_registry().await?;
+        tx.commit().await?;
+        self.registry.reload(&self.store).await
+    }
+
+    fn view(&self, state: &ProjectState) -> ProjectView {
+        ProjectView {
+            project: state.project.clone(),
+            month_spend: state.month_spend(self.clock.now()),
+        }
+    }
+}
+
+/// A name that is not blank and that a database can hold.
+pub(crate) fn clean_name(name: &str) -> Result<String> {
+    let name = name.trim();
+    if name.is_empty() {
+        return Err(Error::invalid("Name can't be blank"));
+    }
+    if name.chars().count() > LONGEST_NAME {
+        return Err(Error::invalid(format!(
+            "Name is too long (maximum is {LONGEST_NAME} characters)"
+        )));
+    }
+    check_text("Name", Some(name))?;
+    Ok(name.to_owned())
+}
+
+/// Refuses what PostgreSQL cannot store in a text, and what nobody means.
+pub(crate) fn check_text(field: &str, text: Option<&str>) -> Result<()> {
+    match text {
+        Some(text) if text.contains('\0') => {
+            Err(Error::invalid(format!("{field} must not contain a NUL character")))
+        }
+        Some(text) if text.len() > 16 * 1024 => {
+            Err(Error::invalid(format!("{field} is too long (maximum is 16384 bytes)")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn merge_settings(
+    project: &mut Project,
+    patch: Map<String, Value>,
+    models: &[&Arc<Model>],
+) -> Result<()> {
+    settings::merge(&mut project.settings, patch);
+    if serde_json::to_string(&project.settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
+        return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
+    }
+    let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
+    let mut faults = tier_faults(&read.routing_tiers, models);
+    if let Some(shadow) = read.shadow_model.as_ref().and_then(|shadow| shadow.model.as_deref())
+        && !models.iter().any(|model| model.identifier == shadow)
+    {
+        faults.push(format!("Model not authorized or found: {shadow}"));
+    }
+    if let Err(more) = checks::Policy::compile(&read.safety) {
+        faults.extend(more);
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}
+
+fn tier_faults(tiers: &BTreeMap<Tier, String>, models: &[&Arc<Model>]) -> Vec<String> {
+    let fault = |(tier, identifier): (&Tier, &String)| match models
+        .iter()
+        .find(|model| model.identifier == *identifier)
+    {
+        None => Some(format!("Model not authorized or found: {identifier}")),
+        Some(model) if *tier == Tier::Secure && !model.is_private() => Some(format!(
+            "settings.routing_tiers.secure names {identifier}, which is public: it takes a model with \
+                 is_public false or provider internal"
+        )),
+        Some(_) => None,
+    };
+    tiers.iter().filter_map(fault).collect()
+}
+
+/// The fields that an audit row compares.
+fn shown(project: &Project) -> Value {
+    let mut fields = json!({
+        "name": project.name,
+        "description": project.description,
+        "status": project.status.as_str(),
+    });
+    if let Value::Object(fields) = &mut fields {
+        for (key, value) in &project.settings {
+            fields.insert(format!("settings.{key}"), value.clone());
+        }
+    }
+    fields
+}
+
+/// Audit metadata: the changed fields, old and new.
+pub(crate) fn audited(old: &Value, new: &Value) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    let mut changed = changes(old, new);
+    if let (Value::Object(old), Value::Object(new)) = (old, new) {
+        for (key, value) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
+            changed.insert(key.clone(), json!({"old": value, "new": null}));
+        }
+    }
+    metadata.insert("changes".to_owned(), Value::Object(changed));
+    metadata
+}

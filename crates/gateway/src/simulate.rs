@@ -1,0 +1,111 @@
+//! Simulation: where a text would go and what it might cost. Nothing is called, spent or recorded.
+
+use checks::Part;
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::safety::Origin;
+use domain::tier::Tier;
+use routing::{DEFAULT_THRESHOLD, Shape};
+use serde_json::{Map, Value};
+
+use crate::Gateway;
+use crate::admit::Caller;
+use crate::error::{Error, Result};
+use crate::tokens;
+
+/// Completion tokens that an estimate assumes.
+const TYPICAL_COMPLETION: u64 = 256;
+
+/// What is simulated.
+#[derive(Debug)]
+pub struct Simulation {
+    /// The text.
+    pub input: String,
+    /// Must be the key's own project.
+    pub project: ProjectId,
+    /// Read as a trace's metadata is.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// What would happen.
+#[derive(Debug)]
+pub enum Simulated {
+    /// A model would be called.
+    Resolved {
+        /// The tier.
+        tier: Tier,
+        /// The first model of the path.
+        model: String,
+        /// What it might cost; `None` when the model has no price.
+        estimated_cost: Option<Usd>,
+        /// The models that would be tried, in order.
+        fallback_path: Vec<String>,
+        /// 0 to 1.
+        risk_score: f64,
+        /// 0 to 1.
+        complexity: f64,
+        /// Why, in words.
+        reasons: Vec<String>,
+    },
+    /// Safety would refuse it.
+    Blocked {
+        /// Why.
+        reason: String,
+    },
+    /// No model is configured for it.
+    Unconfigured {
+        /// The tier.
+        tier: Tier,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Gateway {
+    /// Says what an execution with this text would do.
+    pub fn simulate(&self, caller: &Caller, ask: &Simulation) -> Result<Simulated> {
+        let project = &caller.project;
+        if ask.project != project.id() {
+            return Err(Error::NotFound);
+        }
+        let report = project.policy.inspect(&[Part { origin: Origin::User, text: &ask.input }]);
+        if let Some(block) = report.block {
+            return Ok(Simulated::Blocked { reason: block.reason });
+        }
+        let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
+        let classification = routing::classify(&ask.input, &shape);
+        let mut reasons = classification.reasons.clone();
+        let sensitivity = ask.metadata.as_ref().and_then(|metadata| metadata.get("sensitivity"));
+        let asks_secure = sensitivity.and_then(Value::as_str) == Some("secure");
+        let tier = match routing::sensitive(report.pii_detected(), false, asks_secure) {
+            Some(reason) => {
+                reasons.insert(0, reason.to_owned());
+                Tier::Secure
+            }
+            None => {
+                let threshold = project.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD);
+                routing::tier(&classification, threshold)
+            }
+        };
+        let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
+        let regions = project.settings.allowed_regions.as_deref();
+        let models = match routing::resolve(tier, &project.settings.routing_tiers, find, regions) {
+            Ok(models) => models,
+            Err(unresolved) => {
+                return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
+            }
+        };
+        let first = models.first().ok_or_else(|| Error::Internal("an empty path".to_owned()))?;
+        let prompt = tokens::count(&crate::execute::prompt(ask.input.clone()), "").prompt;
+        let completion = first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
+        Ok(Simulated::Resolved {
+            tier,
+            model: first.identifier.clone(),
+            estimated_cost: routing::estimate_cost(first, prompt, completion),
+            fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
+            risk_score: report.risk_score,
+            complexity: classification.complexity,
+            reasons,
+        })
+    }
+}

@@ -1,0 +1,320 @@
+//! Traces: opened, found on the hot path, listed, shown, completed, graded.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use domain::grade::{Baselines, TierBaseline};
+use domain::ids::{ProjectId, StepId, TraceId};
+use domain::money::Usd;
+use domain::step::{Content, Step, StepKind};
+use domain::time::{DAY, Timestamp};
+use domain::trace::{Trace, TraceStatus};
+use grading::TraceFigures;
+use moka::sync::Cache;
+use serde_json::{Map, Value};
+use store::{AgentFigures, Page};
+use uuid::Uuid;
+
+use crate::Gateway;
+use crate::admit::Caller;
+use crate::error::{Error, Result};
+use crate::registry::ProjectState;
+
+/// Open traces that are known without a query.
+const KNOWN: u64 = 100_000;
+/// For so long a trace that was not found is not looked up again.
+const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+/// Latency baselines look back this far.
+const BASELINE: i64 = 7 * DAY;
+
+/// What the request path knows of a trace.
+#[derive(Debug)]
+pub(crate) struct TraceHandle {
+    id: TraceId,
+    project: ProjectId,
+    status: AtomicU8,
+    sensitive: bool,
+}
+
+impl TraceHandle {
+    fn of(trace: &Trace) -> Self {
+        let sensitivity = trace.metadata.as_ref().and_then(|metadata| metadata.get("sensitivity"));
+        Self {
+            id: trace.id,
+            project: trace.project,
+            status: AtomicU8::new(trace.status as u8),
+            sensitive: sensitivity.and_then(Value::as_str) == Some("secure"),
+        }
+    }
+
+    pub(crate) fn id(&self) -> TraceId {
+        self.id
+    }
+
+    /// Whether its metadata asks for private models.
+    pub(crate) fn is_sensitive(&self) -> bool {
+        self.sensitive
+    }
+
+    pub(crate) fn is_completed(&self) -> bool {
+        self.has(TraceStatus::Completed)
+    }
+
+    fn has(&self, status: TraceStatus) -> bool {
+        self.status.load(Ordering::Acquire) == status as u8
+    }
+
+    fn set(&self, status: TraceStatus) {
+        self.status.store(status as u8, Ordering::Release);
+    }
+}
+
+/// The traces that the request path knows.
+#[derive(Debug)]
+pub(crate) struct KnownTraces {
+    known: Cache<TraceId, Arc<TraceHandle>>,
+    unknown: Cache<(ProjectId, TraceId), ()>,
+}
+
+impl KnownTraces {
+    pub(crate) fn new() -> Self {
+        let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
+        Self { known: Cache::new(KNOWN), unknown }
+    }
+
+    pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {
+        if let Some(handle) = self.known.get(&id) {
+            handle.set(status);
+        }
+    }
+}
+
+/// A trace with everything that its detail shows.
+#[derive(Debug)]
+pub struct TraceDetail {
+    /// The trace.
+    pub trace: Trace,
+    /// Its steps with their contents, in the order they began.
+    pub steps: Vec<(Step, Option<Content>)>,
+    /// Its figures.
+    pub figures: TraceFigures,
+    /// What its run steps cost so far.
+    pub total_cost: Usd,
+}
+
+/// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
+#[derive(Debug)]
+pub struct TracePage {
+    /// The traces, newest first.
+    pub traces: Vec<Trace>,
+    /// How many the filter matches; `None` above the limit.
+    pub total: Option<i64>,
+}
+
+impl Gateway {
+    /// Opens a trace.
+    pub async fn open_trace(
+        &self,
+        caller: &Caller,
+        metadata: Option<Map<String, Value>>,
+        revenue: Option<f64>,
+    ) -> Result<Trace> {
+        caller.project.check_active()?;
+        let revenue = match revenue {
+            Some(revenue) if revenue < 0.0 => {
+                return Err(Error::invalid("Revenue must not be negative"));
+            }
+            Some(revenue) => Some(
+                Usd::from_dollars(revenue)
+                    .ok_or_else(|| Error::invalid("Revenue is out of range"))?,
+            ),
+            None => None,
+        };
+        let now = self.clock.now();
+        let trace = Trace {
+            id: TraceId(self.time_ordered_id(now)?),
+            project: caller.project.id(),
+            key: Some(caller.key.key.id),
+            status: TraceStatus::Pending,
+            created_at: now,
+            completed_at: None,
+            metadata: metadata.map(Value::Object),
+            revenue,
+            assessment: None,
+        };
+        self.store.writer().trace(trace.clone()).await?;
+        self.traces.known.insert(trace.id, Arc::new(TraceHandle::of(&trace)));
+        Ok(trace)
+    }
+
+    /// The trace that a request names: the caller's own and known, whatever its status.
+    pub(crate) async fn find_trace(&self, caller: &Caller, id: &str) -> Result<Arc<TraceHandle>> {
+        let id: TraceId = id.parse().map_err(|_| Error::trace_not_found())?;
+        let project = caller.project.id();
+        if let Some(handle) = self.traces.known.get(&id) {
+            return if handle.project == project {
+                Ok(handle)
+            } else {
+                Err(Error::trace_not_found())
+            };
+        }
+        if self.traces.unknown.contains_key(&(project, id)) {
+            return Err(Error::trace_not_found());
+        }
+        let Some(trace) = self.store.trace(project, id).await? else {
+            self.traces.unknown.insert((project, id), ());
+            return Err(Error::trace_not_found());
+        };
+        let handle = Arc::new(TraceHandle::of(&trace));
+        // Two requests may have looked it up: both must see one status.
+        Ok(self.traces.known.get_with(id, || handle))
+    }
+
+    /// The trace that an execution names: found, and open.
+    pub(crate) async fn find_open_trace(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Arc<TraceHandle>> {
+        caller.project.check_active()?;
+        let handle = self.find_trace(caller, id).await?;
+        if !handle.has(TraceStatus::Pending) {
+            return Err(Error::invalid("Trace is not pending"));
+        }
+        Ok(handle)
+    }
+
+    /// Checks that a parent step belongs to the trace.
+    pub(crate) async fn find_parent(
+        &self,
+        trace: &TraceHandle,
+        parent: Option<i64>,
+    ) -> Result<Option<StepId>> {
+        let Some(parent) = parent.map(StepId) else { return Ok(None) };
+        if self.store.step_is_of(parent, trace.id()).await? {
+            return Ok(Some(parent));
+        }
+        Err(Error::invalid("parent_step_id is not a step of this trace"))
+    }
+
+    /// A page of the caller's traces.
+    pub async fn list_traces(&self, caller: &Caller, page: Page) -> Result<TracePage> {
+        let project = caller.project.id();
+        let (traces, total) = tokio::try_join!(
+            self.bounded(self.store.traces(project, page)),
+            self.bounded(self.store.count_traces(project, page.status)),
+        )?;
+        Ok(TracePage { traces, total })
+    }
+
+    /// One of the caller's traces, with its steps.
+    pub async fn trace(&self, caller: &Caller, id: &str) -> Result<TraceDetail> {
+        let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
+        let (project, sealing) = (caller.project.id(), &caller.project.sealing);
+        let (trace, steps, contents) = tokio::try_join!(
+            self.bounded(self.store.trace(project, id)),
+            self.bounded(self.store.steps(id)),
+            self.bounded(self.store.contents(id, sealing)),
+        )?;
+        let trace = trace.ok_or(Error::NotFound)?;
+        let figures = grading::figures(trace.created_at, &steps, None);
+        let total_cost = steps.iter().map(Step::cost).sum();
+        let mut contents: HashMap<StepId, Content> = contents.into_iter().collect();
+        let steps = steps.into_iter().map(|step| {
+            let content = contents.remove(&step.id);
+            (step, content)
+        });
+        Ok(TraceDetail { trace, steps: steps.collect(), figures, total_cost })
+    }
+
+    /// Completes a trace and grades it. Completing it again returns the same result.
+    pub async fn complete_trace(&self, caller: &Caller, id: &str) -> Result<Trace> {
+        let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
+        let project = &caller.project;
+        let found = self.store.trace(project.id(), id).await?.ok_or(Error::NotFound)?;
+        match found.status {
+            TraceStatus::Completed => return Ok(found),
+            TraceStatus::Pending => project.check_active()?,
+            TraceStatus::Replay | TraceStatus::Failed => {
+                return Err(Error::invalid("Trace is not pending"));
+            }
+        }
+        // From now on calls that end late know that they have to regrade.
+        self.traces.set(id, TraceStatus::Completed);
+        let graded = self.grade(project, &found).await;
+        if graded.is_err() {
+            self.traces.set(id, TraceStatus::Pending);
+        }
+        graded?;
+        self.store.trace(project.id(), id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Grades a completed trace anew, in a task of the gateway's: a step or a rating came late.
+    pub(crate) fn regrade_later(&self, project: Arc<ProjectState>, trace: Arc<TraceHandle>) {
+        let gateway = self.clone();
+        self.tasks.spawn(async move {
+            let again = async {
+                match gateway.store.trace(project.id(), trace.id()).await? {
+                    Some(trace) if trace.status == TraceStatus::Completed => {
+                        gateway.grade(&project, &trace).await
+                    }
+                    _ => Ok(()),
+                }
+            };
+            if let Err(error) = again.await {
+                tracing::error!(%error, trace = %trace.id(), "a trace was not regraded");
+            }
+        });
+    }
+
+    /// Grades a trace and stores the result. A trace that was graded before is measured against
+    /// the same baselines.
+    pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
+        let steps = self.store.steps(trace.id).await?;
+        let baselines = match &trace.assessment {
+            Some(assessment) => assessment.baselines.clone(),
+            None => self.baselines(project, &steps).await?,
+        };
+        let assessment = grading::assess(&steps, baselines);
+        let figures = grading::figures(trace.created_at, &steps, None);
+        let agent = AgentFigures {
+            chain_depth: figures.chain_depth as i64,
+            stall_probability: figures.stall_probability,
+            tool_fidelity: figures.tool_fidelity_score,
+        };
+        let mut tx = self.store.begin().await?;
+        tx.complete_trace(trace.id, self.clock.now(), &assessment, agent).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn baselines(&self, project: &ProjectState, steps: &[Step]) -> Result<Baselines> {
+        let called: BTreeSet<&str> = steps
+            .iter()
+            .filter(|step| step.kind == StepKind::Run)
+            .filter_map(|step| step.call.as_ref().map(|call| call.model.as_str()))
+            .collect();
+        let called: Vec<&str> = called.into_iter().collect();
+        let since = self.clock.now().minus_micros(BASELINE);
+        let latency = self.store.latency_baselines(project.id(), &called, since).await?;
+        let tiers = project.settings.routing_tiers.iter().filter_map(|(&tier, identifier)| {
+            let prices = project.models.get(identifier)?.prices()?;
+            Some(TierBaseline {
+                tier,
+                model: identifier.clone(),
+                input: prices.input,
+                output: prices.output,
+            })
+        });
+        Ok(Baselines { latency, tiers: tiers.collect() })
+    }
+
+    /// An id of version 7 for a moment (RFC 9562, section 5.7).
+    fn time_ordered_id(&self, now: Timestamp) -> Result<Uuid> {
+        let random = store::random::<10>()?;
+        let millis = (now.0.max(0) / 1000).cast_unsigned();
+        Ok(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+}

@@ -1,0 +1,132 @@
+//! Whether a model behaves otherwise than it did: bias drift.
+
+/// A figure that moved by more than this is flagged.
+pub const DRIFT_LIMIT: f64 = 0.2;
+/// With fewer run steps in either window nothing is said.
+pub const MIN_DRIFT_SAMPLES: u64 = 50;
+
+/// How a model answered in a window: counts per bin. Bins mean the same in every window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Run steps in all.
+    pub samples: u64,
+    /// By length of the output.
+    pub output_length: Vec<u64>,
+    /// How many refused.
+    pub refusals: u64,
+    /// By latency.
+    pub latency: Vec<u64>,
+    /// By language of the output.
+    pub language: Vec<u64>,
+}
+
+/// How far each figure of a model moved from one window to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriftReport {
+    /// The model's identifier.
+    pub model: String,
+    /// Run steps in the window.
+    pub samples: u64,
+    /// Run steps in the window before.
+    pub baseline_samples: u64,
+    /// PSI of output length.
+    pub output_length: f64,
+    /// PSI of the refusal rate.
+    pub refusal_rate: f64,
+    /// PSI of latency.
+    pub latency: f64,
+    /// PSI of output language.
+    pub language: f64,
+    /// Whether any of them is above [`DRIFT_LIMIT`].
+    pub flagged: bool,
+}
+
+/// Compares two windows of one model; `None` when either has too few samples.
+pub fn drift(model: &str, before: &Profile, after: &Profile) -> Option<DriftReport> {
+    if before.samples.min(after.samples) < MIN_DRIFT_SAMPLES {
+        return None;
+    }
+    let refusals = |p: &Profile| [p.refusals, p.samples.saturating_sub(p.refusals)];
+    let moved = [
+        psi(&before.output_length, &after.output_length),
+        psi(&refusals(before), &refusals(after)),
+        psi(&before.latency, &after.latency),
+        psi(&before.language, &after.language),
+    ];
+    let [output_length, refusal_rate, latency, language] = moved;
+    Some(DriftReport {
+        model: model.to_owned(),
+        samples: after.samples,
+        baseline_samples: before.samples,
+        output_length,
+        refusal_rate,
+        latency,
+        language,
+        flagged: moved.iter().any(|&psi| psi > DRIFT_LIMIT),
+    })
+}
+
+/// The population stability index of two binned counts: 0 when they are alike.
+///
+/// Half an observation is added to every bin that either side uses, so that an empty one does not
+/// make the index infinite. A shorter side is empty in the bins it lacks; 0 when either is empty.
+pub fn psi(before: &[u64], after: &[u64]) -> f64 {
+    let bins = before.len().max(after.len());
+    let at = |counts: &[u64], bin: usize| counts.get(bin).copied().unwrap_or(0);
+    let used: Vec<(f64, f64)> = (0..bins)
+        .map(|bin| (at(before, bin), at(after, bin)))
+        .filter(|&(b, a)| b > 0 || a > 0)
+        .map(|(b, a)| (b as f64 + 0.5, a as f64 + 0.5))
+        .collect();
+    if before.iter().all(|&n| n == 0) || after.iter().all(|&n| n == 0) {
+        return 0.0;
+    }
+    let (b_sum, a_sum) = used.iter().fold((0.0, 0.0), |(x, y), (b, a)| (x + b, y + a));
+    used.iter().map(|(b, a)| (b / b_sum, a / a_sum)).map(|(b, a)| (a - b) * (a / b).ln()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn profile(samples: u64, refusals: u64) -> Profile {
+        Profile { samples, refusals, output_length: vec![samples], ..Profile::default() }
+    }
+
+    #[test]
+    fn too_few_samples_say_nothing() {
+        assert_eq!(drift("m", &profile(49, 0), &profile(500, 0)), None);
+        assert_eq!(drift("m", &profile(50, 0), &profile(49, 0)), None);
+        assert!(drift("m", &profile(50, 0), &profile(50, 0)).is_some_and(|found| !found.flagged));
+    }
+
+    #[test]
+    fn refusals_that_rise_are_flagged() {
+        let found = drift("m", &profile(100, 1), &profile(100, 20)).unwrap();
+        assert!(found.flagged && found.refusal_rate > DRIFT_LIMIT);
+        assert_eq!((found.samples, found.baseline_samples), (100, 100));
+        assert!(found.latency.abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_known_index() {
+        // (0.6 - 0.5) ln(0.6 / 0.5) + (0.4 - 0.5) ln(0.4 / 0.5)
+        let exact = 0.1 * 1.2f64.ln() - 0.1 * 0.8f64.ln();
+        assert!((psi(&[500_000, 500_000], &[600_000, 400_000]) - exact).abs() < 1e-5);
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_is_finite_and_never_negative(
+            before in proptest::collection::vec(0..1_000_000u64, 0..20),
+            after in proptest::collection::vec(0..1_000_000u64, 0..20),
+        ) {
+            let moved = psi(&before, &after);
+            prop_assert!(moved.is_finite() && moved >= 0.0);
+            prop_assert!((moved - psi(&after, &before)).abs() < 1e-9);
+            prop_assert!(psi(&before, &before).abs() < 1e-12);
+        }
+    }
+}

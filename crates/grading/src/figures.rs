@@ -1,0 +1,79 @@
+//! The figures of a trace that its detail page shows.
+
+use domain::step::Step;
+use domain::time::{Timestamp, millis};
+
+use crate::{graph, stall};
+
+/// Figures of one trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceFigures {
+    /// From the creation of the trace to the end of its last step.
+    pub total_latency_ms: f64,
+    /// Median step latency; 0 without steps.
+    pub latency_p50: f64,
+    /// 95th percentile of step latencies; 0 without steps.
+    pub latency_p95: f64,
+    /// 99th percentile of step latencies; 0 without steps.
+    pub latency_p99: f64,
+    /// All steps, shadow calls included.
+    pub step_count: usize,
+    /// Tool calls on the longest line of parents.
+    pub chain_depth: usize,
+    /// Time spent on tools; `None` when there were none.
+    pub tool_overhead_ms: Option<f64>,
+    /// How likely the work goes round in circles, 0 to 1.
+    pub stall_probability: f64,
+    /// Whether tools were called as they were declared. Steps do not hold it: this is 1.0, and who
+    /// has the contents sets it from [`tool_fidelity`](crate::tool_fidelity).
+    pub tool_fidelity_score: f64,
+    /// How alike the shadow model answered. Steps do not hold it: this is `None`.
+    pub shadow_score: Option<f64>,
+    /// Whether any step held personal data.
+    pub pii_detected: bool,
+    /// Whether any step held an injection.
+    pub injection_attempt: bool,
+    /// Whether any step held a credential.
+    pub secret_leaked: bool,
+}
+
+/// The figures of a trace by its steps, given in the order of (`started_at`, id).
+///
+/// Shadow calls count as steps and nothing else: nobody waited for them. `typical_gap_ms` is the
+/// project's median time between two steps, where it is known.
+pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64>) -> TraceFigures {
+    let waited_for = || steps.iter().filter(|step| !is_shadow(step));
+    let mut latencies: Vec<f64> = waited_for().map(|step| millis(step.latency())).collect();
+    latencies.sort_by(f64::total_cmp);
+    let latency = |p| percentile(&latencies, p).unwrap_or(0.0);
+    let end = waited_for().map(|step| step.finished_at).max().unwrap_or(created_at);
+    let any = |found: fn(&Step) -> bool| steps.iter().any(found);
+    TraceFigures {
+        total_latency_ms: millis(end.since(created_at)),
+        latency_p50: latency(50.0),
+        latency_p95: latency(95.0),
+        latency_p99: latency(99.0),
+        step_count: steps.len(),
+        chain_depth: graph::chain_depth(steps),
+        tool_overhead_ms: graph::tool_overhead(steps).map(millis),
+        stall_probability: stall::probability(steps, typical_gap_ms),
+        tool_fidelity_score: 1.0,
+        shadow_score: None,
+        pii_detected: any(|step| step.security.pii),
+        injection_attempt: any(|step| step.security.injection),
+        secret_leaked: any(|step| step.security.secret),
+    }
+}
+
+/// The nearest-rank percentile of sorted values, `p` from 0 to 100; `None` of nothing.
+pub fn percentile(sorted_ms: &[f64], p: f64) -> Option<f64> {
+    let rank = (p.clamp(0.0, 100.0) / 100.0 * sorted_ms.len() as f64).ceil() as usize;
+    sorted_ms.get(rank.saturating_sub(1)).copied()
+}
+
+pub(crate) fn is_shadow(step: &Step) -> bool {
+    step.call.as_ref().is_some_and(|call| call.shadow)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! How likely the work of a trace goes round in circles.
+
+use std::collections::HashMap;
+
+use domain::step::{Call, Step, StepKind};
+use domain::time::millis;
+
+use crate::figures::is_shadow;
+use crate::graph;
+
+/// What a second, third, fourth and later identical tool call weighs.
+const REPEATED_CALLS: [f64; 4] = [0.0, 0.15, 0.42, 0.75];
+/// What a second, third, fourth and later identical answer weighs.
+const REPEATED_OUTPUTS: [f64; 4] = [0.0, 0.1, 0.25, 0.4];
+/// A deeper chain that also repeats itself is a stall.
+const DEEP: usize = 5;
+/// Above the 0.7 from which a trace is flagged.
+const STALLED: f64 = 0.75;
+/// Each ten times the usual gap between steps weighs this much,
+const IDLE_WEIGHT: f64 = 0.15;
+/// but a gap below a second is no idleness.
+const IDLE_FROM_MS: f64 = 1000.0;
+
+/// From 0 (a single clean run) to 1. The signs are taken as independent: the probability is that
+/// of at least one being right, so that each can only raise it.
+pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
+    let runs: Vec<&Step> =
+        steps.iter().filter(|step| step.kind == StepKind::Run && !is_shadow(step)).collect();
+    let tools = most_alike(&runs, |call| call.tool_print);
+    let inputs = most_alike(&runs, |call| call.input_print);
+    let outputs = most_alike(&runs, |call| call.output_print);
+    let depth = graph::chain_depth(steps);
+    let signs = [
+        weight(&REPEATED_CALLS, tools.max(inputs)),
+        weight(&REPEATED_OUTPUTS, outputs),
+        0.4 * (depth as f64 / 12.0).min(1.0),
+        growth(&runs),
+        idleness(steps, typical_gap_ms),
+    ];
+    let clean: f64 = signs.iter().map(|sign| 1.0 - sign).product();
+    let repeats = tools.max(inputs).max(outputs) > 1;
+    let floor = if depth > DEEP && repeats { STALLED } else { 0.0 };
+    (1.0 - clean).max(floor)
+}
+
+/// How often the print that is met most often was met.
+fn most_alike(runs: &[&Step], print: impl Fn(&Call) -> Option<i64>) -> usize {
+    let mut times = HashMap::new();
+    for print in runs.iter().filter_map(|step| print(step.call.as_ref()?)) {
+        *times.entry(print).or_insert(0) += 1;
+    }
+    times.into_values().max().unwrap_or(0)
+}
+
+fn weight(weights: &[f64; 4], times: usize) -> f64 {
+    weights[times.saturating_sub(1).min(weights.len() - 1)]
+}
+
+/// Up to 0.3 when the last third of the runs took several times as long as the first.
+fn growth(runs: &[&Step]) -> f64 {
+    if runs.len() < 4 {
+        return 0.0;
+    }
+    let third = runs.len().div_ceil(3);
+    let mean =
+        |part: &[&Step]| part.iter().map(|s| millis(s.latency())).sum::<f64>() / third as f64;
+    let (first, last) = (mean(&runs[..third]), mean(&runs[runs.len() - third..]));
+    // Below 100 ms a ratio says nothing.
+    0.1 * (last.max(100.0) / first.max(100.0)).log2().clamp(0.0, 3.0)
+}
+
+/// Up to 0.45 when the longest pause between steps is far beyond the project's usual one.
+fn idleness(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
+    let Some(typical) = typical_gap_ms.filter(|gap| gap.is_finite() && *gap >= 0.0) else {
+        return 0.0;
+    };
+    let mut end = None;
+    let mut longest = 0.0f64;
+    for step in steps.iter().filter(|step| !is_shadow(step)) {
+        longest = longest.max(end.map_or(0.0, |end| millis(step.started_at.since(end))));
+        end = end.max(Some(step.finished_at));
+    }
+    let times = longest.max(IDLE_FROM_MS) / typical.max(IDLE_FROM_MS);
+    IDLE_WEIGHT * times.log10().clamp(0.0, 3.0)
+}
+
+#[cfg(test)]
+mod tests;

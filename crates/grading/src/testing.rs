@@ -1,0 +1,84 @@
+//! Steps for tests.
+
+use domain::ids::{ProjectId, StepId, TraceId};
+use domain::model::Provider;
+use domain::money::Usd;
+use domain::step::{Call, Door, Routing, Security, Step, StepKind, StepStatus};
+use domain::tier::{Intent, Tier};
+use domain::time::Timestamp;
+use domain::usage::Usage;
+
+/// A step that starts at `id` seconds and takes no time.
+pub(crate) fn step(id: i64, kind: StepKind, parent: Option<i64>) -> Step {
+    Step {
+        id: StepId(id),
+        trace: "01890a5d-ac96-774b-bcce-b302099a8057".parse::<TraceId>().unwrap(),
+        project: ProjectId(1),
+        key: None,
+        kind,
+        parent: parent.map(StepId),
+        door: Door::Executions,
+        status: StepStatus::Completed,
+        reason: None,
+        error: None,
+        started_at: Timestamp(id * 1_000_000),
+        finished_at: Timestamp(id * 1_000_000),
+        routing: None,
+        security: Security::default(),
+        call: None,
+        user_rating: None,
+    }
+}
+
+/// A run step of the input `print` on `model`, of 1,000 prompt and no completion tokens.
+pub(crate) fn run(id: i64, model: &str, cost: i64, millis: i64, print: i64) -> Step {
+    let mut step = step(id, StepKind::Run, None);
+    step.finished_at = Timestamp(step.started_at.0 + millis * 1000);
+    step.routing = Some(Routing {
+        tier: None,
+        classified: Tier::Simple,
+        complexity: 0.1,
+        intent: Intent::Answer,
+        reasons: Vec::new(),
+    });
+    step.call = Some(Call {
+        model: model.into(),
+        provider: Provider::Openai,
+        upstream_model: None,
+        infrastructure: if model.starts_with('p') { "private" } else { "public_cloud" }.into(),
+        is_public: true,
+        attempts: 1,
+        usage: Usage { prompt: 1000, ..Usage::default() },
+        prices: None,
+        cost: Usd(cost),
+        cost_estimated: false,
+        first_token: None,
+        finish: None,
+        input_print: Some(print),
+        output_print: Some(print),
+        tool_print: None,
+        shadow: false,
+    });
+    step
+}
+
+/// A log step that carries a rating.
+pub(crate) fn rated(id: i64, rating: f64) -> Step {
+    Step { user_rating: Some(rating), ..step(id, StepKind::Log, None) }
+}
+
+/// A tool call under `parent`, then the run (`id` + 1) that carries its results.
+pub(crate) fn round(id: i64, parent: i64) -> [Step; 2] {
+    let mut follow_up = run(id + 1, "small", 10, 100, id + 1);
+    follow_up.parent = Some(StepId(id));
+    [step(id, StepKind::ToolCall, Some(parent)), follow_up]
+}
+
+/// A run and `rounds` tool rounds after it, one under the other.
+pub(crate) fn agent(rounds: i64) -> Vec<Step> {
+    let mut steps = vec![run(1, "small", 10, 100, 1)];
+    for at in 1..=rounds {
+        steps.extend(round(2 * at, 2 * at - 1));
+    }
+    steps
+}

@@ -1,0 +1,206 @@
+//! Where calls may go. One rule for every connection: it is checked where the name is resolved,
+//! so that what was checked is what is dialled.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use domain::model::{Provider, SANDBOX_URL};
+use domain::net::{Reach, reach};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+/// How outbound connections are made.
+#[derive(Clone, Default)]
+pub struct Egress {
+    /// Host names or addresses, without port, that may be called although they are private
+    /// (`SLUICE_EGRESS_ALLOW`). An address also covers the names that resolve to it.
+    pub allow: Vec<String>,
+    /// The URL of a proxy for every call (`SLUICE_EGRESS_PROXY`). It resolves the names, so the
+    /// rules then apply to names and literal addresses only.
+    pub proxy: Option<String>,
+    /// Hosts that are called without the proxy, comma-separated as in `NO_PROXY`.
+    pub no_proxy: Option<String>,
+    /// A PEM file of certificate authorities to trust beside the system's (`SLUICE_CA_FILE`).
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Without the proxy, whose URL may hold a password.
+impl fmt::Debug for Egress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Egress")
+            .field("allow", &self.allow)
+            .field("no_proxy", &self.no_proxy)
+            .field("ca_file", &self.ca_file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks a model's address when it is saved. The error is a sentence for people.
+pub fn validate_base_url(
+    provider: Provider,
+    base_url: Option<&str>,
+    is_public: bool,
+    egress_allow: &[String],
+) -> Result<(), String> {
+    let Some(text) = base_url.filter(|text| !text.is_empty()) else {
+        return match provider {
+            Provider::Azure | Provider::Internal => {
+                Err(format!("Base url can't be blank for provider {}", provider.as_str()))
+            }
+            _ => Ok(()),
+        };
+    };
+    if text == SANDBOX_URL {
+        return match provider {
+            Provider::Internal => Ok(()),
+            _ => Err("Base url 'sandbox:' is only for provider internal".to_owned()),
+        };
+    }
+    let url = well_formed(text)?;
+    let private = !is_public || provider == Provider::Internal;
+    let rules = Rules::new(egress_allow);
+    let Some(host) = url.host() else { return Err("Base url has no host".to_owned()) };
+    rules.check(&host, private).map_err(|refusal| format!("Base url is not allowed: {refusal}"))?;
+    if url.scheme() == "http" && !private && !rules.allows(&host) {
+        return Err("Base url must use https for a public model".to_owned());
+    }
+    Ok(())
+}
+
+fn well_formed(text: &str) -> Result<Url, String> {
+    if text.len() > 2048 || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("Base url is not a valid URL".to_owned());
+    }
+    let url = Url::parse(text).map_err(|_| "Base url is not a valid URL".to_owned())?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("Base url must begin with https:// or http://".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("Base url must not hold a user name or password".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("Base url must not hold a query or fragment".to_owned());
+    }
+    Ok(url)
+}
+
+/// Why a place is not called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// Metadata services, link-local and the like.
+    #[error("cloud metadata and link-local addresses are never called")]
+    Never,
+    /// A private place, asked for by a public model.
+    #[error("private addresses are only called for private models or hosts in SLUICE_EGRESS_ALLOW")]
+    Private,
+}
+
+/// The rules themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    names: HashSet<String>,
+    addresses: HashSet<IpAddr>,
+}
+
+impl Rules {
+    pub(crate) fn new(allow: &[String]) -> Self {
+        let mut rules = Self::default();
+        for entry in allow {
+            let entry = entry.trim();
+            let bare = entry.strip_prefix('[').and_then(|e| e.strip_suffix(']')).unwrap_or(entry);
+            match bare.parse::<IpAddr>() {
+                Ok(address) => rules.addresses.insert(address.to_canonical()),
+                Err(_) => rules.names.insert(plain_name(bare)),
+            };
+        }
+        rules
+    }
+
+    /// Whether a call may go to this host, as far as its spelling tells: names are checked again
+    /// when they are resolved, literal addresses never are.
+    pub(crate) fn check(&self, host: &Host<&str>, private: bool) -> Result<(), Refusal> {
+        match host {
+            Host::Ipv4(address) => self.check_address(IpAddr::V4(*address), private),
+            Host::Ipv6(address) => self.check_address(IpAddr::V6(*address), private),
+            Host::Domain(name) => self.check_name(name, private),
+        }
+    }
+
+    fn check_address(&self, address: IpAddr, private: bool) -> Result<(), Refusal> {
+        match reach(address) {
+            Reach::Public => Ok(()),
+            Reach::Forbidden => Err(Refusal::Never),
+            Reach::Private if private || self.addresses.contains(&address.to_canonical()) => Ok(()),
+            Reach::Private => Err(Refusal::Private),
+        }
+    }
+
+    fn check_name(&self, name: &str, private: bool) -> Result<(), Refusal> {
+        let name = plain_name(name);
+        if matches!(name.as_str(), "metadata.google.internal" | "metadata.goog" | "instance-data") {
+            return Err(Refusal::Never);
+        }
+        let local = name == "localhost" || name.ends_with(".localhost");
+        let loopback = || self.addresses.iter().any(IpAddr::is_loopback);
+        if local && !private && !self.names.contains(&name) && !loopback() {
+            return Err(Refusal::Private);
+        }
+        Ok(())
+    }
+
+    /// Whether the operator named this host.
+    fn allows(&self, host: &Host<&str>) -> bool {
+        match host {
+            Host::Ipv4(address) => self.addresses.contains(&IpAddr::V4(*address)),
+            Host::Ipv6(address) => self.addresses.contains(&IpAddr::V6(*address).to_canonical()),
+            Host::Domain(name) => self.names.contains(&plain_name(name)),
+        }
+    }
+}
+
+fn plain_name(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Resolves names and drops the addresses that must not be called.
+pub(crate) struct Resolver {
+    pub(crate) rules: Arc<Rules>,
+    /// Whether it serves models that may be called on private addresses.
+    pub(crate) private: bool,
+    /// The proxy's own name, which the operator chose.
+    pub(crate) proxy: Option<String>,
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rules = Arc::clone(&self.rules);
+        let name = plain_name(name.as_str());
+        let private = self.private || rules.names.contains(&name);
+        let proxy = self.proxy.as_ref() == Some(&name);
+        Box::pin(async move {
+            let mut refused = None;
+            let mut open = Vec::new();
+            for address in tokio::net::lookup_host((name.as_str(), 0)).await? {
+                match rules.check_address(address.ip(), private) {
+                    Err(refusal) if !proxy => refused = Some(refusal),
+                    _ => open.push(address),
+                }
+            }
+            match refused {
+                Some(refusal) if open.is_empty() => Err(refusal.into()),
+                _ => Ok(addresses(open)),
+            }
+        })
+    }
+}
+
+fn addresses(open: Vec<SocketAddr>) -> Addrs {
+    Box::new(open.into_iter())
+}
+
+#[cfg(test)]
+#[path = "egress_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+//! Why a call failed, and what may be done about it.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use domain::secret::Secret;
+
+use crate::egress::Refusal;
+use crate::scrub::scrub;
+
+/// What kind of failure it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The provider could not be reached, took too long, answered 5xx, or answered nonsense.
+    Unreachable,
+    /// The provider wants fewer requests (429).
+    RateLimited,
+    /// The provider would not serve this request (any other 4xx).
+    Rejected {
+        /// The provider's status.
+        status: u16,
+        /// The provider's own words, without credentials.
+        message: String,
+    },
+    /// The egress rules do not let us call there.
+    Forbidden,
+    /// This kind of call cannot be made with this provider.
+    Unsupported(String),
+}
+
+/// A failed call. Its text is for people: it holds no credential and at most 500 characters.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// What kind of failure it was.
+    pub kind: ErrorKind,
+    message: String,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    retryable: bool,
+}
+
+/// What a provider says in the body of an error.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) message: Option<String>,
+    /// The account is out of credit: waiting does not help.
+    pub(crate) spent: bool,
+}
+
+impl Error {
+    /// Whether the same model may be tried again: the provider cannot have charged, or says so.
+    pub fn retryable_here(&self) -> bool {
+        self.retryable
+    }
+
+    /// How long the provider asked to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Whether it speaks against the endpoint (a circuit breaker counts it), not against the
+    /// request or our own configuration.
+    pub fn is_endpoint_fault(&self) -> bool {
+        matches!(self.kind, ErrorKind::Unreachable | ErrorKind::RateLimited)
+    }
+
+    /// Whether another model may succeed: always, but where the provider finds fault with the
+    /// request itself.
+    pub fn fallback_helps(&self) -> bool {
+        match self.kind {
+            ErrorKind::Rejected { status, .. } => !matches!(status, 400 | 413 | 415 | 422),
+            _ => true,
+        }
+    }
+
+    /// The HTTP status that the provider answered with, where it answered.
+    pub fn provider_status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// The provider could not be reached; nothing of the request was sent.
+    pub(crate) fn unsent(message: impl Into<String>) -> Self {
+        Self { retryable: true, ..Self::fault(message) }
+    }
+
+    /// The provider failed after the request was sent: it may have charged.
+    pub(crate) fn fault(message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Unreachable,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            retryable: false,
+        }
+    }
+
+    /// The provider's answer makes no sense.
+    pub(crate) fn malformed(what: impl std::fmt::Display) -> Self {
+        Self::fault(format!("The provider sent a malformed answer: {what}"))
+    }
+
+    /// The egress rules forbid it.
+    pub(crate) fn forbidden(refusal: Refusal) -> Self {
+        Self { kind: ErrorKind::Forbidden, ..Self::fault(refusal.to_string()) }
+    }
+
+    /// It cannot be done with this provider.
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self { kind: ErrorKind::Unsupported(what.clone()), ..Self::fault(what) }
+    }
+
+    /// The provider answered with a status that is no success.
+    pub(crate) fn status(status: u16, said: Said, retry_after: Option<Duration>) -> Self {
+        let message = match &said.message {
+            Some(said) => format!("The provider answered {status}: {said}"),
+            None => format!("The provider answered {status}"),
+        };
+        let error = Self { status: Some(status), retry_after, ..Self::fault(message) };
+        match status {
+            300..400 => Self {
+                message: format!("The provider answered {status}: redirects are not followed"),
+                ..error
+            },
+            429 => Self { kind: ErrorKind::RateLimited, retryable: !said.spent, ..error },
+            400..500 => {
+                let message =
+                    said.message.unwrap_or_else(|| format!("The provider answered {status}"));
+                Self { kind: ErrorKind::Rejected { status, message }, ..error }
+            }
+            _ => Self { retryable: !matches!(status, 501 | 505), ..error },
+        }
+    }
+
+    /// What kept the request from being sent or answered.
+    pub(crate) fn sending(error: &reqwest::Error) -> Self {
+        if let Some(refusal) = refusal(error) {
+            return Self::forbidden(refusal);
+        }
+        let cause = root_cause(error);
+        match (error.is_connect(), error.is_timeout()) {
+            (true, _) if error.is_dns() => {
+                Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
+            }
+            (true, true) => Self::unsent("The connection to the provider timed out"),
+            (true, false) => Self::unsent(format!("The provider could not be reached: {cause}")),
+            (false, _) if error.is_builder() => {
+                Self::unsupported("The model's address is not valid")
+            }
+            (false, _) => Self::fault(format!("The connection to the provider broke: {cause}")),
+        }
+    }
+
+    /// The same error with every credential taken out; the last thing that happens to one before
+    /// it leaves this crate.
+    pub(crate) fn sealed(mut self, key: Option<&Secret>) -> Self {
+        self.message = scrub(&self.message, key);
+        if let ErrorKind::Rejected { message, .. } | ErrorKind::Unsupported(message) =
+            &mut self.kind
+        {
+            *message = scrub(message, key);
+        }
+        self
+    }
+}
+
+fn refusal(error: &reqwest::Error) -> Option<Refusal> {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+            return Some(*refusal);
+        }
+        source = cause.source();
+    }
+    None
+}
+
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    // The outermost text would name the URL.
+    if cause.is::<reqwest::Error>() { "no reason given".to_owned() } else { cause.to_string() }
+}

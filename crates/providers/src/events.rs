@@ -1,0 +1,209 @@
+//! A streamed answer as the caller reads it.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::conversation::StreamEvent;
+use domain::secret::Secret;
+use http_body_util::BodyExt as _;
+use reqwest::Body;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::adapter::Decoder;
+use crate::error::Error;
+use crate::transport::Attempt;
+
+/// The most bytes of a stream.
+const MOST_STREAM_BYTES: usize = 128 * 1024 * 1024;
+/// So many events are handed over at once at most.
+const BATCH: usize = 256;
+/// So many reads without an event before other tasks get their turn.
+const READS: usize = 64;
+/// How long the end of the connection is waited for after the end of the answer: a connection
+/// that was read to its end can be used again.
+const END_TIME: Duration = Duration::from_millis(20);
+
+/// A streamed answer. Dropping it ends the call.
+pub struct EventStream {
+    source: Source,
+    decoder: Box<dyn Decoder>,
+    key: Option<Secret>,
+    deadline: Pin<Box<Sleep>>,
+    bytes: usize,
+    phase: Phase,
+}
+
+enum Source {
+    Remote(Body),
+    Local(std::vec::IntoIter<Bytes>),
+}
+
+enum Phase {
+    Reading,
+    /// The answer is over; the connection may not be.
+    Ending,
+    /// The error that is still to be handed over.
+    Failed(Error),
+    Over,
+}
+
+impl EventStream {
+    pub(crate) fn remote(body: Body, decoder: Box<dyn Decoder>, attempt: &Attempt<'_>) -> Self {
+        Self::new(Source::Remote(body), decoder, attempt)
+    }
+
+    pub(crate) fn local(
+        pieces: Vec<Bytes>,
+        decoder: Box<dyn Decoder>,
+        attempt: &Attempt<'_>,
+    ) -> Self {
+        Self::new(Source::Local(pieces.into_iter()), decoder, attempt)
+    }
+
+    fn new(source: Source, decoder: Box<dyn Decoder>, attempt: &Attempt<'_>) -> Self {
+        Self {
+            source,
+            decoder,
+            key: attempt.model.api_key.clone(),
+            deadline: Box::pin(sleep_until(attempt.deadline)),
+            bytes: 0,
+            phase: Phase::Reading,
+        }
+    }
+
+    /// The next batch of events: everything that one read brought, never empty. `None` at the
+    /// clean end; an error is the last item. May be dropped between reads without loss.
+    pub async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// [`EventStream::next`] for callers that are polled themselves.
+    pub fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Over => Poll::Ready(None),
+            Phase::Failed(error) => Poll::Ready(Some(Err(error))),
+            Phase::Ending => {
+                self.phase = Phase::Ending;
+                ready!(self.poll_end(cx));
+                self.phase = Phase::Over;
+                Poll::Ready(None)
+            }
+            Phase::Reading => {
+                self.phase = Phase::Reading;
+                self.poll_events(cx)
+            }
+        }
+    }
+
+    fn poll_events(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
+        if self.deadline.as_mut().poll(cx).is_ready() {
+            return self.fail(Vec::new(), Error::fault("The provider's answer took too long"));
+        }
+        let mut events = Vec::new();
+        for _ in 0..READS {
+            let read = match self.source.poll_read(cx) {
+                Poll::Pending if events.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(Some(Ok(events))),
+                Poll::Ready(read) => read,
+            };
+            if let Err(error) = self.take(read, &mut events) {
+                return self.fail(events, error);
+            }
+            let more = matches!(self.phase, Phase::Reading);
+            if !events.is_empty() && (!more || self.is_local() || events.len() >= BATCH) {
+                return Poll::Ready(Some(Ok(events)));
+            }
+            if !more {
+                return self.poll_next(cx);
+            }
+        }
+        if events.is_empty() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(events)))
+    }
+
+    /// Decodes what was read, and notices the end.
+    fn take(
+        &mut self,
+        read: Option<Result<Bytes, Error>>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
+        let Some(bytes) = read else {
+            self.phase = Phase::Over;
+            return self.decoder.end(events);
+        };
+        let bytes = bytes?;
+        self.bytes += bytes.len();
+        if self.bytes > MOST_STREAM_BYTES {
+            return Err(Error::malformed("the stream is longer than 128 MiB"));
+        }
+        self.decoder.feed(&bytes, events)?;
+        if self.decoder.is_done() {
+            self.deadline.as_mut().reset(Instant::now() + END_TIME);
+            self.phase = Phase::Ending;
+        }
+        Ok(())
+    }
+
+    /// What came before the error is handed over first.
+    fn fail(
+        &mut self,
+        events: Vec<StreamEvent>,
+        error: Error,
+    ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
+        let error = error.sealed(self.key.as_ref());
+        if events.is_empty() {
+            self.phase = Phase::Over;
+            return Poll::Ready(Some(Err(error)));
+        }
+        self.phase = Phase::Failed(error);
+        Poll::Ready(Some(Ok(events)))
+    }
+
+    /// Ready when the connection is at its end, or was waited for long enough.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..READS {
+            match self.source.poll_read(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending => return self.deadline.as_mut().poll(cx),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn is_local(&self) -> bool {
+        matches!(self.source, Source::Local(_))
+    }
+}
+
+impl Source {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        let body = match self {
+            Self::Local(pieces) => return Poll::Ready(pieces.next().map(Ok)),
+            Self::Remote(body) => body,
+        };
+        loop {
+            return Poll::Ready(match ready!(Pin::new(&mut body.frame()).poll(cx)) {
+                None => None,
+                Some(Err(error)) => Some(Err(Error::sending(&error))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => Some(Ok(data)),
+                    // Trailers.
+                    Err(_) => continue,
+                },
+            });
+        }
+    }
+}

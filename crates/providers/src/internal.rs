@@ -1,0 +1,39 @@
+//! Servers of one's own that speak the chat-completions format: it differs from OpenAI's only in
+//! that there is no endpoint to fall back on.
+
+use domain::conversation::Reply;
+use domain::model::Model;
+use domain::time::Timestamp;
+use url::Url;
+
+use crate::adapter::{Adapter, Call, Decoder};
+use crate::error::Error;
+use crate::openai::{Openai, chat_url};
+use crate::transport::Attempt;
+
+pub(crate) struct Internal;
+
+impl Adapter for Internal {
+    fn endpoint(&self, model: &Model, _stream: bool) -> Result<Url, Error> {
+        match model.base_url.as_deref() {
+            Some(base) if !base.is_empty() => chat_url(base),
+            _ => Err(Error::unsupported("The model has no base url")),
+        }
+    }
+
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error> {
+        Openai.encode(attempt)
+    }
+
+    fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error> {
+        Openai.authenticate(model, call, now)
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<Reply, Error> {
+        Openai.decode(body)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Openai.decoder()
+    }
+}

@@ -1,0 +1,96 @@
+//! Whole answers to canonical replies.
+
+use domain::conversation::Reply;
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use super::wire::{WireUsage, finish_reason};
+use crate::error::Error;
+use crate::receive::message_in;
+
+pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
+    let native: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    if let Some(error) = error_in(&native) {
+        return Err(error);
+    }
+    let first = first_choice(&native).ok_or_else(|| Error::malformed("it has no choices"))?;
+    let message = first
+        .get("message")
+        .and_then(Value::as_object)
+        .ok_or_else(|| Error::malformed("its choice has no message"))?;
+    Ok(Reply {
+        text: content_text(message.get("content")),
+        finish: finish(first, message),
+        usage: usage(native.get("usage")),
+        upstream_model: Some(text(native.get("model")))
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned),
+        native: Some(native),
+    })
+}
+
+/// A refusal comes with the reason `stop` and no content; so do calls of a tool that the request
+/// named.
+fn finish(choice: &Map<String, Value>, message: &Map<String, Value>) -> Option<FinishReason> {
+    let reason = finish_reason(text(choice.get("finish_reason")));
+    let refused = !text(message.get("refusal")).is_empty();
+    match reason {
+        None | Some(FinishReason::Stop) if calls_tools(message) => Some(FinishReason::ToolCalls),
+        None | Some(FinishReason::Stop) if refused => Some(FinishReason::Refusal),
+        reason => reason,
+    }
+}
+
+/// Whether a message, or a piece of one, calls tools.
+pub(super) fn calls_tools(message: &Map<String, Value>) -> bool {
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    calls.is_some_and(|calls| !calls.is_empty())
+}
+
+/// Choice 0: servers that answer several times need not put it first.
+pub(super) fn first_choice(answer: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    let choices = answer.get("choices")?.as_array()?;
+    choices
+        .iter()
+        .filter_map(Value::as_object)
+        .find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0)
+}
+
+/// The text of a content: a string, or the text parts of a list.
+pub(super) fn content_text(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().map(|part| text(part.get("text"))).collect(),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(super) fn usage(value: Option<&Value>) -> Option<Usage> {
+    WireUsage::deserialize(value?).ok()?.read()
+}
+
+/// The error that some servers send with a status of 200.
+pub(super) fn error_in(answer: &Map<String, Value>) -> Option<Error> {
+    let named = answer.get("error").is_some_and(|error| match error {
+        Value::Null => false,
+        Value::Object(object) => !object.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    });
+    let marked = text(answer.get("object")) == "error";
+    (named || marked).then(|| match message_in(answer) {
+        Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
+        None => Error::fault("The provider answered with an error"),
+    })
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,86 @@
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde_json::json;
+
+use super::*;
+
+fn decoded(answer: &Value) -> Result<Reply, Error> {
+    decode(answer.to_string().as_bytes())
+}
+
+#[test]
+fn an_answer_becomes_a_reply() {
+    let answer = json!({
+        "id": "x", "object": "chat.completion", "model": "gpt-real",
+        "choices": [
+            {"index": 1, "message": {"role": "assistant", "content": "second"}, "finish_reason": "length"},
+            {"index": 0, "message": {"role": "assistant", "content": "first"}, "finish_reason": "stop"},
+        ],
+        "usage": {
+            "prompt_tokens": 10, "completion_tokens": 4.0, "total_tokens": 14,
+            "prompt_tokens_details": {"cached_tokens": 3, "audio_tokens": null},
+            "completion_tokens_details": {"reasoning_tokens": 2},
+        },
+        "service_tier": "default",
+    });
+    let reply = decoded(&answer).unwrap();
+    assert_eq!(reply.text, "first");
+    assert_eq!(reply.finish, Some(FinishReason::Stop));
+    assert_eq!(reply.upstream_model.as_deref(), Some("gpt-real"));
+    assert_eq!(
+        reply.usage,
+        Some(Usage { prompt: 10, cached: 3, cache_write: 0, completion: 4, reasoning: 2 }),
+    );
+    assert_eq!(reply.native.map(Value::Object), Some(answer));
+}
+
+#[test]
+fn every_reason_to_stop_is_known() {
+    for (word, refusal, reason) in [
+        (json!("stop"), json!(null), Some(FinishReason::Stop)),
+        (json!("length"), json!(null), Some(FinishReason::Length)),
+        (json!("content_filter"), json!(null), Some(FinishReason::ContentFilter)),
+        (json!("tool_calls"), json!(null), Some(FinishReason::ToolCalls)),
+        (json!("function_call"), json!(null), Some(FinishReason::ToolCalls)),
+        (json!("stop"), json!("I will not"), Some(FinishReason::Refusal)),
+        (json!(null), json!(null), None),
+    ] {
+        let message = json!({"role": "assistant", "content": null, "refusal": refusal});
+        let choice = json!({"index": 0, "message": message, "finish_reason": word});
+        let reply = decoded(&json!({"choices": [choice], "usage": null})).unwrap();
+        assert_eq!(reply.finish, reason, "{word}");
+        assert_eq!((reply.text.as_str(), reply.usage, reply.upstream_model), ("", None, None));
+    }
+}
+
+#[test]
+fn tool_calls_are_the_reason_whatever_the_server_says() {
+    let message = json!({"content": null, "tool_calls": [{"id": "c1"}]});
+    let answer = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
+    assert_eq!(decoded(&answer).unwrap().finish, Some(FinishReason::ToolCalls));
+}
+
+#[test]
+fn content_may_come_in_parts() {
+    let content = json!([{"type": "text", "text": "a"}, {"type": "other"}, {"text": "b"}]);
+    let answer = json!({"choices": [{"message": {"content": content}}]});
+    assert_eq!(decoded(&answer).unwrap().text, "ab");
+}
+
+#[test]
+fn what_is_no_answer_is_a_fault() {
+    for (body, says) in [
+        ("<html>", "malformed"),
+        ("[]", "malformed"),
+        ("{}", "no choices"),
+        (r#"{"choices":[]}"#, "no choices"),
+        (r#"{"choices":[{"index":0}]}"#, "no message"),
+        (r#"{"error":{"message":"overloaded"}}"#, "overloaded"),
+        (r#"{"object":"error","message":"gone"}"#, "gone"),
+        (r#"{"choices":[{"index":0,"#, "malformed"),
+    ] {
+        let error = decode(body.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(says), "{body}: {error}");
+        assert!(error.is_endpoint_fault() && !error.retryable_here() && error.fallback_helps());
+    }
+}

@@ -1,0 +1,77 @@
+//! Canonical prompt to request body.
+
+use domain::conversation::{Body, Message, Prompt};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::transport::Attempt;
+
+/// What the gateway decides itself, never the caller's parameters.
+const OURS: [&str; 6] =
+    ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
+
+pub(super) fn encode(attempt: &Attempt<'_>, bound_name: &'static str) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::with_capacity(size(attempt.prompt));
+    serde_json::to_writer(&mut body, &Request { attempt, bound_name })
+        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
+    Ok(body)
+}
+
+struct Request<'a> {
+    attempt: &'a Attempt<'a>,
+    bound_name: &'static str,
+}
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Attempt { model, prompt, max_output_tokens, stream, .. } = self.attempt;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("model", model.upstream_name())?;
+        map.serialize_entry("messages", &prompt.messages)?;
+        for (name, value) in &prompt.params {
+            if !OURS.contains(&name.as_str()) {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        if let Some(bound) = max_output_tokens {
+            map.serialize_entry(self.bound_name, bound)?;
+        }
+        if *stream {
+            map.serialize_entry("stream", &true)?;
+            map.serialize_entry("stream_options", &WithUsage(prompt.params.get("stream_options")))?;
+        }
+        map.end()
+    }
+}
+
+/// The caller's stream options, with usage asked for: the gateway needs it to know the cost.
+struct WithUsage<'a>(Option<&'a Value>);
+
+impl Serialize for WithUsage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("include_usage", &true)?;
+        for (name, value) in self.0.and_then(Value::as_object).into_iter().flat_map(Map::iter) {
+            if name != "include_usage" {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// About how many bytes the body will have.
+fn size(prompt: &Prompt) -> usize {
+    let text = |message: &Message| match &message.body {
+        Body::Text(text) => text.len() + text.len() / 16,
+        Body::Empty => 0,
+        Body::Parts(parts) => parts.len() * 256,
+    };
+    let messages: usize = prompt.messages.iter().map(|message| text(message) + 64).sum();
+    256 + messages + prompt.params.len() * 64
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

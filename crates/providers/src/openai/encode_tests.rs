@@ -1,0 +1,90 @@
+use domain::conversation::{Body, Message, Role};
+use domain::model::Provider;
+use serde_json::{Value, json};
+
+use crate::adapter::Adapter as _;
+use crate::internal::Internal;
+use crate::openai::Openai;
+use crate::testing::{attempt, model, prompt};
+use crate::transport::Attempt;
+
+fn encoded(attempt: &Attempt<'_>) -> Value {
+    serde_json::from_slice(&Openai.encode(attempt).unwrap()).unwrap()
+}
+
+#[test]
+fn a_prompt_becomes_a_request() {
+    let mut model = model(Provider::Openai, None);
+    model.config.upstream_model = Some("gpt-real".to_owned());
+    let mut prompt = prompt(json!({
+        "temperature": 0.5,
+        "model": "other", "messages": [], "stream": true, "max_tokens": 9, "max_completion_tokens": 9,
+        "stream_options": {"include_usage": false},
+        "tools": [{"type": "function", "function": {"name": "f"}}],
+    }));
+    let call =
+        json!([{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+    prompt.messages.extend([
+        Message {
+            role: Role::Assistant,
+            body: Body::Empty,
+            extra: [("tool_calls".to_owned(), call.clone())].into_iter().collect(),
+        },
+        Message {
+            role: Role::Tool,
+            body: Body::Parts(vec![json!({"type": "text", "text": "42"})]),
+            extra: [("tool_call_id".to_owned(), json!("c1"))].into_iter().collect(),
+        },
+    ]);
+    let attempt = Attempt { max_output_tokens: Some(100), ..attempt(&model, &prompt) };
+    assert_eq!(
+        encoded(&attempt),
+        json!({
+            "model": "gpt-real",
+            "messages": [
+                {"role": "user", "content": "Hello there. How are you?"},
+                {"role": "assistant", "content": null, "tool_calls": call},
+                {"role": "tool", "content": [{"type": "text", "text": "42"}], "tool_call_id": "c1"},
+            ],
+            "temperature": 0.5,
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+            "max_completion_tokens": 100,
+        }),
+    );
+}
+
+#[test]
+fn streams_ask_for_usage_whatever_the_caller_says() {
+    let model = model(Provider::Internal, Some("http://127.0.0.1/v1/"));
+    let prompt = prompt(json!({"stream_options": {"include_usage": false, "more": 1}}));
+    let attempt = Attempt { stream: true, max_output_tokens: Some(7), ..attempt(&model, &prompt) };
+    assert_eq!(
+        encoded(&attempt),
+        json!({
+            "model": "gpt-test",
+            "messages": [{"role": "user", "content": "Hello there. How are you?"}],
+            "max_tokens": 7,
+            "stream": true,
+            "stream_options": {"include_usage": true, "more": 1},
+        }),
+    );
+    let url = Internal.endpoint(&model, true).unwrap();
+    assert_eq!(url.as_str(), "http://127.0.0.1/v1/chat/completions");
+}
+
+#[test]
+fn the_bound_has_the_name_that_the_server_knows() {
+    let prompt = prompt(json!({}));
+    for (provider, base, name) in [
+        (Provider::Openai, None, "max_completion_tokens"),
+        (Provider::Openai, Some("https://API.openai.com/v1"), "max_completion_tokens"),
+        (Provider::Openai, Some("https://api.openai.com.example.org/v1"), "max_tokens"),
+        (Provider::Openai, Some("https://llm.example.org/v1"), "max_tokens"),
+        (Provider::Internal, Some("sandbox:"), "max_tokens"),
+    ] {
+        let model = model(provider, base);
+        let attempt = Attempt { max_output_tokens: Some(5), ..attempt(&model, &prompt) };
+        assert_eq!(encoded(&attempt)[name], 5, "{base:?}");
+        assert!(encoded(&super::Attempt { max_output_tokens: None, ..attempt })[name].is_null());
+    }
+}

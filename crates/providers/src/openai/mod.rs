@@ -1,0 +1,70 @@
+//! The chat-completions format, as OpenAI and every compatible server speak it.
+
+mod decode;
+mod encode;
+mod stream;
+mod wire;
+
+use domain::conversation::Reply;
+use domain::model::{Model, Provider};
+use domain::time::Timestamp;
+use http::header::{AUTHORIZATION, HeaderValue};
+use url::Url;
+
+use crate::adapter::{Adapter, Call, Decoder};
+use crate::error::Error;
+use crate::transport::Attempt;
+
+const BASE_URL: &str = "https://api.openai.com/v1";
+
+pub(crate) struct Openai;
+
+impl Adapter for Openai {
+    fn endpoint(&self, model: &Model, _stream: bool) -> Result<Url, Error> {
+        chat_url(model.base_url.as_deref().filter(|base| !base.is_empty()).unwrap_or(BASE_URL))
+    }
+
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error> {
+        encode::encode(attempt, bound_name(attempt.model))
+    }
+
+    fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
+        let key = model.api_key.as_ref().map_or("", |key| key.expose().trim());
+        if key.is_empty() {
+            return Ok(());
+        }
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
+        value.set_sensitive(true);
+        call.headers.insert(AUTHORIZATION, value);
+        Ok(())
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<Reply, Error> {
+        decode::decode(body)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::<stream::Reader>::default()
+    }
+}
+
+/// The address of the chat-completions endpoint below a base URL.
+pub(crate) fn chat_url(base: &str) -> Result<Url, Error> {
+    Url::parse(&format!("{}/chat/completions", base.trim_end_matches('/')))
+        .map_err(|_| Error::unsupported("The model's base url is not a valid URL"))
+}
+
+/// The parameter that bounds the completion: OpenAI's newer models refuse `max_tokens`, many
+/// compatible servers know nothing else.
+fn bound_name(model: &Model) -> &'static str {
+    let own = model.provider == Provider::Openai
+        && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base));
+    if own { "max_completion_tokens" } else { "max_tokens" }
+}
+
+fn is_openai(base: &str) -> bool {
+    base.split_once("://")
+        .and_then(|(_, rest)| rest.split(['/', ':']).next())
+        .is_some_and(|host| host.eq_ignore_ascii_case("api.openai.com"))
+}

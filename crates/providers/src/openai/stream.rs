@@ -1,0 +1,175 @@
+//! Streamed chunks to canonical events.
+
+use domain::conversation::StreamEvent;
+use domain::step::FinishReason;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::decode;
+use super::wire::{Delta, Says, Text, WireUsage, finish_reason};
+use crate::adapter::Decoder;
+use crate::error::Error;
+use crate::sse::{Sse, TooLong};
+
+/// Reads one stream.
+#[derive(Default)]
+pub(super) struct Reader {
+    sse: Sse,
+    chunks: Chunks,
+}
+
+impl Decoder for Reader {
+    fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let chunks = &mut self.chunks;
+        self.sse.feed(bytes, |data| chunks.read(data, events))
+    }
+
+    fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let chunks = &mut self.chunks;
+        let last = self.sse.end(|data| chunks.read(data, events));
+        if chunks.done || chunks.finished {
+            return Ok(());
+        }
+        last.and(Err(Error::fault("The provider's answer was cut off")))
+    }
+
+    fn is_done(&self) -> bool {
+        self.chunks.done
+    }
+}
+
+impl From<TooLong> for Error {
+    fn from(_: TooLong) -> Self {
+        Self::malformed("an event is too long")
+    }
+}
+
+/// What has been seen so far.
+#[derive(Default)]
+struct Chunks {
+    named: bool,
+    calls_tools: bool,
+    finished: bool,
+    done: bool,
+}
+
+/// The members that say whether a chunk is plain.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(default, borrow)]
+    model: Text<'a>,
+    #[serde(default, borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    usage: Option<WireUsage>,
+    #[serde(default)]
+    error: Says,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: u64,
+    #[serde(default, borrow)]
+    delta: Delta<'a>,
+    #[serde(default, borrow)]
+    finish_reason: Text<'a>,
+    #[serde(default)]
+    logprobs: Says,
+}
+
+impl Chunk<'_> {
+    /// Whether it says anything of an answer; some servers put their errors in objects of
+    /// another shape.
+    fn is_answer(&self) -> bool {
+        self.choices.is_some() || self.usage.is_some()
+    }
+}
+
+impl Chunks {
+    fn read(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let data = data.trim_ascii();
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == b"[DONE]" {
+            self.done = true;
+            events.push(StreamEvent::Done);
+            return Ok(());
+        }
+        match serde_json::from_slice::<Chunk<'_>>(data) {
+            Ok(chunk) if !chunk.error.0 && chunk.is_answer() => self.plain(chunk, data, events),
+            _ => self.unusual(data, events),
+        }
+    }
+
+    /// The common case: nothing but text of choice 0, its end, or the usage.
+    fn plain(
+        &mut self,
+        chunk: Chunk<'_>,
+        data: &[u8],
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
+        let choices = chunk.choices.unwrap_or_default();
+        let is_plain =
+            |choice: &Choice<'_>| choice.index == 0 && !choice.delta.more && !choice.logprobs.0;
+        if choices.len() > 1 || !choices.iter().all(is_plain) {
+            return self.unusual(data, events);
+        }
+        self.name(&chunk.model.0, events);
+        for choice in choices {
+            if !choice.delta.content.0.is_empty() {
+                events.push(StreamEvent::Text(choice.delta.content.0.into_owned()));
+            }
+            self.finish(&choice.finish_reason.0, events);
+        }
+        events.extend(chunk.usage.and_then(|usage| usage.read()).map(StreamEvent::Usage));
+        Ok(())
+    }
+
+    /// Everything else: errors, and chunks that are passed on whole.
+    fn unusual(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let chunk: Map<String, Value> = serde_json::from_slice(data)
+            .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
+        if let Some(error) = decode::error_in(&chunk) {
+            return Err(error);
+        }
+        self.name(decode::text(chunk.get("model")), events);
+        let usage = decode::usage(chunk.get("usage"));
+        let first = decode::first_choice(&chunk);
+        let reason = decode::text(first.and_then(|choice| choice.get("finish_reason"))).to_owned();
+        let delta = first.and_then(|choice| choice.get("delta")?.as_object());
+        let text = decode::content_text(delta.and_then(|delta| delta.get("content")));
+        self.calls_tools |= delta.is_some_and(decode::calls_tools);
+        let has_choices =
+            chunk.get("choices").and_then(Value::as_array).is_some_and(|c| !c.is_empty());
+        if has_choices {
+            events.push(StreamEvent::Native { text, chunk });
+        }
+        self.finish(&reason, events);
+        events.extend(usage.map(StreamEvent::Usage));
+        Ok(())
+    }
+
+    fn name(&mut self, model: &str, events: &mut Vec<StreamEvent>) {
+        if !self.named && !model.is_empty() {
+            self.named = true;
+            events.push(StreamEvent::Model(model.to_owned()));
+        }
+    }
+
+    fn finish(&mut self, reason: &str, events: &mut Vec<StreamEvent>) {
+        if reason.is_empty() || self.finished {
+            return;
+        }
+        self.finished = true;
+        // A word that we do not know still ends the answer.
+        let reason = finish_reason(reason).unwrap_or(FinishReason::Stop);
+        let calls = self.calls_tools && reason == FinishReason::Stop;
+        events.push(StreamEvent::Finish(if calls { FinishReason::ToolCalls } else { reason }));
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+use domain::usage::Usage;
+use serde_json::json;
+
+use super::*;
+
+fn read(data: &[Value]) -> (Vec<StreamEvent>, Result<(), Error>) {
+    let mut reader = Reader::default();
+    let mut events = Vec::new();
+    for data in data {
+        let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+        if let Err(error) = reader.feed(format!("data: {text}\n\n").as_bytes(), &mut events) {
+            return (events, Err(error));
+        }
+    }
+    let end = reader.end(&mut events);
+    (events, end)
+}
+
+fn chunk(delta: Value, reason: Value) -> Value {
+    json!({
+        "id": "x", "object": "chat.completion.chunk", "created": 1, "model": "gpt-real",
+        "choices": [{"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason}],
+        "usage": null, "obfuscation": "abc",
+    })
+}
+
+#[test]
+fn plain_chunks_become_text() {
+    let (events, end) = read(&[
+        json!({"choices": [], "prompt_filter_results": [{}]}),
+        chunk(
+            json!({"role": "assistant", "content": "", "refusal": null, "tool_calls": []}),
+            json!(null),
+        ),
+        chunk(json!({"content": "Hel\"lo"}), json!(null)),
+        chunk(json!({"content": " é🙂"}), json!(null)),
+        chunk(json!({}), json!("stop")),
+        json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2,
+            "prompt_tokens_details": null}}),
+        json!("[DONE]"),
+        json!("what follows is not read"),
+    ]);
+    end.unwrap();
+    assert_eq!(
+        events,
+        [
+            StreamEvent::Model("gpt-real".to_owned()),
+            StreamEvent::Text("Hel\"lo".to_owned()),
+            StreamEvent::Text(" é🙂".to_owned()),
+            StreamEvent::Finish(FinishReason::Stop),
+            StreamEvent::Usage(Usage { prompt: 3, completion: 2, ..Usage::default() }),
+            StreamEvent::Done,
+        ],
+    );
+}
+
+#[test]
+fn everything_else_is_passed_on_whole() {
+    let tool = json!({"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]});
+    let second =
+        json!({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]});
+    let both = json!({"choices": [
+        {"index": 0, "delta": {"content": "a", "reasoning_content": "hm"}},
+        {"index": 1, "delta": {"content": "b"}},
+    ]});
+    let scored = json!({"choices": [{"index": 0, "delta": {"content": "c"},
+        "logprobs": {"content": []}, "finish_reason": "stop"}]});
+    let parts = chunk(json!({"content": [{"type": "text", "text": "d"}]}), json!(null));
+    let all = [chunk(tool, json!(null)), second, both, parts, scored];
+    let (events, end) = read(&all);
+    end.unwrap();
+    let native = |text: &str, chunk: &Value| StreamEvent::Native {
+        text: text.to_owned(),
+        chunk: chunk.as_object().unwrap().clone(),
+    };
+    assert_eq!(
+        events,
+        [
+            StreamEvent::Model("gpt-real".to_owned()),
+            native("", &all[0]),
+            native("", &all[1]),
+            native("a", &all[2]),
+            native("d", &all[3]),
+            native("c", &all[4]),
+            StreamEvent::Finish(FinishReason::ToolCalls),
+        ],
+    );
+}
+
+#[test]
+fn a_stream_without_an_end_is_truncated() {
+    let (events, end) = read(&[chunk(json!({"content": "a"}), json!(null))]);
+    assert_eq!(events.len(), 2);
+    let error = end.unwrap_err();
+    assert!(error.to_string().contains("cut off") && !error.retryable_here());
+    assert!(read(&[]).1.is_err());
+
+    let (events, end) = read(&[chunk(json!({"content": "a"}), json!("length"))]);
+    assert_eq!(events.last(), Some(&StreamEvent::Finish(FinishReason::Length)));
+    end.unwrap();
+}
+
+#[test]
+fn an_error_in_a_stream_ends_it() {
+    for data in [
+        json!({"error": {"message": "overloaded", "code": 503}}),
+        json!({"error": "overloaded"}),
+        json!({"object": "error", "message": "overloaded"}),
+    ] {
+        let (events, end) = read(&[chunk(json!({"content": "a"}), json!(null)), data]);
+        assert_eq!(events.len(), 2);
+        let said = end.unwrap_err().to_string();
+        assert!(said.contains("overloaded"), "{said}");
+    }
+    assert!(read(&[json!("{not json")]).1.unwrap_err().to_string().contains("malformed"));
+}
+
+#[test]
+fn the_last_event_needs_no_blank_line() {
+    let mut reader = Reader::default();
+    let mut events = Vec::new();
+    reader.feed(b"data: [DO", &mut events).unwrap();
+    reader.feed(b"NE]", &mut events).unwrap();
+    reader.end(&mut events).unwrap();
+    assert_eq!(events, [StreamEvent::Done]);
+    assert!(reader.is_done());
+}

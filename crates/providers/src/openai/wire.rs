@@ -1,0 +1,203 @@
+//! The pieces of the format that whole and streamed answers share.
+
+use std::borrow::Cow;
+
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// The canonical reason; `None` for words that we do not know.
+pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
+    Some(match word {
+        "stop" | "eos" | "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "length" | "max_tokens" | "model_length" => FinishReason::Length,
+        "content_filter" => FinishReason::ContentFilter,
+        "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
+        "refusal" => FinishReason::Refusal,
+        _ => return None,
+    })
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct WireUsage {
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct PromptDetails {
+    cached_tokens: Count,
+    cache_write_tokens: Count,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct CompletionDetails {
+    reasoning_tokens: Count,
+}
+
+impl WireUsage {
+    /// `None` when it says nothing.
+    pub(super) fn read(&self) -> Option<Usage> {
+        if self.prompt_tokens.0.is_none() && self.completion_tokens.0.is_none() {
+            return None;
+        }
+        let prompt = self.prompt_tokens.0.unwrap_or(0);
+        let completion = self.completion_tokens.0.unwrap_or(0);
+        let input = self.prompt_tokens_details.as_ref();
+        let output = self.completion_tokens_details.as_ref();
+        let cached = input.and_then(|details| details.cached_tokens.0).unwrap_or(0).min(prompt);
+        let written = input.and_then(|details| details.cache_write_tokens.0).unwrap_or(0);
+        let reasoning = output.and_then(|details| details.reasoning_tokens.0).unwrap_or(0);
+        Some(Usage {
+            prompt,
+            cached,
+            cache_write: written.min(prompt - cached),
+            completion,
+            reasoning: reasoning.min(completion),
+        })
+    }
+}
+
+/// A count of tokens as servers write it: an integer, sometimes `12.0`, sometimes null.
+#[derive(Clone, Copy, Default)]
+struct Count(Option<u64>);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Option::<f64>::deserialize(deserializer)?;
+        Ok(Self(number.map(|number| number.clamp(0.0, 9e15) as u64)))
+    }
+}
+
+/// A text that is copied only when it holds escapes. Null counts as empty.
+#[derive(Default)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text or null")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Text::default())
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// Whether a member says anything: not null, not empty.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Says(pub(super) bool);
+
+impl<'de> Deserialize<'de> for Says {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SaysVisitor)
+    }
+}
+
+struct SaysVisitor;
+
+impl<'de> Visitor<'de> for SaysVisitor {
+    type Value = Says;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Says, E> {
+        Ok(Says(true))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Says, E> {
+        Ok(Says(true))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Says, E> {
+        Ok(Says(true))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Says, E> {
+        Ok(Says(true))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Says, E> {
+        Ok(Says(!text.is_empty()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Says, E> {
+        Ok(Says(false))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Says, A::Error> {
+        let mut says = false;
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            says = true;
+        }
+        Ok(Says(says))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Says, A::Error> {
+        let mut says = false;
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            says = true;
+        }
+        Ok(Says(says))
+    }
+}
+
+/// What one chunk says of one choice, and whether it says more than role and text.
+#[derive(Default)]
+pub(super) struct Delta<'a> {
+    pub(super) content: Text<'a>,
+    pub(super) more: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Delta<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct DeltaVisitor;
+        impl<'de> Visitor<'de> for DeltaVisitor {
+            type Value = Delta<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a delta")
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Delta::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut delta = Delta::default();
+                while let Some(name) = map.next_key::<Text<'de>>()? {
+                    match &*name.0 {
+                        "content" => delta.content = map.next_value()?,
+                        "role" => drop(map.next_value::<IgnoredAny>()?),
+                        "" => return Err(A::Error::custom("a member without a name")),
+                        _ => delta.more |= map.next_value::<Says>()?.0,
+                    }
+                }
+                Ok(delta)
+            }
+        }
+        deserializer.deserialize_any(DeltaVisitor)
+    }
+}

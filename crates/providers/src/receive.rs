@@ -1,0 +1,209 @@
+//! Reads answers: their head, and bodies of bounded size.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use domain::time::Timestamp;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt as _;
+use reqwest::Body;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::{Error, Said};
+
+/// The most bytes of a whole answer.
+const MOST_ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// The most bytes that are read of an error, and how long that may take.
+const MOST_ERROR_BYTES: usize = 64 * 1024;
+const ERROR_TIME: Duration = Duration::from_secs(5);
+
+/// Lets an answer through if its body is what the adapter reads; makes an error of every other.
+pub(crate) async fn accept(
+    response: Response<Body>,
+    expected: &str,
+    deadline: Instant,
+    now: Timestamp,
+) -> Result<Response<Body>, Error> {
+    let status = response.status();
+    let kind = content_type(response.headers());
+    let html = kind.eq_ignore_ascii_case("text/html");
+    if !status.is_success() {
+        let retry_after = retry_after(response.headers(), now);
+        let said = if html || status.is_redirection() {
+            Said::default()
+        } else {
+            said(response.into_body(), deadline).await
+        };
+        return Err(Error::status(status.as_u16(), said, retry_after));
+    }
+    if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        return Err(Error::malformed("it is compressed although nobody asked for that"));
+    }
+    if html {
+        return Err(Error::malformed("it is an HTML page"));
+    }
+    // Only a stream must be labelled: what claims to be JSON is proved by reading it.
+    let streamed = expected != JSON;
+    if streamed && !kind.is_empty() && !kind.eq_ignore_ascii_case(expected) {
+        let found = said(response.into_body(), deadline).await.message.unwrap_or_default();
+        return Err(Error::malformed(format_args!("it is no stream; {found}")));
+    }
+    Ok(response)
+}
+
+/// The content type of whole answers.
+pub(crate) const JSON: &str = "application/json";
+
+/// The content type without its parameters; empty when there is none.
+fn content_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
+}
+
+/// A whole body.
+pub(crate) async fn whole(response: Response<Body>, deadline: Instant) -> Result<Bytes, Error> {
+    let declared = response
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok())
+        .unwrap_or(0);
+    if declared > MOST_ANSWER_BYTES {
+        return Err(too_long());
+    }
+    let reading = collect(response.into_body(), declared, MOST_ANSWER_BYTES);
+    match timeout_at(deadline, reading).await {
+        Err(_) => Err(Error::fault("The provider did not finish its answer in time")),
+        Ok(Err(Incomplete::Broken(error))) => Err(error),
+        Ok(Err(Incomplete::TooLong(_))) => Err(too_long()),
+        Ok(Ok(body)) => Ok(body),
+    }
+}
+
+fn too_long() -> Error {
+    Error::malformed("it is longer than 32 MiB")
+}
+
+enum Incomplete {
+    Broken(Error),
+    TooLong(Bytes),
+}
+
+/// Reads a body to its end. A body that comes in one piece is not copied.
+async fn collect(mut body: Body, declared: usize, most: usize) -> Result<Bytes, Incomplete> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Incomplete::Broken(Error::sending(&error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.is_empty() && all.is_empty() {
+            first = data;
+        } else {
+            if all.is_empty() {
+                all.reserve(declared.max(first.len() + data.len()));
+                all.extend_from_slice(&first);
+            }
+            all.extend_from_slice(&data);
+        }
+        if first.len().max(all.len()) > most {
+            let read = if all.is_empty() { first } else { all.freeze() };
+            return Err(Incomplete::TooLong(read));
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// What the provider says in the body of an error.
+async fn said(body: Body, deadline: Instant) -> Said {
+    let limit = deadline.min(Instant::now() + ERROR_TIME);
+    let body = match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
+        Ok(Ok(body) | Err(Incomplete::TooLong(body))) => body,
+        Ok(Err(Incomplete::Broken(_))) | Err(_) => return Said::default(),
+    };
+    let parsed: Option<Value> = serde_json::from_slice(&body).ok();
+    // Some gateways wrap their error in a list.
+    let first = parsed.as_ref().map(|value| value.get(0).unwrap_or(value));
+    let object = first.and_then(Value::as_object);
+    let message = object.and_then(message_in).or_else(|| {
+        let text = String::from_utf8_lossy(&body).trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    });
+    let spent = object.and_then(|object| object.get("error")).is_some_and(|error| {
+        ["code", "type"]
+            .iter()
+            .any(|name| error.get(*name).is_some_and(|v| v == "insufficient_quota"))
+    });
+    Said { message, spent }
+}
+
+/// The message of an error object, in any of the shapes that servers use.
+pub(crate) fn message_in(answer: &Map<String, Value>) -> Option<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(inner) => inner.get("message").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    ["error", "message", "detail", "Message"]
+        .iter()
+        .filter_map(|name| answer.get(*name))
+        .find_map(text)
+        .filter(|text| !text.is_empty())
+}
+
+/// How long the provider wants to be left alone: seconds, a date, or the milliseconds that OpenAI
+/// sends beside them.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = |value: &http::HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
+    let number = |text: String| text.parse::<f64>().ok().filter(|number| *number >= 0.0);
+    let millis = headers.get("retry-after-ms").and_then(text).and_then(number);
+    if let Some(millis) = millis {
+        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+    }
+    let value = headers.get(RETRY_AFTER).and_then(text)?;
+    if let Some(seconds) = number(value.clone()) {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::parse(&value).ok()?.timestamp();
+    let wait = Timestamp(date.as_microsecond()).since(now);
+    Some(Duration::from_micros(wait.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_retry_after_is_read() {
+        let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
+        for (name, value, seconds) in [
+            ("retry-after", "7", Some(7.0)),
+            ("retry-after", " 0.5 ", Some(0.5)),
+            ("retry-after", "Sat, 21 Nov 2026 12:00:30 GMT", Some(30.0)),
+            ("retry-after", "Sat, 21 Nov 2026 11:00:30 GMT", Some(0.0)),
+            ("retry-after-ms", "250", Some(0.25)),
+            ("retry-after", "-3", None),
+            ("retry-after", "soon", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(retry_after(&headers, now).map(|d| d.as_secs_f64()), seconds, "{value}");
+        }
+    }
+
+    #[test]
+    fn messages_are_found_in_every_shape() {
+        for body in [
+            r#"{"error":{"message":"no","type":"x"}}"#,
+            r#"{"error":"no"}"#,
+            r#"{"message":"no"}"#,
+            r#"{"object":"error","message":"no"}"#,
+            r#"{"detail":"no"}"#,
+        ] {
+            assert_eq!(message_in(&serde_json::from_str(body).unwrap()).unwrap(), "no", "{body}");
+        }
+        assert_eq!(message_in(&Map::new()), None);
+    }
+}

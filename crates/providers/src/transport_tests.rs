@@ -1,0 +1,370 @@
+use std::sync::Mutex;
+
+use domain::conversation::StreamEvent;
+use domain::model::{Provider, SANDBOX_URL};
+use domain::step::FinishReason;
+use serde_json::json as value;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::testing::{After, CANARY, Server, Step, attempt, json, model, prompt, reply, sse};
+
+const ANSWER: &str = r#"{"model":"real","choices":[{"index":0,"message":{"role":"assistant",
+    "content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
+const TEXT: &str = r#"{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}"#;
+const END: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+fn client() -> Client {
+    Client::new(Egress::default()).unwrap()
+}
+
+fn step(bytes: Vec<u8>, after: After) -> Step {
+    Step { bytes, after }
+}
+
+/// What a private model's call to a server that does this comes to.
+async fn complete(bytes: Vec<u8>, after: After) -> Result<Reply, Error> {
+    let server = Server::new(vec![step(bytes, after)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let answer = client().complete(attempt(&model, &prompt(value!({})))).await;
+    if let Err(error) = &answer {
+        assert!(!format!("{error} {error:?}").contains(CANARY), "{error:?}");
+    }
+    answer
+}
+
+/// The events of a stream, and the error it ends with.
+async fn events(mut stream: EventStream) -> (Vec<StreamEvent>, Option<Error>) {
+    let mut all = Vec::new();
+    while let Some(batch) = stream.next().await {
+        match batch {
+            Ok(events) => {
+                assert!(!events.is_empty());
+                all.extend(events);
+            }
+            Err(error) => {
+                assert!(stream.next().await.is_none());
+                return (all, Some(error));
+            }
+        }
+    }
+    assert!(stream.next().await.is_none());
+    (all, None)
+}
+
+async fn stream(bytes: Vec<u8>, after: After) -> Result<EventStream, Error> {
+    let server = Server::new(vec![step(bytes, after)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let stream = client().stream(attempt(&model, &prompt(value!({})))).await;
+    // The server lives as long as the test's runtime.
+    std::mem::forget(server);
+    stream
+}
+
+#[tokio::test]
+async fn an_answer_comes_back_over_a_kept_connection() {
+    let server = Server::new(vec![
+        step(json("200 OK", ANSWER), After::Keep),
+        step(json("200 OK", ANSWER), After::Keep),
+    ])
+    .await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    for _ in 0..2 {
+        let reply = client.complete(attempt(&model, &prompt)).await.unwrap();
+        assert_eq!((reply.text.as_str(), reply.finish), ("Hi", Some(FinishReason::Stop)));
+    }
+    assert_eq!(*server.connections.lock().unwrap(), 1);
+    let request = server.requests.lock().unwrap()[0].clone();
+    assert!(request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains(&format!("authorization: Bearer {CANARY}\r\n")));
+    assert!(!request.contains("accept-encoding"));
+}
+
+#[tokio::test]
+async fn no_key_no_authorization() {
+    let server = Server::new(vec![step(json("200 OK", ANSWER), After::Keep)]).await;
+    let mut model = model(Provider::Internal, Some(&server.url()));
+    model.api_key = None;
+    client().complete(attempt(&model, &prompt(value!({})))).await.unwrap();
+    assert!(!server.requests.lock().unwrap()[0].contains("authorization"));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_fails_no_call() {
+    let steps = (0..5).map(|_| step(json("200 OK", ANSWER), After::Close)).collect();
+    let server = Server::new(steps).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    for _ in 0..5 {
+        client.complete(attempt(&model, &prompt)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(*server.connections.lock().unwrap(), 5);
+}
+
+#[tokio::test]
+async fn statuses_become_kinds_of_failure() {
+    for (status, body, retryable, fallback, fault) in [
+        ("500 X", "oops", true, true, true),
+        ("503 X", r#"{"error":{"message":"busy"}}"#, true, true, true),
+        ("529 X", "{}", true, true, true),
+        ("429 X", r#"{"error":{"message":"slow down"}}"#, true, true, true),
+        ("429 X", r#"{"error":{"code":"insufficient_quota"}}"#, false, true, true),
+        ("400 X", r#"{"error":{"message":"bad"}}"#, false, false, false),
+        ("401 X", r#"{"error":{"message":"key"}}"#, false, true, false),
+        ("302 X", "", false, true, true),
+        ("204 X", "", false, true, true),
+    ] {
+        let error = complete(json(status, body), After::Keep).await.unwrap_err();
+        let found = (error.retryable_here(), error.fallback_helps(), error.is_endpoint_fault());
+        assert_eq!(found, (retryable, fallback, fault), "{status} {error:?}");
+        let status: u16 = status[..3].parse().unwrap();
+        assert_eq!(error.provider_status(), Some(status).filter(|status| *status != 204));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_carries_the_providers_words_but_no_key() {
+    let said = format!("Incorrect key {CANARY} or sk-12345678abc");
+    let body = value!({"error": {"message": said}}).to_string();
+    let error = complete(json("401 Unauthorized", &body), After::Keep).await.unwrap_err();
+    let message = "Incorrect key *** or ***".to_owned();
+    assert_eq!(error.to_string(), format!("The provider answered 401: {message}"));
+    assert_eq!(error.kind, ErrorKind::Rejected { status: 401, message });
+}
+
+#[tokio::test]
+async fn rate_limits_say_how_long() {
+    let bytes = reply("429 Too Many Requests", "retry-after: 3\r\n", "");
+    let error = complete(bytes, After::Keep).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::RateLimited);
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let server = Server::new(vec![step(json("200 OK", ANSWER), After::Keep)]).await;
+    let headers = format!("location: {}/chat/completions\r\n", server.url());
+    let error = complete(reply("307 X", &headers, ""), After::Keep).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable);
+    assert!(error.to_string().contains("redirects are not followed"));
+    assert!(server.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_malformed() {
+    let html = reply("200 OK", "content-type: text/html\r\n", "<html>");
+    let zipped = reply("200 OK", "content-encoding: gzip\r\n", "xx");
+    let huge = b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n{".to_vec();
+    for bytes in [html, zipped, huge, json("200 OK", "[1]")] {
+        let error = complete(bytes, After::Hang).await.unwrap_err();
+        assert!(error.to_string().contains("malformed"), "{error}");
+        assert!(error.is_endpoint_fault() && !error.retryable_here());
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_off_is_a_fault() {
+    let whole = json("200 OK", ANSWER);
+    let error = complete(whole[..whole.len() - 9].to_vec(), After::Close).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable);
+    assert!(!error.retryable_here(), "the provider may have charged");
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_not_read_for_ever() {
+    const CHUNK: &[u8] = &[b' '; 64 * 1024];
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n".to_vec();
+    let error = complete(head, After::Repeat(CHUNK)).await.unwrap_err();
+    assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
+}
+
+#[tokio::test]
+async fn a_slow_head_goes_elsewhere_after_a_minute() {
+    let server = Server::new(vec![step(Vec::new(), After::Hang)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    let mut begun = Instant::now();
+    let (answer, ()) = tokio::join!(client.complete(attempt(&model, &prompt)), async {
+        server.asked.notified().await;
+        tokio::time::pause();
+        begun = Instant::now();
+    });
+    let error = answer.unwrap_err();
+    let waited = begun.elapsed().as_secs();
+    assert!((59..62).contains(&waited), "{waited} s");
+    assert!(!error.retryable_here() && error.fallback_helps() && error.is_endpoint_fault());
+}
+
+#[tokio::test]
+async fn the_deadline_ends_a_slow_body_and_a_slow_stream() {
+    let slow = b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{".to_vec();
+    let server = Server::new(vec![step(slow, After::Hang), step(sse(&[TEXT]), After::Hang)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    let soon = || Instant::now() + Duration::from_millis(150);
+    let soon_over = || Attempt { deadline: soon(), ..attempt(&model, &prompt) };
+    let error = client.complete(soon_over()).await.unwrap_err();
+    assert!(error.to_string().contains("in time"), "{error}");
+    let (read, error) = events(client.stream(soon_over()).await.unwrap()).await;
+    assert_eq!(read, [StreamEvent::Text("Hi".to_owned())]);
+    assert!(error.unwrap().to_string().contains("too long"));
+}
+
+#[tokio::test]
+async fn nobody_there_may_be_tried_again() {
+    let server = Server::new(Vec::new()).await;
+    let url = server.url();
+    drop(server);
+    tokio::task::yield_now().await;
+    let model = model(Provider::Internal, Some(&url));
+    let error = client().complete(attempt(&model, &prompt(value!({})))).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable);
+    assert!(error.retryable_here() && error.is_endpoint_fault(), "{error:?}");
+    assert!(client().probe(&model).await.is_err());
+}
+
+#[tokio::test]
+async fn streams_bring_their_events_and_keep_the_connection() {
+    let mut whole = sse(&[TEXT, END, "[DONE]"]);
+    whole.extend_from_slice(b"0\r\n\r\n");
+    let steps = vec![step(whole.clone(), After::Keep), step(whole, After::Keep)];
+    let server = Server::new(steps).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    for _ in 0..2 {
+        let stream = client.stream(attempt(&model, &prompt)).await.unwrap();
+        let (read, error) = events(stream).await;
+        assert!(error.is_none(), "{error:?}");
+        let text = StreamEvent::Text("Hi".to_owned());
+        assert_eq!(read, [text, StreamEvent::Finish(FinishReason::Stop), StreamEvent::Done]);
+    }
+    assert_eq!(*server.connections.lock().unwrap(), 1);
+    assert!(server.requests.lock().unwrap()[0].contains(r#""stream":true"#));
+}
+
+#[tokio::test]
+async fn a_stream_that_stays_open_after_its_end_is_left() {
+    let (read, error) = events(stream(sse(&[END, "[DONE]"]), After::Hang).await.unwrap()).await;
+    assert_eq!(read.last(), Some(&StreamEvent::Done));
+    assert!(error.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_ends_with_an_error() {
+    let mut ended = sse(&[TEXT]);
+    ended.extend_from_slice(b"0\r\n\r\n");
+    let said = value!({"error": {"message": format!("died with {CANARY}")}}).to_string();
+    for bytes in [sse(&[TEXT]), ended, sse(&[TEXT, &said])] {
+        let (read, error) = events(stream(bytes, After::Close).await.unwrap()).await;
+        assert_eq!(read, [StreamEvent::Text("Hi".to_owned())]);
+        let error = error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Unreachable);
+        assert!(!error.retryable_here() && !format!("{error:?}").contains(CANARY), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_end_ends_the_stream() {
+    const CHUNK: &[u8] = b"100\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n";
+    let (_, error) = events(stream(sse(&[]), After::Repeat(CHUNK)).await.unwrap()).await;
+    assert!(error.unwrap().to_string().contains("too long"));
+}
+
+#[tokio::test]
+async fn what_is_no_stream_is_refused_at_its_head() {
+    let html = reply("200 OK", "content-type: text/html\r\n", "<html>");
+    for bytes in [json("200 OK", ANSWER), html, json("500 X", "{}")] {
+        assert!(stream(bytes, After::Keep).await.is_err());
+    }
+    let failed = json("200 OK", r#"{"error":{"message":"no streams here"}}"#);
+    let error = stream(failed, After::Keep).await.err().unwrap();
+    assert!(error.to_string().contains("no streams here"));
+}
+
+#[tokio::test]
+async fn public_models_do_not_reach_private_places() {
+    let server = Server::new(vec![step(json("200 OK", ANSWER), After::Keep)]).await;
+    let by_name = format!("http://localhost:{}/v1", server.port);
+    let prompt = prompt(value!({}));
+    for url in [server.url(), by_name, "http://169.254.169.254/v1".to_owned()] {
+        let model = model(Provider::Openai, Some(&url));
+        let error = client().complete(attempt(&model, &prompt)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Forbidden, "{url}");
+        assert!(!error.retryable_here() && !error.is_endpoint_fault());
+        assert!(client().stream(attempt(&model, &prompt)).await.is_err());
+        assert!(client().probe(&model).await.is_err());
+    }
+    assert_eq!(*server.connections.lock().unwrap(), 0);
+
+    let allow = vec!["127.0.0.1".to_owned()];
+    let open = Client::new(Egress { allow, ..Egress::default() }).unwrap();
+    let named = model(Provider::Openai, Some(&server.url()));
+    open.complete(attempt(&named, &prompt)).await.unwrap();
+    let metadata = model(Provider::Internal, Some("http://169.254.169.254/v1"));
+    let error = open.complete(attempt(&metadata, &prompt)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Forbidden);
+}
+
+#[tokio::test]
+async fn the_rules_hold_behind_a_proxy() {
+    let proxy = Server::new(vec![step(json("200 OK", ANSWER), After::Keep)]).await;
+    let egress =
+        Egress { proxy: Some(format!("http://127.0.0.1:{}", proxy.port)), ..Egress::default() };
+    let client = Client::new(egress).unwrap();
+    let prompt = prompt(value!({}));
+    let outside = model(Provider::Openai, Some("http://llm.example.org/v1"));
+    client.complete(attempt(&outside, &prompt)).await.unwrap();
+    let seen = proxy.requests.lock().unwrap()[0].clone();
+    assert!(seen.starts_with("POST http://llm.example.org/v1/chat/completions "), "{seen}");
+    let inside = model(Provider::Openai, Some("http://10.0.0.1/v1"));
+    let error = client.complete(attempt(&inside, &prompt)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Forbidden);
+}
+
+#[tokio::test]
+async fn the_sandbox_needs_no_network() {
+    let model = model(Provider::Internal, Some(SANDBOX_URL));
+    let (client, prompt) = (client(), prompt(value!({})));
+    client.probe(&model).await.unwrap();
+    let reply = client.complete(attempt(&model, &prompt)).await.unwrap();
+    assert_eq!(reply.text, "Sandbox answer: Hello there.");
+    let (read, error) = events(client.stream(attempt(&model, &prompt)).await.unwrap()).await;
+    assert!(error.is_none());
+    assert!(read.contains(&StreamEvent::Usage(reply.usage.unwrap())));
+}
+
+#[tokio::test]
+async fn providers_without_an_adapter_say_so() {
+    for provider in [Provider::Anthropic, Provider::Gemini, Provider::Bedrock, Provider::Azure] {
+        let model = model(provider, None);
+        let error = client().complete(attempt(&model, &prompt(value!({})))).await.unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Unsupported(_)));
+    }
+}
+
+#[test]
+fn what_cannot_work_fails_at_the_start() {
+    let proxy = Egress { proxy: Some("not a url".to_owned()), ..Egress::default() };
+    assert!(Client::new(proxy).is_err());
+    let missing = Egress { ca_file: Some("/nonexistent.pem".into()), ..Egress::default() };
+    assert!(Client::new(missing).is_err());
+}
+
+#[test]
+fn calls_may_move_between_threads() {
+    fn movable<T: Send>(_: &T) {}
+    let (client, model, prompt) = (client(), model(Provider::Openai, None), prompt(value!({})));
+    movable(&client);
+    movable(&client.complete(attempt_later(&model, &prompt)));
+    movable(&client.stream(attempt_later(&model, &prompt)));
+    movable(&Mutex::new(None::<EventStream>));
+}
+
+fn attempt_later<'a>(model: &'a Model, prompt: &'a Prompt) -> Attempt<'a> {
+    attempt(model, prompt)
+}

@@ -1,0 +1,26 @@
+//! Prints what `routing::measure` sees, for `train/train.py`.
+//!
+//! In: per text, a line with its length in bytes, the text, a line break. Out: per text one line
+//! with all features and, after a `|`, the bucket of each word.
+
+use std::io::{self, BufRead, Read, Write};
+
+fn main() -> io::Result<()> {
+    let mut input = io::stdin().lock();
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    writeln!(output, "{}", routing::NAMES.join(" "))?;
+    let mut line = String::new();
+    while input.read_line(&mut line)? > 0 {
+        let length: usize = line.trim().parse().map_err(io::Error::other)?;
+        let mut text = vec![0; length + 1];
+        input.read_exact(&mut text)?;
+        let text = String::from_utf8_lossy(&text[..length]);
+        let mut words = Vec::new();
+        let shape = routing::Shape { turns: 1, total_chars: text.len(), tools: 0 };
+        let features = routing::measure(&text, &shape, |bucket| words.push(bucket.to_string()));
+        let values: Vec<String> = features.values.iter().map(f32::to_string).collect();
+        writeln!(output, "{} | {}", values.join(" "), words.join(" "))?;
+        line.clear();
+    }
+    Ok(())
+}

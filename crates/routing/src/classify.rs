@@ -1,0 +1,174 @@
+//! How hard a request is, what it asks for, and the tier that follows.
+
+use domain::tier::{Intent, Tier};
+
+use crate::features::{EDGE, Features, NAMES, WORD_BUCKETS, measure_with};
+use crate::intent::Vote;
+use crate::lexicon::Group;
+use crate::weights::{BIAS, FEATURES, WORD_SCALE, WORDS};
+
+/// From this complexity on a request is `complex`, where the project says nothing.
+pub const DEFAULT_THRESHOLD: f64 = 0.5;
+
+/// What routing makes of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classification {
+    /// How hard it is, 0 to 1.
+    pub complexity: f64,
+    /// What it asks for.
+    pub intent: Intent,
+    /// What spoke most for or against a capable model, in plain words.
+    pub reasons: Vec<String>,
+}
+
+/// What surrounds the text that is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Messages of the conversation so far.
+    pub turns: usize,
+    /// Characters of all messages, the judged text included.
+    pub total_chars: usize,
+    /// Tools on offer.
+    pub tools: usize,
+}
+
+/// Judges a request by its last user message and what surrounds it.
+///
+/// Looks at the first and the last 8 KB of `text`; of what lies between only the length counts.
+/// The score is linear in what [`measure`](crate::measure) counts, with coefficients that
+/// `train/train.py` fits to published outcomes of weak and strong models.
+pub fn classify(text: &str, shape: &Shape) -> Classification {
+    let mut word_score = 0i32;
+    let mut vote = Vote::new(text.len().min(2 * EDGE));
+    let features = measure_with(
+        text,
+        shape,
+        |bucket| word_score += i32::from(WORDS[bucket % WORD_BUCKETS]),
+        |heard| vote.count(heard),
+    );
+    let linear: f32 =
+        features.values.iter().zip(&FEATURES).map(|(value, weight)| value * weight).sum();
+    let words = WORD_SCALE * word_score as f32 / word_norm(features.words);
+    let logit = f64::from(BIAS + linear + words);
+    Classification {
+        complexity: 1.0 / (1.0 + (-logit).exp()),
+        intent: vote.decide(&features),
+        reasons: reasons(text, shape, &features),
+    }
+}
+
+/// What the sum over words is divided by: the root of their number, and of a long text their number,
+/// so that a text that repeats itself does not run away.
+fn word_norm(words: usize) -> f32 {
+    let words = words.max(1) as f32;
+    words.sqrt().max(words / 10.0)
+}
+
+/// `simple` below the threshold, `complex` from it on. (`secure` is [`sensitive`]'s to say.)
+pub fn tier(classification: &Classification, threshold: f64) -> Tier {
+    if classification.complexity >= threshold { Tier::Complex } else { Tier::Simple }
+}
+
+/// Why a request belongs to the `secure` tier; `None` when it does not.
+pub fn sensitive(pii: bool, vpc_only: bool, metadata_secure: bool) -> Option<&'static str> {
+    if pii {
+        Some("contains personal data")
+    } else if vpc_only {
+        Some("offers a tool that must stay inside the private network")
+    } else if metadata_secure {
+        Some("the trace is marked as sensitive")
+    } else {
+        None
+    }
+}
+
+/// A reason is given for what contributes at least this much to the score.
+const WORTH_SAYING: f32 = 0.2;
+/// How many reasons are given.
+const MOST_REASONS: usize = 4;
+
+fn reasons(text: &str, shape: &Shape, features: &Features) -> Vec<String> {
+    let mut found: Vec<(f32, String)> = features
+        .values
+        .iter()
+        .zip(&FEATURES)
+        .zip(NAMES)
+        .map(|((value, weight), name)| (value * weight, name))
+        .filter(|(share, _)| share.abs() >= WORTH_SAYING)
+        .filter_map(|(share, name)| Some((share, describe(name, share > 0.0, shape, features)?)))
+        .collect();
+    found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    let mut reasons: Vec<String> = found.into_iter().map(|(_, reason)| reason).collect();
+    reasons.dedup();
+    reasons.truncate(MOST_REASONS);
+    if reasons.is_empty() {
+        reasons
+            .push(if text.trim().is_empty() { "empty input" } else { "nothing stands out" }.into());
+    }
+    reasons
+}
+
+/// What a feature says about this text; `None` when its sign would not make sense to a reader.
+fn describe(name: &str, harder: bool, shape: &Shape, features: &Features) -> Option<String> {
+    let c = &features.counts;
+    let plain = match (name, harder) {
+        ("length", true) if features.words >= 40 => return Some(length(features.words)),
+        ("short", false) => "short input",
+        ("numbers" | "number_share", _) if c.numbers > 1 => {
+            return Some(format!("holds {} numbers", c.numbers));
+        }
+        ("list_items", true) if c.items > 1 => return Some(format!("lists {} items", c.items)),
+        ("questions", true) if c.questions > 1 => {
+            return Some(format!("asks {} questions", c.questions));
+        }
+        ("constraint", true) if features.heard(Group::Constraint) > 1 => {
+            return Some(format!("sets {} constraints", features.heard(Group::Constraint)));
+        }
+        ("tools", true) => return Some(format!("{} tools on offer", shape.tools)),
+        ("conversation", true) => {
+            return Some(format!("long conversation ({} turns)", shape.turns));
+        }
+        ("maths_signs" | "latex", true) => "contains formulas",
+        ("code_signs", true) => "contains code",
+        ("lines", true) => "many lines",
+        ("long_words" | "word_length", true) => "specialist vocabulary",
+        ("proof", true) => "asks for a proof",
+        ("reason", true) => "asks for reasoning",
+        ("condition", true) => "sets up a case with conditions",
+        ("quantity", true) => "amounts and comparisons",
+        ("sequence", true) => "several steps",
+        ("build", true) => "asks for a design or an analysis",
+        ("task", false) => "routine work on a text",
+        ("everyday", false) => "an everyday matter",
+        ("maths" | "formal_maths", true) => "mathematics",
+        ("science", true) => "physics, chemistry or engineering",
+        ("technical", true) => "programming or systems",
+        ("law", true) => "law or ethics",
+        ("medicine", true) => "medicine or biology",
+        ("humanities", false) => "general knowledge",
+        ("business", true) => "business or economics",
+        _ => return None,
+    };
+    Some(plain.to_owned())
+}
+
+fn length(words: usize) -> String {
+    let long = if words < 300 { "fairly long" } else { "long" };
+    format!("{long} input ({} words)", thousands(words))
+}
+
+/// 1240 as `1,240`.
+fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

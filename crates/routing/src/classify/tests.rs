@@ -1,0 +1,116 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn judged(text: &str) -> Classification {
+    classify(text, &Shape { turns: 1, total_chars: text.len(), tools: 0 })
+}
+
+#[test]
+fn obvious_requests_land_where_anybody_would_send_them() {
+    let cases = [
+        ("Hello!", Tier::Simple),
+        ("What is the capital of France?", Tier::Simple),
+        ("Translate to German: good morning", Tier::Simple),
+        ("Is this review positive or negative? \"I loved the cake.\"", Tier::Simple),
+        ("Prove that there are infinitely many primes of the form 4k + 3.", Tier::Complex),
+        (
+            "Design a distributed rate limiter for a multi-region API. Compare token bucket and \
+             sliding window, explain the trade-offs, and implement the core in Rust with unit tests.",
+            Tier::Complex,
+        ),
+        (
+            "Let $f$ be a polynomial with integer coefficients such that $f(1) = 2$ and \
+             $f(3) = 8$. Find the sum of all possible values of $f(2)$ modulo 7.",
+            Tier::Complex,
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = judged(text);
+        assert_eq!(tier(&found, DEFAULT_THRESHOLD), expected, "{text}: {found:?}");
+        assert!(!found.reasons.is_empty());
+    }
+}
+
+/// The lines of `train/intent.txt` that begin with a sign, without it.
+fn own_prompts(sign: &str) -> Vec<&'static str> {
+    let all = include_str!("../../train/intent.txt").lines();
+    all.filter_map(|line| line.strip_prefix(sign)?.strip_prefix(' ')).collect()
+}
+
+#[test]
+fn open_ended_requests_are_read_as_a_person_would() {
+    for (sign, expected) in [("+", Tier::Complex), ("-", Tier::Simple)] {
+        let prompts = own_prompts(sign);
+        let right = |text: &&&str| tier(&judged(text), DEFAULT_THRESHOLD) == expected;
+        let share = prompts.iter().filter(right).count() as f64 / prompts.len() as f64;
+        assert!(share >= 0.85, "{share} of {} are {expected}", prompts.len());
+    }
+}
+
+#[test]
+fn intents() {
+    let cases = [
+        ("Summarize the following article in one sentence.", Intent::Summarise),
+        ("Extract all dates from the text below.", Intent::Extract),
+        ("Classify the sentiment of this tweet.", Intent::Classify),
+        ("Translate this into French: I am late.", Intent::Translate),
+        ("Write a Python function that reverses a linked list.", Intent::Code),
+        ("Who was the first person on the moon?", Intent::Answer),
+        ("Write a poem about the sea.", Intent::Generate),
+        ("Rewrite this sentence so that it sounds friendlier.", Intent::Rewrite),
+        ("Hi, how are you?", Intent::Chat),
+        ("qwerty", Intent::Other),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(judged(text).intent, expected, "{text}");
+    }
+}
+
+#[test]
+fn sensitive_names_the_strongest_reason() {
+    assert_eq!(sensitive(false, false, false), None);
+    assert_eq!(sensitive(true, true, true), Some("contains personal data"));
+    assert!(sensitive(false, true, false).is_some_and(|reason| reason.contains("private network")));
+    assert!(sensitive(false, false, true).is_some_and(|reason| reason.contains("marked")));
+}
+
+#[test]
+fn the_threshold_belongs_to_complex() {
+    let at = Classification { complexity: 0.5, intent: Intent::Other, reasons: Vec::new() };
+    assert_eq!(tier(&at, 0.5), Tier::Complex);
+    assert_eq!(tier(&at, 0.500_001), Tier::Simple);
+}
+
+#[test]
+fn thousands_are_grouped() {
+    for (number, text) in [(0, "0"), (999, "999"), (1240, "1,240"), (1_000_000, "1,000,000")] {
+        assert_eq!(thousands(number), text);
+    }
+}
+
+#[test]
+fn only_the_edges_of_a_long_text_are_read() {
+    let middle = "prove the theorem ".repeat(2000);
+    let edge = "we had cake ".repeat(1000);
+    let filler = "and a cat ".repeat(3600);
+    let length = edge.len() * 2 + middle.len();
+    let with = format!("{edge}{middle}{edge}");
+    let without = format!("{edge}{}{edge}", &filler[..middle.len()]);
+    assert_eq!(with.len(), length);
+    assert_eq!(judged(&with), judged(&without));
+}
+
+proptest! {
+    #[test]
+    fn complexity_is_a_finite_share(text in "\\PC{0,400}", turns: usize, total_chars: usize, tools: usize) {
+        let found = classify(&text, &Shape { turns, total_chars, tools });
+        prop_assert!((0.0..=1.0).contains(&found.complexity));
+    }
+
+    #[test]
+    fn any_cut_of_a_long_text_is_safe(text in "[aé漢🙂 \n]{0,50}", times in 0usize..2000) {
+        let found = judged(&text.repeat(times));
+        prop_assert!((0.0..=1.0).contains(&found.complexity));
+    }
+}

@@ -1,0 +1,307 @@
+//! What can be counted in a text: one pass over its bytes and one over the lexicon.
+
+use std::sync::LazyLock;
+
+use crate::classify::Shape;
+use crate::lexicon::{GROUPS, Group, Heard, Lexicon};
+
+/// How many buckets words are hashed into.
+pub const WORD_BUCKETS: usize = 4096;
+
+/// The most bytes that are looked at, at each end of a text.
+pub(crate) const EDGE: usize = 8 * 1024;
+
+/// What each feature is called, in order; training names its coefficients by these.
+pub const NAMES: [&str; 19 + GROUPS] = [
+    "length",
+    "short",
+    "number_share",
+    "numbers",
+    "maths_signs",
+    "latex",
+    "code_signs",
+    "lines",
+    "list_items",
+    "questions",
+    "word_length",
+    "long_words",
+    "capitalised",
+    "options",
+    "blank",
+    "quotes",
+    "conversation",
+    "tools",
+    "proof",
+    "reason",
+    "condition",
+    "constraint",
+    "negation",
+    "quantity",
+    "sequence",
+    "build",
+    "task",
+    "everyday",
+    "maths",
+    "science",
+    "technical",
+    "law",
+    "medicine",
+    "humanities",
+    "business",
+    "formal_maths",
+];
+
+/// What was counted.
+#[derive(Clone, Debug)]
+pub struct Features {
+    /// One number from 0 to 1 for each of [`NAMES`].
+    pub values: [f32; NAMES.len()],
+    /// Words in the parts that were looked at.
+    pub words: usize,
+    /// Cues heard per group of the lexicon.
+    pub(crate) cues: [u32; GROUPS],
+    pub(crate) counts: Counts,
+}
+
+/// Plain counts over the bytes of a text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) words: u32,
+    pub(crate) letters: u32,
+    pub(crate) long_words: u32,
+    pub(crate) capitalised: u32,
+    pub(crate) numbers: u32,
+    pub(crate) maths: u32,
+    pub(crate) latex: u32,
+    pub(crate) code: u32,
+    pub(crate) lines: u32,
+    pub(crate) items: u32,
+    pub(crate) options: u32,
+    pub(crate) questions: u32,
+    pub(crate) blanks: u32,
+    pub(crate) quotes: u32,
+    pub(crate) characters: u32,
+}
+
+/// Measures a text of which at most the first and the last 8 KB are looked at.
+///
+/// `word` is called with the bucket of every word, `hear` with every cue of the lexicon.
+pub fn measure(text: &str, shape: &Shape, word: impl FnMut(usize)) -> Features {
+    measure_with(text, shape, word, |_| {})
+}
+
+pub(crate) fn measure_with(
+    text: &str,
+    shape: &Shape,
+    mut word: impl FnMut(usize),
+    mut hear: impl FnMut(&Heard),
+) -> Features {
+    let mut counts = Counts::default();
+    let mut cues = [0u32; GROUPS];
+    let lexicon = Lexicon::get();
+    for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
+        // Words inside a cue of several words are not heard again.
+        let mut deaf_until = 0;
+        count(part, &mut counts, &mut |found: &Word| {
+            word(found.bucket);
+            if found.at < deaf_until {
+                return;
+            }
+            if let Some(heard) = lexicon.hear(part, found.at, found.first) {
+                deaf_until = heard.end;
+                cues[heard.group as usize] += 1;
+                hear(&heard);
+            }
+        });
+    }
+    Features {
+        values: scale(text.len(), shape, &counts, &cues),
+        words: counts.words as usize,
+        cues,
+        counts,
+    }
+}
+
+/// The first and the last [`EDGE`] bytes; the whole when it is no longer than both.
+fn edges(text: &[u8]) -> [&[u8]; 2] {
+    if text.len() <= 2 * EDGE { [text, &[]] } else { [&text[..EDGE], &text[text.len() - EDGE..]] }
+}
+
+/// A word of a text.
+struct Word {
+    at: usize,
+    end: usize,
+    /// Where its hash falls.
+    bucket: usize,
+    /// Its first eight letters, see [`letters`].
+    first: u64,
+}
+
+fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(&Word)) {
+    let mut at = 0;
+    let mut line_start = true;
+    let mut sentence_start = true;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b' ' => {
+                c.characters += 1;
+                at += 1;
+                continue;
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => {
+                let found = read_word(text, at, c);
+                word(&found);
+                if byte.is_ascii_uppercase() {
+                    let single = found.end - at == 1 && byte <= b'J';
+                    let option = single && matches!(text.get(found.end), Some(b')' | b'.' | b':'));
+                    c.options += u32::from(option);
+                    c.capitalised += u32::from(!sentence_start && !option);
+                }
+                at = found.end;
+                sentence_start = false;
+                // Mostly a space follows; taking it here spares a turn of the loop.
+                let space = text.get(at) == Some(&b' ');
+                c.characters += u32::from(space);
+                at += usize::from(space);
+            }
+            b'0'..=b'9' => {
+                let digits = text[at..].iter().take_while(|b| b.is_ascii_digit() || **b == b',');
+                let length = digits.count();
+                at += length;
+                c.numbers += 1;
+                c.characters += length as u32;
+                c.items += u32::from(line_start && matches!(text.get(at), Some(b'.' | b')')));
+                sentence_start = false;
+            }
+            _ => {
+                sign(byte, line_start, c);
+                sentence_start |= matches!(byte, b'.' | b'!' | b'?' | b'\n' | b':' | b'"');
+                c.characters += 1;
+                at += 1;
+            }
+        }
+        line_start = byte == b'\n';
+    }
+}
+
+/// Reads the word that begins at `at`, eight bytes at a time.
+fn read_word(text: &[u8], at: usize, c: &mut Counts) -> Word {
+    let (first, mut taken) = letters(text, at);
+    let mut hash = first.wrapping_mul(MIX);
+    let mut end = at + taken;
+    let mut beyond_ascii = first & HIGH;
+    while taken == 8 {
+        let more;
+        (more, taken) = letters(text, end);
+        hash = (hash.rotate_left(23) ^ more).wrapping_mul(MIX);
+        beyond_ascii |= more & HIGH;
+        end += taken;
+    }
+    let mut length = (end - at) as u32;
+    if beyond_ascii != 0 {
+        length -= text[at..end].iter().filter(|byte| **byte & 0xc0 == 0x80).count() as u32;
+    }
+    c.words += 1;
+    c.letters += length;
+    c.characters += length;
+    c.long_words += u32::from(length >= 9);
+    Word { at, end, bucket: (hash >> 32) as usize % WORD_BUCKETS, first }
+}
+
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+const LOW: u64 = 0x0101_0101_0101_0101;
+
+/// The letters that stand at `at`, up to eight: in lower case as a number (zero where there are
+/// fewer), and how many. A letter is an ASCII letter or any byte of a character beyond ASCII.
+pub(crate) fn letters(text: &[u8], at: usize) -> (u64, usize) {
+    let whole = text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    let lower = u64::from_le_bytes(whole.unwrap_or_else(|| padded(text, at))) | (LOW * 0x20);
+    // All eight bytes at once: the high bit of a sum tells whether the byte reaches 'a' or passes 'z'.
+    let low_bits = lower & !HIGH;
+    let from_a = low_bits + LOW * (0x80 - u64::from(b'a'));
+    let past_z = low_bits + LOW * (0x7f - u64::from(b'z'));
+    let others = !((from_a & !past_z) | lower) & HIGH;
+    let taken = (others.trailing_zeros() / 8) as usize;
+    let mask = if taken < 8 { (1 << (8 * taken)) - 1 } else { u64::MAX };
+    (lower & mask, taken)
+}
+
+/// The last bytes of a text, fewer than eight, and zeros.
+fn padded(text: &[u8], at: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    let rest = text.get(at..).unwrap_or_default();
+    bytes[..rest.len()].copy_from_slice(rest);
+    bytes
+}
+
+fn sign(byte: u8, line_start: bool, c: &mut Counts) {
+    match byte {
+        b'\n' => c.lines += 1,
+        b'-' | b'*' if line_start => c.items += 1,
+        b'=' | b'+' | b'^' | b'<' | b'>' | b'*' | b'/' | b'$' | b'%' => c.maths += 1,
+        b'\\' => c.latex += 1,
+        b'{' | b'}' | b';' | b'[' | b']' | b'`' | b'#' | b'|' | b'&' => c.code += 1,
+        b'?' => c.questions += 1,
+        b'_' => c.blanks += 1,
+        b'"' => c.quotes += 1,
+        _ => {}
+    }
+}
+
+fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32; NAMES.len()] {
+    // Scripts without spaces have few "words": six characters count as one.
+    let words = c.words.max(c.characters / 6) as f32;
+    let seen = (c.words + c.numbers).max(1) as f32;
+    // What lies between the edges was not counted but is there.
+    let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE) as f32);
+    let around = (shape.total_chars.saturating_sub(bytes) / 6) as f32;
+    let earlier_turns = shape.turns.saturating_sub(1);
+    let log = &*LOGARITHMS;
+    let share = |count: u32, full: usize| log[(count as usize).min(full)] / log[full];
+    let mut values = [0.0; NAMES.len()];
+    let measured = [
+        log_share(whole, 2000.0),
+        ((12.0 - words) / 12.0).max(0.0),
+        (4.0 * c.numbers as f32 / seen).min(1.0),
+        share(c.numbers, 30),
+        share(c.maths, 40),
+        share(c.latex, 40),
+        share(c.code, 60),
+        share(c.lines, 60),
+        share(c.items, 15),
+        share(c.questions, 8),
+        ((c.letters as f32 / c.words.max(1) as f32 - 3.0) / 4.0).clamp(0.0, 1.0),
+        (3.0 * c.long_words as f32 / seen).min(1.0),
+        (3.0 * c.capitalised as f32 / seen).min(1.0),
+        share(c.options, 10),
+        share(c.blanks, 6),
+        share(c.quotes, 12),
+        log_share(around, 8000.0).max(share(earlier_turns.min(30) as u32, 30)),
+        share(shape.tools.min(20) as u32, 20),
+    ];
+    values[..measured.len()].copy_from_slice(&measured);
+    for (value, &heard) in values[measured.len()..].iter_mut().zip(cues) {
+        *value = share(heard, 12);
+    }
+    // Words of mathematics beside its signs: a problem, not a mention.
+    let signs = share(c.maths.max(c.latex), 40);
+    values[NAMES.len() - 1] = share(cues[Group::Maths as usize], 12).min(signs);
+    values
+}
+
+/// The logarithm of each small count and one.
+static LOGARITHMS: LazyLock<[f32; 64]> =
+    LazyLock::new(|| std::array::from_fn(|count| (count as f32).ln_1p()));
+
+/// Grows with the logarithm of a count; 1 from `full` on.
+fn log_share(count: f32, full: f32) -> f32 {
+    if count > 0.0 { (count.ln_1p() / full.ln_1p()).min(1.0) } else { 0.0 }
+}
+
+impl Features {
+    /// How many cues of a group were heard.
+    pub(crate) fn heard(&self, group: Group) -> u32 {
+        self.cues[group as usize]
+    }
+}

@@ -1,0 +1,239 @@
+//! The words that classification listens to, in groups.
+//!
+//! Written by hand from what makes a request hard or easy to answer, not from any test set. A
+//! trailing `*` matches any ending; otherwise a cue matches whole words only. A cue begins with a
+//! letter, and no cue stands twice.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use domain::tier::Intent;
+
+use crate::features::letters;
+
+/// What a cue is a sign of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Group {
+    /// Asks for a proof or a derivation.
+    Proof,
+    /// Asks for an argument, or for depth.
+    Reason,
+    /// Sets up a case: suppose, let, given that.
+    Condition,
+    /// Bounds the answer: must, exactly, no more than.
+    Constraint,
+    /// Turns a question round: not, except, false.
+    Negation,
+    /// Asks for an amount.
+    Quantity,
+    /// Orders things: first, then, finally.
+    Sequence,
+    /// Asks for something to be designed, built, mended or weighed.
+    Build,
+    /// Asks for work on a text at hand, or for a short list.
+    Task,
+    /// Everyday matters and small talk.
+    Everyday,
+    /// Mathematics.
+    Maths,
+    /// Physics, chemistry, engineering.
+    Science,
+    /// Programs and the machines they run on.
+    Technical,
+    /// Law and ethics.
+    Law,
+    /// Medicine and biology.
+    Medicine,
+    /// History, art, society.
+    Humanities,
+    /// Business and economics.
+    Business,
+}
+
+/// How many groups there are.
+pub(crate) const GROUPS: usize = 17;
+
+/// One cue that was heard.
+pub(crate) struct Heard {
+    pub(crate) group: Group,
+    pub(crate) intent: Option<Intent>,
+    pub(crate) at: usize,
+    pub(crate) end: usize,
+}
+
+type Row = (Group, Option<Intent>, &'static str);
+
+/// Cues of a group, separated by `|`.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    (Group::Proof, None, "prove|proof|proofs|derive|derivation|show that|demonstrate that|counterexample*|conjecture"),
+    (Group::Reason, None, "justify|justification|step by step|step-by-step|reason through|explain why|explain how|why does|why do|why is|why are|why would|implication*|trade-off*|tradeoff*|pros and cons|critically|in depth|in-depth|in detail|detailed|thorough*|rigorous*|comprehensive*|hypothesis|hypotheses|infer|deduce|contradiction|conclude|theorem|lemma|corollary|think carefully|root cause|chain of thought|nuanced|elaborate"),
+    (Group::Condition, None, "suppose|assume|assuming|given that|such that|let|if and only if|unless|whenever|provided that|consider|where|in terms of|satisfies|satisfy|satisfying|respectively|otherwise|depending on|as a function of|subject to|for all|for every|there exists"),
+    (Group::Constraint, None, "must|exactly|at least|at most|no more than|no less than|do not|don't|without|only|should not|ensure|make sure|requirement*|required|constraint*|include|including|format|avoid|limit|within|strictly|follow these|following rules|rules|criteria|never|always|in the style of|output should|json format|as follows|specified|specification*"),
+    (Group::Negation, None, "not|except|false|incorrect|least|neither|none of|cannot|isn't|doesn't|inconsistent"),
+    (Group::Quantity, None, "how many|how much|what percent*|total|average|twice|half|percent|percentage|per|each|altogether|remaining|how long|how far|how old|ratio|probability|sum|product|difference between|more than|less than|fraction|times as|minutes|hours|miles|dollars"),
+    (Group::Sequence, None, "first|firstly|second|secondly|then|next|finally|afterwards|after that|step 1|step 2|part a|part b|lastly|multiple|several|both"),
+    (Group::Build, Some(Intent::Code), "implement|implementation*|refactor*|debug*|code|codebase|script|write a function|write a program|program that|function that|class that|unit test*|regex|regular expression*|snippet|write code|source code|stack trace|traceback|compile*|boilerplate"),
+    (Group::Build, None, "design|designing|develop|build|create a system|architecture|architect|optimize*|optimise*|optimization|optimisation|analyze|analyse|analysis|analyzing|evaluate|assess|compare|comparison|contrast|strategy|strategies|strategic|plan|roadmap|framework*|methodology|simulate|simulation|model|modeling|modelling|integrate|integration|migrate|migration|deploy*|configure*|configuration|troubleshoot*|propose|proposal|research|investigate|synthesize|formulate|calculate|compute|estimate|solve|determine|construct|verify|validate|improve|automate|automation|workflow|how can i|how do i|how to|how would|best practice*|set up|setup"),
+    (Group::Task, Some(Intent::Summarise), "summarize|summarise|summary|summarization|tl;dr|tldr|shorten|condense|key points|main points|in one sentence|in a few sentences|gist"),
+    (Group::Task, Some(Intent::Translate), "translate|translation|translated|into french|into spanish|into german|into english|to english|to french|to spanish|to german|in french|in spanish|in german"),
+    (Group::Task, Some(Intent::Classify), "classify|categorize|categorise|category|sentiment|positive or negative|true or false|label|spam|yes or no|is this|which category|detect if|decide whether|determine whether|toxic"),
+    (Group::Task, Some(Intent::Extract), "extract|find all|identify the|pull out|named entities|list all|keywords|from the text|from the following|according to the passage|based on the passage|based on the text|given a paragraph"),
+    (Group::Task, Some(Intent::Rewrite), "rewrite|rephrase|paraphrase|reword|proofread|correct the|fix the grammar|grammar|grammatical|edit the|more formal|more polite|simplify the|convert the|capitalize|punctuation|spelling|synonym*|antonym*"),
+    (Group::Task, Some(Intent::Generate), "suggest|list|name a|name the|name some|name three|name five|give me|give an example|give examples|generate a|come up with|brainstorm|write a sentence|write a short|create a list|make a list|fill in|complete the sentence|provide a list|headline|slogan|caption|tweet|title for"),
+    (Group::Everyday, Some(Intent::Generate), "write a poem|poem|haiku|story|joke|song|lyrics|letter|email|e-mail|essay|blog post|speech|birthday|recipe|wedding|invitation|toast|thank you note|cover letter|limerick|write an|compose|dialogue"),
+    (Group::Everyday, Some(Intent::Chat), "hello|hi|hey|good morning|good evening|good night|how are you|thanks|thank you|what's up|nice to meet|goodbye|bye"),
+    (Group::Everyday, None, "breakfast|lunch|dinner|cook|cooking|food|movie*|film|song lyrics|music|travel|trip|vacation|friend|friends|family|mom|dad|kids|dog|cat|weather|weekend|gift|restaurant*|hotel|workout|exercise*|sleep|clothes|shopping|hobby|hobbies|tv show|holiday|favorite|favourite|sports|football|basketball|game night|pet|garden*|cake|coffee|wine|beach|dating|advice|sentence|word|words|sentences|capital of|color|colour|animal*"),
+    (Group::Maths, None, "integral*|derivative*|matrix|matrices|eigenvalue*|polynomial*|equation*|triangle|circle|angle*|prime|primes|integer*|modulo|mod|divisible|divisor*|vector*|converge*|continuous function|differentiable|differential|probability that|random variable*|permutation*|combination*|perpendicular|radius|tangent|cosine|sine|logarithm*|geometric|arithmetic sequence|real number*|complex number*|subgroup|isomorphi*|homomorphism|topolog*|graph theory|f(x)|positive integers|squared|square root|coefficient*|quadratic|function f|linear algebra|regression|variance|standard deviation|statistic*|bayes*|stochastic|hexagon|polygon|parabola|ellipse|inequality|algebra*|calculus|combinatoric*|mathematic*|numerical"),
+    (Group::Science, None, "velocity|acceleration|momentum|quantum|electron*|photon*|wavelength|frequency|voltage|resistor*|circuit*|capacitor*|thermodynamic*|entropy|enthalpy|temperature|pressure|molar|mole|moles|molecule*|reaction*|oxidation|acid|equilibrium|orbital*|isotope*|kinetic|potential energy|gravitational|magnetic|electric field|torque|fluid|viscosity|heat|laser|optical|lens|spectrum|spectra*|relativity|particle*|semiconductor*|signal*|engineer*|mechanical|physics|chemistry|chemical|solvent|solution of|catalyst|nuclear|astronom*|galaxy|star|planet*|material*|sensor*|motor|robot*|antenna|bandwidth|hydraulic|alloy|steel|newton*|joule*|kg|mol|ghz|mhz"),
+    (Group::Technical, Some(Intent::Code), "python|javascript|typescript|java|c++|c#|golang|rust|kotlin|swift|php|ruby|sql|html|css|bash|powershell|react|reactjs|nextjs|vue|angular|django|flask|fastapi|spring boot|nodejs|node.js|pandas|numpy|pytorch|tensorflow|vba|matlab|def|import|struct|void|const|async|await|null|println|printf|fn|select * from|latex code|excel formula"),
+    (Group::Technical, None, "algorithm*|database*|api|apis|server*|client-side|docker*|kubernetes|k8s|aws|azure|gcp|linux|ubuntu|windows server|terraform|git|github|endpoint*|microservice*|distributed|concurren*|thread*|mutex|deadlock|cache|caching|latency|throughput|load balanc*|encryption|encrypt*|hash|oauth|jwt|authentication|tcp|udp|http|https|dns|firewall|network*|protocol*|compiler*|runtime|memory leak|pointer*|recursion|recursive|data structure*|linked list|binary tree|hash table|time complexity|machine learning|deep learning|neural*|transformer*|llm|llms|embedding*|gpu|cpu|kernel|dataset*|training data|gradient*|backpropagation|query|queries|schema|postgres*|mysql|mongodb|redis|kafka|json|xml|yaml|csv|excel|spreadsheet*|unity|unreal|blender|arduino|raspberry pi|android|ios|app|application*|software|frontend|backend|full stack|devops|ci/cd|pipeline*|saas|crud|rest|graphql|websocket*|variable*|array*|string|loop|object-oriented|exception*|error|bug|library|package|module|plugin|command line|terminal|virtual machine|cloud|bitcoin|blockchain|smart contract*|solidity|cryptograph*|parser|parsing|semantic search|chatbot|prompt engineering|openai|fine-tun*|tokenizer"),
+    (Group::Law, None, "court|plaintiff|defendant|statute*|liability|contract|contracts|negligence|jurisdiction|constitution*|amendment|tort|easement|deed|prosecut*|legal|lawsuit|attorney|lawyer|law|laws|regulation*|compliance|moral*|ethic*|kant|utilitarian*|argument|premise*|fallacy|philosoph*|justice"),
+    (Group::Medicine, None, "patient*|diagnosis|diagnos*|symptom*|disease*|clinical|treatment|therapy|surgery|chronic|acute|tumor|cancer|blood|artery|nerve|muscle|hormone*|gene|genes|genetic*|protein*|enzyme*|cell|cells|dna|rna|bacteria*|virus*|infection*|receptor*|antibod*|species|evolution*|organism*|metaboli*|syndrome|physician|medication*|dose|psycholog*|cognitive|anatom*|pharmac*|immun*|neuron*|brain|biolog*|plant|plants"),
+    (Group::Humanities, None, "century|war|empire|emperor|king|revolution*|treaty|president|political|politics|government|soviet|roman|greek|medieval|religion|religious|buddhis*|christian*|islam*|jewish|culture|cultural|novel|poet|author|literature|painting|civilization*|archaeolog*|sociolog*|colonial*|communist|democra*|history|historical*|foreign policy|united nations|cold war|social"),
+    (Group::Business, None, "market|marketing|demand|supply|price|prices|inflation|monetary|fiscal|gdp|interest rate|investment*|investor*|stock|stocks|bond|bonds|revenue|profit|profits|accounting|balance sheet|tax|taxes|firm|firms|company|companies|business*|startup|customer*|consumer*|stakeholder*|management|manager*|economic*|economy|monopoly|cost|costs|budget|depreciation|asset*|portfolio|option pricing|supply chain|kpi|product manager"),
+];
+
+/// Every cue, found by the first letters of a word.
+pub(crate) struct Lexicon {
+    /// Open addressing: the number of a key, counted from 1; 0 ends a probe.
+    slots: Vec<u16>,
+    /// The keys, and where their cues stand.
+    keys: Vec<(u32, usize, usize)>,
+    /// Cues of one key stand together, the longest first.
+    cues: Vec<Cue>,
+}
+
+struct Cue {
+    text: &'static str,
+    /// Its first word as [`letters`] reads it, and which bits of a text's word must agree.
+    head: u64,
+    mask: u64,
+    prefix: bool,
+    group: Group,
+    intent: Option<Intent>,
+}
+
+/// Eight times the keys there are: a probe rarely meets a slot that is taken.
+const SLOTS: usize = 4096;
+
+static LEXICON: LazyLock<Lexicon> = LazyLock::new(Lexicon::build);
+
+impl Lexicon {
+    /// The one lexicon.
+    pub(crate) fn get() -> &'static Self {
+        &LEXICON
+    }
+
+    fn build() -> Self {
+        let mut by_key: BTreeMap<u32, Vec<Cue>> = BTreeMap::new();
+        for cue in ROWS.iter().flat_map(split).map(Cue::new) {
+            by_key.entry(cue.head as u32).or_default().push(cue);
+        }
+        let mut lexicon = Self { slots: vec![0; SLOTS], keys: Vec::new(), cues: Vec::new() };
+        for (key, mut cues) in by_key {
+            cues.sort_by_key(|cue| Reverse(cue.text.len()));
+            let from = lexicon.cues.len();
+            lexicon.cues.extend(cues);
+            let mut slot = slot_of(key);
+            while lexicon.slots[slot] > 0 {
+                slot = (slot + 1) % SLOTS;
+            }
+            lexicon.keys.push((key, from, lexicon.cues.len()));
+            lexicon.slots[slot] = lexicon.keys.len() as u16;
+        }
+        lexicon
+    }
+
+    /// The longest cue that begins with the word at `at`, whose first eight letters are `word`.
+    pub(crate) fn hear(&self, text: &[u8], at: usize, word: u64) -> Option<Heard> {
+        let key = word as u32;
+        let mut slot = slot_of(key);
+        let (from, to) = loop {
+            let number = usize::from(self.slots[slot]).checked_sub(1)?;
+            let (found, from, to) = self.keys[number];
+            if found == key {
+                break (from, to);
+            }
+            slot = (slot + 1) % SLOTS;
+        };
+        let matches = |cue: &&Cue| {
+            let end = at + cue.text.len();
+            word & cue.mask == cue.head
+                && text.get(at..end).is_some_and(|part| cue.is(part))
+                && (cue.prefix || text.get(end).is_none_or(|&next| !is_word(next)))
+        };
+        let cue = self.cues[from..to].iter().find(matches)?;
+        Some(Heard { group: cue.group, intent: cue.intent, at, end: at + cue.text.len() })
+    }
+}
+
+impl Cue {
+    fn new((group, intent, text): (Group, Option<Intent>, &'static str)) -> Self {
+        let prefix = text.ends_with('*');
+        let text = text.trim_end_matches('*');
+        let (head, length) = letters(text.as_bytes(), 0);
+        // A word may go on after a prefix, and after a cue that is shorter than its first word.
+        let whole = !prefix || length < text.len();
+        let mask = if whole || length == 8 { u64::MAX } else { (1 << (8 * length)) - 1 };
+        Self { text, head, mask, prefix, group, intent }
+    }
+
+    /// Whether a part of a text is this cue; its first eight letters at most are known to agree.
+    fn is(&self, part: &[u8]) -> bool {
+        let known = (self.head.ilog2() as usize / 8 + 1).min(part.len());
+        part[known..].eq_ignore_ascii_case(&self.text.as_bytes()[known..])
+    }
+}
+
+fn slot_of(key: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b1) >> 20) as usize % SLOTS
+}
+
+fn split(row: &'static Row) -> impl Iterator<Item = (Group, Option<Intent>, &'static str)> {
+    row.2.split('|').map(|text| (row.0, row.1, text))
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::classify::Shape;
+    use crate::features::measure_with;
+
+    #[test]
+    fn no_cue_stands_twice() {
+        let mut seen = BTreeSet::new();
+        for (_, _, text) in ROWS.iter().flat_map(split) {
+            assert!(seen.insert(text.trim_end_matches('*')), "twice: {text}");
+            assert_eq!(text, text.to_ascii_lowercase());
+            assert!(text.starts_with(|first: char| first.is_ascii_lowercase()));
+        }
+        assert_eq!(Group::Business as usize + 1, GROUPS);
+    }
+
+    #[test]
+    fn whole_words_only_unless_the_cue_says_otherwise() {
+        let groups = |text: &str| -> Vec<Group> {
+            let mut groups = Vec::new();
+            measure_with(text, &Shape::default(), |_| {}, |heard| groups.push(heard.group));
+            groups
+        };
+        assert_eq!(groups("PROVE it"), [Group::Proof]);
+        assert_eq!(groups("algorithms"), [Group::Technical]);
+        assert_eq!(groups("improved letters"), []);
+        // The longest cue wins, and its words are not heard again.
+        assert_eq!(groups("good morning to the cold war"), [Group::Everyday, Group::Humanities]);
+        assert_eq!(
+            groups("C++, c#, TL;DR; don't"),
+            [Group::Technical, Group::Technical, Group::Task, Group::Constraint]
+        );
+    }
+}

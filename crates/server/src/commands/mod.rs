@@ -1,0 +1,143 @@
+//! Everything but serving.
+
+pub(crate) mod doctor;
+pub(crate) mod jsonl;
+pub(crate) mod keys;
+pub(crate) mod users;
+
+use std::io::Write as _;
+
+use domain::secret::Secret;
+use domain::time::Clock;
+use store::{Claim, Location, SealingKey, Store};
+
+use crate::config::{Config, DEFAULTS, Flags};
+use crate::{config, open};
+
+/// Why a command did not do what it was asked to: a sentence for whoever asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Failure(pub(crate) String);
+
+impl From<config::Error> for Failure {
+    fn from(error: config::Error) -> Self {
+        Self(format!("configuration: {error}"))
+    }
+}
+
+impl From<gateway::Error> for Failure {
+    fn from(error: gateway::Error) -> Self {
+        match error {
+            gateway::Error::Invalid(faults) => Self(faults.join("; ")),
+            gateway::Error::Internal(cause) => Self(cause),
+            other => Self(other.to_string()),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        Self(format!("database: {error}"))
+    }
+}
+
+/// Says why, on the standard error output.
+pub(crate) fn complain(failure: &Failure) {
+    // Nobody is left to tell when even that fails.
+    let _ = writeln!(std::io::stderr(), "sluice: {failure}");
+}
+
+/// Prints a line on the standard output. A reader that has gone away ends the command quietly.
+pub(crate) fn say(line: &str) -> Result<(), Failure> {
+    writeln!(std::io::stdout(), "{line}")
+        .map_err(|error| Failure(format!("the output cannot be written: {error}")))
+}
+
+pub(crate) fn openapi() -> Result<(), Failure> {
+    let document = api::document().to_pretty_json();
+    say(&document.map_err(|error| Failure(error.to_string()))?)
+}
+
+pub(crate) fn check_config(flags: &Flags, defaults: bool) -> Result<(), Failure> {
+    if defaults {
+        return say(DEFAULTS);
+    }
+    let config = Config::load(flags)?;
+    let set = |secret: bool| if secret { "set" } else { "not set" };
+    let database = match &config.location {
+        Location::Sqlite(path) => path.display().to_string(),
+        Location::Postgres(_) => "PostgreSQL (URL not shown)".to_owned(),
+    };
+    let lines = [
+        format!("listen = {}", config.listen),
+        format!("data_dir = {}", config.data_dir.display()),
+        format!("database = {database}"),
+        format!("master_key = {}", set(config.master_key.is_some())),
+        format!("owner_email = {}", config.owner_email),
+        format!("owner_password = {}", set(config.owner_password.is_some())),
+        format!("bootstrap_key = {}", set(config.bootstrap_key.is_some())),
+        format!("egress_allow = {:?}", config.egress_allow),
+        format!("egress_proxy = {}", set(config.egress_proxy.is_some())),
+        format!("ca_file = {:?}", config.ca_file),
+        format!("public_url = {:?}", config.public_url),
+        format!("trusted_proxies = {} ranges", config.trusted_proxies.len()),
+        format!(
+            "perimeter = {} allowed, {} blocked ranges",
+            config.perimeter.allow.len(),
+            config.perimeter.block.len()
+        ),
+        format!("log = {}", config.log),
+        format!("metrics_listen = {:?}", config.metrics_listen),
+        format!("max_body_bytes = {}", config.max_body_bytes),
+        format!("trace_idle_hours = {}", config.trace_idle_hours),
+        format!("allow_inexact_limits = {}", config.allow_inexact_limits),
+    ];
+    lines.iter().try_for_each(|line| say(line))
+}
+
+pub(crate) async fn migrate(config: &Config) -> Result<(), Failure> {
+    let store = visit(config).await?;
+    store.close().await;
+    say("The database schema is up to date.")
+}
+
+/// Opens the store beside a gateway that may be running.
+pub(crate) async fn visit(config: &Config) -> Result<Store, Failure> {
+    open::store(config, Claim::Visit, &Clock::system()).await
+}
+
+/// Seals every data key and the pepper under a new master key: the one in
+/// `SLUICE_NEW_MASTER_KEY`, else a generated one that replaces the file.
+pub(crate) async fn rotate_master_key(config: &Config) -> Result<(), Failure> {
+    let store = open::store(config, Claim::Serve, &Clock::system()).await?;
+    let given = std::env::var("SLUICE_NEW_MASTER_KEY").ok().map(Secret::new);
+    let in_file = config.master_key.is_none();
+    let bytes = match &given {
+        Some(text) => config::read_key(text)?,
+        None if in_file => store::random::<32>()?,
+        None => {
+            return Err(Failure(
+                "the master key comes from the environment: give the new one in SLUICE_NEW_MASTER_KEY".to_owned(),
+            ));
+        }
+    };
+    let path = open::master_key_path(&config.data_dir);
+    let next = path.with_extension("next");
+    if in_file {
+        // Kept beside the old one until the database has the new: whichever step fails, one of
+        // the two files opens it.
+        open::write_key(&next, &bytes)?;
+    }
+    let count = store.rotate_master_key(&SealingKey::master(&bytes)?).await?;
+    store.close().await;
+    if in_file {
+        std::fs::rename(&next, &path).map_err(|error| {
+            Failure(format!(
+                "the database has the new key, but {} cannot be replaced: {error}. Rename {} to it",
+                path.display(),
+                next.display()
+            ))
+        })?;
+    }
+    say(&format!("{count} values were sealed under the new master key."))
+}

@@ -1,0 +1,149 @@
+//! One source of configuration; any key may be missing in it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::Error;
+
+/// Flags that every command takes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Flags {
+    /// The configuration file [default: sluice.toml, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) layer: Layer,
+}
+
+macro_rules! layer {
+    ($( $(#[$doc:meta])* $kind:ident $name:ident / $env:literal : $type:ty ),+ $(,)?) => {
+        /// Every key, each of which may be missing.
+        #[derive(Args, Clone, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct Layer {
+            $( $(#[$doc])* pub(crate) $name: Option<$type> ),+
+        }
+
+        impl Layer {
+            /// Reads `SLUICE_...` variables.
+            pub(crate) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
+                Ok(Self { $( $name: $kind($env, get)? ),+ })
+            }
+
+            /// This layer over another.
+            pub(crate) fn or(self, below: Self) -> Self {
+                Self { $( $name: self.$name.or(below.$name) ),+ }
+            }
+        }
+    };
+}
+
+layer!(
+    /// Where the API listens
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    text listen / "SLUICE_LISTEN": String,
+    /// The folder of the embedded database
+    #[arg(long, global = true, value_name = "FOLDER")]
+    text data_dir / "SLUICE_DATA_DIR": String,
+    #[arg(skip)]
+    text database_url / "SLUICE_DATABASE_URL": String,
+    /// A file that holds the PostgreSQL URL
+    #[arg(long, global = true, value_name = "FILE")]
+    text database_url_file / "SLUICE_DATABASE_URL_FILE": String,
+    #[arg(skip)]
+    text redis_url / "SLUICE_REDIS_URL": String,
+    #[arg(skip)]
+    text master_key / "SLUICE_MASTER_KEY": String,
+    /// A file that holds the master key
+    #[arg(long, global = true, value_name = "FILE")]
+    text master_key_file / "SLUICE_MASTER_KEY_FILE": String,
+    /// The first owner of an empty database
+    #[arg(long, global = true, value_name = "EMAIL")]
+    text owner_email / "SLUICE_OWNER_EMAIL": String,
+    #[arg(skip)]
+    text owner_password / "SLUICE_OWNER_PASSWORD": String,
+    /// A file that holds the first owner's password
+    #[arg(long, global = true, value_name = "FILE")]
+    text owner_password_file / "SLUICE_OWNER_PASSWORD_FILE": String,
+    #[arg(skip)]
+    text bootstrap_key / "SLUICE_BOOTSTRAP_KEY": String,
+    /// A file that holds the first API key
+    #[arg(long, global = true, value_name = "FILE")]
+    text bootstrap_key_file / "SLUICE_BOOTSTRAP_KEY_FILE": String,
+    /// Hosts that every model may be at, comma-separated
+    #[arg(long, global = true, value_delimiter = ',', value_name = "HOSTS")]
+    list egress_allow / "SLUICE_EGRESS_ALLOW": Vec<String>,
+    /// An HTTP proxy for calls to providers
+    #[arg(long, global = true, value_name = "URL")]
+    text egress_proxy / "SLUICE_EGRESS_PROXY": String,
+    /// Additional certificate authorities, PEM
+    #[arg(long, global = true, value_name = "FILE")]
+    text ca_file / "SLUICE_CA_FILE": String,
+    /// The URL that browsers see
+    #[arg(long, global = true, value_name = "URL")]
+    text public_url / "SLUICE_PUBLIC_URL": String,
+    /// Peers whose X-Forwarded-For is believed, comma-separated ranges
+    #[arg(long, global = true, value_delimiter = ',', value_name = "RANGES")]
+    list trusted_proxies / "SLUICE_TRUSTED_PROXIES": Vec<String>,
+    /// The only addresses that may call, comma-separated ranges
+    #[arg(long, global = true, value_delimiter = ',', value_name = "RANGES")]
+    list perimeter_allow / "SLUICE_PERIMETER_ALLOW": Vec<String>,
+    /// Addresses that may not call, comma-separated ranges
+    #[arg(long, global = true, value_delimiter = ',', value_name = "RANGES")]
+    list perimeter_block / "SLUICE_PERIMETER_BLOCK": Vec<String>,
+    /// Log level or filter
+    #[arg(long, global = true, value_name = "FILTER")]
+    text log / "SLUICE_LOG": String,
+    /// Where Prometheus metrics listen, or "off"
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    text metrics_listen / "SLUICE_METRICS_LISTEN": String,
+    /// The largest request body
+    #[arg(long, global = true, value_name = "BYTES")]
+    parsed max_body_bytes / "SLUICE_MAX_BODY_BYTES": usize,
+    /// Hours after which an idle pending trace has failed
+    #[arg(long, global = true, value_name = "HOURS")]
+    parsed trace_idle_hours / "SLUICE_TRACE_IDLE_HOURS": u64,
+    /// Serve a PostgreSQL beside other gateways, limits counted per gateway
+    #[arg(long, global = true, value_name = "BOOL")]
+    parsed allow_inexact_limits / "SLUICE_ALLOW_INEXACT_LIMITS": bool,
+);
+
+impl Layer {
+    pub(crate) fn from_file(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error(format!("{} cannot be read: {error}", path.display())))?;
+        Self::from_toml(&text, &path.display().to_string())
+    }
+
+    pub(crate) fn from_toml(text: &str, name: &str) -> Result<Self, Error> {
+        toml::from_str(text).map_err(|error| {
+            Error(format!(
+                "{name} cannot be understood: {error}\nEvery key and its meaning: `sluice check-config --defaults`"
+            ))
+        })
+    }
+}
+
+type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn text(name: &str, get: Get<'_>) -> Result<Option<String>, Error> {
+    Ok(get(name).filter(|value| !value.is_empty()))
+}
+
+fn list(name: &str, get: Get<'_>) -> Result<Option<Vec<String>>, Error> {
+    let items = |value: String| {
+        let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
+        items.map(str::to_owned).collect()
+    };
+    Ok(get(name).map(items))
+}
+
+fn parsed<T: std::str::FromStr>(name: &str, get: Get<'_>) -> Result<Option<T>, Error> {
+    let Some(value) = text(name, get)? else { return Ok(None) };
+    match value.parse() {
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(_) => Err(Error(format!("{name} is '{value}', which is not what it should be"))),
+    }
+}

@@ -1,0 +1,223 @@
+//! Serving: listeners, connections, and a stop that loses nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use domain::time::Clock;
+use gateway::{FirstCredentials, FirstSettings, Gateway};
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use metrics_exporter_prometheus::PrometheusHandle;
+use store::Claim;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service as _;
+
+use crate::commands::Failure;
+use crate::config::Config;
+use crate::{open, telemetry};
+
+/// Connections at once; a further one waits to be accepted.
+const CONNECTIONS: usize = 20_000;
+/// A request's head must have come within this.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// What is in flight at a stop may take this long.
+const GRACE: Duration = Duration::from_secs(30);
+/// Histograms are folded this often.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) async fn run(config: Config) -> Result<(), Failure> {
+    telemetry::start_logs(&config.log)?;
+    // Sockets, not files, are what a gateway has many of.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit on open files was not raised");
+    }
+    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+        Failure(format!(
+            "{} cannot be listened on: {error}. Stop what uses it, or choose another with SLUICE_LISTEN",
+            config.listen
+        ))
+    })?;
+    let clock = Clock::system();
+    let claim = if config.allow_inexact_limits { Claim::ServeShared } else { Claim::Serve };
+    let store = open::store(&config, claim, &clock).await?;
+    let first = FirstSettings {
+        owner_email: config.owner_email.clone(),
+        owner_password: config.owner_password.clone(),
+        key: config.bootstrap_key.clone(),
+    };
+    let credentials = gateway::bootstrap(&store, &first, &clock).await?;
+    let client = open::client(&config)?;
+    let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
+    let stop = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    start_metrics(&config, &stop, &tasks).await?;
+    let settings = api::Settings {
+        trusted_proxies: config.trusted_proxies.clone(),
+        public_url: config.public_url.clone(),
+    };
+    let router = api::router(gateway.clone(), settings);
+    greet(&config, credentials.as_ref());
+    tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
+    watch_signals(&stop, &tasks)?;
+    serve(listener, router, stop, &tasks).await;
+    tasks.close();
+    tasks.wait().await;
+    gateway.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Failure> {
+    let listen =
+        |kind| signal(kind).map_err(|error| Failure(format!("signals cannot be watched: {error}")));
+    let (mut terminate, mut interrupt) =
+        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = stop.cancelled() => {}
+        }
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// Accepts connections until told to stop, then waits for what is in flight.
+async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+    tasks: &TaskTracker,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection =
+                    connection(stream, peer, router.clone(), graceful.watcher(), place);
+                tasks.spawn(connection);
+            }
+            Err(error) => {
+                // Out of files or memory: what is open has to end first.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were still running after {} seconds", GRACE.as_secs());
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    watcher: Watcher,
+    _place: OwnedSemaphorePermit,
+) {
+    // Without it the last packet of an answer waits for the peer's acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY was not set");
+    }
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        router.clone().call(request)
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn start_metrics(
+    config: &Config,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<(), Failure> {
+    let Some(address) = config.metrics_listen else { return Ok(()) };
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::warn!(%address, %error, "metrics are not served: the address cannot be listened on");
+            return Ok(());
+        }
+    };
+    let handle = telemetry::start_metrics()?;
+    let (upkeep, stopped) = (handle.clone(), stop.clone());
+    tasks.spawn(async move {
+        let mut ticks = tokio::time::interval(UPKEEP);
+        loop {
+            tokio::select! {
+                () = stopped.cancelled() => return,
+                _ = ticks.tick() => upkeep.run_upkeep(),
+            }
+        }
+    });
+    let stop = stop.clone();
+    let served = tasks.clone();
+    tasks.spawn(async move { serve(listener, metrics_router(handle), stop, &served).await });
+    Ok(())
+}
+
+fn metrics_router(handle: PrometheusHandle) -> Router {
+    Router::new().route("/metrics", axum::routing::get(async move || handle.render()))
+}
+
+/// Says where the gateway is, and shows the first credentials, once. They go to the terminal and
+/// never to the log.
+#[expect(clippy::print_stdout, reason = "this is for the person who started it")]
+fn greet(config: &Config, first: Option<&FirstCredentials>) {
+    let base = format!("http://{}", config.listen);
+    let Some(first) = first else {
+        println!("Sluice serves {base}  (API description: {base}/docs)");
+        return;
+    };
+    let password = match &first.password {
+        Some(password) => password.expose(),
+        None => "(the one you gave)",
+    };
+    let key = first.key.expose();
+    println!(
+        r#"Sluice serves {base}  (API description: {base}/docs)
+
+This is a new database. These credentials are shown once:
+
+  Owner     {email}
+  Password  {password}
+  API key   {key}     (project {project}, sandbox model)
+
+Try it; no provider account is needed:
+
+  KEY='{key}'
+  TRACE=$(curl -s {base}/api/v1/traces -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d '{{}}' | sed 's/.*"id":"\([^"]*\)".*/\1/')
+  curl -s {base}/api/v1/executions -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d "{{\"trace_id\":\"$TRACE\",\"input\":\"Say hello to the team.\"}}"
+  curl -s -X PATCH {base}/api/v1/traces/$TRACE/complete -H "Authorization: Bearer $KEY"
+"#,
+        email = first.email,
+        project = first.project,
+    );
+}

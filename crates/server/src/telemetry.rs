@@ -1,0 +1,37 @@
+//! Logs and metrics. Neither ever holds a secret, a prompt or a query string.
+
+use std::io::IsTerminal as _;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::commands::Failure;
+
+/// Buckets of every histogram, in seconds: from a tenth of a millisecond to five minutes.
+const SECONDS: [f64; 16] = [
+    0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0,
+    60.0, 300.0,
+];
+
+/// Starts logging to the standard error output: for people on a terminal, as JSON elsewhere.
+pub(crate) fn start_logs(filter: &str) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        Failure(format!("log is '{filter}', which is no level or filter: {error}"))
+    })?;
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = if std::io::stderr().is_terminal() {
+        logs.finish().try_init()
+    } else {
+        logs.json().flatten_event(true).finish().try_init()
+    };
+    started.map_err(|error| Failure(format!("logging cannot start: {error}")))
+}
+
+/// Starts recording metrics; the handle renders them.
+pub(crate) fn start_metrics() -> Result<PrometheusHandle, Failure> {
+    PrometheusBuilder::new()
+        .set_buckets(&SECONDS)
+        .and_then(PrometheusBuilder::install_recorder)
+        .map_err(|error| Failure(format!("metrics cannot start: {error}")))
+}

@@ -1,0 +1,253 @@
+//! Organizations, users, memberships, sessions.
+
+use domain::ids::{OrgId, ProjectId, UserId};
+use domain::project::Role;
+use domain::time::Timestamp;
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+
+/// A user as member of an organization.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The user.
+    pub user: UserId,
+    /// Their address, in lower case.
+    pub email: String,
+    /// Their name.
+    pub name: String,
+    /// The Argon2id hash of their password, in PHC form.
+    pub password_hash: String,
+    /// Whether a second factor is asked for.
+    pub mfa_enabled: bool,
+    /// The organization.
+    pub org: OrgId,
+    /// The organization's name.
+    pub org_name: String,
+    /// What they may do in it.
+    pub role: Role,
+}
+
+/// A signed-in session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Who signed in.
+    pub account: Account,
+    /// When they signed in.
+    pub created_at: Timestamp,
+    /// Their last request, to the minute.
+    pub last_seen_at: Timestamp,
+}
+
+#[derive(sqlx::FromRow)]
+struct AccountRow {
+    user_id: i64,
+    email: String,
+    name: String,
+    password_hash: String,
+    mfa_enabled: bool,
+    org_id: i64,
+    org_name: String,
+    role: String,
+}
+
+#[derive(sqlx::FromRow)]
+struct SessionRow {
+    #[sqlx(flatten)]
+    account: AccountRow,
+    created_at: i64,
+    last_seen_at: i64,
+}
+
+impl AccountRow {
+    fn read(self) -> Result<Account> {
+        Ok(Account {
+            user: UserId(self.user_id),
+            email: self.email,
+            name: self.name,
+            password_hash: self.password_hash,
+            mfa_enabled: self.mfa_enabled,
+            org: OrgId(self.org_id),
+            org_name: self.org_name,
+            role: Role::parse(&self.role)
+                .ok_or_else(|| Error::Corrupt(format!("role {}", self.role)))?,
+        })
+    }
+}
+
+impl Store {
+    /// Whether nobody has ever set this database up.
+    pub async fn is_empty(&self) -> Result<bool> {
+        let any: Option<i64> = on!(&self.writer, db => {
+            sqlx::query_scalar("SELECT id FROM organizations LIMIT 1").fetch_optional(db).await?
+        });
+        Ok(any.is_none())
+    }
+
+    /// The oldest organization: the one that the command line works on.
+    pub async fn first_org(&self) -> Result<Option<OrgId>> {
+        let id: Option<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar("SELECT min(id) FROM organizations").fetch_one(db).await?
+        });
+        Ok(id.map(OrgId))
+    }
+
+    /// A user by address.
+    pub async fn account(&self, email: &str) -> Result<Option<Account>> {
+        const FIND: &str = "
+            SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
+                   o.id AS org_id, o.name AS org_name, m.role
+            FROM users u
+            JOIN memberships m ON m.user_id = u.id
+            JOIN organizations o ON o.id = m.org_id
+            WHERE u.email = $1
+            ORDER BY o.id
+            LIMIT 1";
+        let row: Option<AccountRow> = on!(&self.reader, db => {
+            sqlx::query_as(FIND).bind(email).fetch_optional(db).await?
+        });
+        row.map(AccountRow::read).transpose()
+    }
+
+    /// A session by the hash of its token.
+    pub async fn session(&self, token_hash: &[u8; 32]) -> Result<Option<Session>> {
+        const FIND: &str = "
+            SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
+                   o.id AS org_id, o.name AS org_name, m.role, s.created_at, s.last_seen_at
+            FROM sessions s
+            JOIN users u ON u.id = s.user_id
+            JOIN memberships m ON m.user_id = u.id
+            JOIN organizations o ON o.id = m.org_id
+            WHERE s.token_hash = $1
+            ORDER BY o.id
+            LIMIT 1";
+        let row: Option<SessionRow> = on!(&self.reader, db => {
+            sqlx::query_as(FIND).bind(&token_hash[..]).fetch_optional(db).await?
+        });
+        row.map(|row| {
+            Ok(Session {
+                account: row.account.read()?,
+                created_at: Timestamp(row.created_at),
+                last_seen_at: Timestamp(row.last_seen_at),
+            })
+        })
+        .transpose()
+    }
+
+    /// The projects that a user was made a member of.
+    pub async fn member_projects(&self, user: UserId) -> Result<Vec<ProjectId>> {
+        const OF: &str = "SELECT project_id FROM project_members WHERE user_id = $1";
+        let ids: Vec<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(OF).bind(user.0).fetch_all(db).await?
+        });
+        Ok(ids.into_iter().map(ProjectId).collect())
+    }
+
+    /// Notes that a session was used.
+    pub async fn touch_session(&self, token_hash: &[u8; 32], now: Timestamp) -> Result<()> {
+        const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
+        on!(&self.writer, db => {
+            sqlx::query(TOUCH).bind(&token_hash[..]).bind(now.0).execute(db).await?;
+        });
+        Ok(())
+    }
+
+    /// Forgets sessions that began before `created` or were last used before `seen`.
+    pub async fn purge_sessions(&self, created: Timestamp, seen: Timestamp) -> Result<()> {
+        const PURGE: &str = "DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2";
+        on!(&self.writer, db => {
+            sqlx::query(PURGE).bind(created.0).bind(seen.0).execute(db).await?;
+        });
+        Ok(())
+    }
+}
+
+impl Tx {
+    /// Adds an organization.
+    pub async fn add_org(&mut self, name: &str, now: Timestamp) -> Result<OrgId> {
+        const ADD: &str =
+            "INSERT INTO organizations (name, created_at) VALUES ($1, $2) RETURNING id";
+        let id: i64 = within!(self, db => {
+            sqlx::query_scalar(ADD).bind(name).bind(now.0).fetch_one(&mut *db).await?
+        });
+        Ok(OrgId(id))
+    }
+
+    /// Adds a user to an organization. [`Error::Taken`] when the address is known.
+    pub async fn add_user(
+        &mut self,
+        org: OrgId,
+        email: &str,
+        password_hash: &str,
+        role: Role,
+        now: Timestamp,
+    ) -> Result<UserId> {
+        const ADD: &str = "
+            INSERT INTO users (email, name, password_hash, created_at)
+            VALUES ($1, $2, $3, $4) RETURNING id";
+        const JOIN: &str = "INSERT INTO memberships (org_id, user_id, role) VALUES ($1, $2, $3)";
+        let name = email.split('@').next().unwrap_or(email);
+        let id: i64 = within!(self, db => {
+            let id = sqlx::query_scalar(ADD)
+                .bind(email)
+                .bind(name)
+                .bind(password_hash)
+                .bind(now.0)
+                .fetch_one(&mut *db)
+                .await?;
+            sqlx::query(JOIN).bind(org.0).bind(id).bind(role.as_str()).execute(&mut *db).await?;
+            id
+        });
+        Ok(UserId(id))
+    }
+
+    /// Makes a user a member of a project.
+    pub async fn add_project_member(&mut self, project: ProjectId, user: UserId) -> Result<()> {
+        const ADD: &str = "
+            INSERT INTO project_members (project_id, user_id) VALUES ($1, $2)
+            ON CONFLICT (project_id, user_id) DO NOTHING";
+        within!(self, db => {
+            sqlx::query(ADD).bind(project.0).bind(user.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Sets a new password and signs the user out everywhere.
+    pub async fn set_password(&mut self, user: UserId, password_hash: &str) -> Result<()> {
+        const SET: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
+        const OUT: &str = "DELETE FROM sessions WHERE user_id = $1";
+        within!(self, db => {
+            sqlx::query(SET).bind(user.0).bind(password_hash).execute(&mut *db).await?;
+            sqlx::query(OUT).bind(user.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Opens a session.
+    pub async fn add_session(
+        &mut self,
+        token_hash: &[u8; 32],
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<()> {
+        const ADD: &str = "
+            INSERT INTO sessions (token_hash, user_id, created_at, last_seen_at)
+            VALUES ($1, $2, $3, $3)";
+        within!(self, db => {
+            sqlx::query(ADD).bind(&token_hash[..]).bind(user.0).bind(now.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Ends a session.
+    pub async fn end_session(&mut self, token_hash: &[u8; 32]) -> Result<()> {
+        within!(self, db => {
+            sqlx::query("DELETE FROM sessions WHERE token_hash = $1")
+                .bind(&token_hash[..])
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Audit events: who did what to the control plane.
+
+use domain::ids::{OrgId, UserId};
+use domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+
+/// An audit event that is about to be written.
+#[derive(Clone, Debug)]
+pub struct NewAudit<'a> {
+    /// The organization whose event it is.
+    pub org: OrgId,
+    /// One of the event kinds of the interface.
+    pub event: &'static str,
+    /// Who did it, if anybody signed in.
+    pub actor: Option<(UserId, &'a str)>,
+    /// Kind and id of what it was done to.
+    pub target: Option<(&'static str, String)>,
+    /// The address it came from.
+    pub ip: &'a str,
+    /// The client it came from.
+    pub user_agent: &'a str,
+    /// What else is worth knowing; never a secret.
+    pub metadata: Map<String, Value>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An audit event as it is stored.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    /// Its number.
+    pub id: i64,
+    /// Its kind.
+    pub event: String,
+    /// The e-mail address of who did it.
+    pub actor: Option<String>,
+    /// Kind of what it was done to.
+    pub target_type: Option<String>,
+    /// Id of what it was done to.
+    pub target_id: Option<String>,
+    /// The address it came from.
+    pub ip: String,
+    /// The client it came from.
+    pub user_agent: String,
+    /// What else is worth knowing.
+    pub metadata: Value,
+    /// When.
+    pub at: Timestamp,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: i64,
+    event: String,
+    actor: Option<String>,
+    target_type: Option<String>,
+    target_id: Option<String>,
+    ip: String,
+    user_agent: String,
+    metadata: String,
+    occurred_at: i64,
+}
+
+impl Tx {
+    /// Writes an audit event.
+    pub async fn audit(&mut self, event: &NewAudit<'_>) -> Result<()> {
+        const ADD: &str = "
+            INSERT INTO audit_events
+                (org_id, event, actor_id, actor, target_type, target_id, ip, user_agent, metadata, occurred_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let metadata = Value::Object(event.metadata.clone()).to_string();
+        within!(self, db => {
+            sqlx::query(ADD)
+                .bind(event.org.0)
+                .bind(event.event)
+                .bind(event.actor.map(|(id, _)| id.0))
+                .bind(event.actor.map(|(_, email)| email))
+                .bind(event.target.as_ref().map(|(kind, _)| *kind))
+                .bind(event.target.as_ref().map(|(_, id)| id.as_str()))
+                .bind(clean(event.ip))
+                .bind(clean(event.user_agent))
+                .bind(metadata)
+                .bind(event.at.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The last events of an organization, newest first, of one kind or of all.
+    pub async fn audit_events(
+        &self,
+        org: OrgId,
+        event: Option<&str>,
+        most: i64,
+    ) -> Result<Vec<Audit>> {
+        const LAST: &str = "
+            SELECT id, event, actor, target_type, target_id, ip, user_agent, metadata, occurred_at
+            FROM audit_events
+            WHERE org_id = $1 AND (CAST($2 AS TEXT) IS NULL OR event = $2)
+            ORDER BY id DESC
+            LIMIT $3";
+        let rows: Vec<Row> = on!(&self.reader, db => {
+            sqlx::query_as(LAST).bind(org.0).bind(event).bind(most).fetch_all(db).await?
+        });
+        rows.into_iter().map(Row::read).collect()
+    }
+}
+
+impl Row {
+    fn read(self) -> Result<Audit> {
+        Ok(Audit {
+            id: self.id,
+            event: self.event,
+            actor: self.actor,
+            target_type: self.target_type,
+            target_id: self.target_id,
+            ip: self.ip,
+            user_agent: self.user_agent,
+            metadata: serde_json::from_str(&self.metadata)
+                .map_err(|error| Error::Corrupt(error.to_string()))?,
+            at: Timestamp(self.occurred_at),
+        })
+    }
+}
+
+/// What a client says of itself, as a database can hold it.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(256).collect()
+}

@@ -1,0 +1,157 @@
+//! Two databases behind one set of queries.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+
+use crate::error::{Error, Result};
+
+/// Runs the same tokens against whichever driver is in use.
+macro_rules! on {
+    ($pool:expr, $db:ident => $query:expr) => {
+        match $pool {
+            $crate::db::Pool::Sqlite($db) => $query,
+            $crate::db::Pool::Postgres($db) => $query,
+        }
+    };
+}
+
+/// Runs the same tokens inside a transaction of whichever driver is in use.
+macro_rules! within {
+    ($tx:expr, $db:ident => $query:expr) => {
+        match &mut $tx.0 {
+            $crate::db::AnyTx::Sqlite(tx) => {
+                let $db = &mut **tx;
+                $query
+            }
+            $crate::db::AnyTx::Postgres(tx) => {
+                let $db = &mut **tx;
+                $query
+            }
+        }
+    };
+}
+
+pub(crate) use {on, within};
+
+/// A pool of either driver.
+#[derive(Clone, Debug)]
+pub(crate) enum Pool {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+/// A write transaction. Functions that must be atomic take one and cannot be called without.
+#[derive(Debug)]
+pub struct Tx(pub(crate) AnyTx);
+
+#[derive(Debug)]
+pub(crate) enum AnyTx {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+impl Tx {
+    /// Makes what was done in it last.
+    pub async fn commit(self) -> Result<()> {
+        match self.0 {
+            AnyTx::Sqlite(tx) => tx.commit().await?,
+            AnyTx::Postgres(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+}
+
+/// Where the data lies.
+#[derive(Clone, Debug)]
+pub enum Location {
+    /// A file in the data folder.
+    Sqlite(PathBuf),
+    /// A connection URL. Holds a password: never printed.
+    Postgres(domain::secret::Secret),
+}
+
+/// How long anything waits for a connection.
+const ACQUIRE: Duration = Duration::from_secs(5);
+
+/// The pools to read from and to write to. On SQLite the writer is a pool of one connection; on
+/// PostgreSQL they are the same pool.
+pub(crate) async fn connect(location: &Location) -> Result<(Pool, Pool)> {
+    match location {
+        Location::Sqlite(path) => sqlite(path).await,
+        Location::Postgres(url) => {
+            let options: PgConnectOptions = url.expose().parse().map_err(|error| {
+                Error::Unavailable(format!("the database URL cannot be read: {error}"))
+            })?;
+            let pool = PgPoolOptions::new()
+                .max_connections(10)
+                .acquire_timeout(ACQUIRE)
+                // A statement of ours that runs longer is a defect, not work.
+                .connect_with(options.options([("statement_timeout", "30000")]))
+                .await
+                .map_err(unreachable)?;
+            Ok((Pool::Postgres(pool.clone()), Pool::Postgres(pool)))
+        }
+    }
+}
+
+async fn sqlite(path: &PathBuf) -> Result<(Pool, Pool)> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(ACQUIRE)
+        .pragma("cache_size", "-8000")
+        // The write-ahead log is trimmed to this after a checkpoint.
+        .pragma("journal_size_limit", "67108864")
+        .pragma("wal_autocheckpoint", "4000");
+    let writer = SqlitePoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(ACQUIRE)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .connect_with(options.clone())
+        .await
+        .map_err(unreachable)?;
+    let reader = SqlitePoolOptions::new()
+        .max_connections(4)
+        .acquire_timeout(ACQUIRE)
+        .idle_timeout(Duration::from_secs(300))
+        .test_before_acquire(false)
+        .connect_lazy_with(options.pragma("query_only", "on"));
+    Ok((Pool::Sqlite(reader), Pool::Sqlite(writer)))
+}
+
+fn unreachable(error: sqlx::Error) -> Error {
+    Error::Unavailable(format!("it cannot be opened: {error}"))
+}
+
+impl Pool {
+    pub(crate) async fn begin(&self) -> Result<Tx> {
+        Ok(Tx(match self {
+            // A deferred transaction could fail half way, when it first writes.
+            Self::Sqlite(pool) => AnyTx::Sqlite(pool.begin_with("BEGIN IMMEDIATE").await?),
+            Self::Postgres(pool) => AnyTx::Postgres(pool.begin().await?),
+        }))
+    }
+
+    /// Gives up the connection after a failure of the disk: what it holds of the file may be wrong.
+    pub(crate) async fn renew(&self) {
+        if let Self::Sqlite(db) = self
+            && let Ok(connection) = db.acquire().await
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "a database connection did not close");
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        on!(self, db => db.close().await);
+    }
+}

@@ -1,0 +1,74 @@
+//! What can go wrong with the database.
+
+/// A failure of the store, by what the caller can do about it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// A unique value is taken.
+    #[error("the value has already been taken")]
+    Taken,
+    /// The database cannot be read or written right now: a full disk, a lost connection, a
+    /// time-out. Nothing was stored; trying again later may help.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// The database is newer than this binary.
+    #[error(
+        "the database was written by a newer version of Sluice (schema {found}, this binary knows {known}): \
+         start that version, or restore a backup made before the upgrade"
+    )]
+    Newer {
+        /// The schema version of the database.
+        found: i64,
+        /// The newest schema version that this binary knows.
+        known: i64,
+    },
+    /// The master key does not open this database.
+    #[error(
+        "the master key does not fit this database: set SLUICE_MASTER_KEY to the key it was created with, \
+         or put the key file back into the data folder"
+    )]
+    WrongMasterKey,
+    /// A sealed value cannot be opened.
+    #[error("a sealed value cannot be opened: it was damaged or its key is gone")]
+    Seal,
+    /// Another process serves this database.
+    #[error("{0}")]
+    InUse(String),
+    /// A stored value makes no sense; a defect or a manual change.
+    #[error("the database holds an unexpected value: {0}")]
+    Corrupt(String),
+}
+
+/// The result of everything here.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Whether another row of the same commit may be fine.
+    pub(crate) fn is_of_one_row(&self) -> bool {
+        matches!(self, Self::Taken | Self::Corrupt(_))
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(database) if database.is_unique_violation() => Self::Taken,
+            sqlx::Error::Database(database)
+                if database.is_foreign_key_violation() || database.is_check_violation() =>
+            {
+                Self::Corrupt(error.to_string())
+            }
+            // PostgreSQL's class 22: a value that its column cannot hold.
+            sqlx::Error::Database(database)
+                if database
+                    .code()
+                    .is_some_and(|code| code.len() == 5 && code.starts_with("22")) =>
+            {
+                Self::Corrupt(error.to_string())
+            }
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::Encode(_) => {
+                Self::Corrupt(error.to_string())
+            }
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Step ids, taken in blocks, so that an id costs no query.
+
+use std::ops::Range;
+
+use domain::ids::{NodeId, StepId};
+use tokio::sync::Mutex;
+
+use crate::db::{Pool, on};
+use crate::error::Result;
+
+/// Ids a process takes at once. What it does not use is a gap.
+const BLOCK: i64 = 1000;
+
+const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETURNING value";
+
+/// A process's current block.
+#[derive(Debug)]
+pub(crate) struct StepIds {
+    pool: Pool,
+    block: Mutex<Range<i64>>,
+}
+
+impl StepIds {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { pool, block: Mutex::new(0..0) }
+    }
+
+    pub(crate) async fn take(&self) -> Result<StepId> {
+        let mut block = self.block.lock().await;
+        if let Some(id) = block.next() {
+            return Ok(StepId(id));
+        }
+        let end = take(&self.pool, "step", BLOCK).await?;
+        *block = end - BLOCK + 1..end;
+        Ok(StepId(end - BLOCK))
+    }
+}
+
+/// Takes the next number for a run of the process.
+pub(crate) async fn node(pool: &Pool) -> Result<NodeId> {
+    take(pool, "node", 1).await.map(NodeId)
+}
+
+async fn take(pool: &Pool, name: &str, count: i64) -> Result<i64> {
+    Ok(on!(pool, db => {
+        sqlx::query_scalar(TAKE).bind(name).bind(count).fetch_one(db).await?
+    }))
+}

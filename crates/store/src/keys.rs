@@ -1,0 +1,212 @@
+//! API keys.
+
+use domain::ids::{KeyId, ProjectId};
+use domain::key::{Key, KeyStatus};
+use domain::money::Usd;
+use domain::time::Timestamp;
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: i64,
+    project_id: i64,
+    name: String,
+    secret_hash: Vec<u8>,
+    masked: String,
+    status: String,
+    hourly_limit: Option<i64>,
+    expires_at: Option<i64>,
+    loop_interventions: i64,
+    last_used: Option<i64>,
+    reset_at: Option<i64>,
+    created_at: i64,
+}
+
+impl Row {
+    fn read(self) -> Result<Key> {
+        let corrupt = |what: &str| Error::Corrupt(format!("API key {}: {what}", self.id));
+        Ok(Key {
+            id: KeyId::from_i64(self.id),
+            project: ProjectId(self.project_id),
+            secret_hash: self.secret_hash.try_into().map_err(|_| corrupt("secret_hash"))?,
+            status: KeyStatus::parse(&self.status).ok_or_else(|| corrupt("status"))?,
+            name: self.name,
+            masked: self.masked,
+            hourly_limit: self.hourly_limit.map(Usd),
+            expires_at: self.expires_at.map(Timestamp),
+            loop_interventions: self.loop_interventions,
+            last_used: self.last_used.map(Timestamp),
+            reset_at: self.reset_at.map(Timestamp),
+            created_at: Timestamp(self.created_at),
+        })
+    }
+}
+
+/// What a key spent in one second, for the rolling hour.
+#[derive(Clone, Copy, Debug)]
+pub struct SpentSecond {
+    /// The key.
+    pub key: KeyId,
+    /// Unix seconds.
+    pub second: i64,
+    /// How much.
+    pub cost: Usd,
+}
+
+impl Store {
+    /// Every key that is not revoked.
+    pub async fn keys(&self) -> Result<Vec<Key>> {
+        const ALL: &str = "
+            SELECT id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
+                   loop_interventions, last_used, reset_at, created_at
+            FROM api_keys
+            WHERE revoked_at IS NULL
+            ORDER BY created_at, id";
+        let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
+        rows.into_iter().map(Row::read).collect()
+    }
+
+    /// What keys with a cap have spent since a time, second by second.
+    pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
+        const SPENT: &str = "
+            SELECT s.key_id, s.finished_at / 1000000 AS second, CAST(sum(s.cost) AS BIGINT) AS cost
+            FROM steps s
+            JOIN api_keys k ON k.id = s.key_id
+            WHERE k.hourly_limit IS NOT NULL AND k.revoked_at IS NULL
+              AND s.finished_at >= $1 AND s.cost > 0
+              AND (k.reset_at IS NULL OR s.finished_at >= k.reset_at)
+            GROUP BY s.key_id, s.finished_at / 1000000
+            ORDER BY second";
+        let rows: Vec<(i64, i64, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(SPENT).bind(since.0).fetch_all(db).await?
+        });
+        let read = |(key, second, cost)| SpentSecond {
+            key: KeyId::from_i64(key),
+            second,
+            cost: Usd(cost),
+        };
+        Ok(rows.into_iter().map(read).collect())
+    }
+
+    /// The request windows that were saved last, by key.
+    pub async fn saved_windows(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
+            sqlx::query_as("SELECT key_id, windows FROM key_windows").fetch_all(db).await?
+        });
+        Ok(rows.into_iter().map(|(key, windows)| (KeyId::from_i64(key), windows)).collect())
+    }
+
+    /// Saves request windows and times of last use.
+    pub async fn save_windows(
+        &self,
+        windows: &[(KeyId, Vec<u8>, Timestamp)],
+        now: Timestamp,
+    ) -> Result<()> {
+        const SAVE: &str = "
+            INSERT INTO key_windows (key_id, windows, saved_at) VALUES ($1, $2, $3)
+            ON CONFLICT (key_id) DO UPDATE SET windows = excluded.windows, saved_at = excluded.saved_at";
+        const USED: &str = "UPDATE api_keys SET last_used = $2 WHERE id = $1";
+        let mut tx = self.begin().await?;
+        for (key, bytes, last_used) in windows {
+            within!(tx, db => {
+                sqlx::query(SAVE)
+                    .bind(key.to_i64())
+                    .bind(&bytes[..])
+                    .bind(now.0)
+                    .execute(&mut *db)
+                    .await?;
+                sqlx::query(USED).bind(key.to_i64()).bind(last_used.0).execute(&mut *db).await?;
+            });
+        }
+        tx.commit().await
+    }
+}
+
+impl Tx {
+    /// Adds a key.
+    pub async fn add_key(&mut self, key: &Key) -> Result<()> {
+        const ADD: &str = "
+            INSERT INTO api_keys
+                (id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        within!(self, db => {
+            sqlx::query(ADD)
+                .bind(key.id.to_i64())
+                .bind(key.project.0)
+                .bind(&key.name)
+                .bind(&key.secret_hash[..])
+                .bind(&key.masked)
+                .bind(key.status.as_str())
+                .bind(key.hourly_limit.map(|limit| limit.0))
+                .bind(key.expires_at.map(|at| at.0))
+                .bind(key.created_at.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Writes every field of a key that may change.
+    pub async fn save_key(&mut self, key: &Key) -> Result<()> {
+        const SAVE: &str = "
+            UPDATE api_keys
+            SET name = $2, status = $3, hourly_limit = $4, expires_at = $5, loop_interventions = $6,
+                reset_at = $7
+            WHERE id = $1 AND revoked_at IS NULL";
+        within!(self, db => {
+            sqlx::query(SAVE)
+                .bind(key.id.to_i64())
+                .bind(&key.name)
+                .bind(key.status.as_str())
+                .bind(key.hourly_limit.map(|limit| limit.0))
+                .bind(key.expires_at.map(|at| at.0))
+                .bind(key.loop_interventions)
+                .bind(key.reset_at.map(|at| at.0))
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Pauses a key if it is active, counting the intervention when a loop was seen. Returns
+    /// whether it was.
+    pub async fn pause_key(&mut self, id: KeyId, status: KeyStatus) -> Result<bool> {
+        const PAUSE: &str = "
+            UPDATE api_keys
+            SET status = $2, loop_interventions = loop_interventions + $3
+            WHERE id = $1 AND status = 'active'";
+        let loops = i64::from(status == KeyStatus::LoopDetected);
+        let changed = within!(self, db => {
+            sqlx::query(PAUSE)
+                .bind(id.to_i64())
+                .bind(status.as_str())
+                .bind(loops)
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        Ok(changed > 0)
+    }
+
+    /// Revokes a key for good.
+    pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<()> {
+        const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1";
+        within!(self, db => {
+            sqlx::query(REVOKE).bind(id.to_i64()).bind(now.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Tells every node that projects, models or keys have changed.
+    pub async fn bump_registry(&mut self) -> Result<()> {
+        within!(self, db => {
+            sqlx::query("UPDATE counters SET value = value + 1 WHERE name = 'registry'")
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+}

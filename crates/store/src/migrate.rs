@@ -1,0 +1,40 @@
+//! The schema and its history.
+
+use std::borrow::Cow;
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+
+use crate::db::Pool;
+use crate::error::{Error, Result};
+
+/// Version, name, text for SQLite, text for PostgreSQL. Old entries never change.
+const HISTORY: &[(i64, &str, &str, &str)] = &[(
+    1,
+    "first",
+    include_str!("../migrations/sqlite/0001_first.sql"),
+    include_str!("../migrations/postgres/0001_first.sql"),
+)];
+
+/// Brings the schema up to date. Refuses a database that a newer binary has written.
+pub(crate) async fn run(writer: &Pool) -> Result<()> {
+    let migrations = HISTORY.iter().map(|(version, name, sqlite, postgres)| {
+        let text = if matches!(writer, Pool::Sqlite(_)) { *sqlite } else { *postgres };
+        let name = Cow::Borrowed(*name);
+        Migration::new(*version, name, MigrationType::Simple, text.into_sql_str(), false)
+    });
+    let migrator = Migrator::with_migrations(migrations.collect());
+    let done = match writer {
+        Pool::Sqlite(db) => migrator.run(db).await,
+        Pool::Postgres(db) => migrator.run(db).await,
+    };
+    done.map_err(|error| match error {
+        MigrateError::VersionMissing(found) | MigrateError::VersionTooNew(found, _) => {
+            Error::Newer { found, known: HISTORY.last().map_or(0, |last| last.0) }
+        }
+        MigrateError::VersionMismatch(version) => Error::Corrupt(format!(
+            "migration {version} was changed after it ran; restore the original binary"
+        )),
+        other => Error::Unavailable(format!("the schema cannot be brought up to date: {other}")),
+    })
+}

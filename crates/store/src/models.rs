@@ -1,0 +1,172 @@
+//! The model registry.
+
+use domain::ids::{ModelId, ProjectId};
+use domain::model::Provider;
+use domain::money::Usd;
+use domain::time::Timestamp;
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+
+/// A model definition as it is stored; its credential is sealed with the project's data key.
+#[derive(Clone, Debug)]
+pub struct ModelRow {
+    /// Its number.
+    pub id: ModelId,
+    /// The project that owns it.
+    pub project: ProjectId,
+    /// For people.
+    pub name: String,
+    /// What callers pass as `model`.
+    pub identifier: String,
+    /// Its wire format.
+    pub provider: Provider,
+    /// Where it is.
+    pub base_url: Option<String>,
+    /// The sealed credential.
+    pub api_key: Option<Vec<u8>>,
+    /// Whether it is public.
+    pub is_public: bool,
+    /// USD per 1,000 prompt tokens, where the owner gave it.
+    pub input_price: Option<Usd>,
+    /// USD per 1,000 completion tokens, where the owner gave it.
+    pub output_price: Option<Usd>,
+    /// Days before its trace data is purged.
+    pub data_retention_days: i64,
+    /// A region tag.
+    pub region: String,
+    /// A reporting label.
+    pub currency: String,
+    /// `additional_config` as JSON.
+    pub config: String,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: i64,
+    project_id: i64,
+    name: String,
+    identifier: String,
+    provider: String,
+    base_url: Option<String>,
+    api_key: Option<Vec<u8>>,
+    is_public: bool,
+    input_price: Option<i64>,
+    output_price: Option<i64>,
+    data_retention_days: i64,
+    region: String,
+    currency: String,
+    config: String,
+    created_at: i64,
+}
+
+impl Row {
+    fn read(self) -> Result<ModelRow> {
+        let provider = Provider::parse(&self.provider)
+            .ok_or_else(|| Error::Corrupt(format!("provider {}", self.provider)))?;
+        Ok(ModelRow {
+            id: ModelId(self.id),
+            project: ProjectId(self.project_id),
+            name: self.name,
+            identifier: self.identifier,
+            provider,
+            base_url: self.base_url,
+            api_key: self.api_key,
+            is_public: self.is_public,
+            input_price: self.input_price.map(Usd),
+            output_price: self.output_price.map(Usd),
+            data_retention_days: self.data_retention_days,
+            region: self.region,
+            currency: self.currency,
+            config: self.config,
+            created_at: Timestamp(self.created_at),
+        })
+    }
+}
+
+impl Store {
+    /// Every model of every project that is not deleted.
+    pub async fn models(&self) -> Result<Vec<ModelRow>> {
+        const ALL: &str = "
+            SELECT id, project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
+                   output_price, data_retention_days, region, currency, config, created_at
+            FROM models
+            WHERE deleted_at IS NULL
+            ORDER BY id";
+        let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
+        rows.into_iter().map(Row::read).collect()
+    }
+}
+
+impl Tx {
+    /// Adds a model; the id in the row is ignored. [`Error::Taken`] when the identifier is.
+    pub async fn add_model(&mut self, model: &ModelRow) -> Result<ModelId> {
+        const ADD: &str = "
+            INSERT INTO models
+                (project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
+                 output_price, data_retention_days, region, currency, config, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+            RETURNING id";
+        let id: i64 = within!(self, db => {
+            sqlx::query_scalar(ADD)
+                .bind(model.project.0)
+                .bind(&model.name)
+                .bind(&model.identifier)
+                .bind(model.provider.as_str())
+                .bind(model.base_url.as_deref())
+                .bind(model.api_key.as_deref())
+                .bind(model.is_public)
+                .bind(model.input_price.map(|price| price.0))
+                .bind(model.output_price.map(|price| price.0))
+                .bind(model.data_retention_days)
+                .bind(&model.region)
+                .bind(&model.currency)
+                .bind(&model.config)
+                .bind(model.created_at.0)
+                .fetch_one(&mut *db)
+                .await?
+        });
+        Ok(ModelId(id))
+    }
+
+    /// Writes every field of a model that may change. [`Error::Taken`] when its identifier is.
+    pub async fn save_model(&mut self, model: &ModelRow) -> Result<()> {
+        const SAVE: &str = "
+            UPDATE models
+            SET name = $2, identifier = $3, provider = $4, base_url = $5, api_key = $6, is_public = $7,
+                input_price = $8, output_price = $9, data_retention_days = $10, region = $11,
+                currency = $12, config = $13
+            WHERE id = $1 AND deleted_at IS NULL";
+        within!(self, db => {
+            sqlx::query(SAVE)
+                .bind(model.id.0)
+                .bind(&model.name)
+                .bind(&model.identifier)
+                .bind(model.provider.as_str())
+                .bind(model.base_url.as_deref())
+                .bind(model.api_key.as_deref())
+                .bind(model.is_public)
+                .bind(model.input_price.map(|price| price.0))
+                .bind(model.output_price.map(|price| price.0))
+                .bind(model.data_retention_days)
+                .bind(&model.region)
+                .bind(&model.currency)
+                .bind(&model.config)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Removes a model. The row stays, without its credential, for its retention rule.
+    pub async fn delete_model(&mut self, id: ModelId, now: Timestamp) -> Result<()> {
+        const HIDE: &str = "UPDATE models SET deleted_at = $2, api_key = NULL WHERE id = $1";
+        within!(self, db => {
+            sqlx::query(HIDE).bind(id.0).bind(now.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Sealing: AES-256-GCM with random nonces, keys wrapped by a master key.
+//!
+//! A sealed value is `version (1) | key id (8, big endian) | nonce (12) | ciphertext | tag (16)`.
+//! The associated data names the place of the value, so that a row cannot be moved to another.
+
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::rand;
+
+use crate::error::{Error, Result};
+
+const VERSION: u8 = 1;
+const HEAD: usize = 1 + 8 + NONCE_LEN;
+/// The key id in values that the master key itself sealed.
+const MASTER: i64 = 0;
+/// Above this a stored content is damaged or hostile: no request is larger.
+const MAX_CONTENT: usize = 128 * 1024 * 1024;
+
+/// A 256-bit key that seals values.
+#[derive(Clone)]
+pub struct SealingKey {
+    id: i64,
+    key: Arc<RandomizedNonceKey>,
+}
+
+impl std::fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SealingKey({}, ***)", self.id)
+    }
+}
+
+impl SealingKey {
+    /// The master key, from its 32 bytes.
+    pub fn master(bytes: &[u8; 32]) -> Result<Self> {
+        Self::new(MASTER, bytes)
+    }
+
+    pub(crate) fn new(id: i64, bytes: &[u8]) -> Result<Self> {
+        let key = RandomizedNonceKey::new(&AES_256_GCM, bytes).map_err(|_| Error::Seal)?;
+        Ok(Self { id, key: Arc::new(key) })
+    }
+
+    /// Seals a value for one place.
+    pub fn seal(&self, place: &str, plain: &[u8]) -> Result<Vec<u8>> {
+        let mut sealed = Vec::with_capacity(HEAD + plain.len() + 16);
+        sealed.push(VERSION);
+        sealed.extend_from_slice(&self.id.to_be_bytes());
+        sealed.extend_from_slice(&[0; NONCE_LEN]);
+        sealed.extend_from_slice(plain);
+        let (nonce, tag) = self
+            .key
+            .seal_in_place_separate_tag(Aad::from(place.as_bytes()), &mut sealed[HEAD..])
+            .map_err(|_| Error::Seal)?;
+        sealed[HEAD - NONCE_LEN..HEAD].copy_from_slice(nonce.as_ref());
+        sealed.extend_from_slice(tag.as_ref());
+        Ok(sealed)
+    }
+
+    /// Opens a value that was sealed for this place by this key.
+    pub fn open(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>> {
+        if sealed.len() < HEAD || sealed[0] != VERSION || key_id(sealed) != Some(self.id) {
+            return Err(Error::Seal);
+        }
+        let nonce: [u8; NONCE_LEN] =
+            sealed[HEAD - NONCE_LEN..HEAD].try_into().map_err(|_| Error::Seal)?;
+        let mut body = sealed[HEAD..].to_vec();
+        let plain = self
+            .key
+            .open_in_place(Nonce::from(&nonce), Aad::from(place.as_bytes()), &mut body)
+            .map_err(|_| Error::Seal)?
+            .len();
+        body.truncate(plain);
+        Ok(body)
+    }
+
+    /// Compresses, then seals.
+    pub fn seal_content(&self, place: &str, plain: &[u8]) -> Result<Vec<u8>> {
+        self.seal(place, &lz4_flex::block::compress_prepend_size(plain))
+    }
+
+    /// Opens, then decompresses.
+    pub fn open_content(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>> {
+        let packed = self.open(place, sealed)?;
+        let (size, _) = lz4_flex::block::uncompressed_size(&packed).map_err(|_| Error::Seal)?;
+        if size > MAX_CONTENT {
+            return Err(Error::Seal);
+        }
+        lz4_flex::block::decompress_size_prepended(&packed).map_err(|_| Error::Seal)
+    }
+
+    /// The number of this key; sealed values carry it.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+}
+
+/// The number of the key that sealed a value.
+pub(crate) fn key_id(sealed: &[u8]) -> Option<i64> {
+    sealed.get(1..9)?.try_into().ok().map(i64::from_be_bytes)
+}
+
+/// Random bytes from the system.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).map_err(|_| Error::Unavailable("no randomness".to_owned()))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_only_in_its_place_with_its_key() {
+        let key = SealingKey::new(7, &[1; 32]).unwrap();
+        let sealed = key.seal_content("step:1", b"hello hello hello").unwrap();
+        assert_eq!(key_id(&sealed), Some(7));
+        assert_eq!(key.open_content("step:1", &sealed).unwrap(), b"hello hello hello");
+        assert!(key.open_content("step:2", &sealed).is_err());
+        assert!(SealingKey::new(7, &[2; 32]).unwrap().open_content("step:1", &sealed).is_err());
+        for cut in 0..sealed.len() {
+            assert!(key.open_content("step:1", &sealed[..cut]).is_err());
+        }
+        let mut changed = sealed.clone();
+        changed[30] ^= 1;
+        assert!(key.open_content("step:1", &changed).is_err());
+    }
+
+    #[test]
+    fn the_same_text_never_looks_the_same() {
+        let key = SealingKey::new(1, &[1; 32]).unwrap();
+        assert_ne!(key.seal("a", b"x").unwrap(), key.seal("a", b"x").unwrap());
+        assert_eq!(format!("{key:?}"), "SealingKey(1, ***)");
+    }
+}

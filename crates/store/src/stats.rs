@@ -1,0 +1,181 @@
+//! Statistics: sums from the ledger, agent figures from the steps' columns.
+
+use domain::ids::{ProjectId, TraceId};
+use domain::money::Usd;
+use domain::sketch::Sketch;
+use domain::time::Timestamp;
+
+use crate::Store;
+use crate::db::on;
+use crate::error::{Error, Result};
+
+/// Usage of one model on one infrastructure over a period.
+#[derive(Clone, Debug, Default)]
+pub struct LedgerRow {
+    /// The model's identifier; empty for requests that reached none.
+    pub model: String,
+    /// The infrastructure label; empty for requests that reached none.
+    pub infrastructure: String,
+    /// Requests, blocked ones included.
+    pub requests: i64,
+    /// What they cost.
+    pub cost: Usd,
+    /// The sum of their latencies in microseconds.
+    pub latency_sum: i64,
+}
+
+/// What happened in a project's traces over a period.
+#[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
+pub struct SecurityCounts {
+    /// Traces with steps in the period.
+    pub traces: i64,
+    /// Of those, with personal data.
+    pub pii: i64,
+    /// Of those, with an injection.
+    pub injection: i64,
+    /// Of those, with a secret.
+    pub secret: i64,
+}
+
+/// Agent figures of a project's completed traces over a period.
+#[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
+pub struct AgentCounts {
+    /// The mean fidelity of tool calls, 0 to 1; `None` without completed traces.
+    pub fidelity: Option<f64>,
+    /// The mean chain depth.
+    pub depth_avg: Option<f64>,
+    /// The deepest chain.
+    pub depth_max: Option<i64>,
+    /// Traces whose chain was deeper than the threshold.
+    pub deep: i64,
+    /// The mean stall probability.
+    pub stall_avg: Option<f64>,
+    /// Traces above 0.7.
+    pub alerts: i64,
+    /// Traces from 0.4 to 0.7.
+    pub monitored: i64,
+}
+
+impl Store {
+    /// Usage of a project per model and infrastructure, from one minute up to but without another.
+    pub async fn usage(
+        &self,
+        project: ProjectId,
+        from_minute: i64,
+        to_minute: i64,
+    ) -> Result<Vec<LedgerRow>> {
+        const SUMS: &str = "
+            SELECT model, infrastructure, CAST(sum(requests) AS BIGINT), CAST(sum(cost) AS BIGINT),
+                   CAST(sum(latency_sum) AS BIGINT)
+            FROM usage_ledger
+            WHERE project_id = $1 AND minute >= $2 AND minute < $3
+            GROUP BY model, infrastructure
+            ORDER BY 4 DESC, model, infrastructure";
+        let rows: Vec<(String, String, i64, i64, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(SUMS)
+                .bind(project.0).bind(from_minute).bind(to_minute)
+                .fetch_all(db).await?
+        });
+        let read = |(model, infrastructure, requests, cost, latency_sum)| LedgerRow {
+            model,
+            infrastructure,
+            requests,
+            cost: Usd(cost),
+            latency_sum,
+        };
+        Ok(rows.into_iter().map(read).collect())
+    }
+
+    /// The latencies of a project's requests over a period.
+    pub async fn latencies(
+        &self,
+        project: ProjectId,
+        from_minute: i64,
+        to_minute: i64,
+    ) -> Result<Sketch> {
+        const SKETCHES: &str = "
+            SELECT latency_sketch
+            FROM usage_ledger
+            WHERE project_id = $1 AND minute >= $2 AND minute < $3";
+        let rows: Vec<Vec<u8>> = on!(&self.reader, db => {
+            sqlx::query_scalar(SKETCHES)
+                .bind(project.0).bind(from_minute).bind(to_minute)
+                .fetch_all(db).await?
+        });
+        let mut all = Sketch::default();
+        for bytes in rows {
+            let one = Sketch::from_bytes(&bytes)
+                .ok_or_else(|| Error::Corrupt("a latency sketch".to_owned()))?;
+            all.merge(&one);
+        }
+        Ok(all)
+    }
+
+    /// What was found in the traces that had steps in a period.
+    pub async fn security_counts(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<SecurityCounts> {
+        const COUNTS: &str = "
+            SELECT count(*) AS traces,
+                   count(*) FILTER (WHERE pii > 0) AS pii,
+                   count(*) FILTER (WHERE injection > 0) AS injection,
+                   count(*) FILTER (WHERE secret > 0) AS secret
+            FROM (
+                SELECT sum(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
+                       sum(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
+                       sum(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
+                FROM steps
+                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                GROUP BY trace_id) AS per_trace";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_as(COUNTS).bind(project.0).bind(from.0).bind(to.0).fetch_one(db).await?
+        }))
+    }
+
+    /// Agent figures of the traces that were opened in a period and are completed.
+    pub async fn agent_counts(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+        deep: i64,
+    ) -> Result<AgentCounts> {
+        const COUNTS: &str = "
+            SELECT CAST(avg(tool_fidelity) AS DOUBLE PRECISION) AS fidelity,
+                   CAST(avg(chain_depth) AS DOUBLE PRECISION) AS depth_avg,
+                   max(chain_depth) AS depth_max,
+                   count(*) FILTER (WHERE chain_depth > $4) AS deep,
+                   CAST(avg(stall_probability) AS DOUBLE PRECISION) AS stall_avg,
+                   count(*) FILTER (WHERE stall_probability > 0.7) AS alerts,
+                   count(*) FILTER (WHERE stall_probability BETWEEN 0.4 AND 0.7) AS monitored
+            FROM traces
+            WHERE project_id = $1 AND id >= $2 AND id < $3 AND stall_probability IS NOT NULL";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_as(COUNTS)
+                .bind(project.0)
+                .bind(TraceId::first_at(from).0)
+                .bind(TraceId::first_at(to).0)
+                .bind(deep)
+                .fetch_one(db).await?
+        }))
+    }
+
+    /// Revenue of the traces that were opened in a period.
+    pub async fn revenue(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<Usd> {
+        const SUM: &str = "
+            SELECT CAST(COALESCE(sum(revenue), 0) AS BIGINT)
+            FROM traces
+            WHERE project_id = $1 AND id >= $2 AND id < $3 AND revenue IS NOT NULL";
+        let sum: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(SUM)
+                .bind(project.0)
+                .bind(TraceId::first_at(from).0)
+                .bind(TraceId::first_at(to).0)
+                .fetch_one(db).await?
+        });
+        Ok(Usd(sum))
+    }
+}

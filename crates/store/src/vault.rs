@@ -1,0 +1,97 @@
+//! The keys that seal: the master key over everything, a data key per project under it.
+
+use domain::ids::ProjectId;
+use domain::time::Timestamp;
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+use crate::seal::{self, SealingKey};
+
+const PEPPER: &str = "pepper";
+
+impl Store {
+    /// The pepper under which API key secrets are hashed: made at the first start, sealed with the
+    /// master key ever after. Doubles as the proof that the master key is the right one.
+    pub async fn pepper(&self) -> Result<[u8; 32]> {
+        const FIND: &str = "SELECT value FROM meta WHERE name = $1";
+        const KEEP: &str =
+            "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+        let find = async || -> Result<Option<Vec<u8>>> {
+            Ok(on!(&self.writer, db => {
+                sqlx::query_scalar(FIND).bind(PEPPER).fetch_optional(db).await?
+            }))
+        };
+        if find().await?.is_none() {
+            let sealed = self.master.seal(PEPPER, &seal::random::<32>()?)?;
+            on!(&self.writer, db => {
+                sqlx::query(KEEP).bind(PEPPER).bind(sealed).execute(db).await?;
+            });
+        }
+        let sealed = find().await?.ok_or(Error::WrongMasterKey)?;
+        let plain = self.master.open(PEPPER, &sealed).map_err(|_| Error::WrongMasterKey)?;
+        plain.try_into().map_err(|_| Error::WrongMasterKey)
+    }
+
+    /// Every project's newest data key.
+    pub async fn data_keys(&self) -> Result<Vec<(ProjectId, SealingKey)>> {
+        const ALL: &str = "SELECT project_id, id, wrapped FROM data_keys ORDER BY id";
+        let rows: Vec<(i64, i64, Vec<u8>)> =
+            on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
+        rows.into_iter()
+            .map(|(project, id, wrapped)| {
+                let bytes = self
+                    .master
+                    .open(&place(project), &wrapped)
+                    .map_err(|_| Error::WrongMasterKey)?;
+                Ok((ProjectId(project), SealingKey::new(id, &bytes)?))
+            })
+            .collect()
+    }
+
+    /// Seals every data key and the pepper under another master key, in one transaction.
+    /// Returns how many values were sealed anew.
+    pub async fn rotate_master_key(&self, new: &SealingKey) -> Result<usize> {
+        const KEYS: &str = "SELECT id, project_id, wrapped FROM data_keys";
+        const REWRAP: &str = "UPDATE data_keys SET wrapped = $2 WHERE id = $1";
+        const KEEP: &str = "UPDATE meta SET value = $2 WHERE name = $1";
+        let pepper = self.pepper().await?;
+        let mut tx = self.begin().await?;
+        let rows: Vec<(i64, i64, Vec<u8>)> =
+            within!(tx, db => sqlx::query_as(KEYS).fetch_all(&mut *db).await?);
+        let count = rows.len() + 1;
+        for (id, project, wrapped) in rows {
+            let bytes = self.master.open(&place(project), &wrapped)?;
+            let again = new.seal(&place(project), &bytes)?;
+            within!(tx, db => {
+                sqlx::query(REWRAP).bind(id).bind(again).execute(&mut *db).await?;
+            });
+        }
+        let sealed = new.seal(PEPPER, &pepper)?;
+        within!(tx, db => {
+            sqlx::query(KEEP).bind(PEPPER).bind(sealed).execute(&mut *db).await?;
+        });
+        tx.commit().await?;
+        Ok(count)
+    }
+
+    /// Makes a data key for a new project.
+    pub async fn add_data_key(
+        &self,
+        tx: &mut Tx,
+        project: ProjectId,
+        now: Timestamp,
+    ) -> Result<SealingKey> {
+        const ADD: &str = "INSERT INTO data_keys (project_id, wrapped, created_at) VALUES ($1, $2, $3) RETURNING id";
+        let bytes = seal::random::<32>()?;
+        let wrapped = self.master.seal(&place(project.0), &bytes)?;
+        let id: i64 = within!(tx, db => {
+            sqlx::query_scalar(ADD).bind(project.0).bind(wrapped).bind(now.0).fetch_one(&mut *db).await?
+        });
+        SealingKey::new(id, &bytes)
+    }
+}
+
+fn place(project: i64) -> String {
+    format!("project:{project}")
+}

@@ -1,0 +1,286 @@
+//! The group-commit writer: the only way that traces and steps reach the database.
+//!
+//! What queued while the last commit ran is the next commit; nothing lingers. A caller is answered
+//! after its own row is on disk. A row that the database refuses fails alone; when the disk or the
+//! connection fails, the whole commit does, nobody is told that a row was stored, and the next
+//! commit starts on a new connection.
+
+mod batch;
+mod ledger;
+mod rows;
+
+use std::time::{Duration, Instant};
+
+use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
+use domain::model::Provider;
+use domain::money::Prices;
+use domain::step::{Call, Door, Security, Step, StepKind, StepStatus};
+use domain::time::{Clock, Timestamp};
+use domain::trace::Trace;
+use domain::usage::Usage;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::db::Pool;
+use crate::error::{Error, Result};
+use crate::seal::SealingKey;
+use crate::steps::place;
+use batch::Batch;
+use ledger::Ledger;
+
+/// How many writes may wait. Above this the gateway is asked to come back later.
+const QUEUE: usize = 16_384;
+/// How many writes share a commit at the most.
+const BATCH: usize = 512;
+/// How long anyone waits for a place in the queue, or for a commit.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A provider call that is about to be made. Written before it leaves, so that a crash cannot
+/// lose it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// The step that will record it.
+    pub step: StepId,
+    /// The trace it belongs to.
+    pub trace: TraceId,
+    /// The project that owns the trace.
+    pub project: ProjectId,
+    /// The key that asked, as a database integer.
+    pub key: Option<i64>,
+    /// The endpoint it came in by.
+    pub door: Door,
+    /// The step it follows from.
+    pub parent: Option<StepId>,
+    /// The model's identifier.
+    pub model: String,
+    /// The model's wire format.
+    pub provider: Provider,
+    /// The label its cost is grouped by.
+    pub infrastructure: String,
+    /// Whether the model is public.
+    pub is_public: bool,
+    /// The tier it was routed to.
+    pub tier: Option<domain::tier::Tier>,
+    /// An estimate of its prompt tokens.
+    pub prompt_tokens: u64,
+    /// Nano-dollars per 1,000 prompt and completion tokens, if known.
+    pub prices: Option<(i64, i64)>,
+    /// Microseconds since 1970.
+    pub started_at: i64,
+}
+
+impl Start {
+    /// The step that a lost call leaves: failed, with the prompt paid for as estimated.
+    fn lost(&self, now: Timestamp) -> Step {
+        let prices = self.prices.map(|(input, output)| Prices {
+            input: domain::money::Usd(input),
+            output: domain::money::Usd(output),
+            cached_input: domain::money::Usd(input),
+            cache_write: domain::money::Usd(input),
+        });
+        let usage = Usage { prompt: self.prompt_tokens, ..Usage::default() };
+        Step {
+            id: self.step,
+            trace: self.trace,
+            project: self.project,
+            key: self.key.map(KeyId::from_i64),
+            kind: StepKind::Run,
+            parent: self.parent,
+            door: self.door,
+            status: StepStatus::Failed,
+            reason: None,
+            error: Some("The gateway stopped before this call ended".to_owned()),
+            started_at: Timestamp(self.started_at),
+            finished_at: now,
+            routing: None,
+            security: Security::default(),
+            call: Some(Call {
+                model: self.model.clone(),
+                provider: self.provider,
+                upstream_model: None,
+                infrastructure: self.infrastructure.clone(),
+                is_public: self.is_public,
+                attempts: 1,
+                usage,
+                prices,
+                cost: prices.map_or(domain::money::Usd::ZERO, |prices| prices.cost(&usage)),
+                cost_estimated: true,
+                first_token: None,
+                finish: None,
+                input_print: None,
+                output_print: None,
+                tool_print: None,
+                shadow: false,
+            }),
+            user_rating: None,
+        }
+    }
+}
+
+/// One thing to write.
+#[derive(Debug)]
+pub(crate) enum Write {
+    Trace(Box<Trace>),
+    Start(Box<Start>),
+    Step(Box<Step>, Option<Vec<u8>>),
+}
+
+#[derive(Debug)]
+struct Queued {
+    write: Write,
+    done: Option<oneshot::Sender<Result<()>>>,
+}
+
+/// A handle to the writer. Cheap to clone; the writer stops when all are gone.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    queue: mpsc::Sender<Queued>,
+}
+
+impl Writer {
+    /// The writer and the task that must be run for it.
+    pub(crate) fn new(
+        pool: Pool,
+        node: NodeId,
+        clock: Clock,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        (Self { queue }, Loop { pool, ledger: Ledger::new(node), clock }.run(waiting))
+    }
+
+    /// Stores a new trace.
+    pub async fn trace(&self, trace: Trace) -> Result<()> {
+        self.wait(Write::Trace(Box::new(trace))).await
+    }
+
+    /// Stores the start of a provider call, without waiting for the disk.
+    pub async fn start(&self, start: Start) -> Result<()> {
+        self.enqueue(Queued { write: Write::Start(Box::new(start)), done: None }).await
+    }
+
+    /// Stores the start of a provider call and waits for the disk.
+    pub async fn start_strict(&self, start: Start) -> Result<()> {
+        self.wait(Write::Start(Box::new(start))).await
+    }
+
+    /// Stores a step with its content (a [`domain::step::Content`] as JSON), counts it in the
+    /// ledger and closes its start, all in one commit.
+    pub async fn step(&self, step: Step, content: Option<(&[u8], &SealingKey)>) -> Result<()> {
+        let place = place(step.id);
+        let sealed = content.map(|(json, key)| key.seal_content(&place, json)).transpose()?;
+        self.wait(Write::Step(Box::new(step), sealed)).await
+    }
+
+    /// Whether the writer takes and finishes work.
+    pub fn is_alive(&self) -> bool {
+        !self.queue.is_closed() && self.queue.capacity() > 0
+    }
+
+    async fn wait(&self, write: Write) -> Result<()> {
+        let (done, answer) = oneshot::channel();
+        self.enqueue(Queued { write, done: Some(done) }).await?;
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Error::Unavailable("the writer has stopped".to_owned())),
+            Err(_) => Err(Error::Unavailable("the disk takes too long".to_owned())),
+        }
+    }
+
+    async fn enqueue(&self, queued: Queued) -> Result<()> {
+        // The usual case costs no timer.
+        let queued = match self.queue.try_send(queued) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                return Err(Error::Unavailable("the writer has stopped".to_owned()));
+            }
+            Err(mpsc::error::TrySendError::Full(queued)) => queued,
+        };
+        self.queue
+            .send_timeout(queued, PATIENCE)
+            .await
+            .map_err(|_| Error::Unavailable("too many writes are waiting".to_owned()))
+    }
+}
+
+struct Loop {
+    pool: Pool,
+    ledger: Ledger,
+    clock: Clock,
+}
+
+impl Loop {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
+        let mut queued = Vec::with_capacity(BATCH);
+        while waiting.recv_many(&mut queued, BATCH).await > 0 {
+            metrics::gauge!("sluice_writer_queue_depth").set((queued.len() + waiting.len()) as f64);
+            let began = Instant::now();
+            self.commit(&mut queued).await;
+            metrics::histogram!("sluice_commit_seconds").record(began.elapsed().as_secs_f64());
+        }
+    }
+
+    async fn commit(&mut self, queued: &mut Vec<Queued>) {
+        let (writes, waiting): (Vec<Write>, Vec<_>) =
+            queued.drain(..).map(|queued| (queued.write, queued.done)).unzip();
+        let all = self.attempt(&writes).await;
+        let alone = writes.len() > 1 && all.as_ref().is_err_and(Error::is_of_one_row);
+        for (write, done) in writes.iter().zip(waiting) {
+            let result =
+                if alone { self.attempt(std::slice::from_ref(write)).await } else { all.clone() };
+            if let Err(error) = &result {
+                metrics::counter!("sluice_dropped_total", "what" => "write").increment(1);
+                tracing::error!(%error, "a write failed");
+            }
+            if let Some(done) = done {
+                // Whoever asked may have given up; what is stored is stored.
+                let _ = done.send(result);
+            }
+        }
+    }
+
+    async fn attempt(&mut self, writes: &[Write]) -> Result<()> {
+        let batch = Batch::of(writes);
+        let counted = self.ledger.count(&batch.steps, self.clock.now());
+        let written = tokio::time::timeout(PATIENCE, async {
+            let mut tx = self.pool.begin().await?;
+            rows::write(&mut tx, &batch, self.ledger.node()).await?;
+            ledger::write(&mut tx, self.ledger.node(), &counted).await?;
+            tx.commit().await
+        });
+        match written.await {
+            Ok(Ok(())) => {
+                self.ledger.keep(counted);
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                if !error.is_of_one_row() {
+                    self.pool.renew().await;
+                }
+                Err(error)
+            }
+            Err(_) => {
+                self.pool.renew().await;
+                Err(Error::Unavailable("the disk takes too long".to_owned()))
+            }
+        }
+    }
+}
+
+/// Calls that began and whose end was lost, of all nodes or of the given one.
+pub(crate) async fn settle_lost(pool: &Pool, writer: &Writer, now: Timestamp) -> Result<usize> {
+    const LOST: &str = "SELECT call FROM open_calls ORDER BY step_id LIMIT 500";
+    let mut settled = 0;
+    loop {
+        let calls: Vec<String> =
+            crate::db::on!(pool, db => sqlx::query_scalar(LOST).fetch_all(db).await?);
+        if calls.is_empty() {
+            return Ok(settled);
+        }
+        for call in calls {
+            let start: Start = serde_json::from_str(&call)
+                .map_err(|error| Error::Corrupt(format!("open call: {error}")))?;
+            writer.step(start.lost(now), None).await?;
+            settled += 1;
+        }
+    }
+}
