@@ -126,10 +126,10 @@ impl Store {
         status: Option<TraceStatus>,
     ) -> Result<Option<i64>> {
         const ALL: &str = "
-            SELECT count(*) FROM (SELECT 1 AS one FROM traces WHERE project_id = $1 LIMIT $2) AS some";
+            SELECT count(*) FROM (SELECT 1 AS one FROM traces WHERE project_id = $1 LIMIT $2) AS counted";
         const OF_STATUS: &str = "
             SELECT count(*)
-            FROM (SELECT 1 AS one FROM traces WHERE project_id = $1 AND status = $3 LIMIT $2) AS some";
+            FROM (SELECT 1 AS one FROM traces WHERE project_id = $1 AND status = $3 LIMIT $2) AS counted";
         let most = COUNT_LIMIT + 1;
         let count: i64 = on!(&self.reader, db => match status {
             None => sqlx::query_scalar(ALL).bind(project.0).bind(most).fetch_one(db).await?,

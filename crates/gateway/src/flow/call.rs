@@ -68,7 +68,9 @@ impl Upstream {
                 _ => breaker.success(now),
             }
             let error = match result {
-                Err(error) if attempts < ATTEMPTS && error.retryable_here() => error,
+                Err(error) if attempts < ATTEMPTS && error.retryable_here() && is_soon(&error) => {
+                    error
+                }
                 result => return Attempted { result, attempts },
             };
             // The fraction of a microsecond count is jitter enough to keep nodes apart.
@@ -163,6 +165,11 @@ impl Gateway {
         }
         Err(last)
     }
+}
+
+/// Whether a provider wants to be asked again soon enough to wait for it, rather than for another.
+fn is_soon(error: &providers::Error) -> bool {
+    error.retry_after().is_none_or(|wait| wait <= providers::MAX_BACK_OFF)
 }
 
 fn meaning(error: &providers::Error) -> Error {

@@ -1,0 +1,73 @@
+//! Users, sessions, audit events.
+
+use domain::project::Role;
+use domain::time::HOUR;
+use serde_json::Map;
+use store::{Error, NewAudit};
+
+use crate::support::{NOW, databases, project};
+
+#[tokio::test]
+async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
+    for database in databases().await {
+        let store = database.open().await;
+        assert!(store.is_empty().await.unwrap());
+        let (project, _) = project(&store).await;
+        let org = store.first_org().await.unwrap().unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let user = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
+        tx.add_project_member(project, user).await.unwrap();
+        for token in [1, 2] {
+            tx.add_session(&[token; 32], user, NOW).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        let session = store.session(&[1; 32]).await.unwrap().unwrap();
+        assert_eq!((session.account.role, session.account.user), (Role::Member, user));
+        assert_eq!(store.member_projects(user).await.unwrap(), [project]);
+        store.touch_session(&[1; 32], NOW.minus_micros(-HOUR)).await.unwrap();
+        store.purge_sessions(NOW, NOW.minus_micros(-HOUR / 2)).await.unwrap();
+        assert!(store.session(&[2; 32]).await.unwrap().is_none(), "{}", database.kind);
+        assert!(store.session(&[1; 32]).await.unwrap().is_some());
+        let mut tx = store.begin().await.unwrap();
+        tx.set_password(user, "other").await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(store.session(&[1; 32]).await.unwrap().is_none());
+        assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "other");
+        let mut tx = store.begin().await.unwrap();
+        let twice = tx.add_user(org, "a@b.test", "hash", Role::Viewer, NOW).await;
+        assert!(matches!(twice, Err(Error::Taken)), "{}: {twice:?}", database.kind);
+        drop(tx);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn audit_events_come_newest_first_and_by_kind() {
+    for database in databases().await {
+        let store = database.open().await;
+        project(&store).await;
+        let org = store.first_org().await.unwrap().unwrap();
+        for (n, event) in ["login_success", "logout", "login_success"].into_iter().enumerate() {
+            let mut tx = store.begin().await.unwrap();
+            let noted = NewAudit {
+                org,
+                event,
+                actor: None,
+                target: Some(("key", n.to_string())),
+                ip: "::1",
+                user_agent: "curl\u{0}",
+                metadata: Map::new(),
+                at: NOW,
+            };
+            tx.audit(&noted).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        let all = store.audit_events(org, None, 2).await.unwrap();
+        let targets: Vec<_> = all.iter().map(|audit| audit.target_id.as_deref()).collect();
+        assert_eq!(targets, [Some("2"), Some("1")], "{}", database.kind);
+        let logins = store.audit_events(org, Some("login_success"), 50).await.unwrap();
+        assert_eq!(logins.len(), 2);
+        assert_eq!(logins[0].user_agent, "curl");
+        store.close().await;
+    }
+}

@@ -1,0 +1,131 @@
+//! What a crash leaves, what a second process meets, what a full disk does.
+
+use domain::ids::StepId;
+use domain::money::Usd;
+use domain::step::StepStatus;
+use domain::time::{HOUR, SECOND};
+use store::{Claim, Error, Start};
+
+use crate::support::{NOW, databases, project, run, trace, trace_id};
+
+fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
+    let step = run(project, trace_id(1), id);
+    Start {
+        step: id,
+        trace: step.trace,
+        project,
+        key: step.key.map(domain::ids::KeyId::to_i64),
+        door: step.door,
+        parent: None,
+        model: "m".to_owned(),
+        provider: domain::model::Provider::Openai,
+        infrastructure: "private".to_owned(),
+        is_public: true,
+        tier: Some(domain::tier::Tier::Simple),
+        prompt_tokens: 500,
+        prices: Some((1_000_000, 2_000_000)),
+        started_at: NOW.0,
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let (ended, lost) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());
+        for id in [ended, lost] {
+            store.writer().start_strict(start(project, id)).await.unwrap();
+        }
+        store.writer().step(run(project, trace_id(1), ended), None).await.unwrap();
+        store.close().await;
+
+        let store = database.open().await;
+        assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 1, "{}", database.kind);
+        let steps = store.steps(trace_id(1)).await.unwrap();
+        let found = steps.iter().find(|step| step.id == lost).unwrap();
+        let call = found.call.as_ref().unwrap();
+        assert_eq!(found.status, StepStatus::Failed);
+        assert_eq!((call.cost, call.cost_estimated), (Usd(500_000), true));
+        assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 0);
+        assert_eq!(store.steps(trace_id(1)).await.unwrap().len(), 2);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn step_ids_are_never_given_twice() {
+    for database in databases().await {
+        let mut last = 0;
+        for _ in 0..3 {
+            let store = database.open().await;
+            for _ in 0..1500 {
+                let id = store.step_id().await.unwrap().0;
+                assert!(id > last);
+                last = id;
+            }
+            store.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rolling_hour_is_counted_from_the_steps() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        let mut key = crate::registry::key(project);
+        key.hourly_limit = Some(Usd(1));
+        tx.add_key(&key).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut expected = Usd::ZERO;
+        for n in 0..3 {
+            let mut step = run(project, trace_id(1), StepId(n + 1));
+            step.finished_at = NOW.minus_micros(n * 40 * 60 * SECOND);
+            if n < 2 {
+                expected += step.cost();
+            }
+            store.writer().step(step, None).await.unwrap();
+        }
+        let spent = store.spent_seconds(NOW.minus_micros(HOUR)).await.unwrap();
+        assert!(spent.iter().all(|second| second.key == key.id));
+        let sum: Usd = spent.iter().map(|second| second.cost).sum();
+        assert_eq!(sum, expected, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn only_one_process_serves_and_others_may_visit() {
+    for database in databases().await {
+        let store = database.open().await;
+        let second = database.try_open([7; 32], Claim::Serve).await;
+        assert!(matches!(second, Err(Error::InUse(_))), "{}: {second:?}", database.kind);
+        database.try_open([7; 32], Claim::Visit).await.unwrap().close().await;
+        store.close().await;
+        database.open().await.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_master_key_is_refused_and_a_rotated_one_opens_everything() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        let pepper = store.pepper().await.unwrap();
+        let sealed = key.seal("place", b"secret").unwrap();
+        let new = store::SealingKey::master(&[9; 32]).unwrap();
+        assert_eq!(store.rotate_master_key(&new).await.unwrap(), 2);
+        store.close().await;
+        let old = database.try_open([7; 32], Claim::Serve).await;
+        assert!(matches!(old, Err(Error::WrongMasterKey)), "{}: {old:?}", database.kind);
+        let store = database.try_open([9; 32], Claim::Serve).await.unwrap();
+        assert_eq!(store.pepper().await.unwrap(), pepper);
+        let keys = store.data_keys().await.unwrap();
+        assert_eq!(keys[0].0, project);
+        assert_eq!(keys[0].1.open("place", &sealed).unwrap(), b"secret");
+        store.close().await;
+    }
+}

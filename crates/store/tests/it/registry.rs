@@ -1,0 +1,126 @@
+//! Projects, models, keys.
+
+use domain::ids::{KeyId, ModelId, ProjectId};
+use domain::key::{Key, KeyStatus};
+use domain::model::Provider;
+use domain::money::Usd;
+use domain::project::ProjectStatus;
+use store::{Error, ModelRow};
+
+use crate::support::{NOW, databases, project};
+
+pub fn key(project: ProjectId) -> Key {
+    Key {
+        id: KeyId(u64::MAX - 1),
+        project,
+        name: "k".to_owned(),
+        secret_hash: [3; 32],
+        masked: "ak_fff...abcd".to_owned(),
+        status: KeyStatus::Active,
+        hourly_limit: None,
+        expires_at: Some(NOW),
+        loop_interventions: 0,
+        last_used: None,
+        reset_at: None,
+        created_at: NOW,
+    }
+}
+
+fn model(project: ProjectId, identifier: &str) -> ModelRow {
+    ModelRow {
+        id: ModelId(0),
+        project,
+        name: "Model".to_owned(),
+        identifier: identifier.to_owned(),
+        provider: Provider::Gemini,
+        base_url: Some("https://x.test".to_owned()),
+        api_key: Some(vec![1, 2, 3]),
+        is_public: true,
+        input_price: Some(Usd(150_000)),
+        output_price: None,
+        data_retention_days: 30,
+        region: "global".to_owned(),
+        currency: "CAD".to_owned(),
+        config: "{}".to_owned(),
+        created_at: NOW,
+    }
+}
+
+#[tokio::test]
+async fn a_project_is_saved_hidden_and_shredded() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (id, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        let mut found = tx.project(id).await.unwrap().unwrap();
+        found.status = ProjectStatus::Archived;
+        found.settings.insert("mine".to_owned(), serde_json::json!({"nul": "\u{0}"}));
+        tx.save_project(&found).await.unwrap();
+        tx.commit().await.unwrap();
+        let saved = &store.projects().await.unwrap()[0];
+        assert_eq!(format!("{saved:?}"), format!("{found:?}"), "{}", database.kind);
+        let mut tx = store.begin().await.unwrap();
+        tx.add_key(&key(id)).await.unwrap();
+        tx.delete_project(id, NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(store.projects().await.unwrap().is_empty());
+        assert!(store.keys().await.unwrap().is_empty());
+        assert!(store.data_keys().await.unwrap().is_empty());
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_identifier_is_unique_among_the_living() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        let first = tx.add_model(&model(project, "m")).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let again = tx.add_model(&model(project, "m")).await;
+        assert!(matches!(again, Err(Error::Taken)), "{}: {again:?}", database.kind);
+        drop(tx);
+        let mut tx = store.begin().await.unwrap();
+        tx.delete_model(first, NOW).await.unwrap();
+        let second = tx.add_model(&model(project, "m")).await.unwrap();
+        tx.commit().await.unwrap();
+        let rows = store.models().await.unwrap();
+        assert_eq!(rows.len(), 1);
+        let expected = ModelRow { id: second, ..model(project, "m") };
+        assert_eq!(format!("{:?}", rows[0]), format!("{expected:?}"));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_paused_once() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        tx.add_key(&key(project)).await.unwrap();
+        let id = key(project).id;
+        assert!(tx.pause_key(id, KeyStatus::LoopDetected).await.unwrap());
+        assert!(!tx.pause_key(id, KeyStatus::LoopDetected).await.unwrap());
+        let before = store.registry_version().await.unwrap();
+        tx.bump_registry().await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(store.registry_version().await.unwrap(), before + 1);
+        store.save_windows(&[(id, vec![1, 2], NOW)], NOW).await.unwrap();
+        store.save_windows(&[(id, vec![3], NOW)], NOW).await.unwrap();
+        assert_eq!(store.saved_windows().await.unwrap(), [(id, vec![3])]);
+        let found = &store.keys().await.unwrap()[0];
+        assert_eq!((found.status, found.loop_interventions), (KeyStatus::LoopDetected, 1));
+        assert_eq!(found.last_used, Some(NOW));
+        let mut tx = store.begin().await.unwrap();
+        tx.save_key(&Key { status: KeyStatus::Active, reset_at: Some(NOW), ..found.clone() })
+            .await
+            .unwrap();
+        tx.revoke_key(id, NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(store.keys().await.unwrap().is_empty());
+        store.close().await;
+    }
+}

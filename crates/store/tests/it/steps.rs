@@ -1,0 +1,206 @@
+//! Traces and steps through the writer and back.
+
+use domain::grade::{Assessment, Baselines, Grade, Grades};
+use domain::ids::StepId;
+use domain::money::Usd;
+use domain::step::Content;
+use domain::time::{DAY, HOUR};
+use domain::trace::TraceStatus;
+use serde_json::json;
+use store::{AgentFigures, Error, Page};
+
+use crate::support::{NOW, databases, project, run, trace, trace_id};
+
+#[tokio::test]
+async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let id = store.step_id().await.unwrap();
+        let step = run(project, trace_id(1), id);
+        let content = Content {
+            input: Some(json!("what nobody may read on disk \u{0} 🙂 مرحبا")),
+            output: Some(json!({"a": 1})),
+            placeholders: None,
+        };
+        let json = serde_json::to_vec(&content).unwrap();
+        store.writer().step(step.clone(), Some((&json, &key))).await.unwrap();
+        let stored = store.steps(trace_id(1)).await.unwrap();
+        let mut expected = step;
+        expected.error = Some("NUL \u{fffd} here".to_owned());
+        assert_eq!(format!("{:?}", stored[0]), format!("{expected:?}"), "{}", database.kind);
+        let contents = store.contents(trace_id(1), &key).await.unwrap();
+        assert_eq!(contents, [(id, content)]);
+        let found = store.trace(project, trace_id(1)).await.unwrap().unwrap();
+        assert_eq!(format!("{found:?}"), format!("{:?}", trace(project, 1)));
+        store.close().await;
+        if let store::Location::Sqlite(path) = &database.location {
+            let raw = std::fs::read(path).unwrap();
+            assert!(!raw.windows(14).any(|window| window == b"nobody may rea"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bad_row_fails_alone() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let taken = run(project, trace_id(1), StepId(5));
+        store.writer().step(taken.clone(), None).await.unwrap();
+        let good: Vec<_> = (10..60)
+            .map(|id| store.writer().step(run(project, trace_id(1), StepId(id)), None))
+            .collect();
+        let bad = store.writer().step(taken, None);
+        let (good, bad) = tokio::join!(futures_util::future::join_all(good), bad);
+        assert!(good.iter().all(Result::is_ok), "{}", database.kind);
+        assert!(matches!(bad, Err(Error::Taken)), "{}: {bad:?}", database.kind);
+        assert_eq!(store.steps(trace_id(1)).await.unwrap().len(), 51);
+        // The refused row is in no sum either.
+        let minute = NOW.minute();
+        let usage = store.usage(project, minute, minute + 1).await.unwrap();
+        assert_eq!(usage[0].requests, 51, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_agrees_with_the_steps() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut spent = Usd::ZERO;
+        for round in 0..3 {
+            let steps = (0..40).map(|n| run(project, trace_id(1), StepId(round * 100 + n)));
+            let writes: Vec<_> = steps
+                .map(|step| {
+                    spent += step.cost();
+                    store.writer().step(step, None)
+                })
+                .collect();
+            futures_util::future::join_all(writes).await;
+            database.clock.set(NOW.minus_micros(-(round + 1) * 61_000_000));
+        }
+        let sum = store.spend_by_project(NOW.month_start().minute()).await.unwrap();
+        assert_eq!(sum, [(project, spent)], "{}", database.kind);
+        let (from, to) = (NOW.minute(), NOW.minute() + 10);
+        let usage = store.usage(project, from, to).await.unwrap();
+        assert_eq!(usage.iter().map(|row| row.requests).sum::<i64>(), 120);
+        let latencies = store.latencies(project, from, to).await.unwrap();
+        assert_eq!(latencies.count(), 120);
+        assert!((latencies.percentile(50.0).unwrap() - 2.0).abs() < 0.1);
+        let counts = store.security_counts(project, NOW.minus_micros(1), NOW.minus_micros(-1));
+        let counts = counts.await.unwrap();
+        assert_eq!((counts.traces, counts.pii, counts.secret), (1, 1, 0));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn pages_are_newest_first_and_counted() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        for number in 0..25 {
+            store.writer().trace(trace(project, number)).await.unwrap();
+        }
+        let page = |status, before, offset| Page { status, before, offset, limit: 10 };
+        let ids = |traces: Vec<domain::trace::Trace>| {
+            traces.iter().map(|trace| trace.id).collect::<Vec<_>>()
+        };
+        let second = store.traces(project, page(None, None, 10)).await.unwrap();
+        let expected: Vec<_> = (5..15).rev().map(trace_id).collect();
+        assert_eq!(ids(second), expected, "{}", database.kind);
+        let before = store.traces(project, page(None, Some(trace_id(3)), 0)).await.unwrap();
+        assert_eq!(ids(before), [trace_id(2), trace_id(1), trace_id(0)]);
+        let none = store.traces(project, page(Some(TraceStatus::Failed), None, 0)).await.unwrap();
+        assert!(none.is_empty());
+        assert_eq!(store.count_traces(project, None).await.unwrap(), Some(25));
+        let pending = store.count_traces(project, Some(TraceStatus::Pending)).await.unwrap();
+        assert_eq!(pending, Some(25));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_completed_trace_keeps_its_assessment_and_counts_in_agent_figures() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let assessment = Assessment {
+            grades: Grades { overall: Grade::B, waste: Grade::A, latency: Grade::B },
+            total_cost: Usd(12),
+            by_model: vec![("m".to_owned(), Usd(12))],
+            by_infrastructure: vec![],
+            reasons: vec![],
+            baselines: Baselines::default(),
+        };
+        let agent = AgentFigures { chain_depth: 7, stall_probability: 0.8, tool_fidelity: 0.5 };
+        let mut tx = store.begin().await.unwrap();
+        assert!(tx.complete_trace(trace_id(1), NOW, &assessment, agent).await.unwrap());
+        tx.commit().await.unwrap();
+        let found = store.trace(project, trace_id(1)).await.unwrap().unwrap();
+        assert_eq!(found.status, TraceStatus::Completed);
+        assert_eq!(found.assessment, Some(assessment));
+        let (from, to) = (NOW.minus_micros(HOUR), NOW.minus_micros(-HOUR));
+        let counts = store.agent_counts(project, from, to, 5).await.unwrap();
+        assert_eq!((counts.depth_max, counts.deep, counts.alerts), (Some(7), 1, 1));
+        assert_eq!(store.revenue(project, from, to).await.unwrap(), Usd(5));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn idle_traces_fail_and_busy_ones_do_not() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        for number in [1, 2] {
+            store.writer().trace(trace(project, number)).await.unwrap();
+        }
+        let mut late = run(project, trace_id(2), StepId(1));
+        late.finished_at = NOW.minus_micros(-HOUR);
+        store.writer().step(late, None).await.unwrap();
+        let idle_since = NOW.minus_micros(-HOUR / 2);
+        let failed = store.fail_idle_traces(project, idle_since, 100).await.unwrap();
+        assert_eq!(failed, [trace_id(1)], "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn steps_go_when_their_retention_is_over_and_the_ledger_stays() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        let step = run(project, trace_id(1), StepId(1));
+        store.writer().step(step, Some((b"{}", &key))).await.unwrap();
+        assert_eq!(store.purge_steps(NOW.minus_micros(-29 * DAY)).await.unwrap(), 0);
+        assert_eq!(store.purge_steps(NOW.minus_micros(-31 * DAY)).await.unwrap(), 1);
+        assert!(store.steps(trace_id(1)).await.unwrap().is_empty());
+        assert!(store.contents(trace_id(1), &key).await.unwrap().is_empty());
+        let spent = store.spend_by_project(NOW.month_start().minute()).await.unwrap();
+        assert!(spent[0].1 > Usd::ZERO);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn baselines_are_the_95th_percentile() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        for n in 1..=100 {
+            let mut step = run(project, trace_id(1), StepId(n));
+            step.started_at = NOW.minus_micros(n * 1000);
+            store.writer().step(step, None).await.unwrap();
+        }
+        let since = NOW.minus_micros(DAY);
+        let baselines = store.latency_baselines(project, &["m", "other"], since).await.unwrap();
+        assert_eq!((baselines[0].p95_ms, baselines[0].samples), (95.0, 100), "{}", database.kind);
+        assert_eq!(baselines[1].samples, 0);
+        store.close().await;
+    }
+}

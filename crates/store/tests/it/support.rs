@@ -1,0 +1,153 @@
+//! A fresh database of either kind, and things to put into it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use domain::ids::{KeyId, ProjectId, StepId, TraceId};
+use domain::model::Provider;
+use domain::money::{Prices, Usd};
+use domain::secret::Secret;
+use domain::step::{Call, Door, Routing, Security, Step, StepKind, StepStatus};
+use domain::tier::{Intent, Tier};
+use domain::time::{Clock, Timestamp};
+use domain::trace::{Trace, TraceStatus};
+use domain::usage::Usage;
+use sqlx::{Connection, Executor, PgConnection};
+use store::{Claim, Location, Options, SealingKey, Store};
+
+/// A database that can be closed and opened again.
+pub struct Database {
+    pub location: Location,
+    pub clock: Clock,
+    pub kind: &'static str,
+    _folder: tempfile::TempDir,
+}
+
+pub const NOW: Timestamp = Timestamp(1_795_000_000_000_000);
+
+impl Database {
+    pub async fn open(&self) -> Store {
+        self.try_open([7; 32], Claim::Serve).await.unwrap()
+    }
+
+    pub async fn try_open(&self, key: [u8; 32], claim: Claim) -> store::Result<Store> {
+        let master = SealingKey::master(&key).unwrap();
+        let (location, clock) = (self.location.clone(), self.clock.clone());
+        Store::open(Options { location, master, claim, clock }).await
+    }
+}
+
+/// One fresh database of each kind that is at hand.
+pub async fn databases() -> Vec<Database> {
+    let folder = || tempfile::tempdir().unwrap();
+    let fresh = |location, kind, folder| Database {
+        location,
+        clock: Clock::fixed(NOW),
+        kind,
+        _folder: folder,
+    };
+    let sqlite = folder();
+    let path = sqlite.path().join("sluice.db");
+    let mut all = vec![fresh(Location::Sqlite(path), "sqlite", sqlite)];
+    if let Ok(server) = std::env::var("SLUICE_TEST_PG") {
+        let url = fresh_postgres(&server).await;
+        all.push(fresh(Location::Postgres(Secret::new(url)), "postgres", folder()));
+    }
+    all
+}
+
+async fn fresh_postgres(server: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("store_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let mut admin = PgConnection::connect(server).await.unwrap();
+    let sql = format!("CREATE DATABASE {name}");
+    admin.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql))).await.unwrap();
+    let (base, _) = server.rsplit_once('/').unwrap();
+    format!("{base}/{name}")
+}
+
+/// An organization with one project; its data key seals contents.
+pub async fn project(store: &Store) -> (ProjectId, SealingKey) {
+    let mut tx = store.begin().await.unwrap();
+    let org = tx.add_org("Org", NOW).await.unwrap();
+    let project = tx.add_project(org, "Project", None, NOW).await.unwrap();
+    let key = store.add_data_key(&mut tx, project, NOW).await.unwrap();
+    tx.commit().await.unwrap();
+    (project, key)
+}
+
+pub fn trace_id(number: u128) -> TraceId {
+    TraceId(uuid::Uuid::from_u128(TraceId::first_at(NOW).0.as_u128() + number))
+}
+
+pub fn trace(project: ProjectId, number: u128) -> Trace {
+    Trace {
+        id: trace_id(number),
+        project,
+        key: Some(KeyId(u64::MAX - 1)),
+        status: TraceStatus::Pending,
+        created_at: NOW,
+        completed_at: None,
+        metadata: Some(serde_json::json!({"nul": "\u{0}", "smile": "🙂"})),
+        revenue: Some(Usd(5)),
+        assessment: None,
+    }
+}
+
+/// A run step with every field set to something that must come back.
+pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
+    let prices = Prices {
+        input: Usd(1_000_000),
+        output: Usd(2_000_000),
+        cached_input: Usd(100_000),
+        cache_write: Usd(1_250_000),
+    };
+    let usage = Usage { prompt: 100, cached: 10, cache_write: 5, completion: 50, reasoning: 7 };
+    Step {
+        id,
+        trace,
+        project,
+        key: Some(KeyId(u64::MAX - 1)),
+        kind: StepKind::Run,
+        parent: Some(StepId(1)),
+        door: Door::Chat,
+        status: StepStatus::Completed,
+        reason: None,
+        error: Some("NUL \u{0} here".to_owned()),
+        started_at: NOW.minus_micros(2_000),
+        finished_at: NOW,
+        routing: Some(Routing {
+            tier: Some(Tier::Complex),
+            classified: Tier::Simple,
+            complexity: 0.25,
+            intent: Intent::Code,
+            reasons: vec!["short".to_owned()],
+        }),
+        security: Security {
+            pii: true,
+            injection: false,
+            secret: false,
+            review: true,
+            risk_score: 0.5,
+            findings: Some(serde_json::json!([{"type": "EMAIL"}])),
+        },
+        call: Some(Call {
+            model: "m".to_owned(),
+            provider: Provider::Openai,
+            upstream_model: Some("m-2026".to_owned()),
+            infrastructure: "private".to_owned(),
+            is_public: false,
+            attempts: 2,
+            usage,
+            prices: Some(prices),
+            cost: prices.cost(&usage),
+            cost_estimated: true,
+            first_token: Some(900),
+            finish: Some(domain::step::FinishReason::Length),
+            input_print: Some(-5),
+            output_print: Some(6),
+            tool_print: None,
+            shadow: false,
+        }),
+        user_rating: Some(0.5),
+    }
+}
