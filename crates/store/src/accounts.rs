@@ -79,7 +79,7 @@ impl AccountRow {
 impl Store {
     /// Whether nobody has ever set this database up.
     pub async fn is_empty(&self) -> Result<bool> {
-        let any: Option<i64> = on!(&self.writer, db => {
+        let any: Option<i64> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT id FROM organizations LIMIT 1").fetch_optional(db).await?
         });
         Ok(any.is_none())
@@ -147,19 +147,21 @@ impl Store {
     /// Notes that a session was used.
     pub async fn touch_session(&self, token_hash: &[u8; 32], now: Timestamp) -> Result<()> {
         const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
-        on!(&self.writer, db => {
-            sqlx::query(TOUCH).bind(&token_hash[..]).bind(now.0).execute(db).await?;
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            sqlx::query(TOUCH).bind(&token_hash[..]).bind(now.0).execute(&mut *db).await?;
         });
-        Ok(())
+        tx.commit().await
     }
 
     /// Forgets sessions that began before `created` or were last used before `seen`.
     pub async fn purge_sessions(&self, created: Timestamp, seen: Timestamp) -> Result<()> {
         const PURGE: &str = "DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2";
-        on!(&self.writer, db => {
-            sqlx::query(PURGE).bind(created.0).bind(seen.0).execute(db).await?;
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            sqlx::query(PURGE).bind(created.0).bind(seen.0).execute(&mut *db).await?;
         });
-        Ok(())
+        tx.commit().await
     }
 }
 

@@ -1,11 +1,13 @@
 //! Two databases behind one set of queries.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::{Error, Result};
 
@@ -44,9 +46,20 @@ pub(crate) enum Pool {
     Postgres(PgPool),
 }
 
+/// Whose turn it is to write to a SQLite database, which takes one writer: the group-commit writer
+/// or a transaction of the control plane. Fair, so that neither waits for ever.
+pub(crate) type Turn = Arc<Mutex<()>>;
+
+/// Where writes begin.
+#[derive(Clone, Debug)]
+pub(crate) struct WritePool {
+    pub(crate) pool: Pool,
+    pub(crate) turn: Turn,
+}
+
 /// A write transaction. Functions that must be atomic take one and cannot be called without.
 #[derive(Debug)]
-pub struct Tx(pub(crate) AnyTx);
+pub struct Tx(pub(crate) AnyTx, #[expect(dead_code, reason = "held")] Option<OwnedMutexGuard<()>>);
 
 #[derive(Debug)]
 pub(crate) enum AnyTx {
@@ -74,12 +87,21 @@ pub enum Location {
     Postgres(domain::secret::Secret),
 }
 
+/// What every connection to SQLite is told. The write-ahead log is trimmed after a checkpoint.
+pub(crate) const PRAGMAS: [(&str, &str); 5] = [
+    ("synchronous", "full"),
+    ("foreign_keys", "on"),
+    ("cache_size", "-8000"),
+    ("journal_size_limit", "67108864"),
+    ("wal_autocheckpoint", "4000"),
+];
+
 /// How long anything waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(5);
+pub(crate) const ACQUIRE: Duration = Duration::from_secs(5);
 
 /// The pools to read from and to write to. On SQLite the writer is a pool of one connection; on
 /// PostgreSQL they are the same pool.
-pub(crate) async fn connect(location: &Location) -> Result<(Pool, Pool)> {
+pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
     match location {
         Location::Sqlite(path) => sqlite(path).await,
         Location::Postgres(url) => {
@@ -93,23 +115,23 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, Pool)> {
                 .connect_with(options.options([("statement_timeout", "30000")]))
                 .await
                 .map_err(unreachable)?;
-            Ok((Pool::Postgres(pool.clone()), Pool::Postgres(pool)))
+            Ok((
+                Pool::Postgres(pool.clone()),
+                WritePool { pool: Pool::Postgres(pool), turn: Turn::default() },
+            ))
         }
     }
 }
 
-async fn sqlite(path: &PathBuf) -> Result<(Pool, Pool)> {
-    let options = SqliteConnectOptions::new()
+async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
+    let mut options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(ACQUIRE)
-        .pragma("cache_size", "-8000")
-        // The write-ahead log is trimmed to this after a checkpoint.
-        .pragma("journal_size_limit", "67108864")
-        .pragma("wal_autocheckpoint", "4000");
+        .busy_timeout(ACQUIRE);
+    for (pragma, value) in PRAGMAS {
+        options = options.pragma(pragma, value);
+    }
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(ACQUIRE)
@@ -125,32 +147,30 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, Pool)> {
         .idle_timeout(Duration::from_secs(300))
         .test_before_acquire(false)
         .connect_lazy_with(options.pragma("query_only", "on"));
-    Ok((Pool::Sqlite(reader), Pool::Sqlite(writer)))
+    Ok((Pool::Sqlite(reader), WritePool { pool: Pool::Sqlite(writer), turn: Turn::default() }))
 }
 
 fn unreachable(error: sqlx::Error) -> Error {
     Error::Unavailable(format!("it cannot be opened: {error}"))
 }
 
-impl Pool {
+impl WritePool {
     pub(crate) async fn begin(&self) -> Result<Tx> {
-        Ok(Tx(match self {
-            // A deferred transaction could fail half way, when it first writes.
-            Self::Sqlite(pool) => AnyTx::Sqlite(pool.begin_with("BEGIN IMMEDIATE").await?),
-            Self::Postgres(pool) => AnyTx::Postgres(pool.begin().await?),
-        }))
+        Ok(match &self.pool {
+            Pool::Sqlite(pool) => {
+                let turn = tokio::time::timeout(ACQUIRE, self.turn.clone().lock_owned());
+                let turn = turn
+                    .await
+                    .map_err(|_| Error::Unavailable("other writes take too long".to_owned()))?;
+                // A deferred transaction could fail half way, when it first writes.
+                Tx(AnyTx::Sqlite(pool.begin_with("BEGIN IMMEDIATE").await?), Some(turn))
+            }
+            Pool::Postgres(pool) => Tx(AnyTx::Postgres(pool.begin().await?), None),
+        })
     }
+}
 
-    /// Gives up the connection after a failure of the disk: what it holds of the file may be wrong.
-    pub(crate) async fn renew(&self) {
-        if let Self::Sqlite(db) = self
-            && let Ok(connection) = db.acquire().await
-            && let Err(error) = connection.close().await
-        {
-            tracing::warn!(%error, "a database connection did not close");
-        }
-    }
-
+impl Pool {
     pub(crate) async fn close(&self) {
         on!(self, db => db.close().await);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use domain::ids::{NodeId, StepId};
 use tokio::sync::Mutex;
 
-use crate::db::{Pool, on};
+use crate::db::{WritePool, within};
 use crate::error::Result;
 
 /// Ids a process takes at once. What it does not use is a gap.
@@ -16,12 +16,12 @@ const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETUR
 /// A process's current block.
 #[derive(Debug)]
 pub(crate) struct StepIds {
-    pool: Pool,
+    pool: WritePool,
     block: Mutex<Range<i64>>,
 }
 
 impl StepIds {
-    pub(crate) fn new(pool: Pool) -> Self {
+    pub(crate) fn new(pool: WritePool) -> Self {
         Self { pool, block: Mutex::new(0..0) }
     }
 
@@ -37,12 +37,15 @@ impl StepIds {
 }
 
 /// Takes the next number for a run of the process.
-pub(crate) async fn node(pool: &Pool) -> Result<NodeId> {
+pub(crate) async fn node(pool: &WritePool) -> Result<NodeId> {
     take(pool, "node", 1).await.map(NodeId)
 }
 
-async fn take(pool: &Pool, name: &str, count: i64) -> Result<i64> {
-    Ok(on!(pool, db => {
-        sqlx::query_scalar(TAKE).bind(name).bind(count).fetch_one(db).await?
-    }))
+async fn take(pool: &WritePool, name: &str, count: i64) -> Result<i64> {
+    let mut tx = pool.begin().await?;
+    let value = within!(tx, db => {
+        sqlx::query_scalar(TAKE).bind(name).bind(count).fetch_one(&mut *db).await?
+    });
+    tx.commit().await?;
+    Ok(value)
 }

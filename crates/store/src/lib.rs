@@ -36,9 +36,10 @@ pub use models::ModelRow;
 pub use seal::{SealingKey, random};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts};
 pub use traces::{AgentFigures, COUNT_LIMIT, Page};
+use writer::{PostgresCommits, SqliteCommits};
 pub use writer::{Start, Writer};
 
-use db::{Pool, on};
+use db::{Pool, WritePool, on};
 use ids::StepIds;
 
 /// How to open a store.
@@ -58,7 +59,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Store {
     reader: Pool,
-    writer: Pool,
+    writer: WritePool,
     master: SealingKey,
     node: NodeId,
     step_ids: StepIds,
@@ -73,11 +74,10 @@ impl Store {
     pub async fn open(options: Options) -> Result<Self> {
         let lock = lock::take(&options.location, options.claim).await?;
         let (reader, writer) = db::connect(&options.location).await?;
-        migrate::run(&writer).await?;
+        migrate::run(&writer.pool).await?;
         let node = ids::node(&writer).await?;
         let tasks = TaskTracker::new();
-        let (hot, run) = Writer::new(writer.clone(), node, options.clock);
-        tasks.spawn(run);
+        let hot = start_writer(&options.location, &writer, node, options.clock, &tasks);
         let step_ids = StepIds::new(writer.clone());
         let store = Self {
             reader,
@@ -141,6 +141,33 @@ impl Store {
         self.tasks.close();
         self.tasks.wait().await;
         self.reader.close().await;
-        self.writer.close().await;
+        self.writer.pool.close().await;
+    }
+}
+
+/// Starts the group-commit writer: on SQLite on a thread that may block, on PostgreSQL as a task.
+fn start_writer(
+    location: &Location,
+    pool: &WritePool,
+    node: NodeId,
+    clock: Clock,
+    tasks: &TaskTracker,
+) -> Writer {
+    match (&pool.pool, location) {
+        (Pool::Postgres(pg), _) => {
+            let (hot, run) = Writer::new(PostgresCommits(pg.clone()), node, clock);
+            tasks.spawn(run);
+            hot
+        }
+        (Pool::Sqlite(_), Location::Sqlite(path)) => {
+            let commits = SqliteCommits::new(path.clone(), pool.turn.clone());
+            let (hot, run) = Writer::new(commits, node, clock);
+            let runtime = tokio::runtime::Handle::current();
+            tasks.spawn_blocking(move || runtime.block_on(run));
+            hot
+        }
+        (Pool::Sqlite(_), Location::Postgres(_)) => {
+            unreachable!("the pool was made from the location")
+        }
     }
 }

@@ -51,9 +51,12 @@ impl Store {
         if !ids.is_empty() {
             return self.forget_steps(&ids).await;
         }
-        Ok(on!(&self.writer, db => {
-            sqlx::query(TRACES).bind(SLICE).execute(db).await?.rows_affected()
-        }))
+        let mut tx = self.begin().await?;
+        let gone = within!(tx, db => {
+            sqlx::query(TRACES).bind(SLICE).execute(&mut *db).await?.rows_affected()
+        });
+        tx.commit().await?;
+        Ok(gone)
     }
 
     async fn forget_steps(&self, ids: &[i64]) -> Result<u64> {

@@ -3,10 +3,12 @@
 //! A sealed value is `version (1) | key id (8, big endian) | nonce (12) | ciphertext | tag (16)`.
 //! The associated data names the place of the value, so that a row cannot be moved to another.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use crate::error::{Error, Result};
 
@@ -76,7 +78,7 @@ impl SealingKey {
 
     /// Compresses, then seals.
     pub fn seal_content(&self, place: &str, plain: &[u8]) -> Result<Vec<u8>> {
-        self.seal(place, &lz4_flex::block::compress_prepend_size(plain))
+        self.seal(place, &compress(plain)?)
     }
 
     /// Opens, then decompresses.
@@ -93,6 +95,21 @@ impl SealingKey {
     pub fn id(&self) -> i64 {
         self.id
     }
+}
+
+/// LZ4 with the length in front. The table it works with is 16 KiB and is kept per thread.
+fn compress(plain: &[u8]) -> Result<Vec<u8>> {
+    thread_local! {
+        static TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::default());
+    }
+    let length = u32::try_from(plain.len()).map_err(|_| Error::Seal)?;
+    let mut packed = vec![0; 4 + get_maximum_output_size(plain.len())];
+    packed[..4].copy_from_slice(&length.to_le_bytes());
+    let size = TABLE.with_borrow_mut(|table| {
+        compress_into_with_table(plain, &mut packed[4..], table).map_err(|_| Error::Seal)
+    })?;
+    packed.truncate(4 + size);
+    Ok(packed)
 }
 
 /// The number of the key that sealed a value.

@@ -156,11 +156,16 @@ impl Store {
                   AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
                 ORDER BY t.id LIMIT $3)
             RETURNING id";
-        let ids: Vec<uuid::Uuid> = on!(&self.writer, db => {
+        let mut tx = self.begin().await?;
+        let ids: Vec<uuid::Uuid> = within!(tx, db => {
             sqlx::query_scalar(FAIL)
-                .bind(project.0).bind(opened.0).bind(most)
-                .fetch_all(db).await?
+                .bind(project.0)
+                .bind(opened.0)
+                .bind(most)
+                .fetch_all(&mut *db)
+                .await?
         });
+        tx.commit().await?;
         Ok(ids.into_iter().map(TraceId).collect())
     }
 }

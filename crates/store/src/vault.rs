@@ -18,15 +18,17 @@ impl Store {
         const KEEP: &str =
             "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
         let find = async || -> Result<Option<Vec<u8>>> {
-            Ok(on!(&self.writer, db => {
+            Ok(on!(&self.reader, db => {
                 sqlx::query_scalar(FIND).bind(PEPPER).fetch_optional(db).await?
             }))
         };
         if find().await?.is_none() {
             let sealed = self.master.seal(PEPPER, &seal::random::<32>()?)?;
-            on!(&self.writer, db => {
-                sqlx::query(KEEP).bind(PEPPER).bind(sealed).execute(db).await?;
+            let mut tx = self.begin().await?;
+            within!(tx, db => {
+                sqlx::query(KEEP).bind(PEPPER).bind(sealed).execute(&mut *db).await?;
             });
+            tx.commit().await?;
         }
         let sealed = find().await?.ok_or(Error::WrongMasterKey)?;
         let plain = self.master.open(PEPPER, &sealed).map_err(|_| Error::WrongMasterKey)?;

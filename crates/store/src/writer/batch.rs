@@ -9,17 +9,17 @@ use super::{Start, Write};
 
 /// The rows of one commit.
 #[derive(Default)]
-pub(super) struct Batch<'a> {
-    pub(super) traces: Vec<&'a Trace>,
-    pub(super) starts: Vec<&'a Start>,
+pub(crate) struct Batch<'a> {
+    pub(crate) traces: Vec<&'a Trace>,
+    pub(crate) starts: Vec<&'a Start>,
     /// Steps whose start may be in the database.
-    pub(super) closed: Vec<i64>,
-    pub(super) steps: Vec<&'a Step>,
-    pub(super) contents: Vec<(&'a Step, &'a [u8])>,
+    pub(crate) closed: Vec<i64>,
+    pub(crate) steps: Vec<&'a Step>,
+    pub(crate) contents: Vec<(&'a Step, &'a [u8])>,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn of(writes: &'a [Write]) -> Self {
+    pub(crate) fn of(writes: &'a [Write]) -> Self {
         let mut batch = Self::default();
         for write in writes {
             match write {

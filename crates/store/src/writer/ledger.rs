@@ -6,16 +6,16 @@
 use std::collections::HashMap;
 
 use domain::ids::NodeId;
+use domain::sketch::Sketch;
 use domain::step::{Step, StepKind, StepStatus};
 use domain::time::Timestamp;
 
-use crate::db::{Tx, within};
+use super::table::{Field, Row};
 use crate::error::Result;
-use domain::sketch::Sketch;
 
 /// What a row counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     minute: i64,
     project: i64,
     key: i64,
@@ -26,7 +26,7 @@ pub(super) struct Slot {
 
 /// The counts of a row.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     requests: i64,
     blocked: i64,
     failures: i64,
@@ -38,24 +38,27 @@ pub(super) struct Counts {
     sketch: Sketch,
 }
 
+/// Rows as they will be once a commit is made.
+pub(crate) type Rows = HashMap<Slot, Counts>;
+
 /// The rows of the running minute.
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     node: NodeId,
     minute: i64,
-    rows: HashMap<Slot, Counts>,
+    rows: Rows,
 }
 
 impl Ledger {
-    pub(super) fn new(node: NodeId) -> Self {
+    pub(crate) fn new(node: NodeId) -> Self {
         Self { node, minute: 0, rows: HashMap::new() }
     }
 
-    pub(super) fn node(&self) -> NodeId {
+    pub(crate) fn node(&self) -> NodeId {
         self.node
     }
 
     /// The rows as they are once these steps are written.
-    pub(super) fn count(&mut self, steps: &[&Step], now: Timestamp) -> HashMap<Slot, Counts> {
+    pub(crate) fn count(&mut self, steps: &[&Step], now: Timestamp) -> Rows {
         // A clock that goes back keeps counting in the latest minute: rows are written whole, and
         // an older one is no longer here.
         if now.minute() > self.minute {
@@ -77,7 +80,7 @@ impl Ledger {
     }
 
     /// Takes over rows that have been written.
-    pub(super) fn keep(&mut self, counted: HashMap<Slot, Counts>) {
+    pub(crate) fn keep(&mut self, counted: Rows) {
         self.rows.extend(counted);
     }
 
@@ -114,13 +117,18 @@ impl Counts {
     }
 }
 
-/// Writes rows whole.
-pub(super) async fn write(tx: &mut Tx, node: NodeId, rows: &HashMap<Slot, Counts>) -> Result<()> {
-    const UPSERT: &str = "
-        INSERT INTO usage_ledger
-            (node, minute, project_id, key_id, model, infrastructure, tier, requests, blocked, failures,
-             prompt_tokens, cached_tokens, completion_tokens, cost, latency_sum, latency_sketch)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+/// A row of the ledger, written whole.
+pub(crate) struct LedgerRow<'a>(pub(crate) NodeId, pub(crate) &'a Slot, pub(crate) &'a Counts);
+
+impl Row for LedgerRow<'_> {
+    const TABLE: &'static str = "usage_ledger";
+    #[rustfmt::skip]
+    const COLUMNS: &'static [&'static str] = &[
+        "node", "minute", "project_id", "key_id", "model", "infrastructure", "tier", "requests",
+        "blocked", "failures", "prompt_tokens", "cached_tokens", "completion_tokens", "cost",
+        "latency_sum", "latency_sketch",
+    ];
+    const CONFLICT: &'static str = "
         ON CONFLICT (project_id, minute, key_id, model, infrastructure, tier, node) DO UPDATE SET
             requests = excluded.requests,
             blocked = excluded.blocked,
@@ -131,28 +139,28 @@ pub(super) async fn write(tx: &mut Tx, node: NodeId, rows: &HashMap<Slot, Counts
             cost = excluded.cost,
             latency_sum = excluded.latency_sum,
             latency_sketch = excluded.latency_sketch";
-    for (slot, counts) in rows {
-        within!(tx, db => {
-            sqlx::query(UPSERT)
-                .bind(node.0)
-                .bind(slot.minute)
-                .bind(slot.project)
-                .bind(slot.key)
-                .bind(&slot.model)
-                .bind(&slot.infrastructure)
-                .bind(slot.tier)
-                .bind(counts.requests)
-                .bind(counts.blocked)
-                .bind(counts.failures)
-                .bind(counts.prompt_tokens)
-                .bind(counts.cached_tokens)
-                .bind(counts.completion_tokens)
-                .bind(counts.cost)
-                .bind(counts.latency_sum)
-                .bind(counts.sketch.to_bytes())
-                .execute(&mut *db)
-                .await?;
-        });
+
+    fn fields(&self) -> Result<Vec<Field<'_>>> {
+        let Self(node, slot, counts) = self;
+        let int = |value: i64| Field::Int(Some(value));
+        let text = |text: &'_ str| Field::Text(Some(text.to_owned().into()));
+        Ok(vec![
+            int(node.0),
+            int(slot.minute),
+            int(slot.project),
+            int(slot.key),
+            text(&slot.model),
+            text(&slot.infrastructure),
+            text(slot.tier),
+            int(counts.requests),
+            int(counts.blocked),
+            int(counts.failures),
+            int(counts.prompt_tokens),
+            int(counts.cached_tokens),
+            int(counts.completion_tokens),
+            int(counts.cost),
+            int(counts.latency_sum),
+            Field::Bytes(counts.sketch.to_bytes().into()),
+        ])
     }
-    Ok(())
 }

@@ -7,7 +7,9 @@
 
 mod batch;
 mod ledger;
-mod rows;
+mod postgres;
+mod sqlite;
+mod table;
 
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,8 @@ use crate::seal::SealingKey;
 use crate::steps::place;
 use batch::Batch;
 use ledger::Ledger;
+pub(crate) use postgres::PostgresCommits;
+pub(crate) use sqlite::SqliteCommits;
 
 /// How many writes may wait. Above this the gateway is asked to come back later.
 const QUEUE: usize = 16_384;
@@ -139,13 +143,13 @@ pub struct Writer {
 
 impl Writer {
     /// The writer and the task that must be run for it.
-    pub(crate) fn new(
-        pool: Pool,
+    pub(crate) fn new<C: Commit>(
+        commits: C,
         node: NodeId,
         clock: Clock,
-    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+    ) -> (Self, impl Future<Output = ()> + Send + use<C>) {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        (Self { queue }, Loop { pool, ledger: Ledger::new(node), clock }.run(waiting))
+        (Self { queue }, Loop { commits, ledger: Ledger::new(node), clock }.run(waiting))
     }
 
     /// Stores a new trace.
@@ -202,13 +206,23 @@ impl Writer {
     }
 }
 
-struct Loop {
-    pool: Pool,
+/// One database's way to make a batch durable: all of it or nothing.
+pub(crate) trait Commit: Send + 'static {
+    fn commit(
+        &mut self,
+        batch: &Batch<'_>,
+        node: NodeId,
+        ledger: &ledger::Rows,
+    ) -> impl Future<Output = Result<()>> + Send;
+}
+
+struct Loop<C> {
+    commits: C,
     ledger: Ledger,
     clock: Clock,
 }
 
-impl Loop {
+impl<C: Commit> Loop<C> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
         let mut queued = Vec::with_capacity(BATCH);
         while waiting.recv_many(&mut queued, BATCH).await > 0 {
@@ -241,27 +255,14 @@ impl Loop {
     async fn attempt(&mut self, writes: &[Write]) -> Result<()> {
         let batch = Batch::of(writes);
         let counted = self.ledger.count(&batch.steps, self.clock.now());
-        let written = tokio::time::timeout(PATIENCE, async {
-            let mut tx = self.pool.begin().await?;
-            rows::write(&mut tx, &batch, self.ledger.node()).await?;
-            ledger::write(&mut tx, self.ledger.node(), &counted).await?;
-            tx.commit().await
-        });
-        match written.await {
+        let commit = self.commits.commit(&batch, self.ledger.node(), &counted);
+        match tokio::time::timeout(PATIENCE, commit).await {
             Ok(Ok(())) => {
                 self.ledger.keep(counted);
                 Ok(())
             }
-            Ok(Err(error)) => {
-                if !error.is_of_one_row() {
-                    self.pool.renew().await;
-                }
-                Err(error)
-            }
-            Err(_) => {
-                self.pool.renew().await;
-                Err(Error::Unavailable("the disk takes too long".to_owned()))
-            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::Unavailable("the disk takes too long".to_owned())),
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Commits on PostgreSQL: few statements of many rows, because each is a round trip.
+
+use std::sync::LazyLock;
+
+use domain::ids::NodeId;
+use sqlx::{PgPool, Postgres, Transaction};
+
+use super::Commit;
+use super::batch::Batch;
+use super::ledger::{LedgerRow, Rows};
+use super::table::{Field, OpenCall, Row, SealedContent, insert_sql};
+use crate::error::Result;
+use domain::step::Step;
+use domain::trace::Trace;
+
+/// Rows a statement holds. Few sizes, so that every statement stays prepared.
+const SIZES: [usize; 4] = [32, 8, 2, 1];
+
+/// One table's insert, a text for every size.
+struct Texts([String; SIZES.len()]);
+
+impl Texts {
+    fn of<R: Row>() -> Self {
+        Self(SIZES.map(|rows| insert_sql::<R>(rows, |number| format!("${number}"))))
+    }
+}
+
+static TRACES: LazyLock<Texts> = LazyLock::new(Texts::of::<Trace>);
+static STARTS: LazyLock<Texts> = LazyLock::new(Texts::of::<OpenCall<'_>>);
+static STEPS: LazyLock<Texts> = LazyLock::new(Texts::of::<Step>);
+static CONTENTS: LazyLock<Texts> = LazyLock::new(Texts::of::<SealedContent<'_>>);
+static LEDGER: LazyLock<Texts> = LazyLock::new(Texts::of::<LedgerRow<'_>>);
+const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ANY($1)";
+
+/// The writer's side of a PostgreSQL database.
+pub(crate) struct PostgresCommits(pub(crate) PgPool);
+
+impl Commit for PostgresCommits {
+    async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+        let mut tx = self.0.begin().await?;
+        let starts: Vec<_> = batch.starts.iter().map(|start| OpenCall(start, node.0)).collect();
+        let contents: Vec<_> =
+            batch.contents.iter().map(|(step, sealed)| SealedContent(step, sealed)).collect();
+        let counted: Vec<_> =
+            ledger.iter().map(|(slot, counts)| LedgerRow(node, slot, counts)).collect();
+        insert(&mut tx, &TRACES, batch.traces.iter().copied()).await?;
+        insert(&mut tx, &STARTS, starts.iter()).await?;
+        if !batch.closed.is_empty() {
+            sqlx::query(CLOSE).bind(&batch.closed[..]).execute(&mut *tx).await?;
+        }
+        insert(&mut tx, &STEPS, batch.steps.iter().copied()).await?;
+        insert(&mut tx, &CONTENTS, contents.iter()).await?;
+        insert(&mut tx, &LEDGER, counted.iter()).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+}
+
+/// Inserts rows in pieces of the prepared sizes.
+async fn insert<'r, R: Row + 'r>(
+    tx: &mut Transaction<'static, Postgres>,
+    texts: &'static Texts,
+    rows: impl ExactSizeIterator<Item = &'r R>,
+) -> Result<()> {
+    let mut rows = rows;
+    while let Some(size) = SIZES.iter().position(|&size| size <= rows.len()) {
+        let mut query = sqlx::query(texts.0[size].as_str());
+        for row in rows.by_ref().take(SIZES[size]) {
+            for field in row.fields()? {
+                query = match field {
+                    Field::Int(value) => query.bind(value),
+                    Field::Real(value) => query.bind(value),
+                    Field::Bool(value) => query.bind(value),
+                    Field::Text(value) => query.bind(value.map(std::borrow::Cow::into_owned)),
+                    Field::Bytes(value) => query.bind(value.into_owned()),
+                    Field::Uuid(value) => query.bind(value),
+                };
+            }
+        }
+        query.execute(&mut **tx).await?;
+    }
+    Ok(())
+}

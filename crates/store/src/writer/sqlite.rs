@@ -1,0 +1,140 @@
+//! Commits on SQLite: a thread of its own with a connection of its own, so that a statement costs
+//! a function call and not a message to a worker.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::Commit;
+use super::batch::Batch;
+use super::ledger::{LedgerRow, Rows};
+use super::table::{Field, OpenCall, Row, SealedContent, insert_sql};
+use crate::db::Turn;
+use crate::error::{Error, Result};
+use domain::ids::NodeId;
+
+/// Statements that stay prepared.
+const PREPARED: usize = 32;
+const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ?";
+
+/// The writer's side of a SQLite database.
+pub(crate) struct SqliteCommits {
+    path: PathBuf,
+    turn: Turn,
+    connection: Option<Connection>,
+}
+
+impl SqliteCommits {
+    pub(crate) fn new(path: PathBuf, turn: Turn) -> Self {
+        Self { path, turn, connection: None }
+    }
+
+    fn connection(&mut self) -> Result<&mut Connection> {
+        if self.connection.is_none() {
+            self.connection = Some(open(&self.path)?);
+        }
+        self.connection.as_mut().ok_or_else(|| Error::Unavailable("no connection".to_owned()))
+    }
+}
+
+impl Commit for SqliteCommits {
+    async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+        // Waits for its turn with the control plane's writes; the lock is fair, so neither starves.
+        let turn = self.turn.clone();
+        let _turn = turn.lock().await;
+        let done = self.connection().and_then(|connection| write(connection, batch, node, ledger));
+        if done.as_ref().is_err_and(|error| !error.is_of_one_row()) {
+            // What the connection holds of a file that failed may be wrong: the next commit opens
+            // it anew.
+            self.connection = None;
+        }
+        done
+    }
+}
+
+fn open(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED);
+    connection.busy_timeout(crate::db::ACQUIRE)?;
+    for (pragma, value) in crate::db::PRAGMAS {
+        connection.pragma_update(None, pragma, value)?;
+    }
+    Ok(connection)
+}
+
+fn write(
+    connection: &mut Connection,
+    batch: &Batch<'_>,
+    node: NodeId,
+    ledger: &Rows,
+) -> Result<()> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for trace in &batch.traces {
+        insert(&tx, *trace)?;
+    }
+    for start in &batch.starts {
+        insert(&tx, &OpenCall(start, node.0))?;
+    }
+    for id in &batch.closed {
+        tx.prepare_cached(CLOSE)?.execute([id])?;
+    }
+    for step in &batch.steps {
+        insert(&tx, *step)?;
+    }
+    for (step, sealed) in &batch.contents {
+        insert(&tx, &SealedContent(step, sealed))?;
+    }
+    for (slot, counts) in ledger {
+        insert(&tx, &LedgerRow(node, slot, counts))?;
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+fn insert<R: Row>(tx: &Transaction<'_>, row: &R) -> Result<()> {
+    thread_local! {
+        static TEXTS: std::cell::RefCell<Vec<(&'static str, std::rc::Rc<str>)>> =
+            const { std::cell::RefCell::new(Vec::new()) };
+    }
+    // One text per table, made once.
+    let sql = TEXTS.with_borrow_mut(|texts| {
+        if let Some((_, sql)) = texts.iter().find(|(table, _)| *table == R::TABLE) {
+            return sql.clone();
+        }
+        let sql: std::rc::Rc<str> = insert_sql::<R>(1, |_| "?".to_owned()).into();
+        texts.push((R::TABLE, sql.clone()));
+        sql
+    });
+    let fields = row.fields()?;
+    tx.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(&fields))?;
+    Ok(())
+}
+
+impl ToSql for Field<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let value = match self {
+            Self::Int(Some(value)) => ValueRef::Integer(*value),
+            Self::Real(Some(value)) => ValueRef::Real(*value),
+            Self::Bool(Some(value)) => ValueRef::Integer(i64::from(*value)),
+            Self::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+            Self::Uuid(uuid) => ValueRef::Blob(uuid.as_bytes()),
+            Self::Int(None) | Self::Real(None) | Self::Bool(None) | Self::Text(None) => {
+                return Null.to_sql();
+            }
+        };
+        Ok(ToSqlOutput::Borrowed(value))
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => Self::Taken,
+            Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => Self::Corrupt(error.to_string()),
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}
