@@ -17,7 +17,7 @@ use crate::App;
 use crate::error::{Failure, Result};
 
 /// A whole body must have come within this.
-const BODY_TIME: Duration = Duration::from_secs(60);
+const BODY_TIME: Duration = Duration::from_mins(1);
 /// What serde says about a value may quote it; no more of it than this comes back.
 const LONGEST_FAULT: usize = 300;
 

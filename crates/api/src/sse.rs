@@ -1,6 +1,7 @@
 //! Server-sent events in the chat-completion-chunk format.
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -117,7 +118,8 @@ impl Encoder {
         out.push_str("data: ");
         out.push_str(&self.head);
         if !std::mem::replace(&mut self.begun, true) {
-            out.push_str(&format!(r#","step_id":{},"trace_id":"{}""#, self.step, self.trace));
+            // Writing to a String cannot fail.
+            let _ = write!(out, r#","step_id":{},"trace_id":"{}""#, self.step, self.trace);
         }
     }
 

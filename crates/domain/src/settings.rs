@@ -142,15 +142,13 @@ fn read_limits(r: &mut Reader<'_>) -> Limits {
 fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {
     let mut list = |key: &str| {
         let texts = r.texts(key).unwrap_or_default();
-        let parsed = texts.iter().filter_map(|text| match text.parse() {
-            Ok(cidr) => Some(cidr),
-            Err(_) => {
-                r.fault(
-                    key,
-                    &format!("holds '{text}', which is no address range such as 10.0.0.0/8"),
-                );
-                None
+        let parsed = texts.iter().filter_map(|text| {
+            let cidr = text.parse().ok();
+            if cidr.is_none() {
+                let what = format!("holds '{text}', which is no address range such as 10.0.0.0/8");
+                r.fault(key, &what);
             }
+            cidr
         });
         parsed.collect()
     };

@@ -13,7 +13,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{Gone, hear};
-use crate::flow::{Ask, BlockedBy, PiiRule, Routed, Screening, Turn};
+use crate::flow::{Ask, PiiRule, Routed, Turn};
 use crate::stream::{Piece, Streamed};
 
 /// A chat completion request.
@@ -138,25 +138,14 @@ impl Gateway {
     /// Redacts, then routes on the redacted text, or takes the model that was named.
     async fn chat_route(&self, turn: Turn, model: Option<&str>, prompt: Prompt) -> Result<Gone> {
         let ask = Ask { prompt, pii: PiiRule::Redact };
-        let Some(model) = model else { return self.route_with(turn, ask).await };
-        turn.caller.project.model(model)?;
-        match self.screen(&turn, ask)? {
-            Screening::Clear(screened) => {
-                self.direct(*screened, model).map(|routed| Gone::On(Box::new(routed)))
-            }
-            Screening::Blocked(reason, security, prompt) => {
-                let blocked =
-                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
-                let step = self.record_block(&turn, &prompt, blocked).await?;
-                Ok(Gone::Blocked(reason, step))
-            }
-        }
+        let Some(model) = model else { return self.route_with(&turn, ask).await };
+        self.direct_with(&turn, ask, model).await
     }
 
     async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {
         let (mut flight, mut reply) = self.call(routed).await?;
         hear(&mut flight, &reply);
-        let blocked = self.present(&mut flight, &mut reply)?;
+        let blocked = flight.present(&mut reply)?;
         let funded = flight.funded()?;
         let answer = ChatReply {
             step: funded.step(),

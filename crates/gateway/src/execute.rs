@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
-use crate::flow::{Ask, BlockedBy, Choice, InFlight, PiiRule, Routed, Screening, Turn};
+use crate::flow::{Ask, BlockedBy, Choice, InFlight, PiiRule, Routed, Screened, Screening, Turn};
 
 /// An answer.
 #[derive(Debug)]
@@ -61,16 +61,10 @@ impl Gateway {
         parent: Option<i64>,
     ) -> Result<Outcome> {
         let turn = self.turn(caller, trace_id, parent, Door::Runs).await?;
-        caller.project.model(model)?;
         let ask = Ask { prompt: prompt(input), pii: PiiRule::Settings };
-        match self.screen(&turn, ask)? {
-            Screening::Clear(screened) => self.answer(self.direct(*screened, model)?).await,
-            Screening::Blocked(reason, security, prompt) => {
-                let blocked =
-                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
-                let step = self.record_block(&turn, &prompt, blocked).await?;
-                Ok(Outcome::Blocked { reason, step })
-            }
+        match self.direct_with(&turn, ask, model).await? {
+            Gone::On(routed) => self.answer(*routed).await,
+            Gone::Blocked(reason, step) => Ok(Outcome::Blocked { reason, step }),
         }
     }
 
@@ -87,22 +81,18 @@ impl Gateway {
         Ok(Turn { caller: caller.clone(), trace, parent, door })
     }
 
-    /// Screens and routes; a refusal is recorded.
+    /// Screens and routes an input of executions.
     pub(crate) async fn route(&self, turn: Turn, prompt: Prompt) -> Result<Gone> {
-        self.route_with(turn, Ask { prompt, pii: PiiRule::Route }).await
+        self.route_with(&turn, Ask { prompt, pii: PiiRule::Route }).await
     }
 
-    pub(crate) async fn route_with(&self, turn: Turn, ask: Ask) -> Result<Gone> {
-        let screened = match self.screen(&turn, ask)? {
-            Screening::Clear(screened) => screened,
-            Screening::Blocked(reason, security, prompt) => {
-                let blocked =
-                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
-                let step = self.record_block(&turn, &prompt, blocked).await?;
-                return Ok(Gone::Blocked(reason, step));
-            }
+    /// Screens and routes; a refusal is recorded.
+    pub(crate) async fn route_with(&self, turn: &Turn, ask: Ask) -> Result<Gone> {
+        let screened = match self.screened(turn, ask).await? {
+            Ok(screened) => screened,
+            Err((reason, step)) => return Ok(Gone::Blocked(reason, step)),
         };
-        match self.choose(*screened) {
+        match screened.choose() {
             Choice::Route(routed) => Ok(Gone::On(routed)),
             Choice::Blocked(reason, routing, screened) => {
                 let blocked = BlockedBy {
@@ -110,8 +100,35 @@ impl Gateway {
                     security: screened.security().clone(),
                     routing: Some(*routing),
                 };
-                let step = self.record_block(&turn, screened.prompt(), blocked).await?;
+                let step = self.record_block(turn, screened.prompt(), blocked).await?;
                 Ok(Gone::Blocked(reason, step))
+            }
+        }
+    }
+
+    /// Screens, and takes the model that the caller named; a refusal is recorded.
+    pub(crate) async fn direct_with(&self, turn: &Turn, ask: Ask, model: &str) -> Result<Gone> {
+        // An unknown model is the caller's mistake, whatever the text holds.
+        turn.caller.project.model(model)?;
+        match self.screened(turn, ask).await? {
+            Ok(screened) => screened.direct(model).map(|routed| Gone::On(Box::new(routed))),
+            Err((reason, step)) => Ok(Gone::Blocked(reason, step)),
+        }
+    }
+
+    /// Screens; a refusal is recorded and comes back as its reason and step.
+    async fn screened(
+        &self,
+        turn: &Turn,
+        ask: Ask,
+    ) -> Result<std::result::Result<Screened, (String, StepId)>> {
+        match turn.screen(ask)? {
+            Screening::Clear(screened) => Ok(Ok(*screened)),
+            Screening::Blocked(reason, security, prompt) => {
+                let blocked =
+                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
+                let step = self.record_block(turn, &prompt, blocked).await?;
+                Ok(Err((reason, step)))
             }
         }
     }
@@ -120,7 +137,7 @@ impl Gateway {
     async fn answer(&self, routed: Routed) -> Result<Outcome> {
         let (mut flight, mut reply) = self.call(routed).await?;
         hear(&mut flight, &reply);
-        let blocked = self.present(&mut flight, &mut reply)?;
+        let blocked = flight.present(&mut reply)?;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         flight.finish().await?;

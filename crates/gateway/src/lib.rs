@@ -165,9 +165,9 @@ impl Gateway {
             Err(_) => Err(Error::Unavailable("the query took longer than 5 seconds".to_owned())),
         }
     }
+}
 
-    /// A number that nobody can guess.
-    fn nonce(&self) -> Result<u64> {
-        Ok(u64::from_be_bytes(store::random::<8>()?))
-    }
+/// A number that nobody can guess.
+fn nonce() -> Result<u64> {
+    Ok(u64::from_be_bytes(store::random::<8>()?))
 }

@@ -7,7 +7,7 @@ use domain::step::{FinishReason, Security};
 use serde_json::{Map, Value};
 
 use crate::error::Result;
-use crate::flow::security;
+use crate::flow::{InFlight, security};
 use crate::registry::ProjectState;
 
 /// The verdict on an answer.
@@ -117,23 +117,19 @@ fn restore_object(map: &mut Map<String, Value>, placeholders: &Placeholders) {
     }
 }
 
-impl crate::Gateway {
+impl InFlight {
     /// Judges a whole answer, notes the verdict on its step, and puts placeholders back. Returns
     /// the reason when the answer must not leave.
-    pub(crate) fn present(
-        &self,
-        flight: &mut crate::flow::InFlight,
-        reply: &mut Reply,
-    ) -> Result<Option<String>> {
-        let nonce = self.nonce()?;
+    pub(crate) fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
+        let nonce = crate::nonce()?;
         let (placeholders, judged) = {
-            let screened = flight.funded()?.routed().screened();
+            let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;
             let judged = judge(project, &reply.text, nonce);
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };
-        flight.heard.output = judged.security;
+        self.heard.output = judged.security;
         let reason = apply(reply, judged.instead);
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);

@@ -13,7 +13,9 @@ pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
             Body::Empty => field(&mut context, b""),
             Body::Text(text) => field(&mut context, text.as_bytes()),
             Body::Parts(parts) => {
-                parts.iter().for_each(|part| field(&mut context, part.to_string().as_bytes()));
+                for part in parts {
+                    field(&mut context, part.to_string().as_bytes());
+                }
             }
         }
         for (name, value) in &message.extra {

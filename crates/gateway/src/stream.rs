@@ -100,7 +100,6 @@ impl Gateway {
             created: funded.started_at(),
         };
         let relay = Relay {
-            gateway: self.clone(),
             restorer: restores.then(|| screened.placeholders().stream()),
             holds: output::holds_answers(project),
             flight: Some(flight),
@@ -118,7 +117,6 @@ impl Gateway {
 
 /// A stream between a provider and a caller. Dropping it records what was heard so far.
 struct Relay {
-    gateway: Gateway,
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
     upstream: EventStream,
@@ -190,7 +188,7 @@ impl Relay {
             }
         }
         let Some(mut flight) = self.flight.take() else { return pieces };
-        let judged = match self.judge(&flight) {
+        let judged = match judge(&flight) {
             Ok(judged) => judged,
             Err(error) => return vec![Piece::Broken(error)],
         };
@@ -228,11 +226,11 @@ impl Relay {
         }));
         pieces
     }
+}
 
-    fn judge(&self, flight: &InFlight) -> Result<output::Judged> {
-        let turn = flight.funded()?.routed().screened().turn();
-        Ok(output::judge(&turn.caller.project, &flight.heard.text, self.gateway.nonce()?))
-    }
+fn judge(flight: &InFlight) -> Result<output::Judged> {
+    let turn = flight.funded()?.routed().screened().turn();
+    Ok(output::judge(&turn.caller.project, &flight.heard.text, crate::nonce()?))
 }
 
 fn first_token(began: Instant) -> i64 {

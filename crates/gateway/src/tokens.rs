@@ -88,9 +88,8 @@ fn text(text: &str) -> u64 {
 fn weight((class, length): (Class, u64)) -> u64 {
     match class {
         Class::Latin => 1 + length.saturating_sub(8).div_ceil(5),
-        Class::Letter => length.div_ceil(3),
         Class::Ideograph => (length * 4).div_ceil(5),
-        Class::Digit => length.div_ceil(3),
+        Class::Letter | Class::Digit => length.div_ceil(3),
         // One space belongs to the word after it.
         Class::Space => u64::from(length > 1),
         Class::Line => 1,

@@ -134,7 +134,7 @@ impl Gateway {
         };
         let now = self.clock.now();
         let trace = Trace {
-            id: TraceId(self.time_ordered_id(now)?),
+            id: TraceId(time_ordered_id(now)?),
             project: caller.project.id(),
             key: Some(caller.key.key.id),
             status: TraceStatus::Pending,
@@ -310,11 +310,11 @@ impl Gateway {
         });
         Ok(Baselines { latency, tiers: tiers.collect() })
     }
+}
 
-    /// An id of version 7 for a moment (RFC 9562, section 5.7).
-    fn time_ordered_id(&self, now: Timestamp) -> Result<Uuid> {
-        let random = store::random::<10>()?;
-        let millis = (now.0.max(0) / 1000).cast_unsigned();
-        Ok(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
-    }
+/// An id of version 7 for a moment (RFC 9562, section 5.7).
+fn time_ordered_id(now: Timestamp) -> Result<Uuid> {
+    let random = store::random::<10>()?;
+    let millis = (now.0.max(0) / 1000).cast_unsigned();
+    Ok(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
 }

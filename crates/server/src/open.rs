@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use domain::secret::Secret;
 use domain::time::Clock;
 use store::{Claim, Location, Options, SealingKey, Store};
@@ -82,7 +84,7 @@ fn file_key(data_dir: &Path) -> Result<[u8; 32], Failure> {
 
 /// Writes a key for its owner's eyes alone, whole or not at all.
 pub(crate) fn write_key(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = STANDARD.encode(bytes);
     let fresh = path.with_extension("new");
     let written = std::fs::OpenOptions::new()
         .write(true)
@@ -91,7 +93,7 @@ pub(crate) fn write_key(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
         .mode(0o600)
         .open(&fresh)
         .and_then(|mut file| {
-            file.write_all(hex.as_bytes())?;
+            file.write_all(text.as_bytes())?;
             file.sync_all()
         })
         .and_then(|()| std::fs::rename(&fresh, path));

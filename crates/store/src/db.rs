@@ -144,7 +144,7 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
     let reader = SqlitePoolOptions::new()
         .max_connections(4)
         .acquire_timeout(ACQUIRE)
-        .idle_timeout(Duration::from_secs(300))
+        .idle_timeout(Duration::from_mins(5))
         .test_before_acquire(false)
         .connect_lazy_with(options.pragma("query_only", "on"));
     Ok((Pool::Sqlite(reader), WritePool { pool: Pool::Sqlite(writer), turn: Turn::default() }))

@@ -9,7 +9,7 @@ use crate::db::Location;
 use crate::error::{Error, Result};
 
 /// The number of the advisory lock in PostgreSQL: "sluice" in ASCII.
-const SERVES: i64 = 0x73_6c75_6963_65;
+const SERVES: i64 = 0x736c_7569_6365;
 
 /// What a process means to do with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,8 @@ pub(crate) enum Lock {
 
 pub(crate) async fn take(location: &Location, claim: Claim) -> Result<Lock> {
     match (location, claim) {
-        (_, Claim::Visit) => Ok(Lock::None),
+        (_, Claim::Visit) | (Location::Postgres(_), Claim::ServeShared) => Ok(Lock::None),
         (Location::Sqlite(path), _) => file(path).map(Lock::File),
-        (Location::Postgres(_), Claim::ServeShared) => Ok(Lock::None),
         (Location::Postgres(url), Claim::Serve) => {
             let mut connection = PgConnection::connect(url.expose())
                 .await

@@ -15,7 +15,7 @@ use crate::Gateway;
 use crate::error::{Error, Result};
 
 /// The longest a call may take where the model's configuration says nothing.
-const TOTAL: Duration = Duration::from_secs(300);
+const TOTAL: Duration = Duration::from_mins(5);
 /// Attempts on one model, the first included.
 const ATTEMPTS: u32 = 2;
 

@@ -8,7 +8,6 @@ use domain::tier::Tier;
 use routing::{DEFAULT_THRESHOLD, Shape};
 
 use super::Screened;
-use crate::Gateway;
 use crate::error::Result;
 
 /// A screened prompt with the models to try, in order.
@@ -26,9 +25,10 @@ pub(crate) enum Choice {
     Blocked(String, Box<Routing>, Box<Screened>),
 }
 
-impl Gateway {
+impl Screened {
     /// Routes a prompt by what it is like.
-    pub(crate) fn choose(&self, screened: Screened) -> Choice {
+    pub(crate) fn choose(self) -> Choice {
+        let screened = self;
         let project = screened.turn().caller.project.clone();
         let settings = &project.settings;
         let mut routing = classify(&screened, settings.complexity_threshold);
@@ -57,7 +57,8 @@ impl Gateway {
     }
 
     /// Takes the model that the caller named, and its fallbacks.
-    pub(crate) fn direct(&self, screened: Screened, identifier: &str) -> Result<Routed> {
+    pub(crate) fn direct(self, identifier: &str) -> Result<Routed> {
+        let screened = self;
         let project = screened.turn().caller.project.clone();
         let first = project.model(identifier)?;
         let routing = classify(&screened, project.settings.complexity_threshold);

@@ -6,7 +6,6 @@ use domain::safety::{Action, Category};
 use domain::step::Security;
 
 use super::{Turn, strings};
-use crate::Gateway;
 use crate::error::Result;
 
 /// What an endpoint does with personal data.
@@ -43,11 +42,11 @@ pub(crate) enum Screening {
     Blocked(String, Box<Security>, Box<Prompt>),
 }
 
-impl Gateway {
+impl Turn {
     /// Judges every string of a prompt, and redacts what the endpoint's rule and the project's
     /// settings ask for.
-    pub(crate) fn screen(&self, turn: &Turn, ask: Ask) -> Result<Screening> {
-        let policy = &turn.caller.project.policy;
+    pub(crate) fn screen(&self, ask: Ask) -> Result<Screening> {
+        let policy = &self.caller.project.policy;
         let mut parts = Vec::with_capacity(ask.prompt.messages.len());
         strings::each(&ask.prompt, |origin, text| parts.push(Part { origin, text }));
         let report = policy.inspect(&parts);
@@ -75,10 +74,10 @@ impl Gateway {
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
-            redact(&mut prompt, &redacted, self.nonce()?)
+            redact(&mut prompt, &redacted, crate::nonce()?)
         };
         let sensitive = security.pii && ask.pii == PiiRule::Route;
-        let turn = turn.clone();
+        let turn = self.clone();
         let screened = Screened { prompt, security, placeholders, sensitive, turn };
         Ok(Screening::Clear(Box::new(screened)))
     }

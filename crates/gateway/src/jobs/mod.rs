@@ -20,7 +20,7 @@ const SLICE: i64 = 500;
 const JOBS: [(Job, Duration); 3] = [
     (Job::Registry, Duration::from_millis(500)),
     (Job::Windows, Duration::from_secs(1)),
-    (Job::Sweep, Duration::from_secs(60)),
+    (Job::Sweep, Duration::from_mins(1)),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,9 @@ async fn sweep(gateway: &Gateway) -> Result<()> {
         let idle_since = now.minus_micros(hours.saturating_mul(HOUR));
         loop {
             let failed = gateway.store.fail_idle_traces(project.id(), idle_since, SLICE).await?;
-            failed.iter().for_each(|id| gateway.traces.set(*id, TraceStatus::Failed));
+            for id in &failed {
+                gateway.traces.set(*id, TraceStatus::Failed);
+            }
             if failed.len() < SLICE as usize || gateway.stopping.is_cancelled() {
                 break;
             }

@@ -12,7 +12,7 @@ use crate::config::Config;
 
 #[derive(Subcommand)]
 pub(crate) enum UserCommand {
-    /// Make a user; the password comes from SLUICE_USER_PASSWORD or is generated and printed
+    /// Make a user; the password comes from `SLUICE_USER_PASSWORD` or is generated and printed
     Create {
         /// The user's address
         email: String,

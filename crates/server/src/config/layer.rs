@@ -17,6 +17,16 @@ pub(crate) struct Flags {
     pub(crate) layer: Layer,
 }
 
+/// Reads a variable; only numbers and truth values can be wrong.
+macro_rules! read {
+    (parsed, $env:literal, $get:ident) => {
+        parsed($env, $get)?
+    };
+    ($kind:ident, $env:literal, $get:ident) => {
+        $kind($env, $get)
+    };
+}
+
 macro_rules! layer {
     ($( $(#[$doc:meta])* $kind:ident $name:ident / $env:literal : $type:ty ),+ $(,)?) => {
         /// Every key, each of which may be missing.
@@ -29,7 +39,7 @@ macro_rules! layer {
         impl Layer {
             /// Reads `SLUICE_...` variables.
             pub(crate) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
-                Ok(Self { $( $name: $kind($env, get)? ),+ })
+                Ok(Self { $( $name: read!($kind, $env, get) ),+ })
             }
 
             /// This layer over another.
@@ -128,20 +138,20 @@ impl Layer {
 
 type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn text(name: &str, get: Get<'_>) -> Result<Option<String>, Error> {
-    Ok(get(name).filter(|value| !value.is_empty()))
+fn text(name: &str, get: Get<'_>) -> Option<String> {
+    get(name).filter(|value| !value.is_empty())
 }
 
-fn list(name: &str, get: Get<'_>) -> Result<Option<Vec<String>>, Error> {
+fn list(name: &str, get: Get<'_>) -> Option<Vec<String>> {
     let items = |value: String| {
         let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
         items.map(str::to_owned).collect()
     };
-    Ok(get(name).map(items))
+    get(name).map(items)
 }
 
 fn parsed<T: std::str::FromStr>(name: &str, get: Get<'_>) -> Result<Option<T>, Error> {
-    let Some(value) = text(name, get)? else { return Ok(None) };
+    let Some(value) = text(name, get) else { return Ok(None) };
     match value.parse() {
         Ok(parsed) => Ok(Some(parsed)),
         Err(_) => Err(Error(format!("{name} is '{value}', which is not what it should be"))),
