@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -27,6 +28,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
     tell(&method, door, response.status().as_u16(), began, &id);
     response.headers_mut().insert(REQUEST_ID, id);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -134,8 +134,7 @@ impl Gateway {
     pub async fn ready(&self) -> std::result::Result<(), String> {
         let ping = tokio::time::timeout(Duration::from_secs(2), self.store.ping());
         match ping.await {
-            Ok(Ok(())) if self.store.writer().is_alive() => Ok(()),
-            Ok(Ok(())) => Err("the writer is behind or has stopped".to_owned()),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the database does not answer".to_owned()),
         }

@@ -26,6 +26,8 @@ use crate::registry::ProjectState;
 const KNOWN: u64 = 100_000;
 /// For so long a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+/// Metadata comes back with every list: it is no place for content.
+const LARGEST_METADATA: usize = 64 * 1024;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
 
@@ -132,6 +134,15 @@ impl Gateway {
             ),
             None => None,
         };
+        let size =
+            metadata.as_ref().map(|metadata| serde_json::to_string(metadata).map(|t| t.len()));
+        if let Some(Ok(size)) = size
+            && size > LARGEST_METADATA
+        {
+            return Err(Error::invalid(format!(
+                "Metadata is larger than {LARGEST_METADATA} bytes"
+            )));
+        }
         let now = self.clock.now();
         let trace = Trace {
             id: TraceId(time_ordered_id(now)?),
@@ -163,7 +174,7 @@ impl Gateway {
         if self.traces.unknown.contains_key(&(project, id)) {
             return Err(Error::trace_not_found());
         }
-        let Some(trace) = self.store.trace(project, id).await? else {
+        let Some(trace) = self.bounded(self.store.trace(project, id)).await? else {
             self.traces.unknown.insert((project, id), ());
             return Err(Error::trace_not_found());
         };
@@ -193,7 +204,7 @@ impl Gateway {
         parent: Option<i64>,
     ) -> Result<Option<StepId>> {
         let Some(parent) = parent.map(StepId) else { return Ok(None) };
-        if self.store.step_is_of(parent, trace.id()).await? {
+        if self.bounded(self.store.step_is_of(parent, trace.id())).await? {
             return Ok(Some(parent));
         }
         Err(Error::invalid("parent_step_id is not a step of this trace"))
@@ -233,7 +244,8 @@ impl Gateway {
     pub async fn complete_trace(&self, caller: &Caller, id: &str) -> Result<Trace> {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let project = &caller.project;
-        let found = self.store.trace(project.id(), id).await?.ok_or(Error::NotFound)?;
+        let found = self.bounded(self.store.trace(project.id(), id)).await?;
+        let found = found.ok_or(Error::NotFound)?;
         match found.status {
             TraceStatus::Completed => return Ok(found),
             TraceStatus::Pending => project.check_active()?,
@@ -248,7 +260,7 @@ impl Gateway {
             self.traces.set(id, TraceStatus::Pending);
         }
         graded?;
-        self.store.trace(project.id(), id).await?.ok_or(Error::NotFound)
+        self.bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
     }
 
     /// Grades a completed trace anew, in a task of the gateway's: a step or a rating came late.
@@ -272,7 +284,7 @@ impl Gateway {
     /// Grades a trace and stores the result. A trace that was graded before is measured against
     /// the same baselines.
     pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
-        let steps = self.store.steps(trace.id).await?;
+        let steps = self.bounded(self.store.steps(trace.id)).await?;
         let baselines = match &trace.assessment {
             Some(assessment) => assessment.baselines.clone(),
             None => self.baselines(project, &steps).await?,
@@ -298,7 +310,8 @@ impl Gateway {
             .collect();
         let called: Vec<&str> = called.into_iter().collect();
         let since = self.clock.now().minus_micros(BASELINE);
-        let latency = self.store.latency_baselines(project.id(), &called, since).await?;
+        let latency = self.store.latency_baselines(project.id(), &called, since);
+        let latency = self.bounded(latency).await?;
         let tiers = project.settings.routing_tiers.iter().filter_map(|(&tier, identifier)| {
             let prices = project.models.get(identifier)?.prices()?;
             Some(TierBaseline {

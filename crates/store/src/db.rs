@@ -162,12 +162,24 @@ impl WritePool {
                 let turn = turn
                     .await
                     .map_err(|_| Error::Unavailable("other writes take too long".to_owned()))?;
-                // A deferred transaction could fail half way, when it first writes.
-                Tx(AnyTx::Sqlite(pool.begin_with("BEGIN IMMEDIATE").await?), Some(turn))
+                Tx(AnyTx::Sqlite(begin_sqlite(pool).await?), Some(turn))
             }
             Pool::Postgres(pool) => Tx(AnyTx::Postgres(pool.begin().await?), None),
         })
     }
+}
+
+/// Begins to write. A deferred transaction could fail half way, when it first writes.
+async fn begin_sqlite(pool: &SqlitePool) -> Result<Transaction<'static, Sqlite>> {
+    const BEGIN: &str = "BEGIN IMMEDIATE";
+    let error = match pool.begin_with(BEGIN).await {
+        Ok(tx) => return Ok(tx),
+        Err(error) => error,
+    };
+    // A connection whose last transaction met a full disk may still be inside it.
+    tracing::warn!(%error, "a database connection is opened anew");
+    pool.acquire().await?.close().await?;
+    Ok(pool.begin_with(BEGIN).await?)
 }
 
 impl Pool {

@@ -114,8 +114,17 @@ impl Store {
         self.writer.begin().await
     }
 
-    /// Whether the database answers.
+    /// Whether the database answers and the writer is well. After a failed commit that takes a
+    /// write to tell.
     pub async fn ping(&self) -> Result<()> {
+        if !self.hot.is_alive() {
+            return Err(Error::Unavailable("the writer is behind or has stopped".to_owned()));
+        }
+        if self.hot.is_failing() {
+            let mut tx = self.begin().await?;
+            tx.touch().await?;
+            return tx.commit().await;
+        }
         on!(&self.reader, db => {
             sqlx::query("SELECT 1").execute(db).await?;
         });

@@ -18,6 +18,8 @@ use crate::seal::SealingKey;
 
 /// Steps of one trace are read up to here.
 const MOST_STEPS: i64 = 10_000;
+/// Sealed contents of one trace are read up to this many bytes.
+const MOST_CONTENT: i64 = 64 * 1024 * 1024;
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -91,21 +93,24 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// The contents of a trace's steps, opened.
+    /// The contents of a trace's steps, opened: the first 64 MiB of them.
     pub async fn contents(
         &self,
         trace: TraceId,
         key: &SealingKey,
     ) -> Result<Vec<(StepId, Content)>> {
         const ALL: &str = "
-            SELECT c.step_id, c.sealed
-            FROM steps s
-            JOIN step_contents c ON c.step_id = s.id
-            WHERE s.trace_id = $1
-            ORDER BY s.started_at, s.id
-            LIMIT $2";
+            SELECT step_id, sealed
+            FROM step_contents
+            WHERE step_id IN (
+                SELECT id FROM (
+                    SELECT s.id, sum(length(c.sealed)) OVER (ORDER BY s.started_at, s.id) AS so_far
+                    FROM steps s
+                    JOIN step_contents c ON c.step_id = s.id
+                    WHERE s.trace_id = $1) AS sized
+                WHERE so_far <= $2)";
         let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
-            sqlx::query_as(ALL).bind(trace.0).bind(MOST_STEPS).fetch_all(db).await?
+            sqlx::query_as(ALL).bind(trace.0).bind(MOST_CONTENT).fetch_all(db).await?
         });
         rows.into_iter()
             .map(|(id, sealed)| {

@@ -11,6 +11,8 @@ mod postgres;
 mod sqlite;
 mod table;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
@@ -139,6 +141,8 @@ struct Queued {
 #[derive(Clone, Debug)]
 pub struct Writer {
     queue: mpsc::Sender<Queued>,
+    /// Whether the last commit met a failure of the disk or the connection.
+    failing: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -149,7 +153,9 @@ impl Writer {
         clock: Clock,
     ) -> (Self, impl Future<Output = ()> + Send + use<C>) {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        (Self { queue }, Loop { commits, ledger: Ledger::new(node), clock }.run(waiting))
+        let failing = Arc::new(AtomicBool::new(false));
+        let work = Loop { commits, ledger: Ledger::new(node), clock, failing: failing.clone() };
+        (Self { queue, failing }, work.run(waiting))
     }
 
     /// Stores a new trace.
@@ -175,9 +181,14 @@ impl Writer {
         self.wait(Write::Step(Box::new(step), sealed)).await
     }
 
-    /// Whether the writer takes and finishes work.
-    pub fn is_alive(&self) -> bool {
+    /// Whether the writer takes work.
+    pub(crate) fn is_alive(&self) -> bool {
         !self.queue.is_closed() && self.queue.capacity() > 0
+    }
+
+    /// Whether the last commit met a failure of the disk or the connection.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
     }
 
     async fn wait(&self, write: Write) -> Result<()> {
@@ -220,6 +231,7 @@ struct Loop<C> {
     commits: C,
     ledger: Ledger,
     clock: Clock,
+    failing: Arc<AtomicBool>,
 }
 
 impl<C: Commit> Loop<C> {
@@ -256,14 +268,16 @@ impl<C: Commit> Loop<C> {
         let batch = Batch::of(writes);
         let counted = self.ledger.count(&batch.steps, self.clock.now());
         let commit = self.commits.commit(&batch, self.ledger.node(), &counted);
-        match tokio::time::timeout(PATIENCE, commit).await {
-            Ok(Ok(())) => {
-                self.ledger.keep(counted);
-                Ok(())
-            }
-            Ok(Err(error)) => Err(error),
+        let result = match tokio::time::timeout(PATIENCE, commit).await {
+            Ok(result) => result,
             Err(_) => Err(Error::Unavailable("the disk takes too long".to_owned())),
+        };
+        let failing = result.as_ref().is_err_and(|error| !error.is_of_one_row());
+        self.failing.store(failing, Ordering::Relaxed);
+        if result.is_ok() {
+            self.ledger.keep(counted);
         }
+        result
     }
 }
 
