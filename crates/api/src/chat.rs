@@ -16,7 +16,7 @@ use crate::App;
 use crate::auth::ByKey;
 use crate::error::{Failure, Result};
 use crate::input::Body;
-use crate::sse::{self, Style};
+use crate::sse::{self, EventBody, Style};
 
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
@@ -75,7 +75,7 @@ pub struct MessageBody {
 
 /// What a message says.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "content must be a text, an array of parts or null")]
 enum ContentBody {
     Text(String),
     Parts(Vec<Value>),
@@ -110,7 +110,7 @@ pub struct CompletionBody {
     request_body = ChatBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace, where the body has none")),
     responses((status = 200, content(
-        (CompletionBody = "application/json"), (String = "text/event-stream")))))]
+        (CompletionBody = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,

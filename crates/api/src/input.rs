@@ -11,7 +11,7 @@ use bytes::Bytes;
 use domain::ids::{KeyId, ModelId, ProjectId};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::App;
 use crate::error::{Failure, Result};
@@ -31,6 +31,13 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         check_content_type(request.headers())?;
         let bytes = read(request, app.gateway.max_body_bytes()).await?;
+        // Serde would take an array for an object, field by field.
+        let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        if first.is_some_and(|first| *first != b'{')
+            && serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()
+        {
+            return Err(Failure::new(StatusCode::BAD_REQUEST, "The body must be a JSON object"));
+        }
         serde_json::from_slice(&bytes).map(Self).map_err(|error| malformed(&error))
     }
 }

@@ -14,6 +14,8 @@ use crate::auth::ByKey;
 pub struct SdkConfig {
     /// Always `self_hosted`.
     plan: &'static str,
+    /// The gateway's version.
+    version: &'static str,
     features: Features,
     limits: LimitsBody,
     project: SdkProject,
@@ -57,6 +59,7 @@ pub async fn show(State(app): State<App>, ByKey(caller): ByKey) -> Json<SdkConfi
     let plan = app.gateway.plan(&caller);
     Json(SdkConfig {
         plan: "self_hosted",
+        version: env!("CARGO_PKG_VERSION"),
         features: Features {
             offline_testing: plan.offline_testing,
             streaming: true,

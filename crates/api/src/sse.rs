@@ -15,11 +15,19 @@ use domain::usage::Usage;
 use futures_util::StreamExt;
 use gateway::{Piece, Started, Streamed};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::error::Failure;
 
 /// Tells proxies not to wait for more.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// One event: a chunk in the chat-completion-chunk format as JSON text, or `[DONE]`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what is written by hand")]
+pub struct EventBody {
+    data: String,
+}
 
 /// What differs between the doors that stream.
 #[derive(Clone, Copy, Debug)]

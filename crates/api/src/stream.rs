@@ -9,7 +9,7 @@ use crate::App;
 use crate::auth::ByKey;
 use crate::error::Result;
 use crate::input::{Asked, Body};
-use crate::sse::{self, Style};
+use crate::sse::{self, EventBody, Style};
 
 /// What is to be executed.
 #[derive(Deserialize, IntoParams, ToSchema)]
@@ -23,7 +23,7 @@ pub struct StreamAsk {
 
 /// Execute and stream the answer. The prompt travels in the query, which is never logged.
 #[utoipa::path(get, path = "/api/v1/executions/stream", tag = "Executions", params(StreamAsk),
-    responses((status = 200, body = String, content_type = "text/event-stream")))]
+    responses((status = 200, body = EventBody, content_type = "text/event-stream")))]
 pub async fn show(
     State(app): State<App>,
     ByKey(caller): ByKey,
@@ -35,7 +35,7 @@ pub async fn show(
 /// The same with the prompt in the body.
 #[utoipa::path(post, path = "/api/v1/executions/stream", tag = "Executions",
     request_body = StreamAsk,
-    responses((status = 200, body = String, content_type = "text/event-stream")))]
+    responses((status = 200, body = EventBody, content_type = "text/event-stream")))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,

@@ -49,21 +49,22 @@ pub struct TraceBody {
     metadata: Option<Value>,
     /// USD.
     revenue: Option<f64>,
-    #[serde(flatten)]
-    graded: Option<GradedBody>,
-}
-
-/// What completing a trace adds to it.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct GradedBody {
-    /// `A` to `F`.
-    #[schema(value_type = String)]
-    optimization_grade: Grade,
-    #[schema(value_type = Object)]
-    grades: Grades,
-    /// USD.
-    total_cost: f64,
-    summary: CostSummary,
+    /// `A` to `F`, once completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    optimization_grade: Option<Grade>,
+    /// `overall`, `waste` and `latency`, each `A` to `F`, once completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    grades: Option<Grades>,
+    /// USD, once completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    total_cost: Option<f64>,
+    /// Once completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CostSummary, required = false)]
+    summary: Option<CostSummary>,
 }
 
 /// What a trace has cost and earned, USD.
@@ -82,33 +83,31 @@ pub struct CostSummary {
 
 impl From<Trace> for TraceBody {
     fn from(trace: Trace) -> Self {
-        let revenue = trace.revenue;
+        let (revenue, assessment) = (trace.revenue, trace.assessment.as_ref());
         Self {
             id: trace.id,
             status: trace.status.as_str(),
             created_at: trace.created_at,
-            metadata: trace.metadata,
             revenue: revenue.map(Usd::dollars),
-            graded: trace.assessment.map(|assessment| graded(&assessment, revenue)),
+            optimization_grade: assessment.map(|assessment| assessment.grades.overall),
+            grades: assessment.map(|assessment| assessment.grades),
+            total_cost: assessment.map(|assessment| assessment.total_cost.dollars()),
+            summary: assessment.map(|assessment| summary(assessment, revenue)),
+            metadata: trace.metadata,
         }
     }
 }
 
-fn graded(assessment: &Assessment, revenue: Option<Usd>) -> GradedBody {
+fn summary(assessment: &Assessment, revenue: Option<Usd>) -> CostSummary {
     let costs = |sums: &[(String, Usd)]| {
         sums.iter().map(|(name, cost)| (name.clone(), json!(cost))).collect()
     };
-    GradedBody {
-        optimization_grade: assessment.grades.overall,
-        grades: assessment.grades,
+    CostSummary {
         total_cost: assessment.total_cost.dollars(),
-        summary: CostSummary {
-            total_cost: assessment.total_cost.dollars(),
-            revenue: revenue.map(Usd::dollars),
-            gross_margin: revenue.map(|revenue| (revenue - assessment.total_cost).dollars()),
-            by_model: costs(&assessment.by_model),
-            by_infrastructure: costs(&assessment.by_infrastructure),
-        },
+        revenue: revenue.map(Usd::dollars),
+        gross_margin: revenue.map(|revenue| (revenue - assessment.total_cost).dollars()),
+        by_model: costs(&assessment.by_model),
+        by_infrastructure: costs(&assessment.by_infrastructure),
     }
 }
 

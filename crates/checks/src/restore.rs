@@ -22,6 +22,11 @@ impl Placeholders {
         self.originals.is_empty()
     }
 
+    /// The placeholders themselves.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.originals.keys().map(String::as_str)
+    }
+
     /// Puts the originals back. A placeholder stays when it is part of a token with `//` in it, of a token that begins with
     /// `www.`, or of the target of a markdown link or image: nothing may be carried out that way.
     pub fn restore(&self, text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Admission: the one place that decides whether a key may call, and in which order that is asked.
 //!
 //! The interface says once that a paused key gives 401 and once that it gives 429 with a code.
-//! Decisions §3 settles it: the 429, because it says more.
+//! It is the 429 here, because it says more.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub enum Spends {
 }
 
 impl Gateway {
-    /// The gate: everything that is decided before the body is read. The order is that of
-    /// decisions §5.
+    /// The gate: everything that is decided before the body is read. The order is the
+    /// order of the code, and nowhere else is it decided.
     pub async fn gate(
         &self,
         bearer: Option<&str>,
@@ -56,10 +56,7 @@ impl Gateway {
         spends: Spends,
     ) -> Result<Caller> {
         let now = self.clock.now();
-        if let Err(error) = check_perimeter(&self.perimeter, origin.address) {
-            self.note_perimeter_block(origin, "blocked address").await;
-            return Err(error);
-        }
+        self.check_address(origin).await?;
         let Some(caller) = self.authenticate(bearer, now) else {
             self.note_perimeter_block(origin, "invalid key").await;
             return Err(Error::Unauthorized);
@@ -89,6 +86,15 @@ impl Gateway {
             self.check_settled(&caller, now).await?;
         }
         Ok(caller)
+    }
+
+    /// Refuses addresses that may not call at all, by key or by session.
+    pub async fn check_address(&self, origin: &Origin) -> Result<()> {
+        let checked = check_perimeter(&self.perimeter, origin.address);
+        if checked.is_err() {
+            self.note_perimeter_block(origin, "blocked address").await;
+        }
+        checked
     }
 
     /// Whether settled spend leaves room for another call.

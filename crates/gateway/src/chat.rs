@@ -13,7 +13,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{Gone, hear};
-use crate::flow::{Ask, PiiRule, Routed, Turn};
+use crate::flow::{Ask, Fallbacks, PiiRule, Routed, Turn};
 use crate::stream::{Piece, Streamed};
 
 /// A chat completion request.
@@ -139,7 +139,7 @@ impl Gateway {
     async fn chat_route(&self, turn: Turn, model: Option<&str>, prompt: Prompt) -> Result<Gone> {
         let ask = Ask { prompt, pii: PiiRule::Redact };
         let Some(model) = model else { return self.route_with(&turn, ask).await };
-        self.direct_with(&turn, ask, model).await
+        self.direct_with(&turn, ask, model, Fallbacks::Yes).await
     }
 
     async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {

@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
-use crate::flow::{Ask, BlockedBy, Choice, InFlight, PiiRule, Routed, Screened, Screening, Turn};
+use crate::flow::{
+    Ask, BlockedBy, Choice, Fallbacks, InFlight, PiiRule, Routed, Screened, Screening, Turn,
+};
 
 /// An answer.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Gateway {
     ) -> Result<Outcome> {
         let turn = self.turn(caller, trace_id, parent, Door::Runs).await?;
         let ask = Ask { prompt: prompt(input), pii: PiiRule::Settings };
-        match self.direct_with(&turn, ask, model).await? {
+        match self.direct_with(&turn, ask, model, Fallbacks::No).await? {
             Gone::On(routed) => self.answer(*routed).await,
             Gone::Blocked(reason, step) => Ok(Outcome::Blocked { reason, step }),
         }
@@ -107,11 +109,19 @@ impl Gateway {
     }
 
     /// Screens, and takes the model that the caller named; a refusal is recorded.
-    pub(crate) async fn direct_with(&self, turn: &Turn, ask: Ask, model: &str) -> Result<Gone> {
+    pub(crate) async fn direct_with(
+        &self,
+        turn: &Turn,
+        ask: Ask,
+        model: &str,
+        fallbacks: Fallbacks,
+    ) -> Result<Gone> {
         // An unknown model is the caller's mistake, whatever the text holds.
         turn.caller.project.model(model)?;
         match self.screened(turn, ask).await? {
-            Ok(screened) => screened.direct(model).map(|routed| Gone::On(Box::new(routed))),
+            Ok(screened) => {
+                screened.direct(model, fallbacks).map(|routed| Gone::On(Box::new(routed)))
+            }
             Err((reason, step)) => Ok(Gone::Blocked(reason, step)),
         }
     }

@@ -15,6 +15,7 @@ use crate::admit::hash_secret;
 use crate::audit::Event;
 use crate::error::{Error, Result};
 use crate::projects::{audited, clean_name};
+use crate::registry::lock;
 
 /// A key that is about to be made.
 #[derive(Clone, Debug)]
@@ -140,7 +141,9 @@ impl Gateway {
     fn key_view(&self, member: &Member, id: KeyId) -> Result<KeyView> {
         let state = self.registry.key(id).ok_or(Error::NotFound)?;
         let project = self.visible_project(member, state.key.project)?;
-        Ok(KeyView { key: state.key.clone(), project_name: project.project.name.clone() })
+        let mut key = state.key.clone();
+        key.last_used = key.last_used.max(lock(&state.windows).last_used());
+        Ok(KeyView { key, project_name: project.project.name.clone() })
     }
 }
 

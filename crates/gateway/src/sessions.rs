@@ -50,6 +50,7 @@ pub struct SignedIn {
 impl Gateway {
     /// Signs in.
     pub async fn sign_in(&self, email: &str, password: &str, origin: &Origin) -> Result<SignedIn> {
+        self.check_address(origin).await?;
         let email = email.trim().to_lowercase();
         let now = self.clock.now();
         let watched = [format!("email:{email}"), format!("ip:{}", origin.address)];
@@ -79,6 +80,7 @@ impl Gateway {
 
     /// Who a session cookie stands for.
     pub async fn session(&self, token: &str, origin: &Origin) -> Result<(Member, Account)> {
+        self.check_address(origin).await?;
         // Ours are 64 hex digits: anything else was not made here.
         if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Error::InvalidToken);

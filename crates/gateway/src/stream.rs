@@ -106,6 +106,7 @@ impl Gateway {
             held: VecDeque::new(),
             upstream,
             began,
+            model: started.model.clone(),
         };
         let pieces = stream::unfold(relay, |mut relay| async move {
             let pieces = relay.next().await?;
@@ -125,6 +126,8 @@ struct Relay {
     holds: bool,
     held: VecDeque<Piece>,
     began: Instant,
+    /// For metrics.
+    model: String,
 }
 
 impl Relay {
@@ -156,7 +159,7 @@ impl Relay {
         let heard = &mut flight.heard;
         match event {
             StreamEvent::Text(text) => {
-                heard.first_token.get_or_insert_with(|| first_token(self.began));
+                heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
                 heard.text.push_str(&text);
                 let text = match &mut self.restorer {
                     Some(restorer) => restorer.push(&text),
@@ -167,7 +170,7 @@ impl Relay {
                 }
             }
             StreamEvent::Native { text, chunk } => {
-                heard.first_token.get_or_insert_with(|| first_token(self.began));
+                heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
                 heard.text.push_str(&text);
                 pieces.push(Piece::Native(chunk));
             }
@@ -233,8 +236,9 @@ fn judge(flight: &InFlight) -> Result<output::Judged> {
     Ok(output::judge(&turn.caller.project, &flight.heard.text, crate::nonce()?))
 }
 
-fn first_token(began: Instant) -> i64 {
+fn first_token(began: Instant, model: &str) -> i64 {
     let elapsed = began.elapsed();
-    metrics::histogram!("sluice_first_token_seconds").record(elapsed.as_secs_f64());
+    metrics::histogram!("sluice_first_token_seconds", "model" => model.to_owned())
+        .record(elapsed.as_secs_f64());
     domain::time::micros(elapsed)
 }

@@ -95,6 +95,11 @@ impl KeyWindows {
         self.spend.clear();
     }
 
+    /// The last authenticated request that was seen here.
+    pub fn last_used(&self) -> Option<Timestamp> {
+        (self.last_used != Timestamp::default()).then_some(self.last_used)
+    }
+
     /// What must survive a restart, if it has changed since it was last asked for: the windows as
     /// bytes and the time of last use.
     pub fn checkpoint(&mut self) -> Option<(Vec<u8>, Timestamp)> {

@@ -1,7 +1,7 @@
 //! From a configuration to an open store, gateway and provider client.
 
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -16,7 +16,9 @@ use crate::config::{Config, read_key};
 /// Opens the store.
 pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Result<Store, Failure> {
     if let Location::Sqlite(_) = config.location {
-        std::fs::create_dir_all(&config.data_dir).map_err(|error| {
+        // What is in there is for the owner alone.
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir);
+        made.map_err(|error| {
             Failure(format!(
                 "the data folder {} cannot be made: {error}. Choose another with SLUICE_DATA_DIR",
                 config.data_dir.display()

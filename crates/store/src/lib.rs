@@ -65,8 +65,7 @@ pub struct Store {
     step_ids: StepIds,
     hot: Writer,
     tasks: TaskTracker,
-    // Held for as long as the store is open.
-    _lock: lock::Lock,
+    lock: lock::Lock,
 }
 
 impl Store {
@@ -76,19 +75,12 @@ impl Store {
         let (reader, writer) = db::connect(&options.location).await?;
         migrate::run(&writer.pool).await?;
         let node = ids::node(&writer).await?;
+        lock.show(node).await?;
         let tasks = TaskTracker::new();
         let hot = start_writer(&options.location, &writer, node, options.clock, &tasks);
         let step_ids = StepIds::new(writer.clone());
-        let store = Self {
-            reader,
-            writer,
-            master: options.master,
-            node,
-            step_ids,
-            hot,
-            tasks,
-            _lock: lock,
-        };
+        let store =
+            Self { reader, writer, master: options.master, node, step_ids, hot, tasks, lock };
         // Proves the master key before anything is written with it.
         store.pepper().await?;
         Ok(store)
@@ -138,10 +130,16 @@ impl Store {
         }))
     }
 
-    /// Records the provider calls whose end a crash has lost, as failed steps with an estimated
-    /// cost. Returns how many there were.
+    /// Records the provider calls whose end was lost with their node, as failed steps with an
+    /// estimated cost. Calls of nodes that live are theirs. Returns how many there were.
     pub async fn settle_lost_calls(&self, clock: &Clock) -> Result<usize> {
-        writer::settle_lost(&self.reader, &self.hot, clock.now()).await
+        let mut settled = 0;
+        for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
+            if self.lock.succeeds(node).await? {
+                settled += writer::settle_lost(&self.reader, &self.hot, node, clock.now()).await?;
+            }
+        }
+        Ok(settled)
     }
 
     /// Waits until what was queued is written, and closes the database.

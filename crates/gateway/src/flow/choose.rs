@@ -18,6 +18,15 @@ pub struct Routed {
     models: Vec<Arc<Model>>,
 }
 
+/// Whether another model may answer for the one that was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fallbacks {
+    /// Its fallbacks.
+    Yes,
+    /// None: the answer's model is the one that was asked for.
+    No,
+}
+
 /// What the router says.
 pub(crate) enum Choice {
     Route(Box<Routed>),
@@ -56,8 +65,8 @@ impl Screened {
         }
     }
 
-    /// Takes the model that the caller named, and its fallbacks.
-    pub(crate) fn direct(self, identifier: &str) -> Result<Routed> {
+    /// Takes the model that the caller named, and its fallbacks where the endpoint has them.
+    pub(crate) fn direct(self, identifier: &str, fallbacks: Fallbacks) -> Result<Routed> {
         let screened = self;
         let project = screened.turn().caller.project.clone();
         let first = project.model(identifier)?;
@@ -69,7 +78,10 @@ impl Screened {
         let regions = project.settings.allowed_regions.as_deref();
         let chain = routing::chain(first, find, private_only, regions);
         let shared = |model: &&Model| project.models.get(&model.identifier).cloned();
-        let models: Vec<_> = chain.iter().filter_map(shared).collect();
+        let mut models: Vec<_> = chain.iter().filter_map(shared).collect();
+        if fallbacks == Fallbacks::No {
+            models.retain(|model| model.identifier == identifier);
+        }
         if models.is_empty() {
             return Err(crate::Error::invalid(format!(
                 "Model {identifier} may not be used here: the trace is sensitive or its region is not allowed"

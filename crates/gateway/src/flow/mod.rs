@@ -16,7 +16,7 @@ pub use choose::Routed;
 pub use fund::Funded;
 pub use screen::Screened;
 
-pub(crate) use choose::Choice;
+pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use fund::InFlight;
 pub(crate) use record::{BlockedBy, Ended};
 pub(crate) use screen::{Ask, PiiRule, Screening, security};

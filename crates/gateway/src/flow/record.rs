@@ -56,6 +56,19 @@ pub(crate) struct BlockedBy {
     pub(crate) routing: Option<Routing>,
 }
 
+impl BlockedBy {
+    /// The reason as one of a few words, for metrics.
+    fn why(&self) -> &'static str {
+        match (&self.routing, &self.security) {
+            (Some(_), _) => "routing",
+            (None, security) if security.secret => "secret",
+            (None, security) if security.injection => "injection",
+            (None, security) if security.pii => "pii",
+            (None, _) => "policy",
+        }
+    }
+}
+
 /// A step's content as it is stored; see [`domain::step::Content`].
 #[derive(Serialize)]
 struct Stored<'a> {
@@ -134,6 +147,8 @@ impl Gateway {
             output: (step.status != StepStatus::Failed).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
         };
+        metrics::counter!("sluice_spend_nanodollars_total", "project" => project.id().to_string())
+            .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, cost);
         self.store(turn, step, &stored).await?;
@@ -147,6 +162,7 @@ impl Gateway {
         prompt: &Prompt,
         blocked: BlockedBy,
     ) -> Result<StepId> {
+        metrics::counter!("sluice_blocked_total", "reason" => blocked.why()).increment(1);
         let step = Step {
             status: StepStatus::Blocked,
             reason: Some(blocked.reason),
@@ -242,21 +258,23 @@ fn usage(prompt: &Prompt, ended: &Ended) -> (Usage, bool) {
 }
 
 fn merged(input: &Security, output: &Security) -> Security {
-    if *output == Security::default() {
+    if input.findings.is_none() && output.findings.is_none() {
         return input.clone();
     }
-    let findings = match (&input.findings, &output.findings) {
-        (Some(Value::Array(first)), Some(Value::Array(second))) => {
-            Some(Value::Array(first.iter().chain(second).cloned().collect()))
+    let mut findings: Vec<Value> = Vec::new();
+    for (found, within) in [(&input.findings, "input"), (&output.findings, "output")] {
+        for finding in found.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            let mut finding = finding.clone();
+            finding["within"] = within.into();
+            findings.push(finding);
         }
-        (first, second) => first.clone().or_else(|| second.clone()),
-    };
+    }
     Security {
         pii: input.pii || output.pii,
         injection: input.injection || output.injection,
         secret: input.secret || output.secret,
         review: input.review || output.review,
         risk_score: input.risk_score.max(output.risk_score),
-        findings,
+        findings: (!findings.is_empty()).then_some(Value::Array(findings)),
     }
 }

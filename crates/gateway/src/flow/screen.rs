@@ -1,5 +1,7 @@
 //! Screen: nothing reaches a router or a provider that safety has not judged.
 
+use std::borrow::Cow;
+
 use checks::{Finding, Part, Placeholders, Redactor, Report};
 use domain::conversation::{Body, Prompt};
 use domain::safety::{Action, Category};
@@ -108,8 +110,21 @@ impl Screened {
         &self.turn
     }
 
-    /// The text by which it is classified: the last thing a user said.
-    pub(crate) fn question(&self) -> std::borrow::Cow<'_, str> {
+    /// The text by which it is classified: the last thing a user said. Placeholders are taken out:
+    /// their digits are random and would move the verdict.
+    pub(crate) fn question(&self) -> Cow<'_, str> {
+        let said = self.last_said();
+        if self.placeholders.is_empty() {
+            return said;
+        }
+        let mut text = said.into_owned();
+        for placeholder in self.placeholders.names() {
+            text = text.replace(placeholder, "it");
+        }
+        text.into()
+    }
+
+    fn last_said(&self) -> Cow<'_, str> {
         use domain::conversation::Role;
         let messages = &self.prompt.messages;
         let last = messages.iter().rev().find(|message| message.role == Role::User);

@@ -29,7 +29,7 @@ enum Job {
     Registry,
     /// Saves request windows, so that a restart forgets nothing.
     Windows,
-    /// Fails idle traces, purges what is past its retention, forgets old sessions.
+    /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions.
     Sweep,
 }
 
@@ -99,6 +99,10 @@ async fn sweep(gateway: &Gateway) -> Result<()> {
                 break;
             }
         }
+    }
+    let lost = gateway.store.settle_lost_calls(&gateway.clock).await?;
+    if lost > 0 {
+        tracing::warn!(calls = lost, "calls of a node that is gone were recorded as failed");
     }
     while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
     while gateway.store.purge_deleted_projects().await? > 0 && !gateway.stopping.is_cancelled() {}

@@ -238,9 +238,9 @@ impl<C: Commit> Loop<C> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
         let mut queued = Vec::with_capacity(BATCH);
         while waiting.recv_many(&mut queued, BATCH).await > 0 {
-            metrics::gauge!("sluice_writer_queue_depth").set((queued.len() + waiting.len()) as f64);
             let began = Instant::now();
             self.commit(&mut queued).await;
+            metrics::gauge!("sluice_writer_queue_depth").set(waiting.len() as f64);
             metrics::histogram!("sluice_commit_seconds").record(began.elapsed().as_secs_f64());
         }
     }
@@ -281,13 +281,19 @@ impl<C: Commit> Loop<C> {
     }
 }
 
-/// Calls that began and whose end was lost, of all nodes or of the given one.
-pub(crate) async fn settle_lost(pool: &Pool, writer: &Writer, now: Timestamp) -> Result<usize> {
-    const LOST: &str = "SELECT call FROM open_calls ORDER BY step_id LIMIT 500";
+/// Records the calls of a node that is gone and whose end was lost. Returns how many there were.
+pub(crate) async fn settle_lost(
+    pool: &Pool,
+    writer: &Writer,
+    node: NodeId,
+    now: Timestamp,
+) -> Result<usize> {
+    const LOST: &str = "SELECT call FROM open_calls WHERE node = $1 ORDER BY step_id LIMIT 500";
     let mut settled = 0;
     loop {
-        let calls: Vec<String> =
-            crate::db::on!(pool, db => sqlx::query_scalar(LOST).fetch_all(db).await?);
+        let calls: Vec<String> = crate::db::on!(pool, db => {
+            sqlx::query_scalar(LOST).bind(node.0).fetch_all(db).await?
+        });
         if calls.is_empty() {
             return Ok(settled);
         }
@@ -298,4 +304,13 @@ pub(crate) async fn settle_lost(pool: &Pool, writer: &Writer, now: Timestamp) ->
             settled += 1;
         }
     }
+}
+
+/// The other nodes that have calls without an end.
+pub(crate) async fn nodes_with_open_calls(pool: &Pool, own: NodeId) -> Result<Vec<NodeId>> {
+    const NODES: &str = "SELECT DISTINCT node FROM open_calls WHERE node <> $1";
+    let nodes: Vec<i64> = crate::db::on!(pool, db => {
+        sqlx::query_scalar(NODES).bind(own.0).fetch_all(db).await?
+    });
+    Ok(nodes.into_iter().map(NodeId).collect())
 }
