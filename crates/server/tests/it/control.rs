@@ -1,0 +1,303 @@
+//! The control plane: projects, keys, and the record of who changed what.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Backend, Server, settings, until};
+use crate::models::{CANARY, MODELS, add_model, gone, model, project};
+
+crate::on_every_backend!(
+    projects,
+    names_are_not_blank,
+    settings_merge_at_every_depth,
+    bad_settings_are_named,
+    tiers_name_models_that_may_serve_them,
+    keys,
+    an_archived_project_is_for_reading,
+    a_deleted_project_is_gone,
+    what_was_changed_is_on_record,
+);
+
+async fn projects(backend: Backend) {
+    let mut server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let new = json!({"name": "  Küche 🍳 ", "description": "Where it is hot"});
+    let made = owner.post("/api/v1/projects", &project(new)).await.ok(201);
+    assert_eq!(made["name"], "Küche 🍳");
+    assert_eq!(made["description"], "Where it is hot");
+    assert_eq!(made["status"], "active");
+    assert_eq!(made["total_monthly_spend"], 0.0);
+    assert!(made["settings"].is_object());
+    let path = format!("/api/v1/projects/{}", made["id"]);
+    assert_eq!(owner.get(&path).await.ok(200), made);
+    let change = json!({"name": "Kitchen", "description": null});
+    let changed = owner.patch(&path, &project(change)).await.ok(200);
+    assert_eq!(changed["name"], "Kitchen");
+    assert!(changed["description"].is_null());
+    let list = owner.get("/api/v1/projects").await.ok(200);
+    assert_eq!(list[0]["name"], "Default");
+    assert_eq!(list[1], changed);
+    owner.patch(&path, &project(json!({"status": "closed"}))).await.says(422, "archived");
+    server.restart().await;
+    assert_eq!(owner.get(&path).await.ok(200), changed);
+    let deleted = owner.delete(&path).await;
+    assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
+    for path in [&*path, "/api/v1/projects/999", "/api/v1/projects/x", "/api/v1/projects/-1"] {
+        owner.get(path).await.is(404, &gone());
+        owner.delete(path).await.is(404, &gone());
+        owner.patch(path, &project(json!({"name": "x"}))).await.is(404, &gone());
+    }
+}
+
+async fn names_are_not_blank(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    for name in [json!({}), json!({"name": ""}), json!({"name": " \t\n"}), json!({"name": null})] {
+        owner.post("/api/v1/projects", &project(name.clone())).await.invalid("Name can't be blank");
+        let mut key = name.clone();
+        key["project_id"] = json!(1);
+        owner.post("/api/v1/keys", &key).await.invalid("Name can't be blank");
+    }
+    let blank = json!({"name": " "});
+    owner.patch("/api/v1/projects/1", &project(blank.clone())).await.invalid("Name can't be blank");
+    owner.post(MODELS, &model(blank)).await.invalid("Name can't be blank");
+    owner.post("/api/v1/projects", &project(json!({"name": "a\0b"}))).await.says(422, "Name");
+    owner
+        .post("/api/v1/projects", &project(json!({"name": "x".repeat(300)})))
+        .await
+        .says(422, "Name");
+    let missing = json!({"error": "Missing required parameter: project"});
+    owner.post("/api/v1/projects", &json!({"name": "x"})).await.is(400, &missing);
+    let missing = json!({"error": "Missing required parameter: model_definition"});
+    owner.post(MODELS, &json!({"name": "x"})).await.is(400, &missing);
+    let missing = json!({"error": "Missing required parameter: project_id"});
+    owner.post("/api/v1/keys", &json!({"name": "x"})).await.is(400, &missing);
+}
+
+async fn settings_merge_at_every_depth(backend: Backend) {
+    let mut server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let before = owner.get("/api/v1/projects/1").await.ok(200)["settings"].clone();
+    assert_eq!(before["routing_tiers"]["simple"], "sandbox");
+    settings(&owner, 1, json!({"own": {"a": {"b": 1, "list": [1, 2]}, "x": "y"}})).await;
+    settings(&owner, 1, json!({"safety": {"block_threshold": 0.9}, "monthly_budget": 12.5})).await;
+    let second =
+        json!({"own": {"a": {"c": null, "list": [3]}}, "safety": {"pii": {"action": "flag"}}});
+    let after = settings(&owner, 1, second).await["settings"].clone();
+    assert_eq!(after["own"], json!({"a": {"b": 1, "list": [3], "c": null}, "x": "y"}));
+    assert_eq!(after["safety"], json!({"block_threshold": 0.9, "pii": {"action": "flag"}}));
+    assert_eq!(after["monthly_budget"], 12.5);
+    assert_eq!(after["routing_tiers"], before["routing_tiers"]);
+    server.restart().await;
+    assert_eq!(owner.get("/api/v1/projects/1").await.ok(200)["settings"], after);
+}
+
+async fn bad_settings_are_named(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let before = owner.get("/api/v1/projects/1").await.ok(200);
+    let rule = |pattern: &str| json!({"safety": {"rules": [{"name": "r", "pattern": pattern}]}});
+    for (bad, key) in [
+        (json!({"limits": {"requests_per_hour": "many"}}), "limits.requests_per_hour"),
+        (json!({"limits": {"loop_requests": -1}}), "limits.loop_requests"),
+        (json!({"limits": {"loop_window_seconds": 0}}), "limits.loop_window_seconds"),
+        (json!({"limits": 5}), "limits"),
+        (json!({"monthly_budget": -1}), "monthly_budget"),
+        (json!({"monthly_budget": "1"}), "monthly_budget"),
+        (json!({"safety": {"block_threshold": 1.5}}), "safety.block_threshold"),
+        (json!({"safety": {"pii": {"action": "explode"}}}), "safety.pii.action"),
+        (json!({"store_content": "no"}), "store_content"),
+        (json!({"routing": {"complexity_threshold": 2}}), "routing.complexity_threshold"),
+        (json!({"routing_tiers": {"medium": "sandbox"}}), "routing_tiers"),
+        (json!({"routing_tiers": {"simple": 1}}), "routing_tiers.simple"),
+        (json!({"perimeter": {"block": ["10.0.0.0/99"]}}), "perimeter.block"),
+        (json!({"allowed_regions": "eu"}), "allowed_regions"),
+        (json!({"shadow_model": {"sample_rate": 7}}), "shadow_model.sample_rate"),
+        (rule("("), "pattern"),
+        (rule(r"(a)\1"), "pattern"),
+    ] {
+        let reply = owner.patch("/api/v1/projects/1", &project(json!({"settings": bad}))).await;
+        reply.says(422, key);
+        assert!(!reply.json()["errors"].as_array().unwrap().is_empty());
+    }
+    let two = json!({"monthly_budget": -1, "store_content": 1, "own": {"kept": true}});
+    let reply = owner.patch("/api/v1/projects/1", &project(json!({"settings": two}))).await;
+    assert_eq!(reply.ok(422)["errors"].as_array().unwrap().len(), 2, "{}", reply.text);
+    assert_eq!(owner.get("/api/v1/projects/1").await.ok(200), before, "nothing was half done");
+    let reply = owner.patch("/api/v1/projects/1", &project(json!({"settings": []}))).await;
+    assert_eq!(reply.status, 400, "{}", reply.text);
+}
+
+async fn tiers_name_models_that_may_serve_them(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let tier =
+        |tier: &str, model: &str| project(json!({"settings": {"routing_tiers": {tier: model}}}));
+    let path = "/api/v1/projects/1";
+    let ghost = "Model not authorized or found: ghost";
+    owner.patch(path, &tier("simple", "ghost")).await.invalid(ghost);
+    let new = json!({"name": "x", "settings": {"routing_tiers": {"complex": "ghost"}}});
+    owner.post("/api/v1/projects", &project(new)).await.invalid(ghost);
+    assert_eq!(owner.get("/api/v1/projects").await.ok(200).as_array().unwrap().len(), 1);
+    add_model(&owner, json!({"identifier": "public"})).await;
+    add_model(&owner, json!({"identifier": "private", "is_public": false})).await;
+    owner.patch(path, &tier("simple", "public")).await.ok(200);
+    owner.patch(path, &tier("secure", "public")).await.says(422, "public");
+    owner.patch(path, &tier("secure", "private")).await.ok(200);
+}
+
+async fn keys(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let new = json!({"name": "Backend", "project_id": 1, "hourly_limit": 0.5});
+    let made = owner.post("/api/v1/keys", &new).await.ok(201);
+    let raw = made["raw_key"].as_str().unwrap();
+    let (id, secret) = raw.split_once('.').unwrap();
+    assert_eq!(made["id"], id);
+    let hex = id.strip_prefix("ak_").unwrap();
+    assert!(hex.len() == 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    assert_eq!(secret.len(), 43);
+    let masked = format!("{}...{}", &raw[..6], &raw[raw.len() - 4..]);
+    assert_eq!(made["masked"], masked);
+    assert_eq!(made["project"], json!({"id": 1, "name": "Default"}));
+    assert_eq!(made["status"], "active");
+    assert_eq!(made["loop_intervention_count"], 0);
+    assert!(made["last_used"].is_null() && made["expires_at"].is_null());
+    server.with_key(raw).get("/api/v1/traces").await.ok(200);
+    let list = owner.get("/api/v1/keys").await;
+    assert!(!list.text.contains(secret) && !list.text.contains("raw_key"));
+    let path = format!("/api/v1/keys/{id}");
+    let changed = owner.patch(&path, &json!({"hourly_limit": 7})).await.ok(200);
+    assert_eq!(changed["hourly_limit"], 7.0);
+    assert_eq!(changed["name"], "Backend");
+    until("the key's use shows", async || {
+        let keys = owner.get("/api/v1/keys").await.ok(200);
+        let used = |key: &Value| key["id"] == id && key["last_used"].is_string();
+        keys.as_array().unwrap().iter().any(used).then_some(())
+    })
+    .await;
+    let nowhere = json!({"name": "x", "project_id": 999});
+    owner.post("/api/v1/keys", &nowhere).await.invalid("Project not found");
+    let stored = server.stored();
+    assert!(!stored.windows(secret.len()).any(|bytes| bytes == secret.as_bytes()));
+    assert!(!server.log().contains(secret));
+}
+
+async fn an_archived_project_is_for_reading(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, key) = (server.owner().await, server.key());
+    let trace = key.trace().await;
+    key.execute(&trace, "Hello.").await.ok(200);
+    let status = async |status: &str| {
+        owner.patch("/api/v1/projects/1", &project(json!({"status": status}))).await.ok(200)
+    };
+    assert_eq!(status("archived").await["status"], "archived");
+    let messages = json!([{"role": "user", "content": "x"}]);
+    for (path, body) in [
+        ("traces", json!({})),
+        ("executions", json!({"trace_id": trace, "input": "x"})),
+        ("executions/stream", json!({"trace_id": trace, "input": "x"})),
+        ("runs", json!({"trace_id": trace, "input": "x", "model": "sandbox"})),
+        ("chat/completions", json!({"trace_id": trace, "messages": messages})),
+        ("checks", json!({"trace_id": trace, "input": "x"})),
+        ("logs", json!({"trace_id": trace, "output": {}})),
+    ] {
+        let reply = key.post(&format!("/api/v1/{path}"), &body).await;
+        reply.invalid("Project is archived");
+    }
+    let path = format!("/api/v1/traces/{trace}/complete");
+    key.send("PATCH", &path, None).await.invalid("Project is archived");
+    assert_eq!(key.detail(&trace).await["steps"].as_array().unwrap().len(), 1);
+    key.get("/api/v1/traces").await.ok(200);
+    key.get("/api/v1/stats").await.ok(200);
+    key.get("/api/v1/sdk/config").await.ok(200);
+    assert_eq!(status("active").await["status"], "active");
+    key.execute(&trace, "Hello again.").await.ok(200);
+}
+
+async fn a_deleted_project_is_gone(backend: Backend) {
+    let mut server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let made = owner.post("/api/v1/projects", &project(json!({"name": "Short"}))).await.ok(201);
+    let new = json!({"name": "k", "project_id": made["id"]});
+    let raw = owner.post("/api/v1/keys", &new).await.ok(201);
+    let key = server.with_key(raw["raw_key"].as_str().unwrap());
+    let trace = key.trace().await;
+    let path = format!("/api/v1/projects/{}", made["id"]);
+    owner.delete(&path).await.ok(204);
+    for restarted in [false, true] {
+        if restarted {
+            server.restart().await;
+        }
+        owner.get(&path).await.is(404, &gone());
+        owner.get(&format!("{path}/models")).await.is(404, &gone());
+        owner.get(&format!("/api/v1/stats?project_id={}", made["id"])).await.is(404, &gone());
+        key.get("/api/v1/traces").await.is(401, &json!({"error": "Unauthorized"}));
+        let id = raw["id"].as_str().unwrap();
+        assert!(!owner.get("/api/v1/keys").await.text.contains(id));
+        owner.delete(&format!("/api/v1/keys/{id}")).await.is(404, &gone());
+        server.key().get(&format!("/api/v1/traces/{trace}")).await.is(404, &gone());
+    }
+}
+
+async fn what_was_changed_is_on_record(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let id = add_model(&owner, json!({"input_cost_per_1k": 0.1})).await["id"].clone();
+    let path = format!("{MODELS}/{id}");
+    let change = json!({"model_definition": {"input_cost_per_1k": 0.2, "api_key": CANARY}});
+    owner.patch(&path, &change).await.ok(200);
+    owner.delete(&path).await.ok(204);
+    owner.patch("/api/v1/projects/1", &project(json!({"name": "Renamed"}))).await.ok(200);
+    settings(&owner, 1, json!({"monthly_budget": 5})).await;
+    let new = json!({"name": "k", "project_id": 1});
+    let key = owner.post("/api/v1/keys", &new).await.ok(201)["id"].clone();
+    let path = format!("/api/v1/keys/{}", key.as_str().unwrap());
+    owner.patch(&path, &json!({"hourly_limit": 5})).await.ok(200);
+    owner.patch(&path, &json!({"status": "active"})).await.ok(200);
+    owner.delete(&path).await.ok(204);
+    let made = owner.post("/api/v1/projects", &project(json!({"name": "x"}))).await.ok(201);
+    owner.delete(&format!("/api/v1/projects/{}", made["id"])).await.ok(204);
+    let events = owner.with("user-agent", "it/1").get("/api/v1/audit-events").await.ok(200);
+    let events = events.as_array().unwrap();
+    let kinds: Vec<_> = events.iter().rev().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "login_success",
+            "model_created",
+            "model_updated",
+            "model_deleted",
+            "project_updated",
+            "project_updated",
+            "key_created",
+            "key_updated",
+            "key_reset",
+            "key_revoked",
+            "project_created",
+            "project_deleted",
+        ]
+    );
+    for event in events {
+        assert_eq!(event["actor"], "owner@localhost", "{event}");
+        assert_eq!(event["ip"], "127.0.0.1");
+        assert!(event["occurred_at"].is_string() && event["id"].is_i64());
+    }
+    let of = |kind: &str| events.iter().rev().find(|event| event["event"] == kind).unwrap();
+    let updated = of("model_updated");
+    assert_eq!(updated["target_type"], "model");
+    assert_eq!(updated["target_id"], id.to_string());
+    let changes = &updated["metadata"]["changes"];
+    assert_eq!(changes["input_cost_per_1k"], json!({"old": 0.1, "new": 0.2}));
+    assert_eq!(changes["api_key"], json!({"old": "unset", "new": "set"}));
+    assert_eq!(changes.as_object().unwrap().len(), 2, "only what changed: {changes}");
+    let renamed = &of("project_updated")["metadata"]["changes"];
+    assert_eq!(*renamed, json!({"name": {"old": "Default", "new": "Renamed"}}));
+    assert_eq!(of("key_updated")["metadata"]["changes"]["hourly_limit"]["new"], 5.0);
+    let none = owner.get("/api/v1/audit-events?event=logout").await.ok(200);
+    assert_eq!(none, json!([]));
+    for _ in 0..60 {
+        owner.patch("/api/v1/projects/1", &project(json!({"description": "x"}))).await.ok(200);
+    }
+    let last = owner.get("/api/v1/audit-events").await.ok(200);
+    assert_eq!(last.as_array().unwrap().len(), 50);
+}

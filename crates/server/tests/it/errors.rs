@@ -1,0 +1,266 @@
+//! What bad input gets, and what odd input is kept as.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Backend, Caller, Reply, Server};
+
+crate::on_every_backend!(
+    every_error_is_json,
+    a_body_that_is_too_large,
+    a_large_body_without_a_key,
+    a_body_that_is_no_json,
+    a_body_that_is_not_what_was_asked_for,
+    an_array_is_no_object,
+    odd_text_comes_back_unchanged,
+    five_megabytes_come_back_unchanged,
+    request_ids,
+);
+
+async fn every_error_is_json(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for path in ["/nope", "/api/v1/nope", "/api/v2/traces", "/api/v1/traces/a/b/c", "/%00", "//"] {
+        let reply = server.any.get(path).await;
+        reply.is(404, &json!({"error": "Not found"}));
+        assert!(reply.header("content-type").starts_with("application/json"));
+    }
+    for (method, path, allow) in [
+        ("DELETE", "/up", "GET"),
+        ("PUT", "/api/v1/traces", "POST"),
+        ("GET", "/api/v1/executions", "POST"),
+        ("POST", "/api/v1/projects/1", "PATCH"),
+    ] {
+        for caller in [&server.any, &server.key()] {
+            let reply = caller.send(method, path, None).await;
+            assert_eq!(reply.status, 405, "{method} {path}: {}", reply.text);
+            assert!(!reply.json()["error"].as_str().unwrap().is_empty());
+            assert!(reply.header("allow").contains(allow), "{:?}", reply.headers);
+        }
+    }
+}
+
+const LIMIT: usize = 10 * 1024 * 1024;
+
+async fn a_body_that_is_too_large(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for size in [LIMIT + 1, 12 * 1024 * 1024, 50 * 1024 * 1024] {
+        let reply = server.key().send("POST", "/api/v1/traces", Some(vec![b' '; size])).await;
+        reply.says(413, "10485760");
+    }
+    let mut whole = vec![b' '; LIMIT];
+    whole[..2].copy_from_slice(b"{}");
+    server.key().send("POST", "/api/v1/traces", Some(whole)).await.ok(201);
+}
+
+/// Who has no key is not listened to, but hears why, however much there was to say.
+async fn a_large_body_without_a_key(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for size in [100_000, 1_000_000, 9_000_000] {
+        let reply = server.any.send("POST", "/api/v1/traces", Some(vec![b' '; size])).await;
+        reply.is(401, &json!({"error": "Unauthorized"}));
+    }
+}
+
+async fn a_body_that_is_no_json(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let key = server.key();
+    let trace = key.trace().await;
+    let plain = key.request("POST", "/api/v1/traces").body("{}");
+    Caller::try_send(plain).await.unwrap().says(415, "application/json");
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        let odd = key.request("POST", "/api/v1/traces").header("content-type", kind).body("{}");
+        Caller::try_send(odd).await.unwrap().says(415, "application/json");
+    }
+    for kind in ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.x+json"] {
+        let fine = key.request("POST", "/api/v1/traces").header("content-type", kind).body("{}");
+        Caller::try_send(fine).await.unwrap().ok(201);
+    }
+    let deep = format!(
+        r#"{{"trace_id":"{trace}","output":{{"a":{}1{}}}}}"#,
+        "[".repeat(50_000),
+        "]".repeat(50_000)
+    );
+    for (path, body) in [
+        ("executions", "{"),
+        ("executions", ""),
+        ("executions", "nonsense"),
+        ("executions", r#"{"trace_id": "a", "input": "b"} x"#),
+        ("executions", r#"{"trace_id": "a", "input": "\ud800"}"#),
+        ("chat/completions", r#"{"trace_id":"a","messages":[{"role":"user","content":"\udc00"}]}"#),
+        ("logs", r#"{"trace_id": "a", "output": {"a": "\ud83d"}}"#),
+        ("logs", &deep),
+        ("traces", &"[".repeat(100_000)),
+        ("traces", &r#"{"metadata":"#.repeat(50_000)),
+    ] {
+        malformed(&key, path, body.as_bytes()).await;
+    }
+    malformed(&key, "executions", b"{\"trace_id\": \"a\", \"input\": \"\xff\xfe\"}").await;
+}
+
+async fn malformed(key: &Caller, path: &str, body: &[u8]) {
+    let reply = key.send("POST", &format!("/api/v1/{path}"), Some(body.to_vec())).await;
+    assert_eq!(reply.status, 400, "{path} {}: {}", String::from_utf8_lossy(body), reply.text);
+    assert!(
+        reply.json()["error"].as_str().unwrap().starts_with("Malformed JSON"),
+        "{}",
+        reply.text
+    );
+    assert!(reply.text.len() < 500);
+}
+
+async fn a_body_that_is_not_what_was_asked_for(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    let trace = key.trace().await;
+    let missing = |name: &str| json!({"error": format!("Missing required parameter: {name}")});
+    let messages = json!([{"role": "user", "content": "x"}]);
+    for (path, body, name) in [
+        ("executions", json!({"input": "x"}), "trace_id"),
+        ("executions", json!({"trace_id": trace}), "input"),
+        ("runs", json!({"trace_id": trace, "input": "x"}), "model"),
+        ("checks", json!({"trace_id": trace}), "input"),
+        ("logs", json!({"trace_id": trace}), "output"),
+        ("simulate", json!({"project_id": 1}), "input"),
+        ("chat/completions", json!({"trace_id": trace}), "messages"),
+        ("chat/completions", json!({"messages": messages}), "trace_id"),
+    ] {
+        key.post(&format!("/api/v1/{path}"), &body).await.is(400, &missing(name));
+    }
+    let stream = "/api/v1/executions/stream";
+    key.get(stream).await.is(400, &missing("trace_id"));
+    key.get(&format!("{stream}?trace_id={trace}")).await.is(400, &missing("input"));
+    for (path, body) in [
+        ("executions", json!({"trace_id": 1, "input": "x"})),
+        ("executions", json!({"trace_id": trace, "input": ["x"]})),
+        ("executions", json!({"trace_id": trace, "input": null})),
+        ("executions", json!({"trace_id": trace, "input": "x", "tools": "none"})),
+        ("executions", json!({"trace_id": trace, "input": "x", "parent_step_id": "1"})),
+        ("executions", json!("x")),
+        ("traces", json!({"revenue": "1.5"})),
+        ("chat/completions", json!({"trace_id": trace, "messages": "x"})),
+        ("chat/completions", json!({"trace_id": trace, "messages": [{"content": "x"}]})),
+    ] {
+        let reply = key.post(&format!("/api/v1/{path}"), &body).await;
+        assert_eq!(reply.status, 400, "{path} {body}: {}", reply.text);
+    }
+    for (path, body, error) in [
+        ("traces", json!({"metadata": [1]}), "etadata"),
+        ("traces", json!({"metadata": "x"}), "etadata"),
+        ("traces", json!({"revenue": -1}), "evenue"),
+        (
+            "executions",
+            json!({"trace_id": trace, "input": "x",
+            "tool_results": [{"tool_call_id": "a", "content": "b"}]}),
+            "parent_step_id",
+        ),
+        (
+            "runs",
+            json!({"trace_id": trace, "model": "nope", "input": "x"}),
+            "Model not authorized or found: nope",
+        ),
+        (
+            "runs",
+            json!({"trace_id": trace, "model": "sandbox", "input": "x",
+            "parent_step_id": 999_999}),
+            "parent",
+        ),
+        (
+            "chat/completions",
+            json!({"trace_id": trace, "model": "nope", "messages": messages}),
+            "Model not authorized or found: nope",
+        ),
+    ] {
+        key.post(&format!("/api/v1/{path}"), &body).await.says(422, error);
+    }
+    let both = "/api/v1/stats?window=24&start_date=2026-01-01&end_date=2026-01-02";
+    assert_eq!(key.get(both).await.status, 400);
+    assert_eq!(key.detail(&trace).await["steps"], json!([]), "none of it is a step");
+}
+
+async fn an_array_is_no_object(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    let trace = key.trace().await;
+    for (path, body) in [
+        ("executions", json!([trace, "x"])),
+        ("executions/stream", json!([trace, "x"])),
+        ("runs", json!([trace, "sandbox", "x"])),
+        ("checks", json!([trace, "x"])),
+        ("logs", json!([trace, {}])),
+        ("traces", json!([])),
+        ("traces", json!([{"a": 1}, 1.5])),
+        ("simulate", json!(["x", 1])),
+    ] {
+        let reply = key.post(&format!("/api/v1/{path}"), &body).await;
+        assert_eq!(reply.status, 400, "{path} {body}: {}", reply.text);
+    }
+    assert_eq!(key.detail(&trace).await["steps"], json!([]));
+}
+
+/// Executes an input and gives what the detail shows of it.
+async fn through(key: &Caller, input: &str) -> Value {
+    let trace = key.trace().await;
+    let done: Reply = key.execute(&trace, input).await;
+    let step = done.ok(200)["step_id"].clone();
+    let detail = key.detail(&trace).await;
+    assert_eq!(detail["steps"][0]["id"], step);
+    detail["steps"][0].clone()
+}
+
+async fn odd_text_comes_back_unchanged(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    for input in [
+        "a\0b\u{1}c\u{7f}",
+        "family 👩‍👩‍👧‍👦 flag 🏳️‍🌈 and \u{10ffff}",
+        "שלום \u{202e}olleh\u{202c} مرحبا",
+        "line\r\nbreak\ttab \"quote\" back\\slash </script>",
+        "{{placeholder}} [EMAIL_1] <PII_1> %s ${x}",
+        " \n ",
+        "",
+    ] {
+        let step = through(&key, input).await;
+        assert_eq!(step["input"], input, "{step}");
+    }
+    let odd = json!({"a\0b": "c\0d", "emoji": "👩‍👧", "rtl": "\u{202e}x", "n": 1e300, "i": u64::MAX});
+    let opened = key.post("/api/v1/traces", &json!({"metadata": odd})).await.ok(201);
+    assert_eq!(opened["metadata"], odd);
+    let trace = opened["id"].as_str().unwrap();
+    key.post("/api/v1/logs", &json!({"trace_id": trace, "output": odd})).await.ok(200);
+    let detail = key.detail(trace).await;
+    assert_eq!(detail["metadata"], odd);
+    assert_eq!(detail["steps"][0]["output"], odd);
+    // The words of a stream's prompt are UTF-8 in percent signs.
+    let trace = key.trace().await;
+    let path = format!("/api/v1/executions/stream?trace_id={trace}&input=a%00%F0%9F%98%80+b%2Bc");
+    key.get(&path).await.chunks();
+    assert_eq!(key.detail(&trace).await["steps"][0]["input"], "a\0😀 b+c");
+}
+
+async fn five_megabytes_come_back_unchanged(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let words = "The quick brown fox 🦊 jumps over the lazy dog; ".repeat(110_000);
+    assert!(words.len() > 5_000_000);
+    let step = through(&server.key(), &words).await;
+    assert!(step["input"] == words.as_str(), "5 MB of words have changed");
+    let one = "x".repeat(5_000_000);
+    let step = through(&server.key(), &one).await;
+    assert!(step["input"] == one.as_str(), "5 MB of one letter have changed");
+}
+
+async fn request_ids(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for sane in ["abc-123", "0192f3a0-7b1c-7def-8000-000000000000", "a.b:c/d_e"] {
+        for path in ["/up", "/nope", "/api/v1/traces"] {
+            let reply = server.any.with("x-request-id", sane).get(path).await;
+            assert_eq!(reply.header("x-request-id"), sane, "{path}");
+        }
+    }
+    let long = "a".repeat(500);
+    let mut seen = std::collections::HashSet::new();
+    for odd in ["", "a b", "<script>", "a\"b", "x;y", "%0d%0a", &long] {
+        let reply = server.any.with("x-request-id", odd).get("/up").await;
+        let id = reply.header("x-request-id").to_owned();
+        assert!(!id.is_empty() && id != odd, "{odd}: {id}");
+        assert!(seen.insert(id), "{odd}: every request has its own");
+    }
+}

@@ -1,0 +1,262 @@
+//! A provider on loopback in the chat-completions format, that does as it is told.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::http::Caller;
+
+/// What the provider does with a request.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// A whole answer, or a stream of the pieces when a stream is asked for.
+    Pieces(Vec<String>),
+    /// A stream that breaks off after these pieces, without a last chunk.
+    Broken(Vec<String>),
+    /// A status with this body.
+    Body(u16, &'static str, String),
+    /// A body that is shorter than it says.
+    Truncated,
+}
+
+impl Answer {
+    pub fn text(text: &str) -> Self {
+        Self::Pieces(vec![text.to_owned()])
+    }
+
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self::Body(status, "application/json", body.to_string())
+    }
+}
+
+type Plan = dyn Fn(&Value) -> Answer + Send + Sync;
+
+struct State {
+    plan: Box<Plan>,
+    delay: Duration,
+    usage: Option<(u64, u64)>,
+    begun: AtomicUsize,
+    served: AtomicUsize,
+    gone: AtomicUsize,
+    requests: Mutex<Vec<Asked>>,
+}
+
+/// A request that the provider got.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub headers: HashMap<String, String>,
+    pub body: Value,
+}
+
+/// A provider.
+#[derive(Clone)]
+pub struct Mock {
+    state: Arc<State>,
+    port: u16,
+}
+
+impl Mock {
+    /// A provider that gives every request the same answer at once.
+    pub async fn always(answer: Answer) -> Self {
+        Self::start(Duration::ZERO, Some((10, 5)), move |_| answer.clone()).await
+    }
+
+    /// A provider that takes its time and answers by plan.
+    pub async fn start(
+        delay: Duration,
+        usage: Option<(u64, u64)>,
+        plan: impl Fn(&Value) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let state = Arc::new(State {
+            plan: Box::new(plan),
+            delay,
+            usage,
+            begun: AtomicUsize::new(0),
+            served: AtomicUsize::new(0),
+            gone: AtomicUsize::new(0),
+            requests: Mutex::default(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = state.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = shared.clone();
+                // A peer that goes away is what some tests want.
+                tokio::spawn(async move {
+                    let _ = serve(stream, &state).await;
+                });
+            }
+        });
+        Self { state, port }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+
+    /// Requests that came in whole.
+    pub fn begun(&self) -> usize {
+        self.state.begun.load(Ordering::SeqCst)
+    }
+
+    /// Answers that went out whole, to somebody who was there.
+    pub fn served(&self) -> usize {
+        self.state.served.load(Ordering::SeqCst)
+    }
+
+    /// Requests whose caller had gone before the answer.
+    pub fn gone(&self) -> usize {
+        self.state.gone.load(Ordering::SeqCst)
+    }
+
+    pub fn requests(&self) -> Vec<Asked> {
+        self.state.requests.lock().unwrap().clone()
+    }
+
+    /// The last request's body.
+    pub fn last(&self) -> Value {
+        self.requests().pop().unwrap().body
+    }
+
+    /// Registers this provider as a private model with prices, and gives the definition.
+    pub async fn register(&self, owner: &Caller, identifier: &str) -> Value {
+        self.register_with(owner, identifier, json!({"is_public": false})).await
+    }
+
+    /// The same with more fields.
+    pub async fn register_with(&self, owner: &Caller, identifier: &str, more: Value) -> Value {
+        let mut fields = json!({
+            "name": identifier, "identifier": identifier, "provider": "openai",
+            "base_url": self.url(), "input_cost_per_1k": 0.15, "output_cost_per_1k": 0.6,
+        });
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let body = json!({"model_definition": fields});
+        owner.post("/api/v1/projects/1/models", &body).await.ok(201)["model_definition"].clone()
+    }
+}
+
+async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    loop {
+        let Some(asked) = read(&mut stream).await? else { return Ok(()) };
+        state.begun.fetch_add(1, Ordering::SeqCst);
+        state.requests.lock().unwrap().push(asked.clone());
+        if !state.delay.is_zero() && hung_up(&mut stream, state.delay).await {
+            state.gone.fetch_add(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        let answer = (state.plan)(&asked.body);
+        let streams = asked.body["stream"] == true;
+        let closes = matches!(answer, Answer::Truncated | Answer::Broken(_));
+        for part in write(answer, streams, state.usage) {
+            stream.write_all(part.as_bytes()).await?;
+            stream.flush().await?;
+            if streams {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        state.served.fetch_add(1, Ordering::SeqCst);
+        if closes {
+            return stream.shutdown().await;
+        }
+    }
+}
+
+/// Waits, and tells whether the caller went away meanwhile.
+async fn hung_up(stream: &mut BufReader<TcpStream>, delay: Duration) -> bool {
+    let said = tokio::time::timeout(delay, stream.fill_buf()).await;
+    said.is_ok_and(|said| said.map_or(true, <[u8]>::is_empty))
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
+    let mut headers = HashMap::new();
+    let mut line = String::new();
+    if stream.read_line(&mut line).await? == 0 {
+        return Ok(None);
+    }
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(Some(Asked { headers, body: serde_json::from_slice(&body).unwrap_or_default() }))
+}
+
+/// The parts of a response, each of which is flushed.
+fn write(answer: Answer, streams: bool, usage: Option<(u64, u64)>) -> Vec<String> {
+    let usage = usage.map(|(prompt, completion)| {
+        json!({"prompt_tokens": prompt, "completion_tokens": completion,
+            "total_tokens": prompt + completion})
+    });
+    match answer {
+        Answer::Pieces(pieces) if streams => stream(&pieces, true, usage.as_ref()),
+        Answer::Broken(pieces) => stream(&pieces, false, None),
+        Answer::Pieces(pieces) => {
+            let message = json!({"role": "assistant", "content": pieces.concat()});
+            let mut body = json!({
+                "id": "chatcmpl-mock", "object": "chat.completion", "created": 1_700_000_000,
+                "model": "mock-upstream",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            });
+            if let Some(usage) = usage {
+                body["usage"] = usage;
+            }
+            vec![whole(200, "application/json", &body.to_string())]
+        }
+        Answer::Body(status, kind, body) => vec![whole(status, kind, &body)],
+        Answer::Truncated => vec![
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n\
+             {\"id\":\"chatcmpl-mock\",\"choices\":[{\"index\":0,\"mess"
+                .to_owned(),
+        ],
+    }
+}
+
+fn whole(status: u16, kind: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} Mock\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn stream(pieces: &[String], ends: bool, usage: Option<&Value>) -> Vec<String> {
+    let http_chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
+    let chunk = |choices: Value| {
+        let body = json!({
+            "id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1_700_000_000,
+            "model": "mock-upstream", "choices": choices,
+        });
+        http_chunk(format!("data: {body}\n\n"))
+    };
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                transfer-encoding: chunked\r\n\r\n";
+    let mut parts = vec![head.to_owned()];
+    for piece in pieces {
+        let delta = json!({"content": piece});
+        parts.push(chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}])));
+    }
+    if ends {
+        parts.push(chunk(json!([{"index": 0, "delta": {}, "finish_reason": "stop"}])));
+        if let Some(usage) = usage {
+            let body = json!({
+                "id": "chatcmpl-mock", "object": "chat.completion.chunk",
+                "created": 1_700_000_000, "model": "mock-upstream", "choices": [], "usage": usage,
+            });
+            parts.push(http_chunk(format!("data: {body}\n\n")));
+        }
+        parts.push(http_chunk("data: [DONE]\n\n".to_owned()));
+        parts.push("0\r\n\r\n".to_owned());
+    }
+    parts
+}

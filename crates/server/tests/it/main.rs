@@ -1,0 +1,25 @@
+//! Black-box tests: they start the built binary and speak HTTP to it, as its users do.
+//!
+//! Every walk runs on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
+//! on which databases may be made.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "in a test a panic is the report, and what was skipped has to be told"
+)]
+#![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
+
+mod auth;
+mod control;
+mod crash;
+mod errors;
+mod harness;
+mod limits;
+mod models;
+mod privacy;
+mod process;
+mod providers;
+mod walk;

@@ -1,0 +1,222 @@
+//! The model registry: what may be registered, and what is never shown or called.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup};
+
+crate::on_every_backend!(
+    models,
+    models_that_make_no_sense,
+    addresses_that_are_never_called,
+    a_provider_key_is_never_shown,
+    a_new_address_drops_the_provider_key,
+);
+
+pub fn gone() -> Value {
+    json!({"error": "Not found"})
+}
+
+pub fn project(fields: Value) -> Value {
+    json!({"project": fields})
+}
+
+pub fn model(fields: Value) -> Value {
+    let mut all = json!({"name": "M", "identifier": "m", "provider": "openai"});
+    all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    json!({"model_definition": all})
+}
+
+pub const MODELS: &str = "/api/v1/projects/1/models";
+
+pub async fn add_model(owner: &Caller, fields: Value) -> Value {
+    owner.post(MODELS, &model(fields)).await.ok(201)["model_definition"].clone()
+}
+
+async fn models(backend: Backend) {
+    let mut server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let made = owner.post(MODELS, &model(json!({}))).await.ok(201);
+    assert_eq!(made.as_object().unwrap().len(), 1, "wrapped: {made}");
+    let fields = &made["model_definition"];
+    for (field, value) in [
+        ("data_retention_days", json!(30)),
+        ("region_restriction", json!("global")),
+        ("currency", json!("CAD")),
+        ("is_public", json!(true)),
+        ("has_api_key", json!(false)),
+        ("fallback_identifier", json!(null)),
+        ("additional_config", json!({})),
+    ] {
+        assert_eq!(fields[field], value, "{field}");
+    }
+    let path = format!("{MODELS}/{}", fields["id"]);
+    assert_eq!(owner.get(&path).await.ok(200), made);
+    let config = json!({"fallback_identifier": "sandbox", "infrastructure": "vpc", "own": [1]});
+    let change = json!({"model_definition": {"name": "New", "input_cost_per_1k": 0.000_15,
+        "output_cost_per_1k": 1.25, "data_retention_days": 7, "currency": "USD",
+        "region_restriction": "eu", "is_public": false, "additional_config": config}});
+    let changed = owner.patch(&path, &change).await.ok(200);
+    for (field, value) in change["model_definition"].as_object().unwrap() {
+        assert_eq!(&changed["model_definition"][field], value, "{field}");
+    }
+    assert_eq!(changed["model_definition"]["fallback_identifier"], "sandbox");
+    assert_eq!(changed["model_definition"]["identifier"], "m");
+    let list = owner.get(MODELS).await.ok(200);
+    assert_eq!(list[1], changed);
+    for (alias, name) in
+        [("google", "gemini"), ("azure_openai", "azure"), ("aws_bedrock", "bedrock")]
+    {
+        let url = "https://models.example.com";
+        let fields = json!({"identifier": alias, "provider": alias, "base_url": url});
+        assert_eq!(add_model(&owner, fields).await["provider"], name);
+    }
+    server.restart().await;
+    assert_eq!(owner.get(&path).await.ok(200), changed);
+    assert_eq!(owner.delete(&path).await.ok(204), Value::Null);
+    owner.get(&path).await.is(404, &gone());
+    owner.patch(&path, &change).await.is(404, &gone());
+    owner.get(&format!("{MODELS}/x")).await.is(404, &gone());
+    let key = server.key();
+    let ask = json!({"trace_id": key.trace().await, "model": "m", "input": "x"});
+    key.post("/api/v1/runs", &ask).await.invalid("Model not authorized or found: m");
+    add_model(&owner, json!({})).await;
+}
+
+async fn models_that_make_no_sense(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    for (fields, part) in [
+        (json!({"provider": "acme"}), "openai, anthropic, gemini, bedrock, azure, internal"),
+        (json!({"provider": "OpenAI"}), "openai, anthropic, gemini, bedrock, azure, internal"),
+        (json!({"provider": "internal"}), "ase"),
+        (json!({"provider": "azure"}), "ase"),
+        (json!({"identifier": " "}), "Identifier"),
+        (json!({"input_cost_per_1k": -0.1}), "input_cost_per_1k"),
+        (json!({"output_cost_per_1k": -1}), "output_cost_per_1k"),
+        (json!({"data_retention_days": 0}), "data_retention_days"),
+        (json!({"currency": "EURO"}), "urrency"),
+        (json!({"base_url": "ftp://example.com"}), "http"),
+        (json!({"base_url": "nonsense"}), "URL"),
+        (json!({"base_url": "https://user:pw@example.com/v1"}), "password"),
+        (json!({"additional_config": {"timeout_ms": "long"}}), "timeout_ms"),
+        (
+            json!({"additional_config": {"cached_input_cost_per_1k": -1}}),
+            "cached_input_cost_per_1k",
+        ),
+    ] {
+        owner.post(MODELS, &model(fields)).await.says(422, part);
+    }
+    add_model(&owner, json!({})).await;
+    let taken = "Identifier has already been taken";
+    owner.post(MODELS, &model(json!({"name": "Other"}))).await.invalid(taken);
+    let other = add_model(&owner, json!({"identifier": "other"})).await;
+    let rename = json!({"model_definition": {"identifier": "m"}});
+    owner.patch(&format!("{MODELS}/{}", other["id"]), &rename).await.invalid(taken);
+    let made = owner.post("/api/v1/projects", &project(json!({"name": "x"}))).await.ok(201);
+    let elsewhere = format!("/api/v1/projects/{}/models", made["id"]);
+    owner.post(&elsewhere, &model(json!({}))).await.ok(201);
+    owner.get(&format!("{elsewhere}/{}", other["id"])).await.is(404, &gone());
+    assert_eq!(owner.get(MODELS).await.ok(200).as_array().unwrap().len(), 3);
+}
+
+async fn addresses_that_are_never_called(backend: Backend) {
+    let allow = "169.254.169.254,metadata.google.internal,127.0.0.2";
+    let server = Setup::new(&backend).env("SLUICE_EGRESS_ALLOW", allow).start().await;
+    let owner = server.owner().await;
+    for host in [
+        "169.254.169.254",
+        "169.254.1.1",
+        "2852039166",
+        "0xa9fea9fe",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "[::ffff:a9fe:a9fe]",
+        "[fd00:ec2::254]",
+        "metadata.google.internal",
+        "METADATA.google.internal.",
+    ] {
+        for is_public in [false, true] {
+            let url = format!("http://{host}/v1");
+            let fields = json!({"base_url": url, "is_public": is_public});
+            let reply = owner.post(MODELS, &model(fields)).await;
+            reply.says(422, "Base url is not allowed");
+        }
+    }
+    for host in ["127.0.0.1", "10.1.2.3", "192.168.0.1", "[::1]", "0.0.0.0"] {
+        let fields = json!({"base_url": format!("https://{host}/v1")});
+        owner.post(MODELS, &model(fields)).await.says(422, "Base url is not allowed");
+    }
+    add_model(&owner, json!({"identifier": "a", "base_url": "http://127.0.0.2:1/v1"})).await;
+    let private = json!({"identifier": "b", "base_url": "http://10.1.2.3/v1", "is_public": false});
+    let id = add_model(&owner, private).await["id"].clone();
+    let public = json!({"model_definition": {"is_public": true}});
+    owner.patch(&format!("{MODELS}/{id}"), &public).await.says(422, "Base url is not allowed");
+    // A name is judged by the address it turns out to have, before anything is sent to it.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
+    owner.post(MODELS, &model(json!({"identifier": "name", "base_url": url}))).await;
+    let key = server.key();
+    let ask = json!({"trace_id": key.trace().await, "model": "name", "input": "Hello."});
+    assert_ne!(key.post("/api/v1/runs", &ask).await.status, 200);
+    assert!(listener.accept().is_err(), "it was called");
+}
+
+pub const CANARY: &str = "sk-canary-0123456789abcdef0123456789abcdef";
+
+async fn a_provider_key_is_never_shown(backend: Backend) {
+    let setup = Setup::new(&backend).env("SLUICE_EGRESS_ALLOW", "127.0.0.1");
+    let server = setup.env("SLUICE_LOG", "debug").start().await;
+    let owner = server.owner().await;
+    let mock = Mock::always(Answer::text("Fine.")).await;
+    let with_key = json!({"api_key": CANARY, "is_public": false});
+    let made = mock.register_with(&owner, "keyed", with_key).await;
+    assert_eq!(made["has_api_key"], true);
+    assert!(made.get("api_key").is_none());
+    let path = format!("{MODELS}/{}", made["id"]);
+    let rename = json!({"model_definition": {"name": "Renamed"}});
+    let key = server.key();
+    let trace = key.trace().await;
+    let ask = json!({"trace_id": trace, "model": "keyed", "input": "Hello."});
+    key.post("/api/v1/runs", &ask).await.ok(200);
+    assert_eq!(mock.requests()[0].headers["authorization"], format!("Bearer {CANARY}"));
+    for reply in [
+        owner.patch(&path, &rename).await,
+        owner.get(&path).await,
+        owner.get(MODELS).await,
+        owner.get("/api/v1/audit-events").await,
+        key.get(&format!("/api/v1/traces/{trace}")).await,
+    ] {
+        reply.ok(200);
+        assert!(!reply.text.contains("canary"), "{}", reply.text);
+    }
+    assert_eq!(owner.get(&path).await.ok(200)["model_definition"]["has_api_key"], true);
+    let doctor = server.cli(&["doctor"], &[]).await;
+    let said = [doctor.stdout, doctor.stderr].concat();
+    assert!(!String::from_utf8_lossy(&said).contains("canary"));
+    assert!(!server.log().contains("canary"));
+    let stored = server.stored();
+    assert!(!stored.windows(9).any(|bytes| bytes == b"sk-canary"), "it is stored as it is");
+    assert!(!stored.windows(6).any(|bytes| bytes == b"Hello."), "so is a prompt");
+}
+
+async fn a_new_address_drops_the_provider_key(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let id = add_model(&owner, json!({"api_key": CANARY})).await["id"].clone();
+    let path = format!("{MODELS}/{id}");
+    let change = async |fields: Value| {
+        let body = json!({"model_definition": fields});
+        owner.patch(&path, &body).await.ok(200)["model_definition"]["has_api_key"].clone()
+    };
+    assert_eq!(change(json!({"name": "Same place"})).await, true);
+    assert_eq!(change(json!({"base_url": "https://elsewhere.example/v1"})).await, false);
+    let events = owner.get("/api/v1/audit-events?event=model_updated").await.ok(200);
+    assert!(events[0]["metadata"].to_string().contains("api_key"), "{}", events[0]);
+    let both = json!({"base_url": "https://third.example/v1", "api_key": CANARY});
+    assert_eq!(change(both).await, true);
+    assert_eq!(change(json!({"base_url": "https://third.example/v1"})).await, true);
+    assert_eq!(change(json!({"provider": "anthropic"})).await, false);
+    assert_eq!(change(json!({"api_key": CANARY})).await, true);
+    assert_eq!(change(json!({"api_key": null})).await, false);
+}

@@ -1,0 +1,234 @@
+//! Providers that fail, and what the caller and the trace are told.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings, until};
+
+crate::on_every_backend!(
+    a_provider_that_cannot_be_reached,
+    a_provider_that_refuses,
+    a_fallback_answers_for_the_first,
+    a_stream_that_breaks_off,
+    a_stream_that_never_begins,
+    usage_that_is_not_reported_is_estimated,
+    a_caller_that_hangs_up_still_pays,
+);
+
+const CANARY: &str = "sk-canary-0123456789abcdef0123456789abcdef";
+
+fn unreachable() -> Value {
+    json!({"error": "Provider request failed", "code": "provider_unreachable"})
+}
+
+async fn run(key: &Caller, trace: &str, model: &str) -> Reply {
+    let body = json!({"trace_id": trace, "model": model, "input": "Hello."});
+    key.post("/api/v1/runs", &body).await
+}
+
+/// Asserts that a trace holds one failed run without a cost.
+async fn failed(key: &Caller, trace: &str) -> Value {
+    let detail = key.detail(trace).await;
+    let steps = detail["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 1, "{detail}");
+    assert_eq!(steps[0]["type"], "run");
+    assert_eq!(steps[0]["status"], "failed");
+    let free = steps[0].get("cost").is_none_or(|cost| *cost == 0.0);
+    assert!(free, "{}", steps[0]);
+    assert!(steps[0]["latency_ms"].as_f64().unwrap() > 0.0);
+    assert!(!steps[0]["error"].as_str().unwrap().is_empty());
+    steps[0].clone()
+}
+
+async fn a_provider_that_cannot_be_reached(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let html = "<html><body>Bad gateway</body></html>";
+    let odd = json!({"unexpected": true});
+    for (name, answer, calls) in [
+        ("500", Answer::json(500, &json!({"error": {"message": "boom"}})), Some(2)),
+        ("503", Answer::Body(503, "text/html", html.to_owned()), Some(2)),
+        ("429", Answer::json(429, &json!({"error": {"message": "slow down"}})), Some(2)),
+        ("html", Answer::Body(200, "text/html", html.to_owned()), None),
+        ("odd", Answer::json(200, &odd), None),
+        ("empty", Answer::Body(200, "application/json", String::new()), None),
+        ("truncated", Answer::Truncated, None),
+    ] {
+        let mock = Mock::always(answer).await;
+        mock.register(&owner, name).await;
+        let trace = key.trace().await;
+        let reply = run(&key, &trace, name).await;
+        assert_eq!(reply.status, 502, "{name}: {}", reply.text);
+        reply.is(502, &unreachable());
+        let step = failed(&key, &trace).await;
+        assert_eq!(step["model"], name);
+        if let Some(calls) = calls {
+            assert_eq!(mock.begun(), calls, "{name}: one retry");
+        }
+    }
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = json!({"is_public": false, "base_url": format!("http://127.0.0.1:{nobody}/v1")});
+    Mock::always(Answer::text("")).await.register_with(&owner, "refused", url).await;
+    let trace = key.trace().await;
+    run(&key, &trace, "refused").await.is(502, &unreachable());
+    failed(&key, &trace).await;
+    let slow = Mock::start(Duration::from_secs(30), None, |_| Answer::text("late")).await;
+    let config = json!({"is_public": false, "additional_config": {"timeout_ms": 300}});
+    slow.register_with(&owner, "slow", config).await;
+    let trace = key.trace().await;
+    run(&key, &trace, "slow").await.is(502, &unreachable());
+    failed(&key, &trace).await;
+    let spend = owner.get("/api/v1/projects/1").await.ok(200)["total_monthly_spend"].clone();
+    assert_eq!(spend, 0.0);
+}
+
+async fn a_provider_that_refuses(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    for status in [400, 401, 403, 404, 422] {
+        let message = format!("Incorrect API key provided: {CANARY}. You asked for too much.");
+        let mock =
+            Mock::always(Answer::json(status, &json!({"error": {"message": message}}))).await;
+        let name = format!("refuses-{status}");
+        let secret = json!({"is_public": false, "api_key": CANARY});
+        mock.register_with(&owner, &name, secret).await;
+        let trace = key.trace().await;
+        for streams in [false, true] {
+            let messages = json!([{"role": "user", "content": "Hello."}]);
+            let ask =
+                json!({"trace_id": trace, "model": name, "messages": messages, "stream": streams});
+            let reply = key.post("/api/v1/chat/completions", &ask).await;
+            assert!(!reply.text.contains(CANARY), "{}", reply.text);
+            reply.says(502, "You asked for too much");
+            assert_eq!(reply.json()["code"], "provider_rejected");
+            assert_eq!(reply.json()["provider_status"], status);
+        }
+        assert_eq!(mock.begun(), 2, "what was refused is not sent again");
+        assert_eq!(mock.requests()[0].headers["authorization"], format!("Bearer {CANARY}"));
+        let detail = key.get(&format!("/api/v1/traces/{trace}")).await;
+        assert!(!detail.text.contains(CANARY), "{}", detail.text);
+        for step in detail.ok(200)["steps"].as_array().unwrap() {
+            assert_eq!(step["status"], "failed");
+        }
+    }
+    assert!(!server.log().contains(CANARY));
+}
+
+async fn a_fallback_answers_for_the_first(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let down = Mock::always(Answer::json(503, &json!({}))).await;
+    let well = Mock::always(Answer::text("I stepped in.")).await;
+    let config = json!({"is_public": false,
+        "additional_config": {"fallback_identifier": "second", "infrastructure": "attic"}});
+    let model = down.register_with(&owner, "first", config).await;
+    assert_eq!(model["fallback_identifier"], "second");
+    // A circle of fallbacks ends.
+    let back = json!({"is_public": false, "additional_config": {"fallback_identifier": "first"}});
+    well.register_with(&owner, "second", back).await;
+    let tiers = json!({"simple": "first", "complex": "first", "secure": "first"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let ask = json!({"input": "Hello.", "project_id": 1});
+    let path = key.post("/api/v1/simulate", &ask).await.ok(200)["fallback_path"].clone();
+    assert_eq!(path, json!(["first", "second"]));
+    let trace = key.trace().await;
+    let done = key.execute(&trace, "Hello.").await.ok(200);
+    assert_eq!(done["output"], "I stepped in.");
+    assert_eq!(done["model"], "second");
+    let streamed =
+        key.get(&format!("/api/v1/executions/stream?trace_id={trace}&input=Hello")).await;
+    let chunks = streamed.chunks();
+    assert_eq!(chunks[0]["model"], "second");
+    assert_eq!(chunks[0]["choices"][0]["delta"]["content"], "I stepped in.");
+    let detail = key.detail(&trace).await;
+    let steps = detail["steps"].as_array().unwrap();
+    let of =
+        |status: &str| steps.iter().filter(|step| step["status"] == status).collect::<Vec<_>>();
+    assert_eq!(of("failed").len(), 2, "the failed attempts are recorded: {detail}");
+    assert!(of("failed").iter().all(|step| step["model"] == "first"));
+    assert!(of("completed").iter().all(|step| step["model"] == "second" && step["cost"] == 0.0045));
+    assert_eq!(detail["routing_decision"]["model"], "second");
+    assert_eq!(detail["summary"]["total_cost"], 0.009);
+}
+
+async fn routed_to(owner: &Caller, mock: &Mock) {
+    mock.register(owner, "mock").await;
+    let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});
+    settings(owner, 1, json!({"routing_tiers": tiers})).await;
+}
+
+async fn a_stream_that_breaks_off(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::Broken(vec!["Once ".into(), "upon ".into()])).await;
+    routed_to(&owner, &mock).await;
+    let trace = key.trace().await;
+    let path = format!("/api/v1/executions/stream?trace_id={trace}&input=Hello");
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let chat = json!({"trace_id": trace, "messages": messages, "stream": true});
+    for reply in [key.get(&path).await, key.post("/api/v1/chat/completions", &chat).await] {
+        let events = reply.events();
+        assert!(!reply.text.contains("[DONE]"), "{}", reply.text);
+        let last: Value = serde_json::from_str(events.last().unwrap()).unwrap();
+        assert_eq!(last["code"], "provider_unreachable", "{}", reply.text);
+        assert!(reply.text.contains("Once ") && reply.text.contains("upon "));
+        assert!(!reply.text.contains("\"stop\""));
+    }
+    let detail = key.detail(&trace).await;
+    for step in detail["steps"].as_array().unwrap() {
+        assert_eq!(step["status"], "failed");
+        assert_eq!(step["cost_estimated"], true, "what came was paid for");
+        assert!(step["cost"].as_f64().unwrap() > 0.0);
+        assert_eq!(step["output"], "Once upon ", "what was passed on is on record: {step}");
+    }
+    assert_eq!(detail["steps"].as_array().unwrap().len(), 2);
+}
+
+async fn a_stream_that_never_begins(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::json(500, &json!({}))).await;
+    routed_to(&owner, &mock).await;
+    let trace = key.trace().await;
+    let path = format!("/api/v1/executions/stream?trace_id={trace}&input=Hello");
+    key.get(&path).await.is(502, &unreachable());
+    failed(&key, &trace).await;
+}
+
+async fn usage_that_is_not_reported_is_estimated(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::start(Duration::ZERO, None, |_| Answer::text("Four words are here.")).await;
+    routed_to(&owner, &mock).await;
+    let trace = key.trace().await;
+    key.execute(&trace, "Hello.").await.ok(200);
+    key.get(&format!("/api/v1/executions/stream?trace_id={trace}&input=Hello")).await.chunks();
+    let detail = key.detail(&trace).await;
+    for step in detail["steps"].as_array().unwrap() {
+        assert_eq!(step["status"], "completed");
+        assert_eq!(step["cost_estimated"], true);
+        assert!(step["completion_tokens"].as_u64().unwrap() >= 4, "{step}");
+        assert!(step["cost"].as_f64().unwrap() > 0.0);
+    }
+}
+
+async fn a_caller_that_hangs_up_still_pays(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let pieces: Vec<String> = (0..2_000).map(|piece| format!("piece {piece} ")).collect();
+    let mock = Mock::always(Answer::Pieces(pieces)).await;
+    routed_to(&owner, &mock).await;
+    let trace = key.trace().await;
+    let path = format!("/api/v1/executions/stream?trace_id={trace}&input=Hello");
+    let mut response = key.request("GET", &path).send().await.unwrap();
+    response.chunk().await.unwrap().unwrap();
+    drop(response);
+    let step =
+        until("the call is recorded", async || key.detail(&trace).await["steps"].get(0).cloned())
+            .await;
+    assert_eq!(step["type"], "run");
+    assert!(step["output"].as_str().unwrap().starts_with("piece 0 "), "{step}");
+    assert!(step["cost"].as_f64().unwrap() > 0.0);
+    assert!(mock.served() == 0, "the provider is not listened to for nothing");
+}
