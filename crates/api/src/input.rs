@@ -18,6 +18,9 @@ use crate::error::{Failure, Result};
 
 /// A whole body must have come within this.
 const BODY_TIME: Duration = Duration::from_mins(1);
+/// What is read of a refused body, and for how long.
+const MOST_DRAINED: usize = 64 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// What serde says about a value may quote it; no more of it than this comes back.
 const LONGEST_FAULT: usize = 300;
 
@@ -57,18 +60,38 @@ fn check_content_type(headers: &HeaderMap) -> Result<()> {
 }
 
 async fn read(request: Request, most: usize) -> Result<Bytes> {
-    let body = Limited::new(request.into_body(), most).collect();
-    match tokio::time::timeout(BODY_TIME, body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Failure::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("The body is larger than {most} bytes"),
-        )),
+    let mut body = request.into_body();
+    let limited = Limited::new(&mut body, most).collect();
+    match tokio::time::timeout(BODY_TIME, limited).await {
+        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            drain(body).await;
+            Err(Failure::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("The body is larger than {most} bytes"),
+            ))
+        }
         Ok(Err(_)) => Err(Failure::new(StatusCode::BAD_REQUEST, "The body ended early")),
         Err(_) => {
             Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
         }
     }
+}
+
+/// Reads the rest of a body that nobody wants. A connection that is closed on a client that still
+/// sends is reset, and the answer is lost with it.
+pub async fn drain(mut body: axum::body::Body) {
+    let all = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > MOST_DRAINED {
+                return;
+            }
+        }
+    };
+    // Whoever takes longer is not owed an answer.
+    let _ = tokio::time::timeout(DRAIN_TIME, all).await;
 }
 
 /// What serde says, as a sentence for people.

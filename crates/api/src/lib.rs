@@ -27,6 +27,7 @@ mod trace_detail;
 mod traces;
 mod up;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use domain::net::Cidr;
@@ -46,23 +47,34 @@ pub struct Settings {
 
 /// What every handler can reach.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Parts>);
+
+/// What an [`App`] is made of: one count to keep per request and layer.
+pub(crate) struct Parts {
     gateway: Gateway,
-    trusted_proxies: Arc<[Cidr]>,
-    public_origin: Option<Arc<str>>,
+    trusted_proxies: Vec<Cidr>,
+    public_origin: Option<String>,
     is_https: bool,
     document: Arc<OpenApi>,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 impl App {
     fn new(gateway: Gateway, settings: Settings, document: Arc<OpenApi>) -> Self {
         let origin = settings.public_url.map(|url| url.trim_end_matches('/').to_owned());
-        Self {
+        Self(Arc::new(Parts {
             gateway,
-            trusted_proxies: settings.trusted_proxies.into(),
+            trusted_proxies: settings.trusted_proxies,
             is_https: origin.as_ref().is_some_and(|url| url.starts_with("https://")),
-            public_origin: origin.map(Into::into),
+            public_origin: origin,
             document,
-        }
+        }))
     }
 }

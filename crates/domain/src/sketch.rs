@@ -137,7 +137,9 @@ mod tests {
 
     fn sketch(latencies: &[i64]) -> Sketch {
         let mut sketch = Sketch::new();
-        latencies.iter().for_each(|&micros| sketch.record(micros));
+        for &micros in latencies {
+            sketch.record(micros);
+        }
         sketch
     }
 

@@ -54,7 +54,7 @@ impl Gateway {
         let email = email.trim().to_lowercase();
         let now = self.clock.now();
         let watched = [format!("email:{email}"), format!("ip:{}", origin.address)];
-        self.logins.check(&watched, now)?;
+        self.logins.book(&watched, now)?;
         let account = self.store.account(&email).await?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
@@ -65,11 +65,10 @@ impl Gateway {
         let fits = compared.await.map_err(|error| Error::Internal(error.to_string()))?;
         drop(permit);
         let Some(account) = account.filter(|_| fits) else {
-            self.logins.fail(&watched, now);
             self.note_login(Event::LoginFailed, None, &email, origin).await?;
             return Err(Error::Unauthorized);
         };
-        self.logins.forget(&watched[0]);
+        self.logins.forgive(&watched, now);
         let token = hex(&store::random::<32>()?);
         let mut tx = self.store.begin().await?;
         tx.add_session(&hash_token(&token), account.user, now).await?;
@@ -155,7 +154,9 @@ impl Gateway {
 pub(crate) struct LoginThrottle(Mutex<HashMap<String, VecDeque<Timestamp>>>);
 
 impl LoginThrottle {
-    fn check(&self, watched: &[String], now: Timestamp) -> Result<()> {
+    /// Books an attempt as a failure before it is made, so that many at once do not all find room.
+    /// Refuses it when an account or an address has failed too often.
+    fn book(&self, watched: &[String], now: Timestamp) -> Result<()> {
         let mut all = lock(&self.0);
         for name in watched {
             let Some(failures) = all.get_mut(name) else { continue };
@@ -167,11 +168,6 @@ impl LoginThrottle {
                 return Err(Error::LoginThrottled { retry_after });
             }
         }
-        Ok(())
-    }
-
-    fn fail(&self, watched: &[String], now: Timestamp) {
-        let mut all = lock(&self.0);
         if all.len() >= WATCHED {
             all.retain(|_, failures| {
                 failures.back().is_some_and(|at| now.since(*at) < FAILURE_WINDOW)
@@ -180,17 +176,21 @@ impl LoginThrottle {
         for name in watched {
             // A full table under attack watches whom it has: new names are not added.
             if all.len() < WATCHED || all.contains_key(name) {
-                let failures = all.entry(name.clone()).or_default();
-                failures.push_back(now);
-                if failures.len() > FAILURES {
-                    failures.pop_front();
-                }
+                all.entry(name.clone()).or_default().push_back(now);
             }
         }
+        Ok(())
     }
 
-    fn forget(&self, name: &str) {
-        lock(&self.0).remove(name);
+    /// Takes back what a success has booked: for the account everything, for the address this.
+    fn forgive(&self, watched: &[String; 2], booked: Timestamp) {
+        let mut all = lock(&self.0);
+        all.remove(&watched[0]);
+        if let Some(failures) = all.get_mut(&watched[1])
+            && let Some(own) = failures.iter().rposition(|at| *at == booked)
+        {
+            failures.remove(own);
+        }
     }
 }
 
@@ -219,12 +219,22 @@ mod tests {
         let at = |minutes: i64| Timestamp(1_000 * MINUTE + minutes * MINUTE);
         let names = ["email:a@b".to_owned(), "ip:10.0.0.1".to_owned()];
         for minute in 0..6 {
-            throttle.check(&names, at(minute)).unwrap();
-            throttle.fail(&names, at(minute));
+            throttle.book(&names, at(minute)).unwrap();
         }
-        let wait = throttle.check(&names, at(6)).unwrap_err();
+        let wait = throttle.book(&names, at(6)).unwrap_err();
         assert!(matches!(wait, Error::LoginThrottled { retry_after: 540 }), "{wait:?}");
-        assert!(throttle.check(&names[1..], at(6)).is_err());
-        throttle.check(&names, at(15)).unwrap();
+        assert!(throttle.book(&names[1..], at(6)).is_err());
+        throttle.book(&names, at(15)).unwrap();
+    }
+
+    #[test]
+    fn a_success_is_no_failure() {
+        let throttle = LoginThrottle::default();
+        let names = ["email:a@b".to_owned(), "ip:10.0.0.1".to_owned()];
+        for second in 0..20 {
+            let now = Timestamp(1_000 * MINUTE + second);
+            throttle.book(&names, now).unwrap();
+            throttle.forgive(&names, now);
+        }
     }
 }

@@ -16,6 +16,8 @@ const VERSION: u8 = 1;
 const HEAD: usize = 1 + 8 + NONCE_LEN;
 /// The key id in values that the master key itself sealed.
 const MASTER: i64 = 0;
+/// Room that a thread keeps for compressing.
+const USUAL_CONTENT: usize = 64 * 1024;
 /// Above this a stored content is damaged or hostile: no request is larger.
 const MAX_CONTENT: usize = 128 * 1024 * 1024;
 
@@ -97,19 +99,27 @@ impl SealingKey {
     }
 }
 
-/// LZ4 with the length in front. The table it works with is 16 KiB and is kept per thread.
+/// LZ4 with the length in front. The table it works with and the room for usual sizes are kept per
+/// thread: they cost more to make than to use.
 fn compress(plain: &[u8]) -> Result<Vec<u8>> {
     thread_local! {
-        static TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::default());
+        static KEPT: RefCell<(CompressTable, Vec<u8>)> =
+            RefCell::new((CompressTable::default(), Vec::new()));
     }
     let length = u32::try_from(plain.len()).map_err(|_| Error::Seal)?;
-    let mut packed = vec![0; 4 + get_maximum_output_size(plain.len())];
-    packed[..4].copy_from_slice(&length.to_le_bytes());
-    let size = TABLE.with_borrow_mut(|table| {
-        compress_into_with_table(plain, &mut packed[4..], table).map_err(|_| Error::Seal)
-    })?;
-    packed.truncate(4 + size);
-    Ok(packed)
+    KEPT.with_borrow_mut(|(table, room)| {
+        let needed = get_maximum_output_size(plain.len());
+        if room.len() < needed {
+            room.resize(needed, 0);
+        }
+        let size = compress_into_with_table(plain, room, table).map_err(|_| Error::Seal)?;
+        let mut packed = Vec::with_capacity(4 + size);
+        packed.extend_from_slice(&length.to_le_bytes());
+        packed.extend_from_slice(&room[..size]);
+        room.truncate(USUAL_CONTENT);
+        room.shrink_to(USUAL_CONTENT);
+        Ok(packed)
+    })
 }
 
 /// The number of the key that sealed a value.

@@ -81,10 +81,11 @@ impl Gateway {
             started_at: self.clock.now(),
         };
         let start = funded.start();
-        if project.settings.limits.strict {
-            self.store.writer().start_strict(start).await?;
+        let writer = self.store.writer();
+        if project.settings.limits.strict || writer.is_slow() {
+            writer.start_strict(start).await?;
         } else {
-            self.store.writer().start(start).await?;
+            writer.start(start).await?;
         }
         Ok(InFlight::new(self.clone(), funded))
     }

@@ -144,7 +144,7 @@ impl Gateway {
         };
         let stored = Stored {
             input: Some(input(prompt)),
-            output: (step.status != StepStatus::Failed).then_some(output),
+            output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
         };
         metrics::counter!("sluice_spend_nanodollars_total", "project" => project.id().to_string())

@@ -11,8 +11,9 @@ mod postgres;
 mod sqlite;
 mod table;
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
@@ -38,6 +39,12 @@ pub(crate) use sqlite::SqliteCommits;
 const QUEUE: usize = 16_384;
 /// How many writes share a commit at the most.
 const BATCH: usize = 512;
+/// A start is written when its call has been open for so long: most of the work of a fast call
+/// would be to write that it began. A call that the gateway's death ends sooner leaves nothing.
+const START_GRACE: Duration = Duration::from_millis(2);
+/// From here on, in microseconds, callers wait for their start: the call could end before it is on
+/// disk.
+const SLOW_COMMIT: u64 = 5_000;
 /// How long anyone waits for a place in the queue, or for a commit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -128,7 +135,16 @@ impl Start {
 pub(crate) enum Write {
     Trace(Box<Trace>),
     Start(Box<Start>),
-    Step(Box<Step>, Option<Vec<u8>>),
+    Step(Box<Step>, Option<Vec<u8>>, Ends),
+}
+
+/// Whose call a step ends, if it ends one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// One of this node's.
+    Own,
+    /// One that was lost with its node.
+    Lost,
 }
 
 #[derive(Debug)]
@@ -143,6 +159,8 @@ pub struct Writer {
     queue: mpsc::Sender<Queued>,
     /// Whether the last commit met a failure of the disk or the connection.
     failing: Arc<AtomicBool>,
+    /// How long the last commit took, in microseconds. Unknown counts as slow.
+    last_commit: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -154,8 +172,17 @@ impl Writer {
     ) -> (Self, impl Future<Output = ()> + Send + use<C>) {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let failing = Arc::new(AtomicBool::new(false));
-        let work = Loop { commits, ledger: Ledger::new(node), clock, failing: failing.clone() };
-        (Self { queue, failing }, work.run(waiting))
+        let last_commit = Arc::new(AtomicU64::new(u64::MAX));
+        let work = Loop {
+            commits,
+            ledger: Ledger::new(node),
+            clock,
+            young: VecDeque::new(),
+            open: HashSet::new(),
+            failing: failing.clone(),
+            last_commit: last_commit.clone(),
+        };
+        (Self { queue, failing, last_commit }, work.run(waiting))
     }
 
     /// Stores a new trace.
@@ -178,7 +205,12 @@ impl Writer {
     pub async fn step(&self, step: Step, content: Option<(&[u8], &SealingKey)>) -> Result<()> {
         let place = place(step.id);
         let sealed = content.map(|(json, key)| key.seal_content(&place, json)).transpose()?;
-        self.wait(Write::Step(Box::new(step), sealed)).await
+        self.wait(Write::Step(Box::new(step), sealed, Ends::Own)).await
+    }
+
+    /// Whether commits take so long that a call could end before its start is on disk.
+    pub fn is_slow(&self) -> bool {
+        self.last_commit.load(Ordering::Relaxed) > SLOW_COMMIT
     }
 
     /// Whether the writer takes work.
@@ -231,18 +263,55 @@ struct Loop<C> {
     commits: C,
     ledger: Ledger,
     clock: Clock,
+    /// Starts that nobody waits for and that are not due yet, oldest first.
+    young: VecDeque<(Instant, Start)>,
+    /// Calls of this node whose start is in the database.
+    open: HashSet<i64>,
     failing: Arc<AtomicBool>,
+    last_commit: Arc<AtomicU64>,
 }
 
 impl<C: Commit> Loop<C> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
         let mut queued = Vec::with_capacity(BATCH);
-        while waiting.recv_many(&mut queued, BATCH).await > 0 {
-            let began = Instant::now();
-            self.commit(&mut queued).await;
-            metrics::gauge!("sluice_writer_queue_depth").set(waiting.len() as f64);
-            metrics::histogram!("sluice_commit_seconds").record(began.elapsed().as_secs_f64());
+        loop {
+            let due = self.young.front().map(|(due, _)| *due);
+            let open = receive(&mut waiting, &mut queued, due).await;
+            self.sort(&mut queued, !open);
+            if !queued.is_empty() {
+                let began = Instant::now();
+                self.commit(&mut queued).await;
+                let took = began.elapsed();
+                let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                self.last_commit.store(micros, Ordering::Relaxed);
+                metrics::gauge!("sluice_writer_queue_depth").set(waiting.len() as f64);
+                metrics::histogram!("sluice_commit_seconds").record(took.as_secs_f64());
+            }
+            if !open {
+                return;
+            }
         }
+    }
+
+    /// Holds starts back until they are due. A call that ends before needs no start.
+    fn sort(&mut self, queued: &mut Vec<Queued>, last: bool) {
+        let now = Instant::now();
+        let mut ready = Vec::with_capacity(queued.len());
+        for item in queued.drain(..) {
+            match (item.write, item.done) {
+                (Write::Start(start), None) => self.young.push_back((now + START_GRACE, *start)),
+                (write, done) => {
+                    if let Write::Step(step, ..) = &write {
+                        self.young.retain(|(_, start)| start.step != step.id);
+                    }
+                    ready.push(Queued { write, done });
+                }
+            }
+        }
+        while let Some((_, start)) = self.young.pop_front_if(|(due, _)| last || *due <= now) {
+            ready.push(Queued { write: Write::Start(Box::new(start)), done: None });
+        }
+        *queued = ready;
     }
 
     async fn commit(&mut self, queued: &mut Vec<Queued>) {
@@ -265,7 +334,7 @@ impl<C: Commit> Loop<C> {
     }
 
     async fn attempt(&mut self, writes: &[Write]) -> Result<()> {
-        let batch = Batch::of(writes);
+        let batch = Batch::of(writes, &self.open);
         let counted = self.ledger.count(&batch.steps, self.clock.now());
         let commit = self.commits.commit(&batch, self.ledger.node(), &counted);
         let result = match tokio::time::timeout(PATIENCE, commit).await {
@@ -276,8 +345,28 @@ impl<C: Commit> Loop<C> {
         self.failing.store(failing, Ordering::Relaxed);
         if result.is_ok() {
             self.ledger.keep(counted);
+            self.open.extend(batch.starts.iter().map(|start| start.step.0));
+            batch.closed.iter().for_each(|id| {
+                self.open.remove(id);
+            });
         }
         result
+    }
+}
+
+/// Waits for something to write, or until a start is due. False when nothing can come any more.
+async fn receive(
+    waiting: &mut mpsc::Receiver<Queued>,
+    queued: &mut Vec<Queued>,
+    due: Option<Instant>,
+) -> bool {
+    let received = waiting.recv_many(queued, BATCH);
+    match due {
+        None => received.await > 0,
+        Some(due) => match tokio::time::timeout_at(due.into(), received).await {
+            Ok(count) => count > 0,
+            Err(_) => true,
+        },
     }
 }
 
@@ -300,7 +389,7 @@ pub(crate) async fn settle_lost(
         for call in calls {
             let start: Start = serde_json::from_str(&call)
                 .map_err(|error| Error::Corrupt(format!("open call: {error}")))?;
-            writer.step(start.lost(now), None).await?;
+            writer.wait(Write::Step(Box::new(start.lost(now)), None, Ends::Lost)).await?;
             settled += 1;
         }
     }

@@ -1,6 +1,8 @@
 //! The store's contract, run on SQLite always and on PostgreSQL where `SLUICE_TEST_PG` names a
 //! server in which databases may be made.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod accounts;
 mod recovery;
 mod registry;
