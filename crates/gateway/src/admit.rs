@@ -58,16 +58,16 @@ impl Gateway {
         let now = self.clock.now();
         self.check_address(origin).await?;
         let Some(caller) = self.authenticate(bearer, now) else {
-            self.note_perimeter_block(origin, "invalid key").await;
+            Box::pin(self.note_perimeter_block(origin, "invalid key")).await;
             return Err(Error::Unauthorized);
         };
         if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
-            self.note_perimeter_block(origin, "blocked address").await;
+            Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
             return Err(error);
         }
         let key = &caller.key.key;
         if lock(&caller.key.windows).is_loop(now) {
-            self.pause(key, KeyStatus::LoopDetected).await?;
+            Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
             return Err(Error::LoopDetected);
         }
         match key.status {
@@ -92,7 +92,7 @@ impl Gateway {
     pub async fn check_address(&self, origin: &Origin) -> Result<()> {
         let checked = check_perimeter(&self.perimeter, origin.address);
         if checked.is_err() {
-            self.note_perimeter_block(origin, "blocked address").await;
+            Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
         }
         checked
     }
@@ -107,7 +107,7 @@ impl Gateway {
         if let Some(limit) = caller.key.key.hourly_limit
             && lock(&caller.key.windows).spent(now) >= limit
         {
-            self.pause(&caller.key.key, KeyStatus::Tripped).await?;
+            Box::pin(self.pause(&caller.key.key, KeyStatus::Tripped)).await?;
             return Err(Error::SpendCapped { limit });
         }
         Ok(())
@@ -124,7 +124,7 @@ impl Gateway {
     pub(crate) async fn trip_if_spent(&self, caller: &Caller) -> Result<()> {
         let Some(limit) = caller.key.key.hourly_limit else { return Ok(()) };
         if lock(&caller.key.windows).spent(self.clock.now()) >= limit {
-            self.pause(&caller.key.key, KeyStatus::Tripped).await?;
+            Box::pin(self.pause(&caller.key.key, KeyStatus::Tripped)).await?;
         }
         Ok(())
     }
@@ -144,7 +144,8 @@ impl Gateway {
         Some(Caller { key, project })
     }
 
-    /// Pauses an active key for good, on disk before anyone is told.
+    /// Pauses an active key for good, on disk before anyone is told. Rare and large: callers box it,
+    /// so that what happens with every request stays small.
     async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
         let mut tx = self.store.begin().await?;
         let paused = tx.pause_key(key.id, status).await?;

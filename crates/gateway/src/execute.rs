@@ -102,7 +102,7 @@ impl Gateway {
                     security: screened.security().clone(),
                     routing: Some(*routing),
                 };
-                let step = self.record_block(turn, screened.prompt(), blocked).await?;
+                let step = Box::pin(self.record_block(turn, screened.prompt(), blocked)).await?;
                 Ok(Gone::Blocked(reason, step))
             }
         }
@@ -137,7 +137,7 @@ impl Gateway {
             Screening::Blocked(reason, security, prompt) => {
                 let blocked =
                     BlockedBy { reason: reason.clone(), security: *security, routing: None };
-                let step = self.record_block(turn, &prompt, blocked).await?;
+                let step = Box::pin(self.record_block(turn, &prompt, blocked)).await?;
                 Ok(Err((reason, step)))
             }
         }

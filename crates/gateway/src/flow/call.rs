@@ -131,12 +131,13 @@ impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
     /// leaves a failed step.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
-        self.first_answer::<Whole>(routed).await
+        // Boxed: the futures of an HTTP client are large, and every layer above would move them.
+        Box::pin(self.first_answer::<Whole>(routed)).await
     }
 
     /// The same for a stream, up to its first byte: after that there is no other model.
     pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, EventStream)> {
-        self.first_answer::<Streaming>(routed).await
+        Box::pin(self.first_answer::<Streaming>(routed)).await
     }
 
     async fn first_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {

@@ -165,7 +165,7 @@ impl InFlight {
             return Err(Error::Internal("a call ended twice".to_owned()));
         };
         let heard = std::mem::take(&mut self.heard);
-        self.gateway.record_run(&funded, heard).await
+        Box::pin(self.gateway.record_run(&funded, heard)).await
     }
 }
 

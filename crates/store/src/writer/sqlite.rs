@@ -39,6 +39,11 @@ impl SqliteCommits {
 }
 
 impl Commit for SqliteCommits {
+    /// The writer has a thread of its own: it is the threads of the runtime that get the processor.
+    async fn give_way(&mut self) {
+        std::thread::yield_now();
+    }
+
     async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
         // Waits for its turn with the control plane's writes; the lock is fair, so neither starves.
         let turn = self.turn.clone();
