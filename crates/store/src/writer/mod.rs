@@ -42,9 +42,8 @@ const BATCH: usize = 512;
 /// A start is written when its call has been open for so long: most of the work of a fast call
 /// would be to write that it began. A call that the gateway's death ends sooner leaves nothing.
 const START_GRACE: Duration = Duration::from_millis(2);
-/// From here on, in microseconds, callers wait for their start: the call could end before it is on
-/// disk.
-const SLOW_COMMIT: u64 = 5_000;
+/// When commits take longer, callers wait for their start: the call could end before it is on disk.
+const SLOW_COMMIT: Duration = Duration::from_millis(5);
 /// How long anyone waits for a place in the queue, or for a commit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -159,8 +158,9 @@ pub struct Writer {
     queue: mpsc::Sender<Queued>,
     /// Whether the last commit met a failure of the disk or the connection.
     failing: Arc<AtomicBool>,
-    /// How long the last commit took, in microseconds. Unknown counts as slow.
-    last_commit: Arc<AtomicU64>,
+    began: Instant,
+    /// Commits count as slow until so many microseconds after `began`; at first nobody knows.
+    slow_until: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -172,7 +172,8 @@ impl Writer {
     ) -> (Self, impl Future<Output = ()> + Send + use<C>) {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let failing = Arc::new(AtomicBool::new(false));
-        let last_commit = Arc::new(AtomicU64::new(u64::MAX));
+        let began = Instant::now();
+        let slow_until = Arc::new(AtomicU64::new(u64::MAX));
         let work = Loop {
             commits,
             ledger: Ledger::new(node),
@@ -180,9 +181,10 @@ impl Writer {
             young: VecDeque::new(),
             open: HashSet::new(),
             failing: failing.clone(),
-            last_commit: last_commit.clone(),
+            began,
+            slow_until: slow_until.clone(),
         };
-        (Self { queue, failing, last_commit }, work.run(waiting))
+        (Self { queue, failing, began, slow_until }, work.run(waiting))
     }
 
     /// Stores a new trace.
@@ -210,7 +212,8 @@ impl Writer {
 
     /// Whether commits take so long that a call could end before its start is on disk.
     pub fn is_slow(&self) -> bool {
-        self.last_commit.load(Ordering::Relaxed) > SLOW_COMMIT
+        let now = self.began.elapsed().as_micros() as u64;
+        now < self.slow_until.load(Ordering::Relaxed)
     }
 
     /// Whether the writer takes work.
@@ -251,6 +254,9 @@ impl Writer {
 
 /// One database's way to make a batch durable: all of it or nothing.
 pub(crate) trait Commit: Send + 'static {
+    /// How long a slow commit makes the next ones suspect.
+    const STAYS_SLOW: Duration;
+
     fn commit(
         &mut self,
         batch: &Batch<'_>,
@@ -273,7 +279,8 @@ struct Loop<C> {
     /// Calls of this node whose start is in the database.
     open: HashSet<i64>,
     failing: Arc<AtomicBool>,
-    last_commit: Arc<AtomicU64>,
+    began: Instant,
+    slow_until: Arc<AtomicU64>,
 }
 
 impl<C: Commit> Loop<C> {
@@ -295,14 +302,24 @@ impl<C: Commit> Loop<C> {
                 let began = Instant::now();
                 self.commit(&mut queued).await;
                 let took = began.elapsed();
-                let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                self.last_commit.store(micros, Ordering::Relaxed);
+                self.note_pace(took);
                 metrics::gauge!("sluice_writer_queue_depth").set(waiting.len() as f64);
                 metrics::histogram!("sluice_commit_seconds").record(took.as_secs_f64());
             }
             if !open {
                 return;
             }
+        }
+    }
+
+    /// Notes whether commits are slow: the last one, or on some databases one of the last second.
+    fn note_pace(&self, took: Duration) {
+        let now = self.began.elapsed();
+        let until = if took > SLOW_COMMIT { now + C::STAYS_SLOW } else { Duration::ZERO };
+        let until = until.as_micros() as u64;
+        let known = self.slow_until.load(Ordering::Relaxed);
+        if until > known || known <= now.as_micros() as u64 || known == u64::MAX {
+            self.slow_until.store(until, Ordering::Relaxed);
         }
     }
 

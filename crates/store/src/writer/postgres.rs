@@ -1,6 +1,7 @@
 //! Commits on PostgreSQL: few statements of many rows, because each is a round trip.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use domain::ids::NodeId;
 use sqlx::{PgPool, Postgres, Transaction};
@@ -36,6 +37,9 @@ const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ANY($1)";
 pub(crate) struct PostgresCommits(pub(crate) PgPool);
 
 impl Commit for PostgresCommits {
+    /// A server that is busy stays so for a while.
+    const STAYS_SLOW: Duration = Duration::from_secs(1);
+
     async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
         let mut tx = self.0.begin().await?;
         let starts: Vec<_> = batch.starts.iter().map(|start| OpenCall(start, node.0)).collect();

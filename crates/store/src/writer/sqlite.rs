@@ -2,6 +2,7 @@
 //! a function call and not a message to a worker.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -39,6 +40,9 @@ impl SqliteCommits {
 }
 
 impl Commit for SqliteCommits {
+    /// A checkpoint makes one commit slow now and then, and says nothing of those after it.
+    const STAYS_SLOW: Duration = Duration::from_millis(20);
+
     /// The writer has a thread of its own: it is the threads of the runtime that get the processor.
     async fn give_way(&mut self) {
         std::thread::yield_now();
