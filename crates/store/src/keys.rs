@@ -73,10 +73,9 @@ impl Store {
     pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
         const SPENT: &str = "
             SELECT s.key_id, s.finished_at / 1000000 AS second, CAST(sum(s.cost) AS BIGINT) AS cost
-            FROM steps s
-            JOIN api_keys k ON k.id = s.key_id
-            WHERE k.hourly_limit IS NOT NULL AND k.revoked_at IS NULL
-              AND s.finished_at >= $1 AND s.cost > 0
+            FROM api_keys k
+            JOIN steps s ON s.project_id = k.project_id AND s.finished_at >= $1 AND s.key_id = k.id
+            WHERE k.hourly_limit IS NOT NULL AND k.revoked_at IS NULL AND s.cost > 0
               AND (k.reset_at IS NULL OR s.finished_at >= k.reset_at)
             GROUP BY s.key_id, s.finished_at / 1000000
             ORDER BY second";
