@@ -91,7 +91,7 @@ pub enum Location {
 pub(crate) const PRAGMAS: [(&str, &str); 5] = [
     ("synchronous", "full"),
     ("foreign_keys", "on"),
-    ("cache_size", "-8000"),
+    ("cache_size", "-4000"),
     ("journal_size_limit", "67108864"),
     ("wal_autocheckpoint", "4000"),
 ];

@@ -152,7 +152,7 @@ impl Store {
             UPDATE traces SET status = 'failed'
             WHERE id IN (
                 SELECT t.id FROM traces t
-                WHERE t.project_id = $1 AND t.status = 'pending' AND t.created_at < $2
+                WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4
                   AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
                 ORDER BY t.id LIMIT $3)
             RETURNING id";
@@ -162,6 +162,8 @@ impl Store {
                 .bind(project.0)
                 .bind(opened.0)
                 .bind(most)
+                // Ids begin with the time: the index alone tells which were opened before.
+                .bind(TraceId::first_at(opened).0)
                 .fetch_all(&mut *db)
                 .await?
         });
