@@ -32,17 +32,22 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
-        check_content_type(request.headers())?;
-        let bytes = read(request, app.gateway.max_body_bytes()).await?;
-        // Serde would take an array for an object, field by field.
-        let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-        if first.is_some_and(|first| *first != b'{')
-            && serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()
-        {
-            return Err(Failure::new(StatusCode::BAD_REQUEST, "The body must be a JSON object"));
-        }
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| malformed(&error))
+        read_json(request, app.gateway.max_body_bytes()).await.map(Self)
     }
+}
+
+/// Reads a JSON object of so many bytes at the most.
+pub async fn read_json<T: DeserializeOwned>(request: Request, most: usize) -> Result<T> {
+    check_content_type(request.headers())?;
+    let bytes = read(request, most).await?;
+    // Serde would take an array for an object, field by field.
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|first| *first != b'{')
+        && serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()
+    {
+        return Err(Failure::new(StatusCode::BAD_REQUEST, "The body must be a JSON object"));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| malformed(&error))
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<()> {

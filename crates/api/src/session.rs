@@ -13,7 +13,10 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::{self, BySession, COOKIE_NAME};
 use crate::error::Result;
-use crate::input::Body;
+use crate::input;
+
+/// Nobody has shown a credential yet: no more than this is read.
+const LARGEST: usize = 16 * 1024;
 
 /// Who wants to sign in.
 #[derive(Deserialize, ToSchema)]
@@ -71,10 +74,10 @@ impl From<Account> for WhoAmI {
 #[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
     responses((status = 200, body = WhoAmI)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
-    use axum::extract::FromRequest as _;
     auth::check_same_site(&app, &Method::POST, request.headers())?;
     let origin = auth::origin(&app, &request);
-    let Body(ask) = Body::<SignIn>::from_request(request, &app).await?;
+    app.gateway.check_address(&origin).await?;
+    let ask: SignIn = input::read_json(request, LARGEST).await?;
     let signed_in = app.gateway.sign_in(&ask.email, &ask.password, &origin).await?;
     let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
     Ok(with_cookie(cookie, Json(WhoAmI::from(signed_in.account))))

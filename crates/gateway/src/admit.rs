@@ -67,7 +67,10 @@ impl Gateway {
         }
         let key = &caller.key.key;
         if lock(&caller.key.windows).is_loop(now) {
-            Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
+            // A paused key that goes on must not cost a write each time.
+            if key.status == KeyStatus::Active {
+                Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
+            }
             return Err(Error::LoopDetected);
         }
         match key.status {
@@ -121,12 +124,20 @@ impl Gateway {
     }
 
     /// Trips the key when what it has spent has reached its cap.
-    pub(crate) async fn trip_if_spent(&self, caller: &Caller) -> Result<()> {
-        let Some(limit) = caller.key.key.hourly_limit else { return Ok(()) };
-        if lock(&caller.key.windows).spent(self.clock.now()) >= limit {
-            Box::pin(self.pause(&caller.key.key, KeyStatus::Tripped)).await?;
+    pub(crate) async fn trip_if_spent(&self, caller: &Caller) {
+        // The cap may have been changed while the call ran.
+        let Some(state) = self.registry.key(caller.key.key.id) else { return };
+        let Some(limit) = state.key.hourly_limit else { return };
+        if lock(&state.windows).spent(self.clock.now()) < limit
+            || state.key.status != KeyStatus::Active
+        {
+            return;
         }
-        Ok(())
+        // The call is paid for and recorded: its answer does not depend on this. The gate refuses
+        // the next one all the same.
+        if let Err(error) = Box::pin(self.pause(&state.key, KeyStatus::Tripped)).await {
+            tracing::error!(%error, key = %state.key.id, "a key was not paused");
+        }
     }
 
     fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Option<Caller> {

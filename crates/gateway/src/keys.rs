@@ -92,8 +92,10 @@ impl Gateway {
         id: KeyId,
         change: KeyChange,
     ) -> Result<KeyView> {
-        let mut key = self.key_view(member, id)?.key;
+        self.key_view(member, id)?;
         member.check_admin()?;
+        let mut tx = self.store.begin().await?;
+        let mut key = tx.key(id).await?.ok_or(Error::NotFound)?;
         let before = shown(&key);
         if let Some(name) = &change.name {
             key.name = clean_name(name)?;
@@ -115,7 +117,6 @@ impl Gateway {
             key.reset_at = Some(self.clock.now());
         }
         let event = if resets { Event::KeyReset } else { Event::KeyUpdated };
-        let mut tx = self.store.begin().await?;
         tx.save_key(&key).await?;
         let metadata = audited(&before, &shown(&key));
         self.note_act(&mut tx, member, event, ("key", id.to_string()), metadata).await?;

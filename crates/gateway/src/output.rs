@@ -130,6 +130,10 @@ impl InFlight {
             (restores.then(|| screened.placeholders().clone()), judged)
         };
         self.heard.output = judged.security;
+        self.heard.instead = judged.instead.as_ref().map(|instead| match instead {
+            Instead::Redacted(text) => text.clone(),
+            Instead::Blocked(_) => String::new(),
+        });
         let reason = apply(reply, judged.instead);
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);

@@ -18,7 +18,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
-use crate::flow::{InFlight, Routed};
+use crate::flow::{InFlight, Routed, neutral};
 use crate::output::{self, Instead};
 
 /// Reads that leave in one write at the most.
@@ -232,8 +232,12 @@ impl Relay {
         let mut blocked = None;
         match judged.instead {
             // Only held answers can still be changed.
-            Some(Instead::Redacted(text)) if self.holds => pieces = vec![Piece::Text(text)],
+            Some(Instead::Redacted(text)) if self.holds => {
+                flight.heard.instead = Some(text.clone());
+                pieces = vec![Piece::Text(text)];
+            }
             Some(Instead::Blocked(reason)) if self.holds => {
+                flight.heard.instead = Some(String::new());
                 pieces.clear();
                 finish = FinishReason::ContentFilter;
                 blocked = Some(reason);
@@ -249,9 +253,10 @@ impl Relay {
 
     async fn broken(&mut self, error: &providers::Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
-        tracing::info!(%error, "a stream broke");
+        let what = neutral(error);
+        tracing::info!(%what, "a stream broke");
         flight.heard.status = StepStatus::Failed;
-        flight.heard.error = Some(error.to_string());
+        flight.heard.error = Some(what);
         let mut pieces: Vec<Piece> =
             if self.holds { Vec::new() } else { self.held.drain(..).collect() };
         pieces.push(Piece::Broken(match flight.finish().await {

@@ -24,6 +24,8 @@ use crate::registry::ProjectState;
 
 /// Open traces that are known without a query.
 const KNOWN: u64 = 100_000;
+/// For so long its status is believed: another node may have completed it.
+const KNOWN_FOR: Duration = Duration::from_mins(1);
 /// For so long a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 /// Metadata comes back with every list: it is no place for content.
@@ -38,6 +40,8 @@ pub(crate) struct TraceHandle {
     project: ProjectId,
     status: AtomicU8,
     sensitive: bool,
+    /// One grading at a time: the last one has seen every step.
+    grading: tokio::sync::Mutex<()>,
 }
 
 impl TraceHandle {
@@ -48,6 +52,7 @@ impl TraceHandle {
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
             sensitive: sensitivity.and_then(Value::as_str) == Some("secure"),
+            grading: tokio::sync::Mutex::default(),
         }
     }
 
@@ -83,7 +88,8 @@ pub(crate) struct KnownTraces {
 impl KnownTraces {
     pub(crate) fn new() -> Self {
         let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
-        Self { known: Cache::new(KNOWN), unknown }
+        let known = Cache::builder().max_capacity(KNOWN).time_to_live(KNOWN_FOR).build();
+        Self { known, unknown }
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {
@@ -224,12 +230,12 @@ impl Gateway {
     pub async fn trace(&self, caller: &Caller, id: &str) -> Result<TraceDetail> {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let (project, sealing) = (caller.project.id(), &caller.project.sealing);
-        let (trace, steps, contents) = tokio::try_join!(
-            self.bounded(self.store.trace(project, id)),
+        // First of all whose it is: nothing of another project is read.
+        let trace = self.bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
+        let (steps, contents) = tokio::try_join!(
             self.bounded(self.store.steps(id)),
             self.bounded(self.store.contents(id, sealing)),
         )?;
-        let trace = trace.ok_or(Error::NotFound)?;
         let figures = grading::figures(trace.created_at, &steps, None);
         let total_cost = steps.iter().map(Step::cost).sum();
         let mut contents: HashMap<StepId, Content> = contents.into_iter().collect();
@@ -253,13 +259,16 @@ impl Gateway {
                 return Err(Error::invalid("Trace is not pending"));
             }
         }
-        // From now on calls that end late know that they have to regrade.
-        self.traces.set(id, TraceStatus::Completed);
+        let handle = self.traces.known.get_with(id, || Arc::new(TraceHandle::of(&found)));
+        let one = handle.grading.lock().await;
+        // From now on calls that end late know that they have to regrade, and wait for this.
+        handle.set(TraceStatus::Completed);
         let graded = self.grade(project, &found).await;
         if graded.is_err() {
-            self.traces.set(id, TraceStatus::Pending);
+            handle.set(TraceStatus::Pending);
         }
         graded?;
+        drop(one);
         self.bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
     }
 
@@ -268,6 +277,7 @@ impl Gateway {
         let gateway = self.clone();
         self.tasks.spawn(async move {
             let again = async {
+                let _one = trace.grading.lock().await;
                 match gateway.store.trace(project.id(), trace.id()).await? {
                     Some(trace) if trace.status == TraceStatus::Completed => {
                         gateway.grade(&project, &trace).await

@@ -61,7 +61,10 @@ impl KeyWindows {
         self.last_used = now;
         self.changed = true;
         let Some(limit) = self.limits.loop_requests else { return false };
-        self.attempts.add(now.0);
+        // One more than the limit says all there is to say: a caller that goes on costs no memory.
+        if self.attempts.count(now.0) <= limit {
+            self.attempts.add(now.0);
+        }
         self.attempts.count(now.0) > limit
     }
 

@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use store::Claim;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
@@ -104,17 +104,31 @@ async fn serve(
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let graceful = GracefulShutdown::new();
+    let cut = CancellationToken::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { break };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (Ok(place), accepted) = (tokio::select! {
+            next = next => next,
             () = stop.cancelled() => break,
+        }) else {
+            break;
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection =
-                    connection(stream, peer, router.clone(), graceful.watcher(), place);
-                tasks.spawn(connection);
+                let watcher = graceful.watcher();
+                let connection = connection(stream, peer, router.clone(), watcher);
+                let cut = cut.clone();
+                tasks.spawn(async move {
+                    // A call that is cut off is recorded as such.
+                    tokio::select! {
+                        () = connection => {}
+                        () = cut.cancelled() => {}
+                    }
+                    drop(place);
+                });
             }
             Err(error) => {
                 // Out of files or memory: what is open has to end first.
@@ -127,15 +141,10 @@ async fn serve(
     if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still running after {} seconds", GRACE.as_secs());
     }
+    cut.cancel();
 }
 
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    router: Router,
-    watcher: Watcher,
-    _place: OwnedSemaphorePermit,
-) {
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
     // Without it the last packet of an answer waits for the peer's acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");

@@ -148,6 +148,19 @@ impl Tx {
         Ok(())
     }
 
+    /// A key as it is now, held against other writers until the transaction ends.
+    pub async fn key(&mut self, id: KeyId) -> Result<Option<Key>> {
+        // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
+        const LOCK: &str = "
+            UPDATE api_keys SET name = name WHERE id = $1 AND revoked_at IS NULL
+            RETURNING id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
+                      loop_interventions, last_used, reset_at, created_at";
+        let row: Option<Row> = within!(self, db => {
+            sqlx::query_as(LOCK).bind(id.to_i64()).fetch_optional(&mut *db).await?
+        });
+        row.map(Row::read).transpose()
+    }
+
     /// Writes every field of a key that may change.
     pub async fn save_key(&mut self, key: &Key) -> Result<()> {
         const SAVE: &str = "

@@ -136,7 +136,8 @@ impl Store {
         let mut settled = 0;
         for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
             if self.lock.succeeds(node).await? {
-                settled += writer::settle_lost(&self.reader, &self.hot, node, clock.now()).await?;
+                let (read, write) = (&self.reader, &self.writer);
+                settled += writer::settle_lost(read, write, &self.hot, node, clock.now()).await?;
             }
         }
         Ok(settled)

@@ -154,9 +154,10 @@ impl Gateway {
                 Ok(answer) => return Ok((flight, answer)),
                 Err(error) => error,
             };
-            tracing::info!(model = %model.identifier, %error, "a model call failed");
+            let what = neutral(&error);
+            tracing::info!(model = %model.identifier, %what, "a model call failed");
             flight.heard.status = StepStatus::Failed;
-            flight.heard.error = Some(error.to_string());
+            flight.heard.error = Some(what);
             flight.finish().await?;
             let goes_on = error.fallback_helps();
             last = meaning(&error);
@@ -165,6 +166,24 @@ impl Gateway {
             }
         }
         Err(last)
+    }
+}
+
+/// What went wrong, without the provider's own words: they may quote the prompt, and go to the
+/// caller alone.
+pub(crate) fn neutral(error: &providers::Error) -> String {
+    use providers::ErrorKind;
+    match (&error.kind, error.provider_status()) {
+        (ErrorKind::Unsupported(what), _) => what.clone(),
+        (ErrorKind::Forbidden, _) => "The egress rules forbid the address".to_owned(),
+        (ErrorKind::RateLimited, _) => "The provider is rate limiting".to_owned(),
+        (ErrorKind::Rejected { status, .. }, _) => {
+            format!("The provider refused the request ({status})")
+        }
+        (ErrorKind::Unreachable, Some(status)) => format!("The provider failed ({status})"),
+        (ErrorKind::Unreachable, None) => {
+            "The provider could not be reached, or its answer made no sense".to_owned()
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl Gateway {
         };
         let start = funded.start();
         let writer = self.store.writer();
-        if project.settings.limits.strict || writer.is_slow() {
+        if project.settings.limits.strict || writer.is_slow() || writer.is_failing() {
             writer.start_strict(start).await?;
         } else {
             writer.start(start).await?;

@@ -12,6 +12,7 @@ mod screen;
 mod strings;
 
 pub use call::Upstream;
+pub(crate) use call::neutral;
 pub use choose::Routed;
 pub use fund::Funded;
 pub use screen::Screened;

@@ -20,6 +20,8 @@ pub(crate) struct Ended {
     pub(crate) error: Option<String>,
     /// What the model said, as the provider sent it.
     pub(crate) text: String,
+    /// What is stored in place of the text, where the output check changed what leaves.
+    pub(crate) instead: Option<String>,
     /// What it said beside text: the whole message, where it asked for tools.
     pub(crate) message: Option<Value>,
     pub(crate) finish: Option<FinishReason>,
@@ -37,6 +39,7 @@ impl Default for Ended {
             status: StepStatus::Completed,
             error: None,
             text: String::new(),
+            instead: None,
             message: None,
             finish: None,
             usage: None,
@@ -138,9 +141,11 @@ impl Gateway {
             call: Some(call),
             user_rating: None,
         };
-        let output = match &ended.message {
-            Some(message) => Output::Value(message),
-            None => Output::Text(&ended.text),
+        // What is stored is what leaves: a withheld answer must not be read back from its step.
+        let output = match (&ended.instead, &ended.message) {
+            (Some(instead), _) => Output::Text(instead),
+            (None, Some(message)) => Output::Value(message),
+            (None, None) => Output::Text(&ended.text),
         };
         let stored = Stored {
             input: Some(input(prompt)),
@@ -152,7 +157,8 @@ impl Gateway {
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, cost);
         self.store(turn, step, &stored).await?;
-        self.trip_if_spent(&turn.caller).await
+        self.trip_if_spent(&turn.caller).await;
+        Ok(())
     }
 
     /// Records a request that safety or routing has refused. Returns the step's id.

@@ -213,6 +213,9 @@ async fn a_foreign_trace_looks_like_an_unknown_one(backend: Backend) {
     let made = owner.post("/api/v1/keys", &json!({"name": "other", "project_id": id})).await;
     let other = server.with_key(made.ok(201)["raw_key"].as_str().unwrap());
     let trace = server.key().trace().await;
+    // With a step and sealed content, which the other project's key cannot open.
+    let body = json!({"trace_id": trace, "input": "Only for its owner."});
+    server.key().post("/api/v1/executions", &body).await.ok(200);
     let unknown = "01890000-0000-7000-8000-000000000000";
     for (path, extra) in [
         ("executions", json!({"input": "x"})),

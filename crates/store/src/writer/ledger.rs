@@ -13,9 +13,14 @@ use domain::time::Timestamp;
 use super::table::{Field, Row};
 use crate::error::Result;
 
+/// What sets the rows of one node apart that it could not count on: far above any number of a node.
+const GENERATION: i64 = 1 << 32;
+
 /// What a row counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
+    /// The node, and which of its generations.
+    node: i64,
     minute: i64,
     project: i64,
     key: i64,
@@ -44,13 +49,14 @@ pub(crate) type Rows = HashMap<Slot, Counts>;
 /// The rows of the running minute.
 pub(crate) struct Ledger {
     node: NodeId,
+    generation: i64,
     minute: i64,
     rows: Rows,
 }
 
 impl Ledger {
     pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, minute: 0, rows: HashMap::new() }
+        Self { node, generation: 0, minute: 0, rows: HashMap::new() }
     }
 
     pub(crate) fn node(&self) -> NodeId {
@@ -79,6 +85,13 @@ impl Ledger {
         counted
     }
 
+    /// Starts rows of their own after a commit that may or may not have been made: counting on from
+    /// what is remembered could overwrite what is stored. Rows of several nodes add up.
+    pub(crate) fn begin_anew(&mut self) {
+        self.generation += 1;
+        self.rows.clear();
+    }
+
     /// Takes over rows that have been written.
     pub(crate) fn keep(&mut self, counted: Rows) {
         self.rows.extend(counted);
@@ -87,6 +100,7 @@ impl Ledger {
     fn slot(&self, step: &Step) -> Slot {
         let call = step.call.as_ref();
         Slot {
+            node: self.node.0 + self.generation * GENERATION,
             minute: self.minute,
             project: step.project.0,
             key: step.key.map_or(0, domain::ids::KeyId::to_i64),
@@ -118,7 +132,7 @@ impl Counts {
 }
 
 /// A row of the ledger, written whole.
-pub(crate) struct LedgerRow<'a>(pub(crate) NodeId, pub(crate) &'a Slot, pub(crate) &'a Counts);
+pub(crate) struct LedgerRow<'a>(pub(crate) &'a Slot, pub(crate) &'a Counts);
 
 impl Row for LedgerRow<'_> {
     const TABLE: &'static str = "usage_ledger";
@@ -141,11 +155,11 @@ impl Row for LedgerRow<'_> {
             latency_sketch = excluded.latency_sketch";
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
-        let Self(node, slot, counts) = self;
+        let Self(slot, counts) = self;
         let int = |value: i64| Field::Int(Some(value));
         let text = |text: &'_ str| Field::Text(Some(text.to_owned().into()));
         Ok(vec![
-            int(node.0),
+            int(slot.node),
             int(slot.minute),
             int(slot.project),
             int(slot.key),

@@ -26,7 +26,7 @@ use domain::usage::Usage;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::db::Pool;
+use crate::db::{Pool, WritePool};
 use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 use crate::steps::place;
@@ -222,7 +222,7 @@ impl Writer {
     }
 
     /// Whether the last commit met a failure of the disk or the connection.
-    pub(crate) fn is_failing(&self) -> bool {
+    pub fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }
 
@@ -373,6 +373,9 @@ impl<C: Commit> Loop<C> {
         };
         let failing = result.as_ref().is_err_and(|error| !error.is_of_one_row());
         self.failing.store(failing, Ordering::Relaxed);
+        if failing {
+            self.ledger.begin_anew();
+        }
         if result.is_ok() {
             self.ledger.keep(counted);
             self.open.extend(batch.starts.iter().map(|start| start.step.0));
@@ -403,26 +406,49 @@ async fn receive(
 /// Records the calls of a node that is gone and whose end was lost. Returns how many there were.
 pub(crate) async fn settle_lost(
     pool: &Pool,
+    writes: &WritePool,
     writer: &Writer,
     node: NodeId,
     now: Timestamp,
 ) -> Result<usize> {
-    const LOST: &str = "SELECT call FROM open_calls WHERE node = $1 ORDER BY step_id LIMIT 500";
+    const LOST: &str =
+        "SELECT step_id, call FROM open_calls WHERE node = $1 ORDER BY step_id LIMIT 500";
     let mut settled = 0;
     loop {
-        let calls: Vec<String> = crate::db::on!(pool, db => {
-            sqlx::query_scalar(LOST).bind(node.0).fetch_all(db).await?
+        let calls: Vec<(i64, String)> = crate::db::on!(pool, db => {
+            sqlx::query_as(LOST).bind(node.0).fetch_all(db).await?
         });
         if calls.is_empty() {
             return Ok(settled);
         }
-        for call in calls {
-            let start: Start = serde_json::from_str(&call)
-                .map_err(|error| Error::Corrupt(format!("open call: {error}")))?;
-            writer.wait(Write::Step(Box::new(start.lost(now)), None, Ends::Lost)).await?;
-            settled += 1;
+        for (id, call) in calls {
+            let start = serde_json::from_str::<Start>(&call);
+            let written = match &start {
+                Ok(start) => {
+                    writer.wait(Write::Step(Box::new(start.lost(now)), None, Ends::Lost)).await
+                }
+                Err(error) => Err(Error::Corrupt(error.to_string())),
+            };
+            match written {
+                Ok(()) => settled += 1,
+                // Its step is there already, or it cannot be read: it must not stand in the way of
+                // every start.
+                Err(error) if error.is_of_one_row() => {
+                    tracing::warn!(step = id, %error, "a call that began is forgotten");
+                    forget(writes, id).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
+}
+
+async fn forget(writes: &WritePool, id: i64) -> Result<()> {
+    let mut tx = writes.begin().await?;
+    crate::db::within!(tx, db => {
+        sqlx::query("DELETE FROM open_calls WHERE step_id = $1").bind(id).execute(&mut *db).await?;
+    });
+    tx.commit().await
 }
 
 /// The other nodes that have calls without an end.

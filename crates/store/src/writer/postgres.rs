@@ -45,8 +45,7 @@ impl Commit for PostgresCommits {
         let starts: Vec<_> = batch.starts.iter().map(|start| OpenCall(start, node.0)).collect();
         let contents: Vec<_> =
             batch.contents.iter().map(|(step, sealed)| SealedContent(step, sealed)).collect();
-        let counted: Vec<_> =
-            ledger.iter().map(|(slot, counts)| LedgerRow(node, slot, counts)).collect();
+        let counted: Vec<_> = ledger.iter().map(|(slot, counts)| LedgerRow(slot, counts)).collect();
         insert(&mut tx, &TRACES, batch.traces.iter().copied()).await?;
         insert(&mut tx, &STARTS, starts.iter()).await?;
         if !batch.closed.is_empty() {

@@ -96,7 +96,7 @@ fn write(
         insert(&tx, &SealedContent(step, sealed))?;
     }
     for (slot, counts) in ledger {
-        insert(&tx, &LedgerRow(node, slot, counts))?;
+        insert(&tx, &LedgerRow(slot, counts))?;
     }
     tx.commit()?;
     Ok(())
