@@ -1,6 +1,5 @@
 //! Projects: made, changed, archived, deleted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::ids::ProjectId;
@@ -182,13 +181,21 @@ fn merge_settings(
     patch: Map<String, Value>,
     models: &[&Arc<Model>],
 ) -> Result<()> {
+    // What a patch does not touch is not held against it: a budget can be set although a tier's model
+    // is gone.
+    let named = patch.get("routing_tiers").and_then(Value::as_object);
+    let touched: Vec<Tier> =
+        named.into_iter().flat_map(Map::keys).filter_map(|tier| Tier::parse(tier)).collect();
+    let touches_shadow = patch.contains_key("shadow_model");
     settings::merge(&mut project.settings, patch);
     if serde_json::to_string(&project.settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
         return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
     }
     let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
-    let mut faults = tier_faults(&read.routing_tiers, models);
+    let tiers = read.routing_tiers.iter().filter(|(tier, _)| touched.contains(tier));
+    let mut faults = tier_faults(tiers, models);
     if let Some(shadow) = read.shadow_model.as_ref().and_then(|shadow| shadow.model.as_deref())
+        && touches_shadow
         && !models.iter().any(|model| model.identifier == shadow)
     {
         faults.push(format!("Model not authorized or found: {shadow}"));
@@ -199,7 +206,10 @@ fn merge_settings(
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }
 
-fn tier_faults(tiers: &BTreeMap<Tier, String>, models: &[&Arc<Model>]) -> Vec<String> {
+fn tier_faults<'a>(
+    tiers: impl Iterator<Item = (&'a Tier, &'a String)>,
+    models: &[&Arc<Model>],
+) -> Vec<String> {
     let fault = |(tier, identifier): (&Tier, &String)| match models
         .iter()
         .find(|model| model.identifier == *identifier)
@@ -211,7 +221,7 @@ fn tier_faults(tiers: &BTreeMap<Tier, String>, models: &[&Arc<Model>]) -> Vec<St
         )),
         Some(_) => None,
     };
-    tiers.iter().filter_map(fault).collect()
+    tiers.filter_map(fault).collect()
 }
 
 /// The fields that an audit row compares.

@@ -103,8 +103,10 @@ impl Registry {
         let _one = self.loading.lock().await;
         // Read first: what changes while we read is noticed by the next poll.
         let version = store.registry_version().await?;
-        let (projects, rows, keys, data_keys) =
-            tokio::try_join!(store.projects(), store.models(), store.keys(), store.data_keys(),)?;
+        // Projects first: whatever belongs to one of them was written with it, and is seen after it.
+        let projects = store.projects().await?;
+        let (rows, keys, data_keys) =
+            tokio::try_join!(store.models(), store.keys(), store.data_keys())?;
         let old = self.snapshot.load();
         let sealing: HashMap<ProjectId, SealingKey> = data_keys.into_iter().collect();
         let mut by_project: HashMap<ProjectId, Vec<store::ModelRow>> = HashMap::new();
