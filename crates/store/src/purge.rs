@@ -9,16 +9,26 @@ use crate::error::Result;
 /// Rows of one table that go at once, so that no purge holds the writer for long.
 const SLICE: i64 = 500;
 
+/// Days that steps are kept where no rule says anything.
+const DEFAULT_DAYS: i64 = 30;
+
 impl Store {
     /// Deletes a slice of steps whose retention is over: that of their model, else of their
     /// parent's model, else the longest of their trace, else the default of 30 days. The ledger
     /// stays. Returns how many went; call again until it is 0.
     pub async fn purge_steps(&self, now: Timestamp) -> Result<u64> {
+        const LEAST: &str = "
+            SELECT p.id, min(m.data_retention_days)
+            FROM projects p
+            LEFT JOIN models m ON m.project_id = p.id
+            WHERE p.deleted_at IS NULL
+            GROUP BY p.id";
         const DUE: &str = "
             SELECT s.id
             FROM steps s
             LEFT JOIN steps p ON p.id = s.parent_step_id
-            WHERE s.finished_at < $1 - $2 * COALESCE(
+            WHERE s.project_id = $4 AND s.finished_at < $5
+              AND s.finished_at < $1 - $2 * COALESCE(
                 (SELECT max(m.data_retention_days) FROM models m
                  WHERE m.project_id = s.project_id AND m.identifier = COALESCE(s.model, p.model)
                    AND m.id = (SELECT max(l.id) FROM models l
@@ -27,12 +37,28 @@ impl Store {
                  JOIN models m ON m.project_id = o.project_id AND m.identifier = o.model
                  WHERE o.trace_id = s.trace_id),
                 30)
-              AND s.finished_at < $1 - $2
             LIMIT $3";
-        let ids: Vec<i64> = on!(&self.reader, db => {
-            sqlx::query_scalar(DUE).bind(now.0).bind(DAY).bind(SLICE).fetch_all(db).await?
-        });
-        self.forget_steps(&ids).await
+        let projects: Vec<(i64, Option<i64>)> =
+            on!(&self.reader, db => sqlx::query_as(LEAST).fetch_all(db).await?);
+        for (project, least) in projects {
+            // Nothing younger than the least rule can be due: the index leaves it unread.
+            let days = least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
+            let oldest = now.minus_micros(days * DAY);
+            let ids: Vec<i64> = on!(&self.reader, db => {
+                sqlx::query_scalar(DUE)
+                    .bind(now.0)
+                    .bind(DAY)
+                    .bind(SLICE)
+                    .bind(project)
+                    .bind(oldest.0)
+                    .fetch_all(db)
+                    .await?
+            });
+            if !ids.is_empty() {
+                return self.forget_steps(&ids).await;
+            }
+        }
+        Ok(0)
     }
 
     /// Deletes a slice of the rows of deleted projects. Returns how many went; call again until it
