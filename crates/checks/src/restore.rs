@@ -44,20 +44,6 @@ impl Placeholders {
         StreamRestorer { placeholders: self.clone(), ..StreamRestorer::default() }
     }
 
-    /// The same placeholders, with originals escaped to stand inside a JSON string.
-    #[must_use]
-    pub fn json_escaped(&self) -> Self {
-        let escape = |original: &String| {
-            let quoted = serde_json::to_string(original).unwrap_or_default();
-            quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
-        };
-        Self {
-            originals: Arc::new(
-                self.originals.iter().map(|(k, v)| (k.clone(), escape(v))).collect(),
-            ),
-        }
-    }
-
     pub(crate) fn insert(&mut self, placeholder: String, original: String) {
         Arc::make_mut(&mut self.originals).insert(placeholder, original);
     }

@@ -12,7 +12,7 @@ use domain::key::{Key, KeyStatus};
 use domain::money::Usd;
 use domain::net::Cidr;
 use domain::time::Timestamp;
-use limits::Refusal;
+use limits::RateExceeded;
 use subtle::ConstantTimeEq;
 
 use crate::Gateway;
@@ -80,11 +80,9 @@ impl Gateway {
                 return Err(Error::SpendCapped { limit: key.hourly_limit.unwrap_or_default() });
             }
         }
-        match lock(&caller.key.windows).admit(now) {
-            Ok(()) => {}
-            Err(Refusal::Rate { retry_after }) => return Err(Error::RateLimited { retry_after }),
-            Err(Refusal::Loop) => return Err(Error::LoopDetected),
-        }
+        lock(&caller.key.windows)
+            .admit(now)
+            .map_err(|RateExceeded { retry_after }| Error::RateLimited { retry_after })?;
         if spends == Spends::Yes {
             self.check_settled(&caller, now).await?;
         }
@@ -93,7 +91,7 @@ impl Gateway {
 
     /// Refuses addresses that may not call at all, by key or by session.
     pub async fn check_address(&self, origin: &Origin) -> Result<()> {
-        let checked = check_perimeter(&self.perimeter, origin.address);
+        let checked = check_perimeter(&self.config.perimeter, origin.address);
         if checked.is_err() {
             Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
         }

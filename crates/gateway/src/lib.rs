@@ -35,7 +35,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::settings::Perimeter;
 use domain::time::Clock;
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -84,7 +83,6 @@ pub struct Inner {
     traces: KnownTraces,
     logins: LoginThrottle,
     blocks: audit::BlockNotes,
-    perimeter: Perimeter,
     config: Config,
     clock: Clock,
     tasks: TaskTracker,
@@ -119,7 +117,6 @@ impl Gateway {
             traces: KnownTraces::new(),
             logins: LoginThrottle::default(),
             blocks: audit::BlockNotes::default(),
-            perimeter: config.perimeter.clone(),
             config,
             clock,
             tasks: TaskTracker::new(),

@@ -5,13 +5,14 @@ use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::safety::Origin;
 use domain::tier::Tier;
-use routing::{DEFAULT_THRESHOLD, Shape};
+use routing::Shape;
 use serde_json::{Map, Value};
 
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::tokens;
+use crate::traces::asks_secure;
 
 /// Completion tokens that an estimate assumes.
 const TYPICAL_COMPLETION: u64 = 256;
@@ -73,23 +74,11 @@ impl Gateway {
             return Ok(Simulated::Blocked { reason: block.reason });
         }
         let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
-        let classification = routing::classify(&ask.input, &shape);
-        let mut reasons = classification.reasons.clone();
-        let sensitivity = ask.metadata.as_ref().and_then(|metadata| metadata.get("sensitivity"));
-        let asks_secure = sensitivity.and_then(Value::as_str) == Some("secure");
-        let tier = match routing::sensitive(report.pii_detected(), false, asks_secure) {
-            Some(reason) => {
-                reasons.insert(0, reason.to_owned());
-                Tier::Secure
-            }
-            None => {
-                let threshold = project.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD);
-                routing::tier(&classification, threshold)
-            }
-        };
-        let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
-        let regions = project.settings.allowed_regions.as_deref();
-        let models = match routing::resolve(tier, &project.settings.routing_tiers, find, regions) {
+        let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));
+        let routing = project.classify(&ask.input, &shape);
+        let (routing, models) = project.route(routing, report.pii_detected(), asks_secure);
+        let tier = routing.classified;
+        let models = match models {
             Ok(models) => models,
             Err(unresolved) => {
                 return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
@@ -104,8 +93,8 @@ impl Gateway {
             estimated_cost: routing::estimate_cost(first, prompt, completion),
             fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
             risk_score: report.risk_score,
-            complexity: classification.complexity,
-            reasons,
+            complexity: routing.complexity,
+            reasons: routing.reasons,
         })
     }
 }

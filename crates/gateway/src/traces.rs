@@ -51,7 +51,7 @@ impl TraceHandle {
             id: trace.id,
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
-            sensitive: sensitivity.and_then(Value::as_str) == Some("secure"),
+            sensitive: asks_secure(sensitivity),
             grading: tokio::sync::Mutex::default(),
         }
     }
@@ -76,6 +76,11 @@ impl TraceHandle {
     fn set(&self, status: TraceStatus) {
         self.status.store(status as u8, Ordering::Release);
     }
+}
+
+/// Whether `sensitivity` in a trace's metadata asks for private models.
+pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
+    sensitivity.and_then(Value::as_str) == Some("secure")
 }
 
 /// The traces that the request path knows.

@@ -7,16 +7,11 @@ use domain::time::{HOUR, SECOND, Timestamp};
 use crate::spend::HourSpend;
 use crate::window::Window;
 
-/// Why a request is refused.
+/// The key has made too many requests in the rolling hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// This very request showed a loop: the key is to be paused.
-    Loop,
-    /// The key has made too many requests; there is room again after so many seconds.
-    Rate {
-        /// Seconds, at least 1.
-        retry_after: u64,
-    },
+pub struct RateExceeded {
+    /// Seconds until there is room again, at least 1.
+    pub retry_after: u64,
 }
 
 /// The windows of one key.
@@ -70,12 +65,12 @@ impl KeyWindows {
 
     /// Counts a request against the hourly rate, unless it finds the limit reached: then it is
     /// refused and not counted.
-    pub fn admit(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    pub fn admit(&mut self, now: Timestamp) -> Result<(), RateExceeded> {
         let Some(limit) = self.limits.requests_per_hour else { return Ok(()) };
         if self.requests.count(now.0) >= limit {
             let wait = self.requests.until_room(now.0, limit);
             let retry_after = (wait + SECOND - 1).div_euclid(SECOND).max(1).cast_unsigned();
-            return Err(Refusal::Rate { retry_after });
+            return Err(RateExceeded { retry_after });
         }
         self.requests.add(now.0);
         Ok(())
@@ -191,8 +186,8 @@ mod tests {
         let mut windows = KeyWindows::new(&limits);
         assert_eq!(windows.admit(at(0)), Ok(()));
         assert_eq!(windows.admit(at(10)), Ok(()));
-        assert_eq!(windows.admit(at(20)), Err(Refusal::Rate { retry_after: 3_580 }));
-        assert_eq!(windows.admit(at(3_599)), Err(Refusal::Rate { retry_after: 1 }));
+        assert_eq!(windows.admit(at(20)), Err(RateExceeded { retry_after: 3_580 }));
+        assert_eq!(windows.admit(at(3_599)), Err(RateExceeded { retry_after: 1 }));
         assert_eq!(windows.admit(at(3_600)), Ok(()));
         assert!(windows.admit(at(3_601)).is_err());
     }

@@ -7,6 +7,6 @@ mod gate;
 mod spend;
 mod window;
 
-pub use gate::{KeyWindows, Refusal};
+pub use gate::{KeyWindows, RateExceeded};
 pub use spend::{HourSpend, MonthSpend};
 pub use window::Window;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use domain::model::Model;
 use domain::step::Routing;
 use domain::tier::Tier;
-use routing::{DEFAULT_THRESHOLD, Shape};
+use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 
 use super::Screened;
 use crate::error::Result;
+use crate::registry::ProjectState;
 
 /// A screened prompt with the models to try, in order.
 #[derive(Debug)]
@@ -37,30 +38,13 @@ pub(crate) enum Choice {
 impl Screened {
     /// Routes a prompt by what it is like.
     pub(crate) fn choose(self) -> Choice {
-        let screened = self;
-        let project = screened.turn().caller.project.clone();
-        let settings = &project.settings;
-        let mut routing = classify(&screened, settings.complexity_threshold);
-        let secure_trace = screened.turn().trace.is_sensitive();
-        let tier = match routing::sensitive(screened.is_sensitive(), false, secure_trace) {
-            Some(reason) => {
-                routing.reasons.insert(0, reason.to_owned());
-                Tier::Secure
-            }
-            None => routing.classified,
-        };
-        routing.tier = Some(tier);
-        routing.classified = tier;
-        let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
-        let regions = settings.allowed_regions.as_deref();
-        match routing::resolve(tier, &settings.routing_tiers, find, regions) {
-            Ok(models) => {
-                let shared = |model: &&Model| project.models.get(&model.identifier).cloned();
-                let models = models.iter().filter_map(shared).collect();
-                Choice::Route(Box::new(Routed { screened, routing, models }))
-            }
+        let project = self.turn().caller.project.clone();
+        let secure_trace = self.turn().trace.is_sensitive();
+        let (routing, models) = project.route(self.classify(), self.is_sensitive(), secure_trace);
+        match models {
+            Ok(models) => Choice::Route(Box::new(Routed { screened: self, routing, models })),
             Err(unresolved) => {
-                Choice::Blocked(unresolved.to_string(), Box::new(routing), Box::new(screened))
+                Choice::Blocked(unresolved.to_string(), Box::new(routing), Box::new(self))
             }
         }
     }
@@ -70,15 +54,14 @@ impl Screened {
         let screened = self;
         let project = screened.turn().caller.project.clone();
         let first = project.model(identifier)?;
-        let routing = classify(&screened, project.settings.complexity_threshold);
+        let routing = screened.classify();
         let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
         // Sensitive content that may not leave stays with private models, by fallbacks too.
         let private_only =
             screened.turn().trace.is_sensitive() || (screened.security().pii && first.is_private());
         let regions = project.settings.allowed_regions.as_deref();
         let chain = routing::chain(first, find, private_only, regions);
-        let shared = |model: &&Model| project.models.get(&model.identifier).cloned();
-        let mut models: Vec<_> = chain.iter().filter_map(shared).collect();
+        let mut models = project.shared(&chain);
         if fallbacks == Fallbacks::No {
             models.retain(|model| model.identifier == identifier);
         }
@@ -88,6 +71,20 @@ impl Screened {
             )));
         }
         Ok(Routed { screened, routing, models })
+    }
+}
+
+impl Screened {
+    /// What the prompt is like, with no tier chosen yet.
+    fn classify(&self) -> Routing {
+        let prompt = self.prompt();
+        let tools = prompt.params.get("tools").and_then(serde_json::Value::as_array);
+        let shape = Shape {
+            turns: prompt.messages.len(),
+            total_chars: self.length(),
+            tools: tools.map_or(0, Vec::len),
+        };
+        self.turn().caller.project.classify(&self.question(), &shape)
     }
 }
 
@@ -105,21 +102,42 @@ impl Routed {
     }
 }
 
-/// What a prompt is like, with no tier chosen yet.
-fn classify(screened: &Screened, threshold: Option<f64>) -> Routing {
-    let prompt = screened.prompt();
-    let shape = Shape {
-        turns: prompt.messages.len(),
-        total_chars: screened.length(),
-        tools: prompt.params.get("tools").and_then(serde_json::Value::as_array).map_or(0, Vec::len),
-    };
-    let classification = routing::classify(&screened.question(), &shape);
-    let classified = routing::tier(&classification, threshold.unwrap_or(DEFAULT_THRESHOLD));
-    Routing {
-        tier: None,
-        classified,
-        complexity: classification.complexity,
-        intent: classification.intent,
-        reasons: classification.reasons,
+impl ProjectState {
+    /// What a text is like by the project's threshold, with no tier chosen yet.
+    pub(crate) fn classify(&self, text: &str, shape: &Shape) -> Routing {
+        let classification = routing::classify(text, shape);
+        let threshold = self.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD);
+        Routing {
+            tier: None,
+            classified: routing::tier(&classification, threshold),
+            complexity: classification.complexity,
+            intent: classification.intent,
+            reasons: classification.reasons,
+        }
+    }
+
+    /// The tier that a text goes to, and the models to try there.
+    pub(crate) fn route(
+        &self,
+        mut routing: Routing,
+        pii: bool,
+        asks_secure: bool,
+    ) -> (Routing, std::result::Result<Vec<Arc<Model>>, Unresolved>) {
+        if let Some(reason) = routing::sensitive(pii, false, asks_secure) {
+            routing.reasons.insert(0, reason.to_owned());
+            routing.classified = Tier::Secure;
+        }
+        let tier = routing.classified;
+        routing.tier = Some(tier);
+        let find = |identifier: &str| self.models.get(identifier).map(|model| &**model);
+        let (tiers, regions) =
+            (&self.settings.routing_tiers, self.settings.allowed_regions.as_deref());
+        let models = routing::resolve(tier, tiers, find, regions);
+        (routing, models.map(|models| self.shared(&models)))
+    }
+
+    /// The registry's own handles of some of its models.
+    fn shared(&self, models: &[&Model]) -> Vec<Arc<Model>> {
+        models.iter().filter_map(|model| self.models.get(&model.identifier).cloned()).collect()
     }
 }

@@ -7,6 +7,7 @@
 
 mod batch;
 mod ledger;
+mod lost;
 mod postgres;
 mod sqlite;
 mod table;
@@ -16,22 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
-use domain::model::Provider;
-use domain::money::Prices;
-use domain::step::{Call, Door, Security, Step, StepKind, StepStatus};
-use domain::time::{Clock, Timestamp};
+use domain::ids::NodeId;
+use domain::step::Step;
+use domain::time::Clock;
 use domain::trace::Trace;
-use domain::usage::Usage;
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::db::{Pool, WritePool};
 use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 use crate::steps::place;
 use batch::Batch;
 use ledger::Ledger;
+pub use lost::Start;
+pub(crate) use lost::{nodes_with_open_calls, settle_lost};
 pub(crate) use postgres::PostgresCommits;
 pub(crate) use sqlite::SqliteCommits;
 
@@ -46,88 +44,6 @@ const START_GRACE: Duration = Duration::from_millis(2);
 const SLOW_COMMIT: Duration = Duration::from_millis(5);
 /// How long anyone waits for a place in the queue, or for a commit.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A provider call that is about to be made. Written before it leaves, so that a crash cannot
-/// lose it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Start {
-    /// The step that will record it.
-    pub step: StepId,
-    /// The trace it belongs to.
-    pub trace: TraceId,
-    /// The project that owns the trace.
-    pub project: ProjectId,
-    /// The key that asked, as a database integer.
-    pub key: Option<i64>,
-    /// The endpoint it came in by.
-    pub door: Door,
-    /// The step it follows from.
-    pub parent: Option<StepId>,
-    /// The model's identifier.
-    pub model: String,
-    /// The model's wire format.
-    pub provider: Provider,
-    /// The label its cost is grouped by.
-    pub infrastructure: String,
-    /// Whether the model is public.
-    pub is_public: bool,
-    /// The tier it was routed to.
-    pub tier: Option<domain::tier::Tier>,
-    /// An estimate of its prompt tokens.
-    pub prompt_tokens: u64,
-    /// Nano-dollars per 1,000 prompt and completion tokens, if known.
-    pub prices: Option<(i64, i64)>,
-    /// Microseconds since 1970.
-    pub started_at: i64,
-}
-
-impl Start {
-    /// The step that a lost call leaves: failed, with the prompt paid for as estimated.
-    fn lost(&self, now: Timestamp) -> Step {
-        let prices = self.prices.map(|(input, output)| Prices {
-            input: domain::money::Usd(input),
-            output: domain::money::Usd(output),
-            cached_input: domain::money::Usd(input),
-            cache_write: domain::money::Usd(input),
-        });
-        let usage = Usage { prompt: self.prompt_tokens, ..Usage::default() };
-        Step {
-            id: self.step,
-            trace: self.trace,
-            project: self.project,
-            key: self.key.map(KeyId::from_i64),
-            kind: StepKind::Run,
-            parent: self.parent,
-            door: self.door,
-            status: StepStatus::Failed,
-            reason: None,
-            error: Some("The gateway stopped before this call ended".to_owned()),
-            started_at: Timestamp(self.started_at),
-            finished_at: now,
-            routing: None,
-            security: Security::default(),
-            call: Some(Call {
-                model: self.model.clone(),
-                provider: self.provider,
-                upstream_model: None,
-                infrastructure: self.infrastructure.clone(),
-                is_public: self.is_public,
-                attempts: 1,
-                usage,
-                prices,
-                cost: prices.map_or(domain::money::Usd::ZERO, |prices| prices.cost(&usage)),
-                cost_estimated: true,
-                first_token: None,
-                finish: None,
-                input_print: None,
-                output_print: None,
-                tool_print: None,
-                shadow: false,
-            }),
-            user_rating: None,
-        }
-    }
-}
 
 /// One thing to write.
 #[derive(Debug)]
@@ -401,61 +317,4 @@ async fn receive(
             Err(_) => true,
         },
     }
-}
-
-/// Records the calls of a node that is gone and whose end was lost. Returns how many there were.
-pub(crate) async fn settle_lost(
-    pool: &Pool,
-    writes: &WritePool,
-    writer: &Writer,
-    node: NodeId,
-    now: Timestamp,
-) -> Result<usize> {
-    const LOST: &str =
-        "SELECT step_id, call FROM open_calls WHERE node = $1 ORDER BY step_id LIMIT 500";
-    let mut settled = 0;
-    loop {
-        let calls: Vec<(i64, String)> = crate::db::on!(pool, db => {
-            sqlx::query_as(LOST).bind(node.0).fetch_all(db).await?
-        });
-        if calls.is_empty() {
-            return Ok(settled);
-        }
-        for (id, call) in calls {
-            let start = serde_json::from_str::<Start>(&call);
-            let written = match &start {
-                Ok(start) => {
-                    writer.wait(Write::Step(Box::new(start.lost(now)), None, Ends::Lost)).await
-                }
-                Err(error) => Err(Error::Corrupt(error.to_string())),
-            };
-            match written {
-                Ok(()) => settled += 1,
-                // Its step is there already, or it cannot be read: it must not stand in the way of
-                // every start.
-                Err(error) if error.is_of_one_row() => {
-                    tracing::warn!(step = id, %error, "a call that began is forgotten");
-                    forget(writes, id).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-async fn forget(writes: &WritePool, id: i64) -> Result<()> {
-    let mut tx = writes.begin().await?;
-    crate::db::within!(tx, db => {
-        sqlx::query("DELETE FROM open_calls WHERE step_id = $1").bind(id).execute(&mut *db).await?;
-    });
-    tx.commit().await
-}
-
-/// The other nodes that have calls without an end.
-pub(crate) async fn nodes_with_open_calls(pool: &Pool, own: NodeId) -> Result<Vec<NodeId>> {
-    const NODES: &str = "SELECT DISTINCT node FROM open_calls WHERE node <> $1";
-    let nodes: Vec<i64> = crate::db::on!(pool, db => {
-        sqlx::query_scalar(NODES).bind(own.0).fetch_all(db).await?
-    });
-    Ok(nodes.into_iter().map(NodeId).collect())
 }

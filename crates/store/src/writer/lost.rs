@@ -1,0 +1,153 @@
+//! Calls that begin, and what becomes of those whose end is lost with their node.
+
+use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
+use domain::model::Provider;
+use domain::money::{Prices, Usd};
+use domain::step::{Call, Door, Security, Step, StepKind, StepStatus};
+use domain::tier::Tier;
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use serde::{Deserialize, Serialize};
+
+use super::{Ends, Write, Writer};
+use crate::db::{Pool, WritePool, on, within};
+use crate::error::{Error, Result};
+
+/// A provider call that is about to be made. Written before it leaves, so that a crash cannot
+/// lose it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// The step that will record it.
+    pub step: StepId,
+    /// The trace it belongs to.
+    pub trace: TraceId,
+    /// The project that owns the trace.
+    pub project: ProjectId,
+    /// The key that asked, as a database integer.
+    pub key: Option<i64>,
+    /// The endpoint it came in by.
+    pub door: Door,
+    /// The step it follows from.
+    pub parent: Option<StepId>,
+    /// The model's identifier.
+    pub model: String,
+    /// The model's wire format.
+    pub provider: Provider,
+    /// The label its cost is grouped by.
+    pub infrastructure: String,
+    /// Whether the model is public.
+    pub is_public: bool,
+    /// The tier it was routed to.
+    pub tier: Option<Tier>,
+    /// An estimate of its prompt tokens.
+    pub prompt_tokens: u64,
+    /// Nano-dollars per 1,000 prompt and completion tokens, if known.
+    pub prices: Option<(i64, i64)>,
+    /// Microseconds since 1970.
+    pub started_at: i64,
+}
+
+impl Start {
+    /// The step that a lost call leaves: failed, with the prompt paid for as estimated.
+    fn lost(&self, now: Timestamp) -> Step {
+        let prices = self.prices.map(|(input, output)| Prices {
+            input: Usd(input),
+            output: Usd(output),
+            cached_input: Usd(input),
+            cache_write: Usd(input),
+        });
+        let usage = Usage { prompt: self.prompt_tokens, ..Usage::default() };
+        Step {
+            id: self.step,
+            trace: self.trace,
+            project: self.project,
+            key: self.key.map(KeyId::from_i64),
+            kind: StepKind::Run,
+            parent: self.parent,
+            door: self.door,
+            status: StepStatus::Failed,
+            reason: None,
+            error: Some("The gateway stopped before this call ended".to_owned()),
+            started_at: Timestamp(self.started_at),
+            finished_at: now,
+            routing: None,
+            security: Security::default(),
+            call: Some(Call {
+                model: self.model.clone(),
+                provider: self.provider,
+                upstream_model: None,
+                infrastructure: self.infrastructure.clone(),
+                is_public: self.is_public,
+                attempts: 1,
+                usage,
+                prices,
+                cost: prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)),
+                cost_estimated: true,
+                first_token: None,
+                finish: None,
+                input_print: None,
+                output_print: None,
+                tool_print: None,
+                shadow: false,
+            }),
+            user_rating: None,
+        }
+    }
+}
+
+/// Records the calls of a node that is gone and whose end was lost. Returns how many there were.
+pub(crate) async fn settle_lost(
+    pool: &Pool,
+    writes: &WritePool,
+    writer: &Writer,
+    node: NodeId,
+    now: Timestamp,
+) -> Result<usize> {
+    const LOST: &str =
+        "SELECT step_id, call FROM open_calls WHERE node = $1 ORDER BY step_id LIMIT 500";
+    let mut settled = 0;
+    loop {
+        let calls: Vec<(i64, String)> = on!(pool, db => {
+            sqlx::query_as(LOST).bind(node.0).fetch_all(db).await?
+        });
+        if calls.is_empty() {
+            return Ok(settled);
+        }
+        for (id, call) in calls {
+            let start = serde_json::from_str::<Start>(&call);
+            let written = match &start {
+                Ok(start) => {
+                    writer.wait(Write::Step(Box::new(start.lost(now)), None, Ends::Lost)).await
+                }
+                Err(error) => Err(Error::Corrupt(error.to_string())),
+            };
+            match written {
+                Ok(()) => settled += 1,
+                // Its step is there already, or it cannot be read: it must not stand in the way of
+                // every start.
+                Err(error) if error.is_of_one_row() => {
+                    tracing::warn!(step = id, %error, "a call that began is forgotten");
+                    forget(writes, id).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+async fn forget(writes: &WritePool, id: i64) -> Result<()> {
+    let mut tx = writes.begin().await?;
+    within!(tx, db => {
+        sqlx::query("DELETE FROM open_calls WHERE step_id = $1").bind(id).execute(&mut *db).await?;
+    });
+    tx.commit().await
+}
+
+/// The other nodes that have calls without an end.
+pub(crate) async fn nodes_with_open_calls(pool: &Pool, own: NodeId) -> Result<Vec<NodeId>> {
+    const NODES: &str = "SELECT DISTINCT node FROM open_calls WHERE node <> $1";
+    let nodes: Vec<i64> = on!(pool, db => {
+        sqlx::query_scalar(NODES).bind(own.0).fetch_all(db).await?
+    });
+    Ok(nodes.into_iter().map(NodeId).collect())
+}
