@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::secret::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
@@ -84,7 +85,7 @@ pub enum Location {
     /// A file in the data folder.
     Sqlite(PathBuf),
     /// A connection URL. Holds a password: never printed.
-    Postgres(domain::secret::Secret),
+    Postgres(Secret),
 }
 
 /// What every connection to SQLite is told. The write-ahead log is trimmed after a checkpoint.
@@ -105,9 +106,7 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
     match location {
         Location::Sqlite(path) => sqlite(path).await,
         Location::Postgres(url) => {
-            let options: PgConnectOptions = url.expose().parse().map_err(|error| {
-                Error::Unavailable(format!("the database URL cannot be read: {error}"))
-            })?;
+            let options = postgres_options(url)?;
             let pool = PgPoolOptions::new()
                 .max_connections(10)
                 .acquire_timeout(ACQUIRE)
@@ -121,6 +120,13 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
             ))
         }
     }
+}
+
+/// What a database URL says.
+pub(crate) fn postgres_options(url: &Secret) -> Result<PgConnectOptions> {
+    url.expose()
+        .parse()
+        .map_err(|error| Error::Unavailable(format!("the database URL cannot be read: {error}")))
 }
 
 async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {

@@ -41,6 +41,7 @@ pub use writer::{Start, Writer};
 
 use db::{Pool, WritePool, on};
 use ids::StepIds;
+use lock::Lock;
 
 /// How to open a store.
 #[derive(Debug)]
@@ -65,13 +66,25 @@ pub struct Store {
     step_ids: StepIds,
     hot: Writer,
     tasks: TaskTracker,
-    lock: lock::Lock,
+    lock: Lock,
 }
 
 impl Store {
     /// Opens a database, brings its schema up to date, and starts the writer.
     pub async fn open(options: Options) -> Result<Self> {
-        let lock = lock::take(&options.location, options.claim).await?;
+        let lock = Lock::take(&options.location, options.claim).await?;
+        match Self::open_claimed(options, &lock).await {
+            Ok(store) => Ok(Self { lock, ..store }),
+            Err(error) => {
+                // Whoever is told why tries again, and must not meet a lock of this attempt.
+                lock.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a database that is claimed. The store does not hold the claim yet.
+    async fn open_claimed(options: Options, lock: &Lock) -> Result<Self> {
         let (reader, writer) = db::connect(&options.location).await?;
         migrate::run(&writer.pool).await?;
         let node = ids::node(&writer).await?;
@@ -79,8 +92,8 @@ impl Store {
         let tasks = TaskTracker::new();
         let hot = start_writer(&options.location, &writer, node, options.clock, &tasks);
         let step_ids = StepIds::new(writer.clone());
-        let store =
-            Self { reader, writer, master: options.master, node, step_ids, hot, tasks, lock };
+        let (master, lock) = (options.master, Lock::None);
+        let store = Self { reader, writer, master, node, step_ids, hot, tasks, lock };
         // Proves the master key before anything is written with it.
         store.pepper().await?;
         Ok(store)
@@ -143,13 +156,15 @@ impl Store {
         Ok(settled)
     }
 
-    /// Waits until what was queued is written, and closes the database.
+    /// Waits until what was queued is written, and closes the database. When this returns,
+    /// another process can open it.
     pub async fn close(self) {
         drop(self.hot);
         self.tasks.close();
         self.tasks.wait().await;
         self.reader.close().await;
         self.writer.pool.close().await;
+        self.lock.release().await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a crash leaves, what a second process meets, what a full disk does.
+//! What a crash leaves, and what another master key meets.
 
 use domain::ids::StepId;
 use domain::money::Usd;
@@ -94,18 +94,6 @@ async fn the_rolling_hour_is_counted_from_the_steps() {
         let sum: Usd = spent.iter().map(|second| second.cost).sum();
         assert_eq!(sum, expected, "{}", database.kind);
         store.close().await;
-    }
-}
-
-#[tokio::test]
-async fn only_one_process_serves_and_others_may_visit() {
-    for database in databases().await {
-        let store = database.open().await;
-        let second = database.try_open([7; 32], Claim::Serve).await;
-        assert!(matches!(second, Err(Error::InUse(_))), "{}: {second:?}", database.kind);
-        database.try_open([7; 32], Claim::Visit).await.unwrap().close().await;
-        store.close().await;
-        database.open().await.close().await;
     }
 }
 
