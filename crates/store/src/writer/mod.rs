@@ -180,8 +180,8 @@ pub(crate) trait Commit: Send + 'static {
         ledger: &ledger::Rows,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Lets other work run that is ready to.
-    fn give_way(&mut self) -> impl Future<Output = ()> + Send {
+    /// Lets others queue before a commit for which so many are waiting.
+    fn give_way(&mut self, _waiting: usize) -> impl Future<Output = ()> + Send {
         tokio::task::yield_now()
     }
 }
@@ -207,7 +207,7 @@ impl<C: Commit> Loop<C> {
             let open = receive(&mut waiting, &mut queued, due).await;
             // Whoever is about to queue gets a turn: on a busy machine that makes commits larger
             // and fewer, on an idle one it costs nothing.
-            self.commits.give_way().await;
+            self.commits.give_way(queued.len()).await;
             while queued.len() < BATCH
                 && let Ok(more) = waiting.try_recv()
             {

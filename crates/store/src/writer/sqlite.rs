@@ -2,7 +2,7 @@
 //! a function call and not a message to a worker.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -15,6 +15,9 @@ use crate::db::Turn;
 use crate::error::{Error, Result};
 use domain::ids::NodeId;
 
+/// While several callers wait, a commit begins this long after the last one at the earliest: a
+/// sync costs the same for few rows as for many.
+const SPACING: Duration = Duration::from_micros(1000);
 /// Statements that stay prepared.
 const PREPARED: usize = 32;
 const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ?";
@@ -24,11 +27,13 @@ pub(crate) struct SqliteCommits {
     path: PathBuf,
     turn: Turn,
     connection: Option<Connection>,
+    /// When the last commit ended.
+    ended: Instant,
 }
 
 impl SqliteCommits {
     pub(crate) fn new(path: PathBuf, turn: Turn) -> Self {
-        Self { path, turn, connection: None }
+        Self { path, turn, connection: None, ended: Instant::now() }
     }
 
     fn connection(&mut self) -> Result<&mut Connection> {
@@ -44,8 +49,13 @@ impl Commit for SqliteCommits {
     const STAYS_SLOW: Duration = Duration::from_millis(20);
 
     /// The writer has a thread of its own: it is the threads of the runtime that get the processor.
-    async fn give_way(&mut self) {
-        std::thread::yield_now();
+    async fn give_way(&mut self, waiting: usize) {
+        let pause = SPACING.saturating_sub(self.ended.elapsed());
+        if waiting > 1 && !pause.is_zero() {
+            std::thread::sleep(pause);
+        } else {
+            std::thread::yield_now();
+        }
     }
 
     async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
@@ -58,6 +68,7 @@ impl Commit for SqliteCommits {
             // it anew.
             self.connection = None;
         }
+        self.ended = Instant::now();
         done
     }
 }
