@@ -39,7 +39,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// that nothing else does so over a third crate is for `deny.toml` to say.)
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["api", "sluice"]),
-    ("reqwest", &["providers"]),
+    ("hyper-rustls", &["providers"]),
+    ("reqwest", &["the tests"]),
     ("rusqlite", &["store"]),
     ("sqlx", &["store"]),
 ];

@@ -4,8 +4,7 @@
 use domain::conversation::{Reply, StreamEvent};
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
-use http::HeaderMap;
-use url::Url;
+use http::{HeaderMap, Uri};
 
 use crate::error::Error;
 use crate::internal::Internal;
@@ -14,15 +13,15 @@ use crate::transport::Attempt;
 
 /// A request as it will go out, before and after it carries its credential.
 pub(crate) struct Call {
-    pub(crate) url: Url,
+    pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
 /// One wire format.
 pub(crate) trait Adapter: Send + Sync {
-    /// Where the model is called.
-    fn endpoint(&self, model: &Model, stream: bool) -> Result<Url, Error>;
+    /// The URL that the model is called at, without a credential.
+    fn endpoint(&self, model: &Model, stream: bool) -> Result<String, Error>;
 
     /// The body of the request.
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error>;

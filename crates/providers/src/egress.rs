@@ -2,15 +2,21 @@
 //! so that what was checked is what is dialled.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use domain::model::{Provider, SANDBOX_URL};
 use domain::net::{Reach, reach};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
+use tokio::net::lookup_host;
+use tower_service::Service;
 use url::{Host, Url};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How outbound connections are made.
 #[derive(Clone, Default)]
@@ -166,39 +172,77 @@ fn plain_name(name: &str) -> String {
 }
 
 /// Resolves names and drops the addresses that must not be called.
-pub(crate) struct Resolver {
-    pub(crate) rules: Arc<Rules>,
+#[derive(Clone)]
+pub(crate) struct Resolver(Option<Guard>);
+
+#[derive(Clone)]
+struct Guard {
+    rules: Arc<Rules>,
     /// Whether it serves models that may be called on private addresses.
-    pub(crate) private: bool,
-    /// The proxy's own name, which the operator chose.
-    pub(crate) proxy: Option<String>,
+    private: bool,
 }
 
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let rules = Arc::clone(&self.rules);
-        let name = plain_name(name.as_str());
-        let private = self.private || rules.names.contains(&name);
-        let proxy = self.proxy.as_ref() == Some(&name);
-        Box::pin(async move {
-            let mut refused = None;
-            let mut open = Vec::new();
-            for address in tokio::net::lookup_host((name.as_str(), 0)).await? {
-                match rules.check_address(address.ip(), private) {
-                    Err(refusal) if !proxy => refused = Some(refusal),
-                    _ => open.push(address),
-                }
-            }
-            match refused {
-                Some(refusal) if open.is_empty() => Err(refusal.into()),
-                _ => Ok(addresses(open)),
-            }
-        })
+/// A name has no address, or nobody could be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("the name could not be resolved")]
+pub(crate) struct Unresolved(#[source] io::Error);
+
+impl Resolver {
+    /// Under the rules, for the models of one kind.
+    pub(crate) fn guarded(rules: Arc<Rules>, private: bool) -> Self {
+        Self(Some(Guard { rules, private }))
+    }
+
+    /// Under no rule: for the proxy's own name, which the operator chose.
+    pub(crate) fn open() -> Self {
+        Self(None)
+    }
+
+    async fn resolve(self, name: String) -> Result<Vec<SocketAddr>, BoxError> {
+        let found = lookup_host((name.as_str(), 0)).await.map_err(Unresolved)?;
+        match self.0 {
+            Some(guard) => Ok(guard.filter(&name, found)?),
+            None => Ok(found.collect()),
+        }
     }
 }
 
-fn addresses(open: Vec<SocketAddr>) -> Addrs {
-    Box::new(open.into_iter())
+impl Guard {
+    /// The addresses that may be called; an error when there were some, and none may be.
+    fn filter(
+        &self,
+        name: &str,
+        found: impl Iterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Refusal> {
+        let private = self.private || self.rules.names.contains(&plain_name(name));
+        let mut refused = None;
+        let mut open = Vec::new();
+        for address in found {
+            match self.rules.check_address(address.ip(), private) {
+                Ok(()) => open.push(address),
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        match refused {
+            Some(refusal) if open.is_empty() => Err(refusal),
+            _ => Ok(open),
+        }
+    }
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let found = self.clone().resolve(name.as_str().to_owned());
+        Box::pin(async move { Ok(found.await?.into_iter()) })
+    }
 }
 
 #[cfg(test)]

@@ -37,17 +37,29 @@ fn private_places_are_for_private_models_and_named_hosts() {
 
 #[tokio::test]
 async fn resolved_addresses_are_checked() {
-    let resolver = |private, allow: &[&str]| Resolver {
-        rules: Arc::new(Rules::new(&allow.iter().map(ToString::to_string).collect::<Vec<_>>())),
-        private,
-        proxy: None,
+    let resolver = |private, allow: &[&str]| {
+        let allow: Vec<_> = allow.iter().map(ToString::to_string).collect();
+        Resolver::guarded(Arc::new(Rules::new(&allow)), private)
     };
-    let name = || "localhost".parse::<Name>().unwrap();
+    let name = || "localhost".to_owned();
     let refused = resolver(false, &[]).resolve(name()).await.err().unwrap();
     assert_eq!(refused.downcast_ref(), Some(&Refusal::Private));
     assert!(resolver(true, &[]).resolve(name()).await.is_ok());
     assert!(resolver(false, &["localhost"]).resolve(name()).await.is_ok());
     assert!(resolver(false, &["127.0.0.1", "::1"]).resolve(name()).await.is_ok());
+    assert!(Resolver::open().resolve(name()).await.is_ok());
+}
+
+#[test]
+fn of_several_addresses_the_allowed_ones_are_left() {
+    let guard = |private| Guard { rules: Arc::default(), private };
+    let found = ["10.0.0.1:0", "192.0.43.10:0", "169.254.169.254:0"];
+    let found = || found.iter().map(|text| text.parse::<SocketAddr>().unwrap());
+    let left = |private| guard(private).filter("mixed.example", found()).unwrap();
+    assert_eq!(left(false), found().skip(1).take(1).collect::<Vec<_>>());
+    assert_eq!(left(true), found().take(2).collect::<Vec<_>>());
+    assert_eq!(guard(true).filter("evil.example", found().skip(2)), Err(Refusal::Never));
+    assert_eq!(guard(false).filter("none.example", found().take(0)), Ok(Vec::new()));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Why a call failed, and what may be done about it.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
+use std::io;
 use std::time::Duration;
 
 use domain::secret::Secret;
+use hyper_util::client::legacy as client;
 
-use crate::egress::Refusal;
+use crate::connect::TooSlow;
+use crate::egress::{Refusal, Unresolved};
 use crate::scrub::scrub;
 
 /// What kind of failure it was.
@@ -134,22 +137,26 @@ impl Error {
     }
 
     /// What kept the request from being sent or answered.
-    pub(crate) fn sending(error: &reqwest::Error) -> Self {
-        if let Some(refusal) = refusal(error) {
-            return Self::forbidden(refusal);
+    pub(crate) fn sending(error: &client::Error) -> Self {
+        if let Some(refusal) = causes(error).find_map(|cause| cause.downcast_ref::<Refusal>()) {
+            return Self::forbidden(*refusal);
         }
         let cause = root_cause(error);
-        match (error.is_connect(), error.is_timeout()) {
-            (true, _) if error.is_dns() => {
-                Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
-            }
-            (true, true) => Self::unsent("The connection to the provider timed out"),
-            (true, false) => Self::unsent(format!("The provider could not be reached: {cause}")),
-            (false, _) if error.is_builder() => {
-                Self::unsupported("The model's address is not valid")
-            }
-            (false, _) => Self::fault(format!("The connection to the provider broke: {cause}")),
+        if !error.is_connect() {
+            return Self::fault(format!("The connection to the provider broke: {cause}"));
         }
+        if causes(error).any(|cause| cause.is::<Unresolved>()) {
+            Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
+        } else if causes(error).any(is_late) {
+            Self::unsent("The connection to the provider timed out")
+        } else {
+            Self::unsent(format!("The provider could not be reached: {cause}"))
+        }
+    }
+
+    /// What kept the answer from coming to its end.
+    pub(crate) fn reading(error: &hyper::Error) -> Self {
+        Self::fault(format!("The connection to the provider broke: {}", root_cause(error)))
     }
 
     /// The same error with every credential taken out; the last thing that happens to one before
@@ -165,22 +172,18 @@ impl Error {
     }
 }
 
-fn refusal(error: &reqwest::Error) -> Option<Refusal> {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
-            return Some(*refusal);
-        }
-        source = cause.source();
-    }
-    None
+/// An error and what lies below it. None of them names an address.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    // The outermost text would name the URL.
-    if cause.is::<reqwest::Error>() { "no reason given".to_owned() } else { cause.to_string() }
+fn root_cause(error: &(dyn StdError + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+fn is_late(cause: &(dyn StdError + 'static)) -> bool {
+    let io = cause.downcast_ref::<io::Error>();
+    cause.is::<TooSlow>() || io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut)
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::conversation::StreamEvent;
 use domain::secret::Secret;
-use http_body_util::BodyExt as _;
-use reqwest::Body;
+use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::adapter::Decoder;
@@ -37,7 +36,7 @@ pub struct EventStream {
 }
 
 enum Source {
-    Remote(Body),
+    Remote(Incoming),
     Local(std::vec::IntoIter<Bytes>),
 }
 
@@ -51,7 +50,7 @@ enum Phase {
 }
 
 impl EventStream {
-    pub(crate) fn remote(body: Body, decoder: Box<dyn Decoder>, attempt: &Attempt<'_>) -> Self {
+    pub(crate) fn remote(body: Incoming, decoder: Box<dyn Decoder>, attempt: &Attempt<'_>) -> Self {
         Self::new(Source::Remote(body), decoder, attempt)
     }
 
@@ -195,9 +194,9 @@ impl Source {
             Self::Remote(body) => body,
         };
         loop {
-            return Poll::Ready(match ready!(Pin::new(&mut body.frame()).poll(cx)) {
+            return Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
                 None => None,
-                Some(Err(error)) => Some(Err(Error::sending(&error))),
+                Some(Err(error)) => Some(Err(Error::reading(&error))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => Some(Ok(data)),
                     // Trailers.

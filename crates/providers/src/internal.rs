@@ -4,7 +4,6 @@
 use domain::conversation::Reply;
 use domain::model::Model;
 use domain::time::Timestamp;
-use url::Url;
 
 use crate::adapter::{Adapter, Call, Decoder};
 use crate::error::Error;
@@ -14,9 +13,9 @@ use crate::transport::Attempt;
 pub(crate) struct Internal;
 
 impl Adapter for Internal {
-    fn endpoint(&self, model: &Model, _stream: bool) -> Result<Url, Error> {
+    fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
         match model.base_url.as_deref() {
-            Some(base) if !base.is_empty() => chat_url(base),
+            Some(base) if !base.is_empty() => Ok(chat_url(base)),
             _ => Err(Error::unsupported("The model has no base url")),
         }
     }

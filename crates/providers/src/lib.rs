@@ -7,7 +7,9 @@
 
 mod adapter;
 mod breaker;
+mod connect;
 mod egress;
+mod endpoint;
 mod error;
 mod events;
 mod internal;
@@ -19,6 +21,7 @@ mod scrub;
 mod sse;
 #[cfg(test)]
 mod testing;
+mod tls;
 mod transport;
 
 pub use breaker::{Breaker, Breakers};

@@ -7,25 +7,30 @@ use bytes::Bytes;
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Response};
-use reqwest::{Body, Certificate, NoProxy, Proxy, Request};
+use http::header::{ACCEPT, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout_at};
-use url::Url;
 
 use crate::adapter::{self, Adapter, Call};
+use crate::connect::{Connector, OUR_NAME, Proxy};
 use crate::egress::{Egress, Resolver, Rules};
+use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said};
 use crate::events::EventStream;
 use crate::receive::{self, JSON};
-use crate::sandbox;
+use crate::{sandbox, tls};
 
-const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long the head of an answer may take.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 const PROBE_TIME: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_mins(1);
+const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
+const HTTP2_PING_TIME: Duration = Duration::from_secs(10);
 
 /// Everything one attempt needs.
 #[derive(Clone, Copy, Debug)]
@@ -49,22 +54,35 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     /// For public models: private places are out of reach. The two never share a connection.
-    public: reqwest::Client,
+    public: Connections,
     /// For private models.
-    private: reqwest::Client,
+    private: Connections,
     rules: Arc<Rules>,
+    proxy: Option<Arc<Proxy>>,
+    endpoints: Endpoints,
     clock: Clock,
 }
+
+type Connections = legacy::Client<Connector, Full<Bytes>>;
 
 impl Client {
     /// Prepares the connection pools. Fails when the proxy's URL or the CA file cannot be used.
     pub fn new(egress: Egress) -> Result<Self, Error> {
         let rules = Arc::new(Rules::new(&egress.allow));
-        let authorities = authorities(&egress)?;
+        let mut tls = tls::config(&egress)?;
+        let proxy = Proxy::new(&egress, tls.clone())?.map(Arc::new);
+        tls.alpn_protocols = vec!["h2".into(), "http/1.1".into()];
+        let tls = Arc::new(tls);
+        let pool = |private| {
+            let resolver = Resolver::guarded(Arc::clone(&rules), private);
+            connections(Connector::new(resolver, proxy.clone(), Arc::clone(&tls)))
+        };
         Ok(Self(Arc::new(Inner {
-            public: connections(&egress, &rules, &authorities, false)?,
-            private: connections(&egress, &rules, &authorities, true)?,
+            public: pool(false),
+            private: pool(true),
             rules,
+            proxy,
+            endpoints: Endpoints::default(),
             clock: Clock::system(),
         })))
     }
@@ -91,9 +109,14 @@ impl Client {
             return Ok(());
         }
         let probing = async {
-            let url = adapter_of(model)?.endpoint(model, false)?;
-            let request = Request::new(Method::GET, url);
-            let response = self.send(model, request, Instant::now() + PROBE_TIME).await?;
+            let endpoint = self.endpoint(adapter_of(model)?, model, false)?;
+            let call = Call {
+                uri: endpoint.uri.clone(),
+                headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
+                body: Vec::new(),
+            };
+            let deadline = Instant::now() + PROBE_TIME;
+            let response = self.send(model, &endpoint, Method::GET, call, deadline).await?;
             let status = response.status();
             if status.is_redirection() {
                 return Err(Error::status(status.as_u16(), Said::default(), None));
@@ -131,43 +154,54 @@ impl Client {
         adapter: &dyn Adapter,
         body: Vec<u8>,
         expected: &'static str,
-    ) -> Result<Response<Body>, Error> {
+    ) -> Result<Response<Incoming>, Error> {
         let model = attempt.model;
-        let url = adapter.endpoint(model, attempt.stream)?;
+        let endpoint = self.endpoint(adapter, model, attempt.stream)?;
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
-        let mut call = Call { url, headers, body };
+        let mut call = Call { uri: endpoint.uri.clone(), headers, body };
         adapter.authenticate(model, &mut call, self.now())?;
-        let mut request = Request::new(Method::POST, call.url);
-        *request.headers_mut() = call.headers;
-        *request.body_mut() = Some(call.body.into());
-        let response = self.send(model, request, attempt.deadline).await?;
+        let response = self.send(model, &endpoint, Method::POST, call, attempt.deadline).await?;
         receive::accept(response, expected, attempt.deadline, self.now()).await
+    }
+
+    /// Where a model is called, if the rules have nothing against it as it is written.
+    fn endpoint(
+        &self,
+        adapter: &dyn Adapter,
+        model: &Model,
+        stream: bool,
+    ) -> Result<Arc<Endpoint>, Error> {
+        let Inner { endpoints, rules, proxy, .. } = &*self.0;
+        let text = adapter.endpoint(model, stream)?;
+        let endpoint = endpoints.find(&text, rules, proxy.as_deref())?;
+        endpoint.check(model.is_private())?;
+        Ok(endpoint)
     }
 
     async fn send(
         &self,
         model: &Model,
-        request: Request,
+        endpoint: &Endpoint,
+        method: Method,
+        call: Call,
         deadline: Instant,
-    ) -> Result<Response<Body>, Error> {
-        let private = model.is_private();
-        self.check(request.url(), private)?;
-        let client = if private { &self.0.private } else { &self.0.public };
-        let limit = deadline.min(Instant::now() + HEAD_TIME);
-        match timeout_at(limit, client.execute(request)).await {
-            Err(_) => Err(Error::fault("The provider did not begin to answer in time")),
-            Ok(Err(error)) => Err(Error::sending(&error)),
-            Ok(Ok(response)) => Ok(response.into()),
+    ) -> Result<Response<Incoming>, Error> {
+        let mut request = Request::new(Full::from(call.body));
+        *request.method_mut() = method;
+        *request.uri_mut() = call.uri;
+        *request.headers_mut() = call.headers;
+        request.headers_mut().insert(USER_AGENT, OUR_NAME);
+        if let Some(authorization) = &endpoint.proxy_authorization {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
-    }
-
-    /// The rules on the host as it is written: a literal address never reaches the resolver.
-    fn check(&self, url: &Url, private: bool) -> Result<(), Error> {
-        let host = url.host().filter(|_| matches!(url.scheme(), "http" | "https"));
-        let host = host.ok_or_else(|| Error::unsupported("The model's base url is not http"))?;
-        self.0.rules.check(&host, private).map_err(Error::forbidden)
+        let connections = if model.is_private() { &self.0.private } else { &self.0.public };
+        let limit = deadline.min(Instant::now() + HEAD_TIME);
+        match timeout_at(limit, connections.request(request)).await {
+            Err(_) => Err(Error::fault("The provider did not begin to answer in time")),
+            Ok(sent) => sent.map_err(|error| Error::sending(&error)),
+        }
     }
 
     fn now(&self) -> Timestamp {
@@ -182,61 +216,19 @@ fn adapter_of(model: &Model) -> Result<&'static dyn Adapter, Error> {
     })
 }
 
-fn authorities(egress: &Egress) -> Result<Vec<Certificate>, Error> {
-    let Some(path) = &egress.ca_file else { return Ok(Vec::new()) };
-    let unusable = |cause: &dyn std::fmt::Display| {
-        Error::unsupported(format!("The CA file {} cannot be used: {cause}", path.display()))
-    };
-    let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
-    let found = Certificate::from_pem_bundle(&pem).map_err(|error| unusable(&error))?;
-    if found.is_empty() { Err(unusable(&"it holds no certificate")) } else { Ok(found) }
-}
-
-/// A connection pool under one of the two policies.
-fn connections(
-    egress: &Egress,
-    rules: &Arc<Rules>,
-    authorities: &[Certificate],
-    private: bool,
-) -> Result<reqwest::Client, Error> {
-    let unusable = |error: reqwest::Error| {
-        Error::unsupported(format!("The HTTP client cannot be made: {error}"))
-    };
-    let builder = || -> Result<reqwest::ClientBuilder, Error> {
-        // `no_proxy` keeps reqwest from reading the environment.
-        let mut builder = reqwest::Client::builder().no_proxy();
-        let mut proxy_host = None;
-        if let Some(text) = &egress.proxy {
-            let exceptions = egress.no_proxy.as_deref().and_then(NoProxy::from_string);
-            let proxy = Proxy::all(text)
-                .map_err(|_| Error::unsupported("The egress proxy is not a valid URL"))?;
-            builder = builder.proxy(proxy.no_proxy(exceptions));
-            proxy_host = Url::parse(text).ok().and_then(|url| Some(url.host_str()?.to_owned()));
-        }
-        let rules = Arc::clone(rules);
-        Ok(builder
-            .dns_resolver(Resolver { rules, private, proxy: proxy_host })
-            .redirect(reqwest::redirect::Policy::none())
-            // A repeated call may be charged twice; hyper itself still repeats what it could not
-            // send because a kept connection was closed.
-            .retry(reqwest::retry::never())
-            .user_agent(concat!("sluice/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIME)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .http2_keep_alive_timeout(Duration::from_secs(10))
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .pool_idle_timeout(IDLE_TIME))
-    };
-    match builder()?.tls_certs_merge(authorities.iter().cloned()).build() {
-        Ok(client) => Ok(client),
-        Err(error) if !authorities.is_empty() => Err(unusable(error)),
-        // An image without certificates can still serve the sandbox and plain private servers.
-        Err(error) => {
-            tracing::warn!(%error, "no certificate authorities: https providers cannot be called");
-            builder()?.tls_certs_only([]).build().map_err(unusable)
-        }
-    }
+/// A pool of connections, each made by this connector.
+fn connections(connector: Connector) -> Connections {
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIME)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .http2_keep_alive_interval(HTTP2_PING_EVERY)
+        .http2_keep_alive_timeout(HTTP2_PING_TIME)
+        // Only what could not be sent because a kept connection was closed. A repeated call may be
+        // charged twice, so nothing else is repeated here.
+        .retry_canceled_requests(true)
+        .build(connector)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use domain::conversation::Reply;
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
 use http::header::{AUTHORIZATION, HeaderValue};
-use url::Url;
 
 use crate::adapter::{Adapter, Call, Decoder};
 use crate::error::Error;
@@ -20,8 +19,9 @@ const BASE_URL: &str = "https://api.openai.com/v1";
 pub(crate) struct Openai;
 
 impl Adapter for Openai {
-    fn endpoint(&self, model: &Model, _stream: bool) -> Result<Url, Error> {
-        chat_url(model.base_url.as_deref().filter(|base| !base.is_empty()).unwrap_or(BASE_URL))
+    fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
+        let base = model.base_url.as_deref().filter(|base| !base.is_empty());
+        Ok(chat_url(base.unwrap_or(BASE_URL)))
     }
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error> {
@@ -50,9 +50,8 @@ impl Adapter for Openai {
 }
 
 /// The address of the chat-completions endpoint below a base URL.
-pub(crate) fn chat_url(base: &str) -> Result<Url, Error> {
-    Url::parse(&format!("{}/chat/completions", base.trim_end_matches('/')))
-        .map_err(|_| Error::unsupported("The model's base url is not a valid URL"))
+pub(crate) fn chat_url(base: &str) -> String {
+    [base.trim_end_matches('/'), "/chat/completions"].concat()
 }
 
 /// The parameter that bounds the completion: OpenAI's newer models refuse `max_tokens`, many
