@@ -230,9 +230,11 @@ impl Proxy {
 
 /// A proxy without a scheme is one that speaks plain HTTP.
 fn proxy_url(text: &str) -> Option<Url> {
-    let url = match text.contains("://") {
-        true => Url::parse(text),
-        false => Url::parse(&format!("http://{text}")),
-    };
+    let url =
+        if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("http://{text}")) };
     url.ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

@@ -145,7 +145,7 @@ impl Error {
         if !error.is_connect() {
             return Self::fault(format!("The connection to the provider broke: {cause}"));
         }
-        if causes(error).any(|cause| cause.is::<Unresolved>()) {
+        if causes(error).any(<dyn StdError>::is::<Unresolved>) {
             Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
         } else if causes(error).any(is_late) {
             Self::unsent("The connection to the provider timed out")
