@@ -8,8 +8,8 @@ use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::Usage;
+use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
 use providers::EventStream;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -20,9 +20,6 @@ use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
 use crate::flow::{InFlight, Routed, neutral};
 use crate::output::{self, Instead};
-
-/// Reads that leave in one write at the most.
-const MOST_AT_ONCE: usize = 64;
 
 /// What is known of a stream before its first piece.
 #[derive(Clone, Debug)]
@@ -119,9 +116,6 @@ impl Gateway {
     }
 }
 
-/// What one read of a provider's stream brings.
-type Read = Option<std::result::Result<Vec<StreamEvent>, providers::Error>>;
-
 /// A stream between a provider and a caller. Dropping it records what was heard so far.
 struct Relay {
     /// Taken when the call is recorded; nothing follows then.
@@ -141,48 +135,24 @@ impl Relay {
     async fn next(&mut self) -> Option<Vec<Piece>> {
         loop {
             self.flight.as_ref()?;
+            // All that the provider has sent so far leaves in one write.
             let mut pieces = Vec::new();
-            let mut next = self.upstream.next().await;
-            // What has come in the meantime leaves with it, in one write.
-            for _ in 0..MOST_AT_ONCE {
-                match next {
-                    Some(Ok(events)) => {
-                        for event in events {
-                            self.hear(event, &mut pieces);
-                        }
-                        if self.holds {
-                            self.held.extend(pieces.drain(..));
-                        }
+            match self.upstream.next().await {
+                Some(Ok(events)) => {
+                    for event in events {
+                        self.hear(event, &mut pieces);
                     }
-                    Some(Err(error)) => {
-                        pieces.extend(self.broken(&error).await);
-                        return Some(pieces);
-                    }
-                    None => {
-                        pieces.extend(self.end().await);
-                        return Some(pieces);
+                    if self.holds {
+                        self.held.extend(pieces.drain(..));
                     }
                 }
-                match self.at_hand().await {
-                    Some(more) => next = more,
-                    None => break,
-                }
+                Some(Err(error)) => return Some(self.broken(&error).await),
+                None => return Some(self.end().await),
             }
             if !pieces.is_empty() {
                 return Some(pieces);
             }
         }
-    }
-
-    /// What the provider has sent already. Its connection hands over one chunk each time it runs,
-    /// so it is given a turn before nothing is taken for an answer.
-    async fn at_hand(&mut self) -> Option<Read> {
-        // Cancel-safe: an event that is not there yet is not lost.
-        if let Some(more) = self.upstream.next().now_or_never() {
-            return Some(more);
-        }
-        tokio::task::yield_now().await;
-        self.upstream.next().now_or_never()
     }
 
     fn hear(&mut self, event: StreamEvent, pieces: &mut Vec<Piece>) {

@@ -44,6 +44,9 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 #[error("the time to connect is over")]
 pub(crate) struct TooSlow;
 
+/// A connection to a provider, under TLS or not.
+pub(crate) type Wire = MaybeHttpsStream<Line>;
+
 /// Makes the connections of one pool.
 #[derive(Clone)]
 pub(crate) struct Connector(Arc<HttpsConnector<Dialler>>);
@@ -60,9 +63,9 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Line>;
+    type Response = Wire;
     type Error = BoxError;
-    type Future = Connecting<Self::Response>;
+    type Future = Connecting<Wire>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

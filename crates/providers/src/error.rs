@@ -5,10 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use domain::secret::Secret;
-use hyper_util::client::legacy as client;
 
 use crate::connect::TooSlow;
 use crate::egress::{Refusal, Unresolved};
+use crate::pool::Failure;
 use crate::scrub::scrub;
 
 /// What kind of failure it was.
@@ -137,17 +137,17 @@ impl Error {
     }
 
     /// What kept the request from being sent or answered.
-    pub(crate) fn sending(error: &client::Error) -> Self {
-        if let Some(refusal) = causes(error).find_map(|cause| cause.downcast_ref::<Refusal>()) {
+    pub(crate) fn sending(failure: &Failure) -> Self {
+        if let Some(refusal) = causes(failure).find_map(|cause| cause.downcast_ref::<Refusal>()) {
             return Self::forbidden(*refusal);
         }
-        let cause = root_cause(error);
-        if !error.is_connect() {
+        let cause = root_cause(failure);
+        if !matches!(failure, Failure::Connect(_)) {
             return Self::fault(format!("The connection to the provider broke: {cause}"));
         }
-        if causes(error).any(<dyn StdError>::is::<Unresolved>) {
+        if causes(failure).any(<dyn StdError>::is::<Unresolved>) {
             Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
-        } else if causes(error).any(is_late) {
+        } else if causes(failure).any(is_late) {
             Self::unsent("The connection to the provider timed out")
         } else {
             Self::unsent(format!("The provider could not be reached: {cause}"))
@@ -185,5 +185,7 @@ fn root_cause(error: &(dyn StdError + 'static)) -> String {
 
 fn is_late(cause: &(dyn StdError + 'static)) -> bool {
     let io = cause.downcast_ref::<io::Error>();
-    cause.is::<TooSlow>() || io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut)
+    cause.is::<TooSlow>()
+        || cause.is::<tokio::time::error::Elapsed>()
+        || io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut)
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::conversation::StreamEvent;
 use domain::secret::Secret;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::adapter::Decoder;
 use crate::error::Error;
+use crate::pool::Body;
 use crate::transport::Attempt;
 
 /// The most bytes of a stream.
@@ -36,7 +37,7 @@ pub struct EventStream {
 }
 
 enum Source {
-    Remote(Incoming),
+    Remote(Body),
     Local(std::vec::IntoIter<Bytes>),
 }
 
@@ -50,7 +51,7 @@ enum Phase {
 }
 
 impl EventStream {
-    pub(crate) fn remote(body: Incoming, decoder: Box<dyn Decoder>, attempt: &Attempt<'_>) -> Self {
+    pub(crate) fn remote(body: Body, decoder: Box<dyn Decoder>, attempt: &Attempt<'_>) -> Self {
         Self::new(Source::Remote(body), decoder, attempt)
     }
 

@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod internal;
 mod openai;
+mod pool;
 mod receive;
 mod retry;
 mod sandbox;

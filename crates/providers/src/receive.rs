@@ -7,11 +7,11 @@ use domain::time::Timestamp;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Said};
+use crate::pool::Body;
 
 /// The most bytes of a whole answer.
 const MOST_ANSWER_BYTES: usize = 32 * 1024 * 1024;
@@ -21,11 +21,11 @@ const ERROR_TIME: Duration = Duration::from_secs(5);
 
 /// Lets an answer through if its body is what the adapter reads; makes an error of every other.
 pub(crate) async fn accept(
-    response: Response<Incoming>,
+    response: Response<Body>,
     expected: &str,
     deadline: Instant,
     now: Timestamp,
-) -> Result<Response<Incoming>, Error> {
+) -> Result<Response<Body>, Error> {
     let status = response.status();
     let kind = content_type(response.headers());
     let html = kind.eq_ignore_ascii_case("text/html");
@@ -65,7 +65,7 @@ fn content_type(headers: &HeaderMap) -> &str {
 }
 
 /// A whole body.
-pub(crate) async fn whole(response: Response<Incoming>, deadline: Instant) -> Result<Bytes, Error> {
+pub(crate) async fn whole(response: Response<Body>, deadline: Instant) -> Result<Bytes, Error> {
     let declared = response
         .headers()
         .get(CONTENT_LENGTH)
@@ -93,7 +93,7 @@ enum Incomplete {
 }
 
 /// Reads a body to its end. A body that comes in one piece is not copied.
-async fn collect(mut body: Incoming, declared: usize, most: usize) -> Result<Bytes, Incomplete> {
+async fn collect(mut body: Body, declared: usize, most: usize) -> Result<Bytes, Incomplete> {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -117,7 +117,7 @@ async fn collect(mut body: Incoming, declared: usize, most: usize) -> Result<Byt
 }
 
 /// What the provider says in the body of an error.
-async fn said(body: Incoming, deadline: Instant) -> Said {
+async fn said(body: Body, deadline: Instant) -> Said {
     let limit = deadline.min(Instant::now() + ERROR_TIME);
     let body = match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
         Ok(Ok(body) | Err(Incomplete::TooLong(body))) => body,

@@ -10,9 +10,6 @@ use domain::time::{Clock, Timestamp};
 use http::header::{ACCEPT, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout_at};
 
 use crate::adapter::{self, Adapter, Call};
@@ -21,16 +18,13 @@ use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said};
 use crate::events::EventStream;
+use crate::pool::{Body, Pool};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
 
 /// How long the head of an answer may take.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 const PROBE_TIME: Duration = Duration::from_secs(10);
-const IDLE_CONNECTIONS: usize = 1024;
-const IDLE_TIME: Duration = Duration::from_mins(1);
-const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
-const HTTP2_PING_TIME: Duration = Duration::from_secs(10);
 
 /// Everything one attempt needs.
 #[derive(Clone, Copy, Debug)]
@@ -54,16 +48,14 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     /// For public models: private places are out of reach. The two never share a connection.
-    public: Connections,
+    public: Pool,
     /// For private models.
-    private: Connections,
+    private: Pool,
     rules: Arc<Rules>,
     proxy: Option<Arc<Proxy>>,
     endpoints: Endpoints,
     clock: Clock,
 }
-
-type Connections = legacy::Client<Connector, Full<Bytes>>;
 
 impl Client {
     /// Prepares the connection pools. Fails when the proxy's URL or the CA file cannot be used.
@@ -75,7 +67,7 @@ impl Client {
         let tls = Arc::new(tls);
         let pool = |private| {
             let resolver = Resolver::guarded(Arc::clone(&rules), private);
-            connections(Connector::new(resolver, proxy.clone(), Arc::clone(&tls)))
+            Pool::new(Connector::new(resolver, proxy.clone(), Arc::clone(&tls)))
         };
         Ok(Self(Arc::new(Inner {
             public: pool(false),
@@ -126,6 +118,12 @@ impl Client {
         probing.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
     }
 
+    /// Closes connections that nobody has used for a while.
+    pub fn close_unused(&self) {
+        self.0.public.sweep();
+        self.0.private.sweep();
+    }
+
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
         let adapter = adapter_of(attempt.model)?;
         let body = adapter.encode(attempt)?;
@@ -154,7 +152,7 @@ impl Client {
         adapter: &dyn Adapter,
         body: Vec<u8>,
         expected: &'static str,
-    ) -> Result<Response<Incoming>, Error> {
+    ) -> Result<Response<Body>, Error> {
         let model = attempt.model;
         let endpoint = self.endpoint(adapter, model, attempt.stream)?;
         let mut headers = HeaderMap::with_capacity(8);
@@ -187,7 +185,7 @@ impl Client {
         method: Method,
         call: Call,
         deadline: Instant,
-    ) -> Result<Response<Incoming>, Error> {
+    ) -> Result<Response<Body>, Error> {
         let mut request = Request::new(Full::from(call.body));
         *request.method_mut() = method;
         *request.uri_mut() = call.uri;
@@ -198,7 +196,7 @@ impl Client {
         }
         let connections = if model.is_private() { &self.0.private } else { &self.0.public };
         let limit = deadline.min(Instant::now() + HEAD_TIME);
-        match timeout_at(limit, connections.request(request)).await {
+        match timeout_at(limit, Box::pin(connections.send(request))).await {
             Err(_) => Err(Error::fault("The provider did not begin to answer in time")),
             Ok(sent) => sent.map_err(|error| Error::sending(&error)),
         }
@@ -214,21 +212,6 @@ fn adapter_of(model: &Model) -> Result<&'static dyn Adapter, Error> {
         let name = model.provider.as_str();
         Error::unsupported(format!("Provider {name} cannot be called by this version"))
     })
-}
-
-/// A pool of connections, each made by this connector.
-fn connections(connector: Connector) -> Connections {
-    legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_TIME)
-        .pool_max_idle_per_host(IDLE_CONNECTIONS)
-        .http2_keep_alive_interval(HTTP2_PING_EVERY)
-        .http2_keep_alive_timeout(HTTP2_PING_TIME)
-        // Only what could not be sent because a kept connection was closed. A repeated call may be
-        // charged twice, so nothing else is repeated here.
-        .retry_canceled_requests(true)
-        .build(connector)
 }
 
 #[cfg(test)]

@@ -83,6 +83,11 @@ impl Upstream {
         }
     }
 
+    /// Closes connections that nobody has used for a while.
+    pub(crate) fn close_unused(&self) {
+        self.client.close_unused();
+    }
+
     fn allows(&self, model: &domain::model::Model) -> bool {
         self.breakers.get(model.id).allow(self.clock.now())
     }

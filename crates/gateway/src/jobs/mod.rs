@@ -29,7 +29,8 @@ enum Job {
     Registry,
     /// Saves request windows, so that a restart forgets nothing.
     Windows,
-    /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions.
+    /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions,
+    /// closes connections that nobody uses.
     Sweep,
 }
 
@@ -86,6 +87,7 @@ pub(crate) async fn save_windows(gateway: &Gateway) {
 
 async fn sweep(gateway: &Gateway) -> Result<()> {
     let now = gateway.clock.now();
+    gateway.upstream.close_unused();
     for project in gateway.registry.projects() {
         let hours = project.settings.idle_hours.unwrap_or(gateway.config.idle_hours);
         let hours = i64::try_from(hours).unwrap_or(i64::MAX / HOUR);

@@ -1,0 +1,375 @@
+//! Connections to providers, kept open for the next call.
+//!
+//! An HTTP/1 connection is driven by the call that uses it. No task stands between the two: a call
+//! costs no switches of tasks, and all that a provider sent in one packet is read in one go, so a
+//! burst of events can leave in one write. HTTP/2 connections are shared by calls and have a task
+//! of their own.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::client::conn::{http1, http2};
+use hyper_util::client::legacy::connect::Connection;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::{Instant, timeout};
+use tower_service::Service as _;
+
+use crate::connect::{Connector, Wire};
+
+/// How long the first words of HTTP/2 on a new connection may take.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// How many unused connections are kept to one provider, and how long.
+const IDLE_CONNECTIONS: usize = 1024;
+const IDLE_TIME: Duration = Duration::from_mins(1);
+/// How an HTTP/2 connection that went away is noticed.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PONG_TIME: Duration = Duration::from_secs(10);
+
+/// What goes wrong between a request and the head of its answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// No connection could be made; nothing was sent.
+    #[error("no connection could be made")]
+    Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The connection broke, or what came over it is no HTTP.
+    #[error("the connection failed")]
+    Http(#[from] hyper::Error),
+}
+
+/// Connections made by one connector.
+pub(crate) struct Pool {
+    connector: Connector,
+    kept: Arc<Kept>,
+}
+
+/// One server: connections to different ones are never mixed up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Server {
+    scheme: Scheme,
+    authority: Authority,
+}
+
+#[derive(Default)]
+struct Kept {
+    unused: Mutex<HashMap<Server, VecDeque<Unused>>>,
+    shared: Mutex<HashMap<Server, http2::SendRequest<Full<Bytes>>>>,
+}
+
+struct Unused {
+    connection: Http1,
+    since: Instant,
+}
+
+impl Pool {
+    pub(crate) fn new(connector: Connector) -> Self {
+        Self { connector, kept: Arc::default() }
+    }
+
+    /// Sends a request with an absolute URI, and returns the head of the answer as soon as it is
+    /// there. A request is sent again only if nothing of it had left.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, Failure> {
+        let uri = request.uri().clone();
+        let server = Server::of(&uri)?;
+        loop {
+            let sent = if let Some(sender) = self.kept.shared(&server) {
+                share(sender, request).await
+            } else if let Some(connection) = self.kept.take(&server) {
+                self.kept.own(&server, connection, request).await
+            } else {
+                break;
+            };
+            request = match sent {
+                Ok(response) => return Ok(response),
+                Err(Unsent::Again(unsent)) => unsent,
+                Err(Unsent::Failed(failure)) => return Err(failure),
+            };
+        }
+        let sent = match self.connect(uri).await? {
+            Connected::Own(connection) => self.kept.own(&server, connection, request).await,
+            Connected::Shared(sender) => {
+                locked(&self.kept.shared).insert(server, sender.clone());
+                share(sender, request).await
+            }
+        };
+        sent.map_err(|unsent| match unsent {
+            Unsent::Failed(failure) => failure,
+            Unsent::Again(_) => Failure::Connect("the server closed the connection at once".into()),
+        })
+    }
+
+    async fn connect(&self, uri: Uri) -> Result<Connected, Failure> {
+        let io = self.connector.clone().call(uri).await;
+        let io = io.map_err(Failure::Connect)?;
+        let connected = io.connected();
+        if connected.is_negotiated_h2() {
+            let shared = timeout(HANDSHAKE_TIME, shared(io)).await;
+            let shared = shared.map_err(|late| Failure::Connect(late.into()))?;
+            return shared.map(Connected::Shared);
+        }
+        let (sender, driver) = http1::handshake(io).await?;
+        let proxied = connected.is_proxied();
+        Ok(Connected::Own(Http1 { sender, driver: Some(driver), proxied }))
+    }
+
+    /// Closes the connections that nobody has used for a while.
+    pub(crate) fn sweep(&self) {
+        let now = Instant::now();
+        let mut expired = Vec::new();
+        locked(&self.kept.unused).retain(|_, unused| {
+            take_expired(unused, now, &mut expired);
+            !unused.is_empty()
+        });
+        locked(&self.kept.shared).retain(|_, sender| !sender.is_closed());
+    }
+}
+
+enum Connected {
+    Own(Http1),
+    Shared(http2::SendRequest<Full<Bytes>>),
+}
+
+enum Unsent {
+    /// Nothing of the request has left.
+    Again(Request<Full<Bytes>>),
+    Failed(Failure),
+}
+
+impl Unsent {
+    fn of(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Self {
+        match error.take_message() {
+            Some(request) => Self::Again(request),
+            None => Self::Failed(error.into_error().into()),
+        }
+    }
+}
+
+/// An HTTP/1 connection with what drives it.
+struct Http1 {
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// `None` once the connection has ended.
+    driver: Option<http1::Connection<Wire, Full<Bytes>>>,
+    /// Whether a proxy reads the requests: it wants whole URIs.
+    proxied: bool,
+}
+
+impl Http1 {
+    /// Lets the connection do what it can.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        // How a connection ended is told by the answer that it carried.
+        if let Some(driver) = &mut self.driver
+            && Pin::new(driver).poll(cx).is_ready()
+        {
+            self.driver = None;
+        }
+    }
+
+    /// Whether a request can be sent over it. Notices that the server has closed it.
+    async fn is_ready(&mut self) -> bool {
+        poll_fn(|cx| {
+            self.drive(cx);
+            let ready =
+                self.driver.is_some() && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
+            Poll::Ready(ready)
+        })
+        .await
+    }
+
+    async fn send(
+        &mut self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Unsent> {
+        if !self.is_ready().await {
+            return Err(Unsent::Again(request));
+        }
+        let absolute = request.uri().clone();
+        address(&mut request, self.proxied);
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let answer = poll_fn(|cx| {
+            if let Some(driver) = &mut self.driver
+                && Pin::new(driver).poll(cx).is_ready()
+            {
+                self.driver = None;
+            }
+            answer.as_mut().poll(cx)
+        });
+        answer.await.map_err(|error| match Unsent::of(error) {
+            Unsent::Again(mut request) => {
+                *request.uri_mut() = absolute;
+                Unsent::Again(request)
+            }
+            failed @ Unsent::Failed(_) => failed,
+        })
+    }
+}
+
+/// Puts the URI into the form that HTTP/1 sends, and the host beside it.
+fn address(request: &mut Request<Full<Bytes>>, proxied: bool) {
+    let uri = request.uri().clone();
+    if let Some(authority) = uri.authority()
+        && let Ok(host) = HeaderValue::from_str(host(uri.scheme(), authority))
+    {
+        request.headers_mut().insert(HOST, host);
+    }
+    if !proxied {
+        let path = uri.into_parts().path_and_query;
+        *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
+    }
+}
+
+/// The host as servers expect it: without the port that goes without saying.
+fn host<'a>(scheme: Option<&Scheme>, authority: &'a Authority) -> &'a str {
+    let usual = if scheme == Some(&Scheme::HTTPS) { 443 } else { 80 };
+    match authority.port_u16() {
+        Some(port) if port != usual => authority.as_str(),
+        _ => authority.host(),
+    }
+}
+
+/// Makes an HTTP/2 connection that calls can share. Its task ends with its last call.
+async fn shared(io: Wire) -> Result<http2::SendRequest<Full<Bytes>>, Failure> {
+    let (sender, driver) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PONG_TIME)
+        .handshake(io)
+        .await?;
+    tokio::spawn(driver);
+    Ok(sender)
+}
+
+async fn share(
+    mut sender: http2::SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Body>, Unsent> {
+    if sender.ready().await.is_err() {
+        return Err(Unsent::Again(request));
+    }
+    let response = sender.try_send_request(request).await.map_err(Unsent::of)?;
+    Ok(response.map(|incoming| Body { incoming, own: None }))
+}
+
+impl Server {
+    fn of(uri: &Uri) -> Result<Self, Failure> {
+        match (uri.scheme(), uri.authority()) {
+            (Some(scheme), Some(authority)) => {
+                Ok(Self { scheme: scheme.clone(), authority: authority.clone() })
+            }
+            _ => Err(Failure::Connect("the URI is not absolute".into())),
+        }
+    }
+}
+
+impl Kept {
+    fn shared(&self, server: &Server) -> Option<http2::SendRequest<Full<Bytes>>> {
+        let mut shared = locked(&self.shared);
+        let sender = shared.get(server)?;
+        if sender.is_closed() {
+            shared.remove(server);
+            return None;
+        }
+        Some(sender.clone())
+    }
+
+    /// The connection that was used last: the others may be closed when they are not needed.
+    fn take(&self, server: &Server) -> Option<Http1> {
+        Some(locked(&self.unused).get_mut(server)?.pop_back()?.connection)
+    }
+
+    fn put(&self, server: Server, connection: Http1) {
+        if connection.driver.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        // Closed after the lock is given back.
+        let mut expired = Vec::new();
+        let mut unused = locked(&self.unused);
+        let unused = unused.entry(server).or_default();
+        take_expired(unused, now, &mut expired);
+        if unused.len() < IDLE_CONNECTIONS {
+            unused.push_back(Unused { connection, since: now });
+        }
+    }
+
+    /// Sends over a connection that carries nothing else meanwhile.
+    async fn own(
+        self: &Arc<Self>,
+        server: &Server,
+        mut connection: Http1,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, Unsent> {
+        let response = connection.send(request).await?;
+        let own = Own { connection, server: server.clone(), kept: self.clone() };
+        Ok(response.map(|incoming| Body { incoming, own: Some(own) }))
+    }
+}
+
+fn take_expired(unused: &mut VecDeque<Unused>, now: Instant, expired: &mut Vec<Unused>) {
+    while let Some(oldest) = unused.pop_front_if(|oldest| now - oldest.since > IDLE_TIME) {
+        expired.push(oldest);
+    }
+}
+
+/// What the lock protects is whole after every step, also of one that panicked.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The body of an answer. Read to its end, it gives its connection back; dropped before, it closes
+/// it, which tells the provider to stop.
+pub(crate) struct Body {
+    incoming: Incoming,
+    own: Option<Own>,
+}
+
+struct Own {
+    connection: Http1,
+    server: Server,
+    kept: Arc<Kept>,
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let body = self.get_mut();
+        let mut read = Pin::new(&mut body.incoming).poll_frame(cx);
+        if read.is_pending()
+            && let Some(own) = &mut body.own
+        {
+            own.connection.drive(cx);
+            read = Pin::new(&mut body.incoming).poll_frame(cx);
+        }
+        if matches!(read, Poll::Ready(None))
+            && let Some(mut own) = body.own.take()
+        {
+            own.connection.drive(cx);
+            own.kept.put(own.server, own.connection);
+        }
+        read
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
