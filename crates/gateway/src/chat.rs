@@ -78,7 +78,7 @@ impl Gateway {
             Err(error) => Err(error),
         };
         if own {
-            self.complete_own(caller, trace).await?;
+            Box::pin(self.complete_own(caller, trace)).await?;
         }
         answer
     }
@@ -103,7 +103,9 @@ impl Gateway {
                     async move {
                         let ends =
                             matches!(pieces.last(), Some(Piece::End { .. } | Piece::Broken(_)));
-                        if ends && let Err(error) = gateway.complete_own(&caller, trace).await {
+                        if ends
+                            && let Err(error) = Box::pin(gateway.complete_own(&caller, trace)).await
+                        {
                             pieces.pop();
                             pieces.push(Piece::Broken(error));
                         }
@@ -113,7 +115,7 @@ impl Gateway {
                 Ok(Streamed::Pieces(started, pieces.boxed()))
             }
             other => {
-                self.complete_own(caller, trace).await?;
+                Box::pin(self.complete_own(caller, trace)).await?;
                 other
             }
         }

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::time::Clock;
+use futures_util::future::BoxFuture;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -151,15 +152,20 @@ impl Gateway {
         }
     }
 
-    /// Bounds a long read.
-    async fn bounded<T>(
+    /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also
+    /// where it is hardly ever made.
+    fn bounded<'a, T: 'a>(
         &self,
-        read: impl Future<Output = std::result::Result<T, store::Error>>,
-    ) -> Result<T> {
-        match tokio::time::timeout(READ_BOUND, read).await {
-            Ok(result) => Ok(result?),
-            Err(_) => Err(Error::Unavailable("the query took longer than 5 seconds".to_owned())),
-        }
+        read: impl Future<Output = std::result::Result<T, store::Error>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T>> {
+        Box::pin(async move {
+            match tokio::time::timeout(READ_BOUND, read).await {
+                Ok(result) => Ok(result?),
+                Err(_) => {
+                    Err(Error::Unavailable("the query took longer than 5 seconds".to_owned()))
+                }
+            }
+        })
     }
 }
 

@@ -66,7 +66,7 @@ struct Kept {
 }
 
 struct Unused {
-    connection: Http1,
+    connection: Box<Http1>,
     since: Instant,
 }
 
@@ -121,7 +121,7 @@ impl Pool {
         }
         let (sender, driver) = http1::handshake(io).await?;
         let proxied = connected.is_proxied();
-        Ok(Connected::Own(Http1 { sender, driver: Some(driver), proxied }))
+        Ok(Connected::Own(Box::new(Http1 { sender, driver: Some(driver), proxied })))
     }
 
     /// Closes the connections that nobody has used for a while.
@@ -137,7 +137,7 @@ impl Pool {
 }
 
 enum Connected {
-    Own(Http1),
+    Own(Box<Http1>),
     Shared(http2::SendRequest<Full<Bytes>>),
 }
 
@@ -156,7 +156,8 @@ impl Unsent {
     }
 }
 
-/// An HTTP/1 connection with what drives it.
+/// An HTTP/1 connection with what drives it. Kept in a box: it is some kilobytes, and changes hands
+/// often.
 struct Http1 {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
@@ -284,11 +285,11 @@ impl Kept {
     }
 
     /// The connection that was used last: the others may be closed when they are not needed.
-    fn take(&self, server: &Server) -> Option<Http1> {
+    fn take(&self, server: &Server) -> Option<Box<Http1>> {
         Some(locked(&self.unused).get_mut(server)?.pop_back()?.connection)
     }
 
-    fn put(&self, server: Server, connection: Http1) {
+    fn put(&self, server: Server, connection: Box<Http1>) {
         if connection.driver.is_none() {
             return;
         }
@@ -307,7 +308,7 @@ impl Kept {
     async fn own(
         self: &Arc<Self>,
         server: &Server,
-        mut connection: Http1,
+        mut connection: Box<Http1>,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, Unsent> {
         let response = connection.send(request).await?;
@@ -335,7 +336,7 @@ pub(crate) struct Body {
 }
 
 struct Own {
-    connection: Http1,
+    connection: Box<Http1>,
     server: Server,
     kept: Arc<Kept>,
 }
