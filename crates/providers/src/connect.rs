@@ -26,10 +26,11 @@ use crate::egress::{Egress, Resolver};
 use crate::error::Error;
 
 /// How long a connection may take to make, the proxy and TLS included.
-pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How a peer that is gone is noticed while nothing is sent, and while something is.
 const PROBES_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
+#[cfg(target_os = "linux")]
 const UNHEARD_TIME: Duration = Duration::from_secs(30);
 
 /// Our name towards providers and proxies.

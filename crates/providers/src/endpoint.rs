@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderValue, Uri};
-use url::{Host, Url};
+use url::Url;
 
 use crate::connect::Proxy;
 use crate::egress::{Refusal, Rules};
@@ -32,7 +32,7 @@ impl Endpoint {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(invalid());
         }
-        let verdicts = [check(rules, &host, false), check(rules, &host, true)];
+        let verdicts = [false, true].map(|private| rules.check(&host, private));
         // The host as the URL standard spells it: what is checked is what is dialled.
         let uri = Uri::try_from(url.as_str()).map_err(|_| invalid())?;
         let proxy_authorization = proxy.and_then(|proxy| proxy.forwarding_authorization(&uri));
@@ -43,10 +43,6 @@ impl Endpoint {
     pub(crate) fn check(&self, private: bool) -> Result<(), Error> {
         self.verdicts[usize::from(private)].map_err(Error::forbidden)
     }
-}
-
-fn check(rules: &Rules, host: &Host<&str>, private: bool) -> Result<(), Refusal> {
-    rules.check(host, private)
 }
 
 /// The addresses seen so far, by their text. The text alone decides what an address is, so nothing
