@@ -19,6 +19,7 @@ use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::client::conn::{http1, http2};
+use hyper::rt::Executor as _;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout};
@@ -85,7 +86,7 @@ impl Pool {
         let server = Server::of(&uri)?;
         loop {
             let sent = if let Some(sender) = self.kept.shared(&server) {
-                share(sender, request).await
+                self.kept.share(&server, sender, request).await
             } else if let Some(connection) = self.kept.take(&server) {
                 self.kept.own(&server, connection, request).await
             } else {
@@ -93,15 +94,15 @@ impl Pool {
             };
             request = match sent {
                 Ok(response) => return Ok(response),
-                Err(Unsent::Again(unsent)) => unsent,
+                Err(Unsent::Again(unsent)) => *unsent,
                 Err(Unsent::Failed(failure)) => return Err(failure),
             };
         }
         let sent = match self.connect(uri).await? {
             Connected::Own(connection) => self.kept.own(&server, connection, request).await,
             Connected::Shared(sender) => {
-                locked(&self.kept.shared).insert(server, sender.clone());
-                share(sender, request).await
+                locked(&self.kept.shared).insert(server.clone(), sender.clone());
+                self.kept.share(&server, sender, request).await
             }
         };
         sent.map_err(|unsent| match unsent {
@@ -143,14 +144,14 @@ enum Connected {
 
 enum Unsent {
     /// Nothing of the request has left.
-    Again(Request<Full<Bytes>>),
+    Again(Box<Request<Full<Bytes>>>),
     Failed(Failure),
 }
 
 impl Unsent {
     fn of(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Self {
         match error.take_message() {
-            Some(request) => Self::Again(request),
+            Some(request) => Self::Again(Box::new(request)),
             None => Self::Failed(error.into_error().into()),
         }
     }
@@ -193,7 +194,7 @@ impl Http1 {
         mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Unsent> {
         if !self.is_ready().await {
-            return Err(Unsent::Again(request));
+            return Err(Unsent::Again(Box::new(request)));
         }
         let absolute = request.uri().clone();
         address(&mut request, self.proxied);
@@ -247,19 +248,8 @@ async fn shared(io: Wire) -> Result<http2::SendRequest<Full<Bytes>>, Failure> {
         .keep_alive_timeout(PONG_TIME)
         .handshake(io)
         .await?;
-    tokio::spawn(driver);
+    TokioExecutor::new().execute(driver);
     Ok(sender)
-}
-
-async fn share(
-    mut sender: http2::SendRequest<Full<Bytes>>,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Body>, Unsent> {
-    if sender.ready().await.is_err() {
-        return Err(Unsent::Again(request));
-    }
-    let response = sender.try_send_request(request).await.map_err(Unsent::of)?;
-    Ok(response.map(|incoming| Body { incoming, own: None }))
 }
 
 impl Server {
@@ -284,9 +274,26 @@ impl Kept {
         Some(sender.clone())
     }
 
+    /// Sends over a connection that other calls use as well.
+    async fn share(
+        &self,
+        server: &Server,
+        mut sender: http2::SendRequest<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, Unsent> {
+        if sender.ready().await.is_err() {
+            // It takes no more calls, so that the next one must not meet it again.
+            locked(&self.shared).remove(server);
+            return Err(Unsent::Again(Box::new(request)));
+        }
+        let response = sender.try_send_request(request).await.map_err(Unsent::of)?;
+        Ok(response.map(|incoming| Body { incoming, own: None }))
+    }
+
     /// The connection that was used last: the others may be closed when they are not needed.
     fn take(&self, server: &Server) -> Option<Box<Http1>> {
-        Some(locked(&self.unused).get_mut(server)?.pop_back()?.connection)
+        let last = locked(&self.unused).get_mut(server)?.pop_back()?;
+        (last.since.elapsed() <= IDLE_TIME).then_some(last.connection)
     }
 
     fn put(&self, server: Server, connection: Box<Http1>) {

@@ -17,7 +17,7 @@ use domain::ids::NodeId;
 
 /// While several callers wait, a commit begins this long after the last one at the earliest: a
 /// sync costs the same for few rows as for many.
-const SPACING: Duration = Duration::from_micros(1000);
+const SPACING: Duration = Duration::from_millis(1);
 /// Statements that stay prepared.
 const PREPARED: usize = 32;
 const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ?";
