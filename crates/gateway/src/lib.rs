@@ -138,6 +138,12 @@ impl Gateway {
         }
     }
 
+    /// Waits until another process has taken the place of this one at the database. Whoever
+    /// serves has to stop then: two would make limits inexact.
+    pub async fn displaced(&self) {
+        self.store.displaced().await;
+    }
+
     /// Stops the jobs, waits until what is in flight is recorded, and closes the database.
     pub async fn close(self) {
         self.stopping.cancel();

@@ -18,6 +18,7 @@ use store::Claim;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
@@ -35,7 +36,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Histograms are folded this often.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, or until another process serves the database.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     telemetry::start_logs(&config.log)?;
     // Sockets, not files, are what a gateway has many of.
@@ -70,12 +71,35 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     greet(&config, credentials.as_ref());
     tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
     watch_signals(&stop, &tasks)?;
+    let displaced = watch_claim(&gateway, &stop, &tasks);
     serve(listener, router, stop, &tasks).await;
     tasks.close();
     tasks.wait().await;
     gateway.close().await;
     tracing::info!("stopped");
-    Ok(())
+    match displaced.await {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Failure(
+            "another Sluice serves this database since the connection to it was lost; this one has stopped"
+                .to_owned(),
+        )),
+        Err(error) => Err(Failure(format!("the watch over the database lock ended: {error}"))),
+    }
+}
+
+/// Stops the server when another process has taken its place at the database. Gives whether that
+/// is why it stopped.
+fn watch_claim(
+    gateway: &Gateway,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> JoinHandle<bool> {
+    let (gateway, stop) = (gateway.clone(), stop.clone());
+    tasks.spawn(async move {
+        let is_displaced = stop.run_until_cancelled(gateway.displaced()).await.is_some();
+        stop.cancel();
+        is_displaced
+    })
 }
 
 fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Failure> {

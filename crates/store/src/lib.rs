@@ -156,6 +156,12 @@ impl Store {
         Ok(settled)
     }
 
+    /// Waits until another process has taken the place of this one, while the connection to the
+    /// database was lost. Whoever serves has to stop then.
+    pub async fn displaced(&self) {
+        self.lock.displaced().await;
+    }
+
     /// Waits until what was queued is written, and closes the database. When this returns,
     /// another process can open it.
     pub async fn close(self) {

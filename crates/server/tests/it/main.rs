@@ -13,6 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
 mod auth;
+mod claims;
 mod control;
 mod crash;
 mod errors;

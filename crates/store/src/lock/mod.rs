@@ -1,6 +1,7 @@
 //! One gateway per database: what keeps a second one from making limits inexact.
 
 mod postgres;
+mod watch;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -10,6 +11,7 @@ use domain::ids::NodeId;
 use crate::db::Location;
 use crate::error::{Error, Result};
 use postgres::Session;
+use watch::Watched;
 
 /// What a process means to do with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub enum Claim {
 pub(crate) enum Lock {
     None,
     File(#[expect(dead_code, reason = "the open file is the lock")] File),
-    Postgres(Session),
+    Postgres(Watched),
 }
 
 impl Lock {
@@ -37,7 +39,10 @@ impl Lock {
         match (location, claim) {
             (_, Claim::Visit) => Ok(Self::None),
             (Location::Sqlite(path), _) => file(path).map(Self::File),
-            (Location::Postgres(url), _) => Session::open(url, claim).await.map(Self::Postgres),
+            (Location::Postgres(url), _) => {
+                let session = Session::open(url, claim).await?;
+                Ok(Self::Postgres(Watched::new(session)))
+            }
         }
     }
 
@@ -45,7 +50,7 @@ impl Lock {
     pub(crate) async fn show(&self, node: NodeId) -> Result<()> {
         match self {
             Self::None | Self::File(_) => Ok(()),
-            Self::Postgres(session) => session.show(node).await,
+            Self::Postgres(watched) => watched.session().show(node).await,
         }
     }
 
@@ -54,7 +59,16 @@ impl Lock {
     pub(crate) async fn succeeds(&self, node: NodeId) -> Result<bool> {
         match self {
             Self::None | Self::File(_) => Ok(true),
-            Self::Postgres(session) => session.succeeds(node).await,
+            Self::Postgres(watched) => watched.session().succeeds(node).await,
+        }
+    }
+
+    /// Waits until another process has the claim, which can happen when the connection to the
+    /// database was lost. A file stays locked.
+    pub(crate) async fn displaced(&self) {
+        match self {
+            Self::None | Self::File(_) => std::future::pending().await,
+            Self::Postgres(watched) => watched.displaced().await,
         }
     }
 
@@ -62,7 +76,7 @@ impl Lock {
     pub(crate) async fn release(self) {
         match self {
             Self::None | Self::File(_) => {}
-            Self::Postgres(session) => session.release().await,
+            Self::Postgres(watched) => watched.release().await,
         }
     }
 }

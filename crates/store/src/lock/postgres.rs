@@ -3,17 +3,17 @@
 //! They are gone when the connection is: the server ends both a moment after their process has
 //! died. So whoever finds a lock taken waits for a while before believing it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::ids::NodeId;
 use domain::secret::Secret;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use sqlx::{ConnectOptions as _, Connection, PgConnection};
 use tokio::sync::Mutex;
 
 use super::Claim;
-use crate::db;
 use crate::error::{Error, Result};
+use crate::{db, seal};
 
 /// The number of the lock that a gateway holds which serves alone: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
@@ -32,23 +32,75 @@ const OPTIONS: [(&str, &str); 5] = [
 /// How long a node that seems to live may take to show that it does not. Below the server's
 /// `deadlock_timeout`: two nodes may ask for each other's lock.
 const DOUBT: &str = "500ms";
-/// How long a release may take; without an answer the end of the connection has to do.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long an answer may take that waits for no lock.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long it may take to connect and have all locks.
+const TAKING: Duration = Duration::from_secs(20);
+/// After a restart of the server every node takes its lock again. So long nobody judges by a lock
+/// that is free that its node is gone.
+const RESTART: Duration = Duration::from_secs(30);
 
 /// The connection, and with it the locks.
 #[derive(Debug)]
-pub(crate) struct Session(Mutex<PgConnection>);
+pub(crate) struct Session {
+    options: PgConnectOptions,
+    /// What the connection is called at the server: nothing else has this name.
+    name: String,
+    claim: Claim,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// None while it is lost.
+    connection: Option<PgConnection>,
+    /// Whose life the session shows.
+    node: Option<NodeId>,
+    /// When the locks were last taken again.
+    retaken: Option<Instant>,
+}
 
 impl Session {
     /// Connects, and takes what the claim asks for.
     pub(super) async fn open(url: &Secret, claim: Claim) -> Result<Self> {
-        let options: PgConnectOptions = db::postgres_options(url)?.options(OPTIONS);
-        let mut connection = PgConnection::connect_with(&options)
-            .await
-            .map_err(|error| Error::Unavailable(format!("it cannot be reached: {error}")))?;
-        if claim == Claim::Serve {
+        let name = format!("sluice lock {:016x}", u64::from_be_bytes(seal::random::<8>()?));
+        let options = db::postgres_options(url)?.options(OPTIONS).application_name(&name);
+        // That a lock was waited for is told by what comes of it.
+        let options = options.disable_statement_logging();
+        let session = Self { options, name, claim, held: Mutex::default() };
+        session.take(&mut *session.held.lock().await).await?;
+        Ok(session)
+    }
+
+    /// Connects, and takes every lock: at first, and when the connection was lost.
+    /// [`Error::InUse`] when another process has one of them.
+    async fn take(&self, held: &mut Held) -> Result<()> {
+        let taking = async {
+            let connected = PgConnection::connect_with(&self.options).await;
+            let mut connection = connected
+                .map_err(|error| Error::Unavailable(format!("it cannot be reached: {error}")))?;
+            match self.take_on(&mut connection, held.node).await {
+                Ok(()) => Ok(connection),
+                Err(error) => {
+                    give_back(connection).await;
+                    Err(error)
+                }
+            }
+        };
+        let slow = |_| Error::Unavailable("it does not answer".to_owned());
+        held.connection = Some(tokio::time::timeout(TAKING, taking).await.map_err(slow)??);
+        Ok(())
+    }
+
+    async fn take_on(&self, connection: &mut PgConnection, node: Option<NodeId>) -> Result<()> {
+        // A connection that was cut off may still have the locks: it is ours to end.
+        const END: &str = "
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name = $1 AND pid <> pg_backend_pid()";
+        sqlx::query(END).bind(&self.name).execute(&mut *connection).await?;
+        if self.claim == Claim::Serve {
             let serves = sqlx::query("SELECT pg_advisory_lock($1)").bind(SERVES);
-            if !is_granted(serves.execute(&mut connection).await)? {
+            if !is_granted(serves.execute(&mut *connection).await)? {
                 return Err(Error::InUse(
                     "another Sluice serves this PostgreSQL database, and without Redis the two would make \
                      spend caps inexact: stop the other one, or set SLUICE_ALLOW_INEXACT_LIMITS=true"
@@ -56,47 +108,95 @@ impl Session {
                 ));
             }
         }
+        if let Some(node) = node {
+            live(connection, node).await?;
+        }
         // What waits from here on waits for nodes that most likely live.
-        sqlx::query("SELECT set_config('lock_timeout', $1, FALSE)")
-            .bind(DOUBT)
-            .execute(&mut connection)
-            .await?;
-        Ok(Self(Mutex::new(connection)))
+        let doubt = sqlx::query("SELECT set_config('lock_timeout', $1, FALSE)").bind(DOUBT);
+        doubt.execute(connection).await?;
+        Ok(())
     }
 
     /// Takes the lock of a node that has just got its number.
     pub(super) async fn show(&self, node: NodeId) -> Result<()> {
-        if self.succeeds(node).await? {
-            return Ok(());
-        }
-        Err(Error::InUse(format!("another Sluice goes by this one's number, {}", node.0)))
+        let mut held = self.held.lock().await;
+        live(held.connection()?, node).await?;
+        held.node = Some(node);
+        Ok(())
     }
 
-    /// Takes the lock of a node. False while another connection has it.
+    /// Takes the lock of a node. False while another connection has it, or may be about to.
     pub(super) async fn succeeds(&self, node: NodeId) -> Result<bool> {
-        let lives = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(number(node));
-        is_granted(lives.execute(&mut *self.0.lock().await).await)
+        let mut held = self.held.lock().await;
+        if held.retaken.is_some_and(|at| at.elapsed() < RESTART) {
+            return Ok(false);
+        }
+        lock_of(held.connection()?, node).await
     }
 
-    /// Gives all locks back, and closes the connection. A connection that is merely dropped has
-    /// its locks until the server notices.
-    pub(super) async fn release(self) {
-        let mut connection = self.0.into_inner();
-        let farewell = async {
-            sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
-            connection.close().await
-        };
-        match tokio::time::timeout(FAREWELL, farewell).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the database lock was not given back"),
-            Err(_) => tracing::warn!("the database lock was not given back in time"),
+    /// Whether the connection lives.
+    pub(super) async fn is_alive(&self) -> bool {
+        let mut held = self.held.lock().await;
+        let Ok(connection) = held.connection() else { return false };
+        let ping = sqlx::query("SELECT 1").execute(connection);
+        let lives = matches!(tokio::time::timeout(ANSWER, ping).await, Ok(Ok(_)));
+        if !lives {
+            held.connection = None;
+        }
+        lives
+    }
+
+    /// Takes every lock again on a new connection. [`Error::InUse`] when another was faster.
+    pub(super) async fn retake(&self) -> Result<()> {
+        let mut held = self.held.lock().await;
+        self.take(&mut held).await?;
+        held.retaken = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Gives all locks back, and closes the connection.
+    pub(super) async fn release(&self) {
+        if let Some(connection) = self.held.lock().await.connection.take() {
+            give_back(connection).await;
         }
     }
 }
 
-/// A node's number as an advisory lock takes it.
-fn number(node: NodeId) -> i32 {
-    (node.0 & 0x7fff_ffff) as i32
+impl Held {
+    fn connection(&mut self) -> Result<&mut PgConnection> {
+        let lost = || Error::Unavailable("the connection that holds the lock is lost".to_owned());
+        self.connection.as_mut().ok_or_else(lost)
+    }
+}
+
+/// Gives all locks of a connection back before it is closed. A connection that is merely dropped
+/// has its locks until the server notices.
+async fn give_back(mut connection: PgConnection) {
+    let farewell = async {
+        sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
+        connection.close().await
+    };
+    match tokio::time::timeout(ANSWER, farewell).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the database lock was not given back"),
+        Err(_) => tracing::warn!("the database lock was not given back in time"),
+    }
+}
+
+/// Takes the lock that shows that a node lives.
+async fn live(connection: &mut PgConnection, node: NodeId) -> Result<()> {
+    if lock_of(connection, node).await? {
+        return Ok(());
+    }
+    Err(Error::InUse("another Sluice has taken this one for dead, and its place".to_owned()))
+}
+
+/// Takes the lock of a node. False while another connection has it.
+async fn lock_of(connection: &mut PgConnection, node: NodeId) -> Result<bool> {
+    // A node's number as an advisory lock takes it.
+    let number = (node.0 & 0x7fff_ffff) as i32;
+    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(number);
+    is_granted(lock.execute(connection).await)
 }
 
 /// Whether a lock was granted. Not when the wait for it timed out, or would have gone in a circle.

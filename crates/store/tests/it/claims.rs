@@ -5,37 +5,62 @@ use std::time::{Duration, Instant};
 use sqlx::{Connection, PgConnection};
 use store::{Claim, Error, Location};
 
-use crate::support::{Database, databases};
+use crate::recovery::start;
+use crate::support::{Database, databases, project, trace};
 
 /// The number of the lock that a gateway holds on PostgreSQL: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
+/// The class of the lock that every node holds.
+const LIVES: i32 = 0x736c_7569;
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Whose advisory locks there are in this database, held or waited for.
 const LOCKS: &str = "
-    SELECT count(*) FROM pg_locks
+    SELECT pid FROM pg_locks
     WHERE locktype = 'advisory' AND granted = $1
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
-/// The database on PostgreSQL with a connection beside the store's, where a server is at hand.
-async fn postgres() -> Option<(Database, PgConnection)> {
-    for database in databases().await {
-        if let Location::Postgres(url) = &database.location {
-            let beside = PgConnection::connect(url.expose()).await.unwrap();
-            return Some((database, beside));
-        }
-    }
-    None
+/// The database on PostgreSQL, where a server is at hand.
+async fn postgres() -> Option<Database> {
+    databases().await.into_iter().find(|database| database.kind == "postgres")
 }
 
-/// How many advisory locks are held, or waited for.
-async fn locks(beside: &mut PgConnection, granted: bool) -> i64 {
-    sqlx::query_scalar(LOCKS).bind(granted).fetch_one(beside).await.unwrap()
+/// A connection beside the store's.
+async fn beside(database: &Database) -> PgConnection {
+    let Location::Postgres(url) = &database.location else { unreachable!("it is PostgreSQL") };
+    PgConnection::connect(url.expose()).await.unwrap()
 }
 
-/// Asks the server again and again until so many locks are held, or waited for.
-async fn until_locks(beside: &mut PgConnection, granted: bool, count: i64) {
+/// The connections that hold advisory locks, or wait for one.
+async fn locks(beside: &mut PgConnection, granted: bool) -> Vec<i32> {
+    sqlx::query_scalar(LOCKS).bind(granted).fetch_all(beside).await.unwrap()
+}
+
+/// Asks the server for locks again and again until they are as they should be.
+async fn until(
+    beside: &mut PgConnection,
+    granted: bool,
+    is_so: impl Fn(&[i32]) -> bool,
+) -> Vec<i32> {
     let began = Instant::now();
-    while locks(beside, granted).await != count {
-        assert!(began.elapsed() < Duration::from_mins(1), "{count} locks, granted: {granted}");
+    loop {
+        let found = locks(beside, granted).await;
+        if is_so(&found) {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_mins(1), "locks, granted {granted}: {found:?}");
+        tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Ends the connections that hold advisory locks, as a restart of the server would.
+async fn cut(beside: &mut PgConnection) -> Vec<i32> {
+    let holders = locks(beside, true).await;
+    for pid in &holders {
+        let end = sqlx::query("SELECT pg_terminate_backend($1)").bind(pid);
+        end.execute(&mut *beside).await.unwrap();
+    }
+    holders
 }
 
 #[tokio::test]
@@ -52,30 +77,99 @@ async fn only_one_process_serves_and_others_may_visit() {
 
 #[tokio::test]
 async fn a_closed_store_holds_no_lock() {
-    let Some((database, mut beside)) = postgres().await else { return };
+    let Some(database) = postgres().await else { return };
+    let mut beside = beside(&database).await;
     for claim in [Claim::Serve, Claim::ServeShared] {
         for _ in 0..5 {
             let store = database.try_open([7; 32], claim).await.unwrap();
-            assert!(locks(&mut beside, true).await > 0, "{claim:?}");
+            assert!(!locks(&mut beside, true).await.is_empty(), "{claim:?}");
             store.close().await;
-            assert_eq!(locks(&mut beside, true).await, 0, "{claim:?}");
+            assert_eq!(locks(&mut beside, true).await, [0; 0], "{claim:?}");
             let refused = database.try_open([8; 32], claim).await;
             assert!(matches!(refused, Err(Error::WrongMasterKey)), "{refused:?}");
-            assert_eq!(locks(&mut beside, true).await, 0, "{claim:?}, after an open that failed");
+            assert_eq!(locks(&mut beside, true).await, [0; 0], "{claim:?}, after a failed open");
         }
     }
 }
 
 #[tokio::test]
 async fn a_process_that_is_about_to_end_is_waited_for() {
-    let Some((database, mut beside)) = postgres().await else { return };
-    let Location::Postgres(url) = &database.location else { unreachable!("it is PostgreSQL") };
-    let mut dying = PgConnection::connect(url.expose()).await.unwrap();
+    let Some(database) = postgres().await else { return };
+    let (mut dying, mut beside) = (beside(&database).await, beside(&database).await);
     sqlx::query("SELECT pg_advisory_lock($1)").bind(SERVES).execute(&mut dying).await.unwrap();
     let end = async {
-        until_locks(&mut beside, false, 1).await;
+        until(&mut beside, false, |waiting| waiting.len() == 1).await;
         dying.close().await.unwrap();
     };
     let (opened, ()) = tokio::join!(database.try_open([7; 32], Claim::Serve), end);
     opened.unwrap().close().await;
+}
+
+#[tokio::test]
+async fn a_lock_whose_connection_is_cut_is_taken_again() {
+    let Some(database) = postgres().await else { return };
+    let mut beside = beside(&database).await;
+    let store = database.open().await;
+    let before = cut(&mut beside).await;
+    let again = |held: &[i32]| held.len() == before.len() && !held.contains(&before[0]);
+    until(&mut beside, true, again).await;
+    let second = database.try_open([7; 32], Claim::Serve).await;
+    assert!(matches!(second, Err(Error::InUse(_))), "{second:?}");
+    let displaced = tokio::time::timeout(Duration::ZERO, store.displaced()).await;
+    assert!(displaced.is_err());
+    store.close().await;
+    assert_eq!(locks(&mut beside, true).await, [0; 0]);
+}
+
+#[tokio::test]
+async fn whoever_lost_its_lock_to_another_is_told() {
+    let Some(database) = postgres().await else { return };
+    for claim in [Claim::Serve, Claim::ServeShared] {
+        let (mut other, mut beside) = (beside(&database).await, beside(&database).await);
+        let store = database.try_open([7; 32], claim).await.unwrap();
+        let node = store.node().0 as i32;
+        let lock = match claim {
+            Claim::Serve => sqlx::query("SELECT pg_advisory_lock($1)").bind(SERVES),
+            _ => sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node),
+        };
+        let cut = async {
+            until(&mut beside, false, |waiting| waiting.len() == 1).await;
+            cut(&mut beside).await
+        };
+        let (got, _) = tokio::join!(lock.execute(&mut other), cut);
+        got.unwrap();
+        let told = tokio::time::timeout(Duration::from_mins(1), store.displaced()).await;
+        assert!(told.is_ok(), "{claim:?}");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_cut_connection_makes_no_living_node_look_lost() {
+    let Some(database) = postgres().await else { return };
+    let mut beside = beside(&database).await;
+    let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let other = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let (project, _) = project(&other).await;
+    other.writer().trace(trace(project, 1)).await.unwrap();
+    other.writer().start_strict(start(project, other.step_id().await.unwrap())).await.unwrap();
+    // After a restart of the server one node has its lock again before the other does.
+    drop(other);
+    until(&mut beside, true, |held| held.len() == 1).await;
+    cut(&mut beside).await;
+    let settled = until_answered(|| store.settle_lost_calls(&database.clock)).await;
+    assert_eq!(settled, 0);
+    store.close().await;
+}
+
+/// Asks until the connection is there again.
+async fn until_answered<T>(mut ask: impl AsyncFnMut() -> store::Result<T>) -> T {
+    let began = Instant::now();
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(began.elapsed() < Duration::from_mins(1), "{error}"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }

@@ -8,7 +8,7 @@ use store::{Claim, Error, Start};
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
-fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
+pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
     let step = run(project, trace_id(1), id);
     Start {
         step: id,

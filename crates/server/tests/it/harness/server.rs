@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::http::{Caller, Reply};
-use super::store::{Backend, Store};
+use super::store::{Backend, Store, sql};
 
 /// The first key of every server under test.
 pub const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
@@ -167,6 +167,16 @@ impl Server {
 
     pub fn on_sqlite(&self) -> bool {
         self.setup.store.url().is_none()
+    }
+
+    /// The URL of the database, on PostgreSQL.
+    pub fn database_url(&self) -> &str {
+        self.setup.store.url().unwrap()
+    }
+
+    /// Runs a statement on the database, on PostgreSQL, and gives what it returns.
+    pub fn sql(&self, statement: &str) -> String {
+        sql(self.database_url(), statement)
     }
 
     /// Everything that was logged since the first start.

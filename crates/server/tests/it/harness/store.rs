@@ -94,8 +94,10 @@ impl Drop for Database {
     }
 }
 
-fn sql(url: &str, statement: &str) {
-    let done = Command::new("psql").args([url, "-qXc", statement]).output().unwrap();
+/// Runs a statement and gives what it returns.
+pub fn sql(url: &str, statement: &str) -> String {
+    let done = Command::new("psql").args([url, "-qXAtc", statement]).output().unwrap();
     let fine = done.status.success() || std::thread::panicking();
     assert!(fine, "{statement}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }

@@ -1,0 +1,85 @@
+//! Locks are gone when their connection is. So it is watched, and they are taken again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::postgres::Session;
+use crate::error::Error;
+
+/// How often the connection is asked whether it lives, and how often it is tried anew.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// Locks that are held by a connection, and a task that minds it.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    session: Arc<Session>,
+    /// Cancelled when another process has the locks.
+    displaced: CancellationToken,
+    stopping: DropGuard,
+    tasks: TaskTracker,
+}
+
+impl Watched {
+    pub(super) fn new(session: Session) -> Self {
+        let (displaced, stopping) = (CancellationToken::new(), CancellationToken::new());
+        let (session, tasks) = (Arc::new(session), TaskTracker::new());
+        let watching = watch(session.clone(), displaced.clone());
+        let stopped = stopping.clone();
+        tasks.spawn(async move { stopped.run_until_cancelled(watching).await });
+        Self { session, displaced, stopping: stopping.drop_guard(), tasks }
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Waits until another process has the locks.
+    pub(super) async fn displaced(&self) {
+        self.displaced.cancelled().await;
+    }
+
+    pub(super) async fn release(self) {
+        drop(self.stopping);
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.session.release().await;
+    }
+}
+
+/// Minds the connection until another process has the locks.
+async fn watch(session: Arc<Session>, displaced: CancellationToken) {
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_lost = false;
+    loop {
+        ticks.tick().await;
+        if !is_lost && session.is_alive().await {
+            continue;
+        }
+        if !is_lost {
+            tracing::warn!("the connection that holds the database lock is lost");
+        }
+        match session.retake().await {
+            Ok(()) => {
+                tracing::info!("the database lock is held again");
+                is_lost = false;
+            }
+            Err(Error::InUse(why)) => {
+                tracing::error!(%why, "the database lock is lost to another process");
+                displaced.cancel();
+                return;
+            }
+            Err(error) => {
+                // Said once: while the database is away, everything else says so too.
+                if !is_lost {
+                    tracing::warn!(%error, "the database lock is not held");
+                }
+                is_lost = true;
+            }
+        }
+    }
+}
