@@ -42,7 +42,7 @@ enum Command {
     },
     /// Check configuration, database, master key, prices and models, and say what to do
     Doctor,
-    /// Seal everything under a new master key (stop the gateway first)
+    /// Seal everything under a new master key (stop every gateway first)
     RotateMasterKey,
     /// Manage users
     #[command(subcommand)]

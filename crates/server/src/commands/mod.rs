@@ -109,7 +109,7 @@ pub(crate) async fn visit(config: &Config) -> Result<Store, Failure> {
 /// Seals every data key and the pepper under a new master key: the one in
 /// `SLUICE_NEW_MASTER_KEY`, else a generated one that replaces the file.
 pub(crate) async fn rotate_master_key(config: &Config) -> Result<(), Failure> {
-    let store = open::store(config, Claim::Serve, &Clock::system()).await?;
+    let store = open::store(config, Claim::Alone, &Clock::system()).await?;
     let given = std::env::var("SLUICE_NEW_MASTER_KEY").ok().map(Secret::new);
     let in_file = config.master_key.is_none();
     let bytes = match &given {

@@ -2,9 +2,11 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Backend, Server, until};
+use serde_json::json;
 
-crate::on_every_backend!(a_gateway_that_was_displaced_stops);
+use crate::harness::{Backend, Server, Setup, until};
+
+crate::on_every_backend!(a_gateway_that_was_displaced_stops, a_shared_gateway_forbids_a_rotation);
 
 /// The number of the lock that a gateway holds on PostgreSQL.
 const SERVES: &str = "126909663503205";
@@ -49,4 +51,18 @@ async fn a_gateway_that_was_displaced_stops(backend: Backend) {
     server.sql(&cut);
     server.up().await;
     server.key().trace().await;
+}
+
+async fn a_shared_gateway_forbids_a_rotation(backend: Backend) {
+    let setup = Setup::new(&backend).env("SLUICE_ALLOW_INEXACT_LIMITS", "true");
+    let server = setup.start().await;
+    let new = "a1".repeat(32);
+    let env = [("SLUICE_NEW_MASTER_KEY", new.as_str())];
+    let rotated = server.cli(&["rotate-master-key"], &env).await;
+    let said = String::from_utf8_lossy(&rotated.stderr).into_owned();
+    assert!(!rotated.status.success() && said.contains("another Sluice serves this"), "{said}");
+    // The gateway's own key still seals.
+    server.key().trace().await;
+    let project = json!({"project": {"name": "Sealed"}});
+    server.owner().await.post("/api/v1/projects", &project).await.ok(201);
 }

@@ -22,6 +22,8 @@ pub enum Claim {
     ServeShared,
     /// Work on it for a moment, beside a gateway that may be running.
     Visit,
+    /// Change what a running gateway holds in memory, so that none may run.
+    Alone,
 }
 
 /// A claim that holds until it is released, or its process ends.
@@ -38,7 +40,7 @@ impl Lock {
     pub(crate) async fn take(location: &Location, claim: Claim) -> Result<Self> {
         match (location, claim) {
             (_, Claim::Visit) => Ok(Self::None),
-            (Location::Sqlite(path), _) => file(path).map(Self::File),
+            (Location::Sqlite(path), _) => file(path, claim).map(Self::File),
             (Location::Postgres(url), _) => {
                 let session = Session::open(url, claim).await?;
                 Ok(Self::Postgres(Watched::new(session)))
@@ -81,7 +83,7 @@ impl Lock {
     }
 }
 
-fn file(database: &Path) -> Result<File> {
+fn file(database: &Path, claim: Claim) -> Result<File> {
     let path = database.with_extension("lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = opened.map_err(|error| {
@@ -89,11 +91,16 @@ fn file(database: &Path) -> Result<File> {
     })?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse(format!(
-            "another Sluice serves this data folder ({} is locked): stop it, or choose another folder with \
-             SLUICE_DATA_DIR",
-            path.display()
-        ))),
+        Err(TryLockError::WouldBlock) => {
+            let remedy = match claim {
+                Claim::Alone => "stop it first",
+                _ => "stop it, or choose another folder with SLUICE_DATA_DIR",
+            };
+            Err(Error::InUse(format!(
+                "another Sluice serves this data folder ({} is locked): {remedy}",
+                path.display()
+            )))
+        }
         Err(TryLockError::Error(error)) => {
             Err(Error::Unavailable(format!("{} cannot be locked: {error}", path.display())))
         }

@@ -17,8 +17,18 @@ use crate::{db, seal};
 
 /// The number of the lock that a gateway holds which serves alone: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
+/// The number of the lock that all gateways share, however many serve. Whoever has it to himself
+/// keeps them away.
+const RUNS: i64 = SERVES + 1;
 /// The class of the lock that every node holds while it lives; the other number is the node's.
 const LIVES: i32 = 0x736c_7569;
+
+const ANOTHER_SERVES: &str = "another Sluice serves this PostgreSQL database, and without Redis the two would make \
+     spend caps inexact: stop the other one, or set SLUICE_ALLOW_INEXACT_LIMITS=true";
+const SOME_RUN: &str =
+    "another Sluice serves this PostgreSQL database: stop every one that does first";
+const ONE_IS_ALONE: &str = "a command needs this PostgreSQL database for itself, such as the rotation of the master \
+     key: start Sluice again when it has ended";
 
 /// What the server is told of the connection. It waits so long for a lock, and notices within half
 /// a minute that the machine at the other end is gone.
@@ -98,15 +108,14 @@ impl Session {
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE application_name = $1 AND pid <> pg_backend_pid()";
         sqlx::query(END).bind(&self.name).execute(&mut *connection).await?;
-        if self.claim == Claim::Serve {
-            let serves = sqlx::query("SELECT pg_advisory_lock($1)").bind(SERVES);
-            if !is_granted(serves.execute(&mut *connection).await)? {
-                return Err(Error::InUse(
-                    "another Sluice serves this PostgreSQL database, and without Redis the two would make \
-                     spend caps inexact: stop the other one, or set SLUICE_ALLOW_INEXACT_LIMITS=true"
-                        .to_owned(),
-                ));
+        match self.claim {
+            Claim::Serve => {
+                exclusive(connection, SERVES, ANOTHER_SERVES).await?;
+                shared(connection, RUNS, ONE_IS_ALONE).await?;
             }
+            Claim::ServeShared => shared(connection, RUNS, ONE_IS_ALONE).await?,
+            Claim::Alone => exclusive(connection, RUNS, SOME_RUN).await?,
+            Claim::Visit => {}
         }
         if let Some(node) = node {
             live(connection, node).await?;
@@ -181,6 +190,17 @@ async fn give_back(mut connection: PgConnection) {
         Ok(Err(error)) => tracing::warn!(%error, "the database lock was not given back"),
         Err(_) => tracing::warn!("the database lock was not given back in time"),
     }
+}
+
+async fn exclusive(connection: &mut PgConnection, lock: i64, otherwise: &str) -> Result<()> {
+    let taken = sqlx::query("SELECT pg_advisory_lock($1)").bind(lock).execute(connection).await;
+    if is_granted(taken)? { Ok(()) } else { Err(Error::InUse(otherwise.to_owned())) }
+}
+
+async fn shared(connection: &mut PgConnection, lock: i64, otherwise: &str) -> Result<()> {
+    let taken = sqlx::query("SELECT pg_advisory_lock_shared($1)").bind(lock);
+    let taken = taken.execute(connection).await;
+    if is_granted(taken)? { Ok(()) } else { Err(Error::InUse(otherwise.to_owned())) }
 }
 
 /// Takes the lock that shows that a node lives.

@@ -14,9 +14,9 @@ const SERVES: i64 = 0x736c_7569_6365;
 const LIVES: i32 = 0x736c_7569;
 /// Between two questions.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Whose advisory locks there are in this database, held or waited for.
+/// The connections with advisory locks in this database, held or waited for.
 const LOCKS: &str = "
-    SELECT pid FROM pg_locks
+    SELECT DISTINCT pid FROM pg_locks
     WHERE locktype = 'advisory' AND granted = $1
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
@@ -73,6 +73,34 @@ async fn only_one_process_serves_and_others_may_visit() {
         store.close().await;
         database.open().await.close().await;
     }
+}
+
+#[tokio::test]
+async fn whoever_needs_it_alone_meets_no_gateway_not_even_a_shared_one() {
+    for database in databases().await {
+        let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+        let alone = database.try_open([7; 32], Claim::Alone).await;
+        assert!(matches!(alone, Err(Error::InUse(_))), "{}: {alone:?}", database.kind);
+        store.close().await;
+        let alone = database.try_open([7; 32], Claim::Alone).await.unwrap();
+        let (serve, shared) = tokio::join!(
+            database.try_open([7; 32], Claim::Serve),
+            database.try_open([7; 32], Claim::ServeShared),
+        );
+        for gateway in [serve, shared] {
+            assert!(matches!(gateway, Err(Error::InUse(_))), "{}: {gateway:?}", database.kind);
+        }
+        alone.close().await;
+        database.open().await.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_shared_gateway_serves_beside_one_that_serves_alone() {
+    let Some(database) = postgres().await else { return };
+    let alone = database.open().await;
+    database.try_open([7; 32], Claim::ServeShared).await.unwrap().close().await;
+    alone.close().await;
 }
 
 #[tokio::test]
