@@ -130,11 +130,8 @@ impl Gateway {
     ) -> Result<ModelView> {
         let state = self.visible_project(member, project)?;
         member.check_admin()?;
-        let rows = self.store.models().await?;
-        let mut row = rows
-            .into_iter()
-            .find(|row| row.id == id && row.project == project)
-            .ok_or(Error::NotFound)?;
+        let mut tx = self.store.begin().await?;
+        let mut row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
         let before = row.clone();
         let brings_key = change.api_key.is_some();
         self.apply(&mut row, change, &state.sealing)?;
@@ -145,7 +142,6 @@ impl Gateway {
             let note = "the stored api_key was dropped because base_url or provider changed";
             metadata.insert("note".to_owned(), note.into());
         }
-        let mut tx = self.store.begin().await?;
         tx.save_model(&row).await.map_err(taken)?;
         let target = ("model", id.to_string());
         self.note_act(&mut tx, member, Event::ModelUpdated, target, metadata).await?;
@@ -160,12 +156,13 @@ impl Gateway {
         project: ProjectId,
         id: ModelId,
     ) -> Result<()> {
-        let found = self.model(member, project, id)?;
+        self.visible_project(member, project)?;
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
+        let row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
         tx.delete_model(id, self.clock.now()).await?;
         let target = ("model", id.to_string());
-        let metadata = audited(&json!({"identifier": found.model.identifier}), &json!({}));
+        let metadata = audited(&json!({"identifier": row.identifier}), &json!({}));
         self.note_act(&mut tx, member, Event::ModelDeleted, target, metadata).await?;
         self.publish(tx).await
     }

@@ -132,6 +132,19 @@ impl Tx {
         Ok(ModelId(id))
     }
 
+    /// A project's model as it is now, held against other writers until the transaction ends.
+    pub async fn model(&mut self, project: ProjectId, id: ModelId) -> Result<Option<ModelRow>> {
+        // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
+        const LOCK: &str = "
+            UPDATE models SET name = name WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL
+            RETURNING id, project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
+                      output_price, data_retention_days, region, currency, config, created_at";
+        let row: Option<Row> = within!(self, db => {
+            sqlx::query_as(LOCK).bind(id.0).bind(project.0).fetch_optional(&mut *db).await?
+        });
+        row.map(Row::read).transpose()
+    }
+
     /// Writes every field of a model that may change. [`Error::Taken`] when its identifier is.
     pub async fn save_model(&mut self, model: &ModelRow) -> Result<()> {
         const SAVE: &str = "

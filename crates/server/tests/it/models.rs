@@ -6,6 +6,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup};
 
 crate::on_every_backend!(
     models,
+    two_changes_at_once,
     models_that_make_no_sense,
     addresses_that_are_never_called,
     a_provider_key_is_never_shown,
@@ -80,6 +81,25 @@ async fn models(backend: Backend) {
     let ask = json!({"trace_id": key.trace().await, "model": "m", "input": "x"});
     key.post("/api/v1/runs", &ask).await.invalid("Model not authorized or found: m");
     add_model(&owner, json!({})).await;
+}
+
+/// Each change leaves alone what it does not name, whatever another one does meanwhile.
+async fn two_changes_at_once(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let made = add_model(&owner, json!({})).await;
+    let path = format!("{MODELS}/{}", made["id"]);
+    for days in 1..=20 {
+        let region = format!("region-{days}");
+        let one = json!({"model_definition": {"data_retention_days": days}});
+        let other = json!({"model_definition": {"region_restriction": region}});
+        let (one, other) = tokio::join!(owner.patch(&path, &one), owner.patch(&path, &other));
+        one.ok(200);
+        other.ok(200);
+        let model = owner.get(&path).await.ok(200)["model_definition"].clone();
+        assert_eq!(model["data_retention_days"], days);
+        assert_eq!(model["region_restriction"], region);
+    }
 }
 
 async fn models_that_make_no_sense(backend: Backend) {
