@@ -110,6 +110,9 @@ impl From<Error> for Failure {
                 failure
             }
             Error::Unavailable(_) => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(1),
+            Error::ProjectUnreadable => {
+                of(StatusCode::SERVICE_UNAVAILABLE).code("project_unreadable").stop_retrying()
+            }
             Error::Internal(cause) => {
                 tracing::error!(%cause, "internal error");
                 of(StatusCode::INTERNAL_SERVER_ERROR)

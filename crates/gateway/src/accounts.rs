@@ -40,8 +40,12 @@ impl Member {
     }
 
     fn sees(&self, project: &ProjectState) -> bool {
-        project.project.org == self.org
-            && (self.role.is_admin() || self.projects.contains(&project.id()))
+        project.project.org == self.org && self.may_see(project.id())
+    }
+
+    /// Whether they see the project if it is of their organization.
+    fn may_see(&self, project: ProjectId) -> bool {
+        self.role.is_admin() || self.projects.contains(&project)
     }
 }
 
@@ -70,7 +74,10 @@ impl Gateway {
         member: &Member,
         id: ProjectId,
     ) -> Result<Arc<ProjectState>> {
-        self.registry.project(id).filter(|project| member.sees(project)).ok_or(Error::NotFound)
+        if !member.may_see(id) {
+            return Err(Error::NotFound);
+        }
+        self.registry.project(id)?.filter(|project| member.sees(project)).ok_or(Error::NotFound)
     }
 }
 

@@ -57,7 +57,7 @@ impl Gateway {
     ) -> Result<Caller> {
         let now = self.clock.now();
         self.check_address(origin).await?;
-        let Some(caller) = self.authenticate(bearer, now) else {
+        let Some(caller) = self.authenticate(bearer, now)? else {
             Box::pin(self.note_perimeter_block(origin, "invalid key")).await;
             return Err(Error::Unauthorized);
         };
@@ -138,7 +138,13 @@ impl Gateway {
         }
     }
 
-    fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Option<Caller> {
+    fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Result<Option<Caller>> {
+        let Some(key) = self.known_key(bearer, now) else { return Ok(None) };
+        let project = self.registry.project(key.key.project)?;
+        Ok(project.map(|project| Caller { key, project }))
+    }
+
+    fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {
         let (id, secret) = bearer?.split_once('.')?;
         let known = id.parse::<KeyId>().ok().and_then(|id| self.registry.key(id));
         // An unknown id costs the same as a wrong secret.
@@ -149,8 +155,7 @@ impl Gateway {
         if key.key.expires_at.is_some_and(|at| at <= now) {
             return None;
         }
-        let project = self.registry.project(key.key.project)?;
-        Some(Caller { key, project })
+        Some(key)
     }
 
     /// Pauses an active key for good, on disk before anyone is told. Rare and large: callers box it,

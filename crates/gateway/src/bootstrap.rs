@@ -129,7 +129,7 @@ pub async fn create_key(
     clock: &Clock,
 ) -> Result<Secret> {
     let projects = store.projects().await?;
-    if !projects.iter().any(|known| known.id == project) {
+    if !projects.iter().any(|(known, _)| *known == project) {
         return Err(Error::invalid(format!("there is no project {project}")));
     }
     let limit = hourly_limit.map(|dollars| {

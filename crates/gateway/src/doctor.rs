@@ -1,16 +1,17 @@
 //! What `sluice doctor` asks of the registry: prices, tiers, and whether models can be reached.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::model::Model;
-use domain::settings::Settings;
 use domain::tier::Tier;
+use domain::time::Clock;
 use providers::Client;
 use store::Store;
 
-use crate::error::{Error, Result};
-use crate::models;
+use crate::error::Result;
+use crate::registry::Registry;
 
 /// One thing that was looked at.
 #[derive(Debug)]
@@ -21,28 +22,27 @@ pub struct Finding {
     pub what: String,
 }
 
-/// Looks at every project's tiers and every model's price and reachability.
+/// Looks at every project, its tiers, and its models' price and reachability.
 pub async fn inspect_models(
     store: &Store,
     client: &Client,
     patience: Duration,
+    clock: &Clock,
 ) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let sealing: HashMap<_, _> = store.data_keys().await?.into_iter().collect();
-    let rows = store.models().await?;
-    for project in store.projects().await? {
-        let settings = Settings::parse(&project.settings).map_err(Error::Invalid)?;
-        let key = sealing
-            .get(&project.id)
-            .ok_or_else(|| Error::Internal(format!("project {} has no data key", project.id)))?;
-        let own = rows.iter().filter(|row| row.project == project.id);
-        let own: Vec<Model> =
-            own.map(|row| models::open(row.clone(), key)).collect::<Result<_>>()?;
-        let named = format!("project {} ({})", project.id, project.name);
+    let registry = Registry::load(store, clock).await?;
+    for (project, why) in registry.unreadable() {
+        let what = format!(
+            "project {project} cannot be read and is not served: {why}. Start the version that wrote it, or \
+             restore a backup"
+        );
+        findings.push(Finding { well: false, what });
+    }
+    for project in registry.projects() {
+        let named = format!("project {} ({})", project.id(), project.project.name);
         for &tier in Tier::ALL {
-            let configured = settings.routing_tiers.get(&tier);
-            let well =
-                configured.is_some_and(|model| own.iter().any(|known| known.identifier == *model));
+            let configured = project.settings.routing_tiers.get(&tier);
+            let well = configured.is_some_and(|model| project.models.contains_key(model));
             if !well {
                 let what = format!(
                     "{named}: the tier `{tier}` has no registered model; set settings.routing_tiers.{tier}"
@@ -50,12 +50,18 @@ pub async fn inspect_models(
                 findings.push(Finding { well, what });
             }
         }
-        for model in &own {
+        for model in by_id(&project.models) {
             findings.push(price(&named, model));
             findings.push(reach(&named, model, client, patience).await);
         }
     }
     Ok(findings)
+}
+
+fn by_id(models: &HashMap<String, Arc<Model>>) -> Vec<&Arc<Model>> {
+    let mut all: Vec<_> = models.values().collect();
+    all.sort_by_key(|model| model.id);
+    all
 }
 
 fn price(named: &str, model: &Model) -> Finding {

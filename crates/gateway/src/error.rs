@@ -69,6 +69,11 @@ pub enum Error {
         "The gateway cannot store this right now ({0}). Nothing was recorded; try again later."
     )]
     Unavailable(String),
+    /// What is stored of the project makes no sense to this version.
+    #[error(
+        "This version of the gateway cannot read the project, and serves the others; its log says why"
+    )]
+    ProjectUnreadable,
     /// A defect of ours. The text is for the log only.
     #[error("Internal error")]
     Internal(String),
@@ -78,6 +83,14 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The whole story, for logs only.
+    pub(crate) fn cause(self) -> String {
+        match self {
+            Self::Internal(cause) => cause,
+            other => other.to_string(),
+        }
+    }
+
     /// One fault.
     pub fn invalid(fault: impl Into<String>) -> Self {
         Self::Invalid(vec![fault.into()])

@@ -61,9 +61,10 @@ impl Gateway {
 
     /// Makes a key. The raw key is in the answer and nowhere else.
     pub async fn create_key(&self, member: &Member, new: NewKey) -> Result<(KeyView, Secret)> {
-        let project = self.registry.project(new.project);
-        let seen = project.and_then(|project| self.visible_project(member, project.id()).ok());
-        let project = seen.ok_or_else(|| Error::invalid("Project not found"))?;
+        let project = self.visible_project(member, new.project).map_err(|error| match error {
+            Error::NotFound => Error::invalid("Project not found"),
+            other => other,
+        })?;
         if !member.role.may_manage_keys() {
             return Err(Error::Forbidden);
         }

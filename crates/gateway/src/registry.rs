@@ -2,7 +2,10 @@
 //! a lock or a query.
 //!
 //! Writes go to the store first; then the snapshot is loaded anew and published. What other
-//! processes write is noticed by a version number that a job polls.
+//! processes write is noticed by a version number that a job polls. A project that cannot be read
+//! is not served, and says so; the others are.
+
+mod rows;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +17,14 @@ use domain::key::Key;
 use domain::model::Model;
 use domain::money::Usd;
 use domain::project::{Project, ProjectStatus};
-use domain::settings::Settings;
+use domain::settings::{Limits, Settings};
 use domain::time::{Clock, HOUR, Timestamp};
 use limits::{KeyWindows, MonthSpend};
 use store::{SealingKey, Store};
 
 use crate::error::{Error, Result};
 use crate::models;
+use rows::Rows;
 
 /// A project as the request path needs it.
 #[derive(Debug)]
@@ -62,6 +66,14 @@ impl ProjectState {
     }
 }
 
+/// A project that cannot be read, by this version at least.
+#[derive(Debug)]
+struct Unreadable {
+    why: String,
+    /// What it has spent goes on counting for when it can.
+    month: Arc<Mutex<MonthSpend>>,
+}
+
 /// A key as the request path needs it.
 #[derive(Debug)]
 pub struct KeyState {
@@ -74,6 +86,7 @@ pub struct KeyState {
 struct Snapshot {
     version: i64,
     projects: HashMap<ProjectId, Arc<ProjectState>>,
+    unreadable: HashMap<ProjectId, Unreadable>,
     keys: HashMap<KeyId, Arc<KeyState>>,
 }
 
@@ -103,43 +116,33 @@ impl Registry {
         let _one = self.loading.lock().await;
         // Read first: what changes while we read is noticed by the next poll.
         let version = store.registry_version().await?;
-        // Projects first: whatever belongs to one of them was written with it, and is seen after it.
-        let projects = store.projects().await?;
-        let (rows, keys, data_keys) =
-            tokio::try_join!(store.models(), store.keys(), store.data_keys())?;
+        let rows = Rows::read(store).await?;
         let old = self.snapshot.load();
-        let sealing: HashMap<ProjectId, SealingKey> = data_keys.into_iter().collect();
-        let mut by_project: HashMap<ProjectId, Vec<store::ModelRow>> = HashMap::new();
-        for row in rows {
-            by_project.entry(row.project).or_default().push(row);
-        }
-        let mut states = HashMap::with_capacity(projects.len());
-        for project in projects {
-            let id = project.id;
-            let sealing = sealing
-                .get(&id)
-                .ok_or_else(|| Error::Internal(format!("project {id} has no data key")))?;
-            let rows = by_project.remove(&id).unwrap_or_default();
-            let state = self.project_state(project, rows, sealing, old.projects.get(&id))?;
-            states.insert(id, Arc::new(state));
-        }
-        let keys = keys.into_iter().filter_map(|key| {
-            let limits = &states.get(&key.project)?.settings.limits;
-            let windows = match old.keys.get(&key.id) {
-                Some(state) => {
-                    let mut windows = lock(&state.windows);
-                    windows.set_limits(limits);
-                    if key.reset_at != state.key.reset_at {
-                        windows.reset();
-                    }
-                    state.windows.clone()
-                }
-                None => Arc::new(Mutex::new(KeyWindows::new(limits))),
+        let mut next = Snapshot { version, ..Snapshot::default() };
+        let (mut models, mut keys, mut data_keys) = (rows.models, rows.keys, rows.data_keys);
+        for (id, project) in rows.projects {
+            let month = old.month(id).unwrap_or_default();
+            let of_project = |project: Project| {
+                let models = models.remove(&id).unwrap_or_default().all()?;
+                let sealing = data_keys.remove(&id).unwrap_or_default().all()?.pop();
+                let sealing = sealing.ok_or_else(|| Error::Internal("no data key".to_owned()))?;
+                self.project_state(project, models, sealing, month.clone())
             };
-            Some((key.id, Arc::new(KeyState { key, windows })))
-        });
-        let keys = keys.collect();
-        self.snapshot.store(Arc::new(Snapshot { version, projects: states, keys }));
+            let keys = keys.remove(&id).unwrap_or_default();
+            let state = project.map_err(Error::from).and_then(of_project);
+            match keys.fault.map_or(state, |fault| Err(fault.into())) {
+                Ok(state) => {
+                    next.add_keys(keys.rows, Some(&state.settings.limits), &old);
+                    next.projects.insert(id, Arc::new(state));
+                }
+                Err(error) => {
+                    next.add_keys(keys.rows, None, &old);
+                    next.unreadable.insert(id, Unreadable { why: error.cause(), month });
+                }
+            }
+        }
+        next.tell_unreadable(&old);
+        self.snapshot.store(Arc::new(next));
         Ok(())
     }
 
@@ -151,11 +154,25 @@ impl Registry {
         Ok(())
     }
 
-    pub(crate) fn project(&self, id: ProjectId) -> Option<Arc<ProjectState>> {
-        self.snapshot.load().projects.get(&id).cloned()
+    /// A project, if there is such a one and it can be read.
+    pub(crate) fn project(&self, id: ProjectId) -> Result<Option<Arc<ProjectState>>> {
+        let snapshot = self.snapshot.load();
+        if snapshot.unreadable.contains_key(&id) {
+            return Err(Error::ProjectUnreadable);
+        }
+        Ok(snapshot.projects.get(&id).cloned())
     }
 
-    /// Every project, by id.
+    /// Every project that cannot be read, by id, and why.
+    pub(crate) fn unreadable(&self) -> Vec<(ProjectId, String)> {
+        let snapshot = self.snapshot.load();
+        let all = snapshot.unreadable.iter().map(|(id, project)| (*id, project.why.clone()));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// Every project that is served, by id.
     pub(crate) fn projects(&self) -> Vec<Arc<ProjectState>> {
         let mut all: Vec<_> = self.snapshot.load().projects.values().cloned().collect();
         all.sort_by_key(|state| state.id());
@@ -181,17 +198,15 @@ impl Registry {
         &self,
         project: Project,
         rows: Vec<store::ModelRow>,
-        sealing: &SealingKey,
-        old: Option<&Arc<ProjectState>>,
+        sealing: SealingKey,
+        month: Arc<Mutex<MonthSpend>>,
     ) -> Result<ProjectState> {
-        let bad = |faults: Vec<String>| {
-            Error::Internal(format!("project {}: {}", project.id, faults.join("; ")))
-        };
+        let bad = |faults: Vec<String>| Error::Internal(faults.join("; "));
         let settings = Settings::parse(&project.settings).map_err(bad)?;
         let policy = checks::Policy::compile(&settings.safety).map_err(bad)?;
         let mut models = HashMap::with_capacity(rows.len());
         for row in rows {
-            let model = models::open(row, sealing)?;
+            let model = models::open(row, &sealing)?;
             models.insert(model.identifier.clone(), Arc::new(model));
         }
         let print_key = hmac::Key::new(hmac::HMAC_SHA256, &self.pepper);
@@ -201,9 +216,9 @@ impl Registry {
             settings,
             models,
             policy,
-            sealing: sealing.clone(),
+            sealing,
             print_key: hmac::Key::new(hmac::HMAC_SHA256, print_key.as_ref()),
-            month: old.map(|old| old.month.clone()).unwrap_or_default(),
+            month,
         })
     }
 
@@ -216,8 +231,8 @@ impl Registry {
         )?;
         let snapshot = self.snapshot.load();
         for (project, spent) in months {
-            if let Some(state) = snapshot.projects.get(&project) {
-                lock(&state.month).add(now, spent);
+            if let Some(month) = snapshot.month(project) {
+                lock(&month).add(now, spent);
             }
         }
         for (key, bytes) in windows {
@@ -232,6 +247,47 @@ impl Registry {
             }
         }
         Ok(())
+    }
+}
+
+impl Snapshot {
+    /// What a project has spent, served or not.
+    fn month(&self, id: ProjectId) -> Option<Arc<Mutex<MonthSpend>>> {
+        let served = self.projects.get(&id).map(|state| &state.month);
+        served.or_else(|| self.unreadable.get(&id).map(|project| &project.month)).cloned()
+    }
+
+    /// Adds the keys of a project with what they had counted before. Without limits, where those
+    /// cannot be read, they count on under the old ones.
+    fn add_keys(&mut self, keys: Vec<Key>, limits: Option<&Limits>, old: &Self) {
+        for key in keys {
+            let windows = match old.keys.get(&key.id) {
+                Some(state) => {
+                    let mut windows = lock(&state.windows);
+                    if let Some(limits) = limits {
+                        windows.set_limits(limits);
+                    }
+                    if key.reset_at != state.key.reset_at {
+                        windows.reset();
+                    }
+                    state.windows.clone()
+                }
+                None => {
+                    let windows = KeyWindows::new(limits.unwrap_or(&Limits::default()));
+                    Arc::new(Mutex::new(windows))
+                }
+            };
+            self.keys.insert(key.id, Arc::new(KeyState { key, windows }));
+        }
+    }
+
+    /// Says once what cannot be read.
+    fn tell_unreadable(&self, old: &Self) {
+        for (project, Unreadable { why, .. }) in &self.unreadable {
+            if old.unreadable.get(project).is_none_or(|known| known.why != *why) {
+                tracing::error!(%project, %why, "a project cannot be read and is not served");
+            }
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use domain::key::{Key, KeyStatus};
 use domain::money::Usd;
 use domain::time::Timestamp;
 
-use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::{PerProject, Store};
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -58,7 +58,7 @@ pub struct SpentSecond {
 
 impl Store {
     /// Every key that is not revoked.
-    pub async fn keys(&self) -> Result<Vec<Key>> {
+    pub async fn keys(&self) -> Result<PerProject<Key>> {
         const ALL: &str = "
             SELECT id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
                    loop_interventions, last_used, reset_at, created_at
@@ -66,7 +66,7 @@ impl Store {
             WHERE revoked_at IS NULL
             ORDER BY created_at, id";
         let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
-        rows.into_iter().map(Row::read).collect()
+        Ok(rows.into_iter().map(|row| (ProjectId(row.project_id), row.read())).collect())
     }
 
     /// What keys with a cap have spent since a time, second by second.

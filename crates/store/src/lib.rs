@@ -22,7 +22,7 @@ mod traces;
 mod vault;
 mod writer;
 
-use domain::ids::{NodeId, StepId};
+use domain::ids::{NodeId, ProjectId, StepId};
 use domain::time::Clock;
 use tokio_util::task::TaskTracker;
 
@@ -42,6 +42,10 @@ pub use writer::{Start, Writer};
 use db::{Pool, WritePool, on};
 use ids::StepIds;
 use lock::Lock;
+
+/// Rows, each with the project that owns it and cannot be served when the row cannot be read. One
+/// that makes no sense hides no other.
+pub type PerProject<T> = Vec<(ProjectId, Result<T>)>;
 
 /// How to open a store.
 #[derive(Debug)]

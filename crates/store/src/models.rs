@@ -5,9 +5,9 @@ use domain::model::Provider;
 use domain::money::Usd;
 use domain::time::Timestamp;
 
-use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::{PerProject, Store};
 
 /// A model definition as it is stored; its credential is sealed with the project's data key.
 #[derive(Clone, Debug)]
@@ -65,8 +65,9 @@ struct Row {
 
 impl Row {
     fn read(self) -> Result<ModelRow> {
-        let provider = Provider::parse(&self.provider)
-            .ok_or_else(|| Error::Corrupt(format!("provider {}", self.provider)))?;
+        let provider = Provider::parse(&self.provider).ok_or_else(|| {
+            Error::Corrupt(format!("model {}: provider {}", self.id, self.provider))
+        })?;
         Ok(ModelRow {
             id: ModelId(self.id),
             project: ProjectId(self.project_id),
@@ -89,7 +90,7 @@ impl Row {
 
 impl Store {
     /// Every model of every project that is not deleted.
-    pub async fn models(&self) -> Result<Vec<ModelRow>> {
+    pub async fn models(&self) -> Result<PerProject<ModelRow>> {
         const ALL: &str = "
             SELECT id, project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
                    output_price, data_retention_days, region, currency, config, created_at
@@ -97,7 +98,7 @@ impl Store {
             WHERE deleted_at IS NULL
             ORDER BY id";
         let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
-        rows.into_iter().map(Row::read).collect()
+        Ok(rows.into_iter().map(|row| (ProjectId(row.project_id), row.read())).collect())
     }
 }
 

@@ -6,9 +6,9 @@ use domain::project::{Project, ProjectStatus};
 use domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::{PerProject, Store};
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -38,14 +38,14 @@ impl Row {
 
 impl Store {
     /// Every project that is not deleted.
-    pub async fn projects(&self) -> Result<Vec<Project>> {
+    pub async fn projects(&self) -> Result<PerProject<Project>> {
         const ALL: &str = "
             SELECT id, org_id, name, description, status, settings, created_at
             FROM projects
             WHERE deleted_at IS NULL
             ORDER BY id";
         let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
-        rows.into_iter().map(Row::read).collect()
+        Ok(rows.into_iter().map(|row| (ProjectId(row.id), row.read())).collect())
     }
 
     /// What each project has spent since the first minute given, from the ledger.

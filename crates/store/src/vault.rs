@@ -3,10 +3,10 @@
 use domain::ids::ProjectId;
 use domain::time::Timestamp;
 
-use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 use crate::seal::{self, SealingKey};
+use crate::{PerProject, Store};
 
 const PEPPER: &str = "pepper";
 
@@ -35,20 +35,16 @@ impl Store {
         plain.try_into().map_err(|_| Error::WrongMasterKey)
     }
 
-    /// Every project's newest data key.
-    pub async fn data_keys(&self) -> Result<Vec<(ProjectId, SealingKey)>> {
+    /// Every project's data keys, oldest first.
+    pub async fn data_keys(&self) -> Result<PerProject<SealingKey>> {
         const ALL: &str = "SELECT project_id, id, wrapped FROM data_keys ORDER BY id";
         let rows: Vec<(i64, i64, Vec<u8>)> =
             on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
-        rows.into_iter()
-            .map(|(project, id, wrapped)| {
-                let bytes = self
-                    .master
-                    .open(&place(project), &wrapped)
-                    .map_err(|_| Error::WrongMasterKey)?;
-                Ok((ProjectId(project), SealingKey::new(id, &bytes)?))
-            })
-            .collect()
+        let open = |(project, id, wrapped): (i64, i64, Vec<u8>)| {
+            let bytes = self.master.open(&place(project), &wrapped);
+            (ProjectId(project), bytes.and_then(|bytes| SealingKey::new(id, &bytes)))
+        };
+        Ok(rows.into_iter().map(open).collect())
     }
 
     /// Seals every data key and the pepper under another master key, in one transaction.

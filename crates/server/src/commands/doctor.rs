@@ -33,7 +33,7 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
         report(false, "The database is empty: start `sluice serve` once to set it up.")?;
     }
     let client = open::client(config)?;
-    for finding in gateway::inspect_models(&store, &client, PROBE).await? {
+    for finding in gateway::inspect_models(&store, &client, PROBE, &clock).await? {
         report(finding.well, &finding.what)?;
     }
     store.close().await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Backend, Caller, Reply, Server};
+use crate::harness::{Backend, Caller, Reply, Server, until};
 
 crate::on_every_backend!(
     every_error_is_json,
@@ -14,6 +14,7 @@ crate::on_every_backend!(
     odd_text_comes_back_unchanged,
     five_megabytes_come_back_unchanged,
     request_ids,
+    a_project_that_cannot_be_read,
 );
 
 async fn every_error_is_json(backend: Backend) {
@@ -263,4 +264,29 @@ async fn request_ids(backend: Backend) {
         assert!(!id.is_empty() && id != odd, "{odd}: {id}");
         assert!(seen.insert(id), "{odd}: every request has its own");
     }
+}
+
+/// Its own requests say so; the log does too, once.
+async fn a_project_that_cannot_be_read(backend: Backend) {
+    if matches!(backend, Backend::Sqlite) {
+        // Only PostgreSQL has a client that can write past the gateway; the registry is the same.
+        return;
+    }
+    let server = Server::start(&backend).await;
+    let changed = "UPDATE counters SET value = value + 1 WHERE name = 'registry'";
+    server.sql(&format!("UPDATE projects SET settings = '{{\"limits\": 5}}'; {changed}"));
+    let key = server.key();
+    let refused = until("the change is noticed", async || {
+        let reply = key.get("/api/v1/traces").await;
+        (reply.status != 200).then_some(reply)
+    });
+    let refused = refused.await;
+    refused.says(503, "cannot read the project");
+    assert_eq!(refused.json()["code"], "project_unreadable");
+    assert_eq!(refused.header("x-should-retry"), "false");
+    let owner = server.owner().await;
+    owner.get("/api/v1/projects/1").await.says(503, "cannot read the project");
+    owner.post("/api/v1/projects", &json!({"project": {"name": "Other"}})).await.ok(201);
+    let told = server.log().matches("a project cannot be read and is not served").count();
+    assert_eq!(told, 1, "{}", server.log());
 }

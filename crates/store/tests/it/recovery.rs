@@ -113,7 +113,7 @@ async fn a_wrong_master_key_is_refused_and_a_rotated_one_opens_everything() {
         assert_eq!(store.pepper().await.unwrap(), pepper);
         let keys = store.data_keys().await.unwrap();
         assert_eq!(keys[0].0, project);
-        assert_eq!(keys[0].1.open("place", &sealed).unwrap(), b"secret");
+        assert_eq!(keys[0].1.as_ref().unwrap().open("place", &sealed).unwrap(), b"secret");
         store.close().await;
     }
 }

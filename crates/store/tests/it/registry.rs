@@ -57,7 +57,7 @@ async fn a_project_is_saved_hidden_and_shredded() {
         found.settings.insert("mine".to_owned(), serde_json::json!({"nul": "\u{0}"}));
         tx.save_project(&found).await.unwrap();
         tx.commit().await.unwrap();
-        let saved = &store.projects().await.unwrap()[0];
+        let saved = store.projects().await.unwrap().pop().unwrap().1.unwrap();
         assert_eq!(format!("{saved:?}"), format!("{found:?}"), "{}", database.kind);
         let mut tx = store.begin().await.unwrap();
         tx.add_key(&key(id)).await.unwrap();
@@ -87,6 +87,7 @@ async fn an_identifier_is_unique_among_the_living() {
         let second = tx.add_model(&model(project, "m")).await.unwrap();
         tx.commit().await.unwrap();
         let rows = store.models().await.unwrap();
+        let rows: Vec<_> = rows.into_iter().map(|(_, row)| row.unwrap()).collect();
         assert_eq!(rows.len(), 1);
         let expected = ModelRow { id: second, ..model(project, "m") };
         assert_eq!(format!("{:?}", rows[0]), format!("{expected:?}"));
@@ -111,7 +112,7 @@ async fn a_key_is_paused_once() {
         store.save_windows(&[(id, vec![1, 2], NOW)], NOW).await.unwrap();
         store.save_windows(&[(id, vec![3], NOW)], NOW).await.unwrap();
         assert_eq!(store.saved_windows().await.unwrap(), [(id, vec![3])]);
-        let found = &store.keys().await.unwrap()[0];
+        let found = store.keys().await.unwrap().pop().unwrap().1.unwrap();
         assert_eq!((found.status, found.loop_interventions), (KeyStatus::LoopDetected, 1));
         assert_eq!(found.last_used, Some(NOW));
         let mut tx = store.begin().await.unwrap();

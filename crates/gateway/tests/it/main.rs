@@ -1,0 +1,6 @@
+//! The use cases on a database of their own, for what HTTP cannot show.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod registry;
+mod support;

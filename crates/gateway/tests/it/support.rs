@@ -1,0 +1,84 @@
+//! A gateway on SQLite, and a second way into its database.
+
+use domain::ids::ProjectId;
+use domain::project::Role;
+use domain::secret::Secret;
+use domain::settings::Perimeter;
+use domain::time::Clock;
+use gateway::{Caller, Config, FirstSettings, Gateway, Member, Origin, Spends};
+use store::{Claim, Location, Options, SealingKey, Store};
+
+/// A database with one project, and the keys that were made for it.
+pub struct Database {
+    folder: tempfile::TempDir,
+    /// The key of the first project.
+    pub key: Secret,
+}
+
+/// The first project.
+pub const FIRST: ProjectId = ProjectId(1);
+
+impl Database {
+    pub async fn new() -> Self {
+        let mut database =
+            Self { folder: tempfile::tempdir().unwrap(), key: Secret::new(String::new()) };
+        let store = database.open(Claim::Serve).await;
+        let first = FirstSettings {
+            owner_email: "owner@localhost".to_owned(),
+            owner_password: Some(Secret::new("owner-password-1".to_owned())),
+            key: None,
+        };
+        let first = gateway::bootstrap(&store, &first, &Clock::system()).await.unwrap();
+        database.key = first.unwrap().key;
+        store.close().await;
+        database
+    }
+
+    async fn open(&self, claim: Claim) -> Store {
+        let location = Location::Sqlite(self.folder.path().join("sluice.db"));
+        let master = SealingKey::master(&[7; 32]).unwrap();
+        Store::open(Options { location, master, claim, clock: Clock::system() }).await.unwrap()
+    }
+
+    /// The gateway of this database.
+    pub async fn serve(&self) -> Gateway {
+        let config = Config {
+            perimeter: Perimeter::default(),
+            max_body_bytes: 1 << 20,
+            egress_allow: Vec::new(),
+            idle_hours: 24,
+        };
+        let egress =
+            providers::Egress { allow: Vec::new(), proxy: None, no_proxy: None, ca_file: None };
+        let client = providers::Client::new(egress).unwrap();
+        let store = self.open(Claim::Serve).await;
+        Gateway::open(store, client, config, Clock::system()).await.unwrap()
+    }
+
+    /// The database beside its gateway: what is written here, another version may have written.
+    pub async fn visit(&self) -> Store {
+        self.open(Claim::Visit).await
+    }
+}
+
+/// Asks the gate as a caller with this key does.
+pub async fn gate(gateway: &Gateway, key: &Secret) -> gateway::Result<Caller> {
+    gateway.gate(Some(key.expose()), &origin(), Spends::No).await
+}
+
+/// The owner, signed in.
+pub async fn owner(store: &Store) -> Member {
+    let account = store.account("owner@localhost").await.unwrap().unwrap();
+    Member {
+        user: account.user,
+        email: account.email,
+        org: account.org,
+        role: Role::Owner,
+        projects: Vec::new(),
+        origin: origin(),
+    }
+}
+
+fn origin() -> Origin {
+    Origin { address: [127, 0, 0, 1].into(), user_agent: String::new() }
+}
