@@ -134,7 +134,7 @@ impl Gateway {
         // The call is paid for and recorded: its answer does not depend on this. The gate refuses
         // the next one all the same.
         if let Err(error) = Box::pin(self.pause(&state.key, KeyStatus::Tripped)).await {
-            tracing::error!(%error, key = %state.key.id, "a key was not paused");
+            tracing::error!(error = error.cause(), key = %state.key.id, "a key was not paused");
         }
     }
 

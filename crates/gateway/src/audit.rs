@@ -128,7 +128,7 @@ impl Gateway {
             Ok::<_, Error>(tx.commit().await?)
         };
         if let Err(error) = written.await {
-            tracing::warn!(%error, "a perimeter block was not recorded");
+            tracing::warn!(error = error.cause(), "a perimeter block was not recorded");
         }
     }
 }

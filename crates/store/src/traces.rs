@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// Totals of a list are counted up to here.
 pub const COUNT_LIMIT: i64 = 10_000;
 
+/// Traces that one transaction fails at the most.
+const AT_ONCE: usize = 50;
+
 /// Which page of a project's traces, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
@@ -148,27 +151,47 @@ impl Store {
         opened: Timestamp,
         most: i64,
     ) -> Result<Vec<TraceId>> {
-        const FAIL: &str = "
-            UPDATE traces SET status = 'failed'
-            WHERE id IN (
-                SELECT t.id FROM traces t
-                WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4
-                  AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
-                ORDER BY t.id LIMIT $3)
-            RETURNING id";
-        let mut tx = self.begin().await?;
-        let ids: Vec<uuid::Uuid> = within!(tx, db => {
-            sqlx::query_scalar(FAIL)
+        const IDLE: &str = "
+            SELECT t.id FROM traces t
+            WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4
+              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
+            ORDER BY t.id LIMIT $3";
+        let ids: Vec<uuid::Uuid> = on!(&self.reader, db => {
+            sqlx::query_scalar(IDLE)
                 .bind(project.0)
                 .bind(opened.0)
                 .bind(most)
                 // Ids begin with the time: the index alone tells which were opened before.
                 .bind(TraceId::first_at(opened).0)
-                .fetch_all(&mut *db)
+                .fetch_all(db)
                 .await?
         });
+        let mut failed = Vec::with_capacity(ids.len());
+        for some in ids.chunks(AT_ONCE) {
+            failed.extend(self.fail_if_idle(some, opened).await?);
+        }
+        Ok(failed)
+    }
+
+    /// Marks those failed that are still pending and have still no step after `since`: they were
+    /// found outside of this transaction, which keeps the writer waiting and must be short.
+    async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
+        const FAIL: &str = "
+            UPDATE traces SET status = 'failed'
+            WHERE id = $1 AND status = 'pending'
+              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)";
+        let mut failed = Vec::with_capacity(ids.len());
+        let mut tx = self.begin().await?;
+        for id in ids {
+            let changed = within!(tx, db => {
+                sqlx::query(FAIL).bind(id).bind(since.0).execute(&mut *db).await?.rows_affected()
+            });
+            if changed > 0 {
+                failed.push(TraceId(*id));
+            }
+        }
         tx.commit().await?;
-        Ok(ids.into_iter().map(TraceId).collect())
+        Ok(failed)
     }
 }
 

@@ -46,23 +46,22 @@ pub(crate) fn start(gateway: &Gateway) {
                     () = stopping.cancelled() => return,
                     _ = ticks.tick() => {}
                 }
-                // A failure is said once here; the next run comes all the same.
-                if let Err(error) = run(job, &gateway).await {
-                    tracing::warn!(?job, %error, "a background job failed");
+                match job {
+                    Job::Registry => {
+                        tell("registry", gateway.registry.refresh(&gateway.store).await);
+                    }
+                    Job::Windows => save_windows(&gateway).await,
+                    Job::Sweep => sweep(&gateway).await,
                 }
             }
         });
     }
 }
 
-async fn run(job: Job, gateway: &Gateway) -> Result<()> {
-    match job {
-        Job::Registry => gateway.registry.refresh(&gateway.store).await,
-        Job::Windows => {
-            save_windows(gateway).await;
-            Ok(())
-        }
-        Job::Sweep => sweep(gateway).await,
+/// Logs a failure, once, here; the next run comes all the same.
+fn tell(what: &'static str, done: Result<()>) {
+    if let Err(error) = done {
+        tracing::warn!(what, error = error.cause(), "background work failed");
     }
 }
 
@@ -85,9 +84,18 @@ pub(crate) async fn save_windows(gateway: &Gateway) {
     }
 }
 
-async fn sweep(gateway: &Gateway) -> Result<()> {
+/// Each part fails alone: what one of them meets keeps no other from its work.
+async fn sweep(gateway: &Gateway) {
     let now = gateway.clock.now();
     gateway.upstream.close_unused();
+    tell("idle traces", fail_idle_traces(gateway, now).await);
+    tell("lost calls", settle_lost_calls(gateway).await);
+    tell("retention", purge_steps(gateway, now).await);
+    tell("deleted projects", purge_deleted_projects(gateway).await);
+    tell("sessions", purge_sessions(gateway, now).await);
+}
+
+async fn fail_idle_traces(gateway: &Gateway, now: Timestamp) -> Result<()> {
     for project in gateway.registry.projects() {
         let hours = project.settings.idle_hours.unwrap_or(gateway.config.idle_hours);
         let hours = i64::try_from(hours).unwrap_or(i64::MAX / HOUR);
@@ -102,12 +110,28 @@ async fn sweep(gateway: &Gateway) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+async fn settle_lost_calls(gateway: &Gateway) -> Result<()> {
     let lost = gateway.store.settle_lost_calls(&gateway.clock).await?;
     if lost > 0 {
         tracing::warn!(calls = lost, "calls of a node that is gone were recorded as failed");
     }
+    Ok(())
+}
+
+async fn purge_steps(gateway: &Gateway, now: Timestamp) -> Result<()> {
     while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
+    Ok(())
+}
+
+async fn purge_deleted_projects(gateway: &Gateway) -> Result<()> {
     while gateway.store.purge_deleted_projects().await? > 0 && !gateway.stopping.is_cancelled() {}
+    Ok(())
+}
+
+async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
     let (created, seen) = (now.minus_micros(SESSION_ABSOLUTE), now.minus_micros(SESSION_IDLE));
     Ok(gateway.store.purge_sessions(created, seen).await?)
 }

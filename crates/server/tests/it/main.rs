@@ -23,4 +23,5 @@ mod models;
 mod privacy;
 mod process;
 mod providers;
+mod sweep;
 mod walk;
