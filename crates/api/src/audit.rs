@@ -18,7 +18,7 @@ use crate::input::Asked;
 pub struct AuditBody {
     id: i64,
     event: String,
-    /// The address of who did it, where somebody was signed in.
+    /// The address of who did it, where somebody was signed in; `cli` for the command line.
     actor: Option<String>,
     /// Kind of what it was done to.
     target_type: Option<String>,

@@ -1,4 +1,4 @@
-//! People: who is signed in and what they may do. Users made from the command line.
+//! People: who is signed in and what they may do.
 
 use argon2::password_hash::PasswordVerifier as _;
 use argon2::{Argon2, PasswordHasher as _};
@@ -49,19 +49,6 @@ impl Member {
     }
 }
 
-/// A user that is about to be made.
-#[derive(Clone, Debug)]
-pub struct NewUser {
-    /// Their address.
-    pub email: String,
-    /// Their password, in clear.
-    pub password: domain::secret::Secret,
-    /// What they may do.
-    pub role: Role,
-    /// The projects they are a member of.
-    pub projects: Vec<ProjectId>,
-}
-
 impl Gateway {
     /// The projects that a member may see, by id.
     pub(crate) fn visible_projects(&self, member: &Member) -> Vec<Arc<ProjectState>> {
@@ -79,50 +66,6 @@ impl Gateway {
         }
         self.registry.project(id)?.filter(|project| member.sees(project)).ok_or(Error::NotFound)
     }
-}
-
-/// Makes a user in the first organization.
-pub async fn create_user(
-    store: &store::Store,
-    user: NewUser,
-    clock: &domain::time::Clock,
-) -> Result<UserId> {
-    let email = clean_email(&user.email)?;
-    let hash = hash_password(&user.password)?;
-    let org = store
-        .first_org()
-        .await?
-        .ok_or_else(|| Error::invalid("the database is empty: start `sluice serve` once"))?;
-    let mut tx = store.begin().await?;
-    let id = match tx.add_user(org, &email, &hash, user.role, clock.now()).await {
-        Err(store::Error::Taken) => {
-            return Err(Error::invalid(format!("a user with the address {email} exists already")));
-        }
-        made => made?,
-    };
-    for project in user.projects {
-        tx.add_project_member(project, id).await?;
-    }
-    tx.commit().await?;
-    Ok(id)
-}
-
-/// Sets a new password and ends all sessions of the user.
-pub async fn reset_password(
-    store: &store::Store,
-    email: &str,
-    password: &domain::secret::Secret,
-) -> Result<()> {
-    let email = clean_email(email)?;
-    let hash = hash_password(password)?;
-    let account = store
-        .account(&email)
-        .await?
-        .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
-    let mut tx = store.begin().await?;
-    tx.set_password(account.user, &hash).await?;
-    tx.commit().await?;
-    Ok(())
 }
 
 /// An address in the form in which it is stored.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-use domain::ids::{OrgId, UserId};
+use domain::ids::OrgId;
 use domain::time::{MINUTE, Timestamp};
 use serde_json::{Map, Value, json};
-use store::{Audit, NewAudit, Tx};
+use store::{Actor, Audit, NewAudit, Tx};
 
 use crate::Gateway;
 use crate::accounts::Member;
@@ -37,10 +37,13 @@ pub(crate) enum Event {
     KeyUpdated,
     KeyReset,
     KeyRevoked,
+    UserCreated,
+    PasswordReset,
+    MasterKeyRotated,
 }
 
 impl Event {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::LoginSuccess => "login_success",
             Self::LoginFailed => "login_failed",
@@ -56,6 +59,9 @@ impl Event {
             Self::KeyUpdated => "key_updated",
             Self::KeyReset => "key_reset",
             Self::KeyRevoked => "key_revoked",
+            Self::UserCreated => "user_created",
+            Self::PasswordReset => "password_reset",
+            Self::MasterKeyRotated => "master_key_rotated",
         }
     }
 }
@@ -64,7 +70,7 @@ impl Event {
 pub(crate) struct Noted<'a> {
     pub(crate) org: OrgId,
     pub(crate) event: Event,
-    pub(crate) actor: Option<(UserId, &'a str)>,
+    pub(crate) actor: Option<Actor<'a>>,
     pub(crate) target: Option<(&'static str, String)>,
     pub(crate) metadata: Map<String, Value>,
 }
@@ -97,7 +103,7 @@ impl Gateway {
         let noted = Noted {
             org: member.org,
             event,
-            actor: Some((member.user, &member.email)),
+            actor: Some(Actor::User(member.user, &member.email)),
             target: Some(target),
             metadata,
         };

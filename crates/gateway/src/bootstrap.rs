@@ -119,31 +119,3 @@ fn sandbox(project: ProjectId, now: domain::time::Timestamp) -> ModelRow {
         created_at: now,
     }
 }
-
-/// Makes a key for a project from the command line.
-pub async fn create_key(
-    store: &Store,
-    project: ProjectId,
-    name: &str,
-    hourly_limit: Option<f64>,
-    clock: &Clock,
-) -> Result<Secret> {
-    let projects = store.projects().await?;
-    if !projects.iter().any(|(known, _)| *known == project) {
-        return Err(Error::invalid(format!("there is no project {project}")));
-    }
-    let limit = hourly_limit.map(|dollars| {
-        Usd::from_dollars(dollars)
-            .filter(|amount| *amount >= Usd::ZERO)
-            .ok_or_else(|| Error::invalid("the hourly limit must not be negative"))
-    });
-    let pepper = store.pepper().await?;
-    let name = crate::projects::clean_name(name)?;
-    let (mut key, raw) = mint(&pepper, project, name, clock.now())?;
-    key.hourly_limit = limit.transpose()?;
-    let mut tx = store.begin().await?;
-    tx.add_key(&key).await?;
-    tx.bump_registry().await?;
-    tx.commit().await?;
-    Ok(raw)
-}

@@ -206,7 +206,7 @@ fn expiry(text: &str) -> Result<Timestamp> {
 }
 
 /// The fields that an audit row compares.
-fn shown(key: &Key) -> Value {
+pub(crate) fn shown(key: &Key) -> Value {
     json!({
         "name": key.name,
         "project_id": key.project,

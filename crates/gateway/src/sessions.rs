@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
-use store::Account;
+use store::{Account, Actor};
 use tokio::sync::Semaphore;
 
 use crate::Gateway;
@@ -119,7 +119,7 @@ impl Gateway {
         let noted = Noted {
             org: member.org,
             event: Event::Logout,
-            actor: Some((member.user, &member.email)),
+            actor: Some(Actor::User(member.user, &member.email)),
             target: None,
             metadata: Map::new(),
         };
@@ -142,7 +142,7 @@ impl Gateway {
         let mut metadata = Map::new();
         let email: String = email.chars().filter(|c| !c.is_control()).take(254).collect();
         metadata.insert("email".to_owned(), email.into());
-        let actor = account.map(|account| (account.user, account.email.as_str()));
+        let actor = account.map(|account| Actor::User(account.user, &account.email));
         let mut tx = self.store.begin().await?;
         self.note(&mut tx, origin, Noted { org, event, actor, target: None, metadata }).await?;
         Ok(tx.commit().await?)

@@ -8,6 +8,32 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 
+/// Who did something.
+#[derive(Clone, Copy, Debug)]
+pub enum Actor<'a> {
+    /// A user who was signed in, by number and address.
+    User(UserId, &'a str),
+    /// Whoever may run commands on the machine.
+    CommandLine,
+}
+
+impl<'a> Actor<'a> {
+    fn user(self) -> Option<i64> {
+        match self {
+            Self::User(id, _) => Some(id.0),
+            Self::CommandLine => None,
+        }
+    }
+
+    fn name(self) -> &'a str {
+        match self {
+            Self::User(_, email) => email,
+            // No address: nobody can be called so.
+            Self::CommandLine => "cli",
+        }
+    }
+}
+
 /// An audit event that is about to be written.
 #[derive(Clone, Debug)]
 pub struct NewAudit<'a> {
@@ -15,11 +41,11 @@ pub struct NewAudit<'a> {
     pub org: OrgId,
     /// One of the event kinds of the interface.
     pub event: &'static str,
-    /// Who did it, if anybody signed in.
-    pub actor: Option<(UserId, &'a str)>,
+    /// Who did it, if that is known.
+    pub actor: Option<Actor<'a>>,
     /// Kind and id of what it was done to.
     pub target: Option<(&'static str, String)>,
-    /// The address it came from.
+    /// The address it came from; empty for the machine itself.
     pub ip: &'a str,
     /// The client it came from.
     pub user_agent: &'a str,
@@ -36,7 +62,7 @@ pub struct Audit {
     pub id: i64,
     /// Its kind.
     pub event: String,
-    /// The e-mail address of who did it.
+    /// The e-mail address of who did it, or `cli`.
     pub actor: Option<String>,
     /// Kind of what it was done to.
     pub target_type: Option<String>,
@@ -77,8 +103,8 @@ impl Tx {
             sqlx::query(ADD)
                 .bind(event.org.0)
                 .bind(event.event)
-                .bind(event.actor.map(|(id, _)| id.0))
-                .bind(event.actor.map(|(_, email)| email))
+                .bind(event.actor.and_then(Actor::user))
+                .bind(event.actor.map(Actor::name))
                 .bind(event.target.as_ref().map(|(kind, _)| *kind))
                 .bind(event.target.as_ref().map(|(_, id)| id.as_str()))
                 .bind(clean(event.ip))

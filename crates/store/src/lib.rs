@@ -27,7 +27,7 @@ use domain::time::Clock;
 use tokio_util::task::TaskTracker;
 
 pub use accounts::{Account, Session};
-pub use audit::{Audit, NewAudit};
+pub use audit::{Actor, Audit, NewAudit};
 pub use db::{Location, Tx};
 pub use error::{Error, Result};
 pub use keys::SpentSecond;

@@ -47,14 +47,13 @@ impl Store {
         Ok(rows.into_iter().map(open).collect())
     }
 
-    /// Seals every data key and the pepper under another master key, in one transaction.
-    /// Returns how many values were sealed anew.
-    pub async fn rotate_master_key(&self, new: &SealingKey) -> Result<usize> {
+    /// Seals every data key and the pepper under another master key. Returns how many values were
+    /// sealed anew.
+    pub async fn rotate_master_key(&self, tx: &mut Tx, new: &SealingKey) -> Result<usize> {
         const KEYS: &str = "SELECT id, project_id, wrapped FROM data_keys";
         const REWRAP: &str = "UPDATE data_keys SET wrapped = $2 WHERE id = $1";
         const KEEP: &str = "UPDATE meta SET value = $2 WHERE name = $1";
         let pepper = self.pepper().await?;
-        let mut tx = self.begin().await?;
         let rows: Vec<(i64, i64, Vec<u8>)> =
             within!(tx, db => sqlx::query_as(KEYS).fetch_all(&mut *db).await?);
         let count = rows.len() + 1;
@@ -69,7 +68,6 @@ impl Store {
         within!(tx, db => {
             sqlx::query(KEEP).bind(PEPPER).bind(sealed).execute(&mut *db).await?;
         });
-        tx.commit().await?;
         Ok(count)
     }
 

@@ -109,7 +109,8 @@ pub(crate) async fn visit(config: &Config) -> Result<Store, Failure> {
 /// Seals every data key and the pepper under a new master key: the one in
 /// `SLUICE_NEW_MASTER_KEY`, else a generated one that replaces the file.
 pub(crate) async fn rotate_master_key(config: &Config) -> Result<(), Failure> {
-    let store = open::store(config, Claim::Alone, &Clock::system()).await?;
+    let clock = Clock::system();
+    let store = open::store(config, Claim::Alone, &clock).await?;
     let given = std::env::var("SLUICE_NEW_MASTER_KEY").ok().map(Secret::new);
     let in_file = config.master_key.is_none();
     let bytes = match &given {
@@ -128,7 +129,8 @@ pub(crate) async fn rotate_master_key(config: &Config) -> Result<(), Failure> {
         // the two files opens it.
         open::write_key(&next, &bytes)?;
     }
-    let count = store.rotate_master_key(&SealingKey::master(&bytes)?).await?;
+    let new = SealingKey::master(&bytes)?;
+    let count = gateway::rotate_master_key(&store, &new, &clock).await?;
     store.close().await;
     if in_file {
         std::fs::rename(&next, &path).map_err(|error| {

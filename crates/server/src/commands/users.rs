@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &Config, command: UserCommand) -> Result<(), Fai
             say(&format!("{email} was made, as {role}."))?;
         }
         UserCommand::ResetPassword { email } => {
-            gateway::reset_password(&store, &email, &password).await?;
+            gateway::reset_password(&store, &email, &password, &Clock::system()).await?;
             say(&format!("{email} has a new password; all sessions have ended."))?;
         }
     }

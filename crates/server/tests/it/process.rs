@@ -17,6 +17,7 @@ crate::on_every_backend!(
     what_the_commands_say,
     a_key_from_the_command_line,
     a_password_is_reset,
+    what_the_command_line_writes_is_audited,
     the_master_key_is_rotated,
     a_stop_finishes_what_is_in_flight,
     prompts_in_query_strings_are_not_logged,
@@ -207,6 +208,42 @@ async fn a_password_is_reset(backend: Backend) {
     server.login(OWNER, PASSWORD).await.is(401, &json!({"error": "Unauthorized"}));
     server.session(OWNER, password).await.get("/api/v1/projects").await.ok(200);
     assert_eq!(owner.get("/api/v1/projects").await.status, 401, "old sessions have ended");
+}
+
+async fn what_the_command_line_writes_is_audited(backend: Backend) {
+    let mut server = Server::start(&backend).await;
+    let word = [("SLUICE_USER_PASSWORD", "long-enough-1")];
+    let args = ["user", "create", "Mo@example.org", "--role", "member", "--project", "1"];
+    printed(&server.cli(&args, &word).await);
+    printed(&server.cli(&["user", "reset-password", "mo@example.org"], &word).await);
+    let raw = printed(&server.cli(&["key", "create", "--name", "Script"], &[]).await);
+    server.stop().await;
+    let new = "a1".repeat(32);
+    let env = [("SLUICE_NEW_MASTER_KEY", new.as_str())];
+    printed(&server.cli(&["rotate-master-key"], if server.on_sqlite() { &[] } else { &env }).await);
+    if !server.on_sqlite() {
+        server = server.with_env("SLUICE_MASTER_KEY", &new);
+    }
+    server.up().await;
+    let reply = server.owner().await.get("/api/v1/audit-events").await;
+    for secret in ["long-enough-1", raw.trim(), &new] {
+        assert!(!reply.text.contains(secret), "{}", reply.text);
+    }
+    let events = reply.ok(200);
+    let [rotated, key, reset, user] = &events.as_array().unwrap()[1..] else { panic!("{events}") };
+    for (event, kind, target) in [
+        (user, "user_created", "user"),
+        (reset, "password_reset", "user"),
+        (key, "key_created", "key"),
+        (rotated, "master_key_rotated", "organization"),
+    ] {
+        assert_eq!((&event["event"], &event["target_type"]), (&json!(kind), &json!(target)));
+        assert_eq!(event["actor"], "cli", "{event}");
+    }
+    let made = &user["metadata"]["changes"];
+    assert_eq!(made["email"]["new"], "mo@example.org");
+    assert_eq!(made["role"]["new"], "member");
+    assert_eq!(key["target_id"], raw.split('.').next().unwrap());
 }
 
 async fn with_content(server: &Server) -> (String, Value) {

@@ -105,7 +105,9 @@ async fn a_wrong_master_key_is_refused_and_a_rotated_one_opens_everything() {
         let pepper = store.pepper().await.unwrap();
         let sealed = key.seal("place", b"secret").unwrap();
         let new = store::SealingKey::master(&[9; 32]).unwrap();
-        assert_eq!(store.rotate_master_key(&new).await.unwrap(), 2);
+        let mut tx = store.begin().await.unwrap();
+        assert_eq!(store.rotate_master_key(&mut tx, &new).await.unwrap(), 2);
+        tx.commit().await.unwrap();
         store.close().await;
         let old = database.try_open([7; 32], Claim::Serve).await;
         assert!(matches!(old, Err(Error::WrongMasterKey)), "{}: {old:?}", database.kind);
