@@ -78,13 +78,17 @@ impl Gateway {
         let routing = project.classify(&ask.input, &shape);
         let (routing, models) = project.route(routing, report.pii_detected(), asks_secure);
         let tier = routing.classified;
-        let models = match models {
+        let mut models = match models {
             Ok(models) => models,
             Err(unresolved) => {
                 return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
             }
         };
-        let first = models.first().ok_or_else(|| Error::Internal("an empty path".to_owned()))?;
+        // The path of an execution leaves out what the key's cap or the project's budget forbids.
+        let unpriced = models.iter().find_map(|model| caller.check_price(model).err());
+        models.retain(|model| caller.check_price(model).is_ok());
+        let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
+        let first = models.first().ok_or_else(none)?;
         let prompt = tokens::count(&crate::execute::prompt(ask.input.clone()), "").prompt;
         let completion = first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
         Ok(Simulated::Resolved {

@@ -147,9 +147,15 @@ impl Gateway {
 
     async fn first_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
         let routed = Arc::new(routed);
-        let mut last = Error::ProviderUnreachable;
+        let caller = &routed.screened().turn().caller;
+        let (mut last, mut unpriced) = (None, None);
         for model in routed.models() {
+            if let Err(error) = caller.check_price(model) {
+                unpriced.get_or_insert(error);
+                continue;
+            }
             if !self.upstream.allows(model) {
+                last.get_or_insert(Error::ProviderUnreachable);
                 continue;
             }
             let mut flight = self.fund(&routed, model).await?;
@@ -165,12 +171,13 @@ impl Gateway {
             flight.heard.error = Some(what);
             flight.finish().await?;
             let goes_on = error.fallback_helps();
-            last = meaning(&error);
+            last = Some(meaning(&error));
             if !goes_on {
                 break;
             }
         }
-        Err(last)
+        // Only when no model was left to call does it matter that one has no price.
+        Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
     }
 }
 

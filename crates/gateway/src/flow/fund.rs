@@ -10,6 +10,7 @@ use store::Start;
 
 use super::Routed;
 use crate::Gateway;
+use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::tokens;
 
@@ -55,16 +56,27 @@ pub struct Funded {
     started_at: Timestamp,
 }
 
+impl Caller {
+    /// Whether a cap or a budget bounds what may be spent.
+    fn is_bounded(&self) -> bool {
+        self.key.key.hourly_limit.is_some() || self.project.settings.monthly_budget.is_some()
+    }
+
+    /// Refuses a model whose calls could not be counted against a cap or a budget.
+    pub(crate) fn check_price(&self, model: &Model) -> Result<()> {
+        if self.is_bounded() && model.prices().is_none() {
+            return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
+        }
+        Ok(())
+    }
+}
+
 impl Gateway {
     /// Funds one attempt on one of the routed models.
     pub(crate) async fn fund(&self, routed: &Arc<Routed>, model: &Arc<Model>) -> Result<InFlight> {
-        let turn = routed.screened().turn();
-        let (key, project) = (&turn.caller.key.key, &turn.caller.project);
-        let bounded = key.hourly_limit.is_some() || project.settings.monthly_budget.is_some();
-        let prices = model.prices();
-        if bounded && prices.is_none() {
-            return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
-        }
+        let caller = &routed.screened().turn().caller;
+        caller.check_price(model)?;
+        let bounded = caller.is_bounded();
         let asked = routed.screened().prompt().max_output_tokens;
         let configured = model.config.max_output_tokens;
         // Under a cap or budget the bound goes upstream, so that it is a bound.
@@ -76,13 +88,13 @@ impl Gateway {
             routed: routed.clone(),
             model: model.clone(),
             step: self.store.step_id().await?,
-            prices,
+            prices: model.prices(),
             max_output_tokens,
             started_at: self.clock.now(),
         };
         let start = funded.start();
         let writer = self.store.writer();
-        if project.settings.limits.strict || writer.is_slow() || writer.is_failing() {
+        if caller.project.settings.limits.strict || writer.is_slow() || writer.is_failing() {
             writer.start_strict(start).await?;
         } else {
             writer.start(start).await?;

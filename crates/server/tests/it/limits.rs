@@ -12,6 +12,7 @@ crate::on_every_backend!(
     the_request_rate_is_a_sliding_hour,
     a_cap_of_zero_blocks_the_first_call_that_costs,
     a_cap_needs_a_price,
+    a_model_without_a_price_is_passed_over,
 );
 
 /// The one kind of call that a mock model costs 0.0045 USD for.
@@ -216,4 +217,37 @@ async fn a_cap_needs_a_price(backend: Backend) {
     let capped = server.with_key(capped["raw_key"].as_str().unwrap());
     capped.post("/api/v1/runs", &ask).await.invalid("Model has no price: unpriced");
     assert_eq!(mock.begun(), 1);
+}
+
+async fn a_model_without_a_price_is_passed_over(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let (free, priced) =
+        (Mock::always(Answer::text("Free.")).await, Mock::always(Answer::text("Paid.")).await);
+    let first = json!({"is_public": true, "input_cost_per_1k": null, "output_cost_per_1k": null,
+        "additional_config": {"fallback_identifier": "priced"}});
+    let model = free.register_with(&owner, "unpriced", first).await;
+    priced.register(&owner, "priced").await;
+    let tiers = json!({"simple": "unpriced", "complex": "unpriced"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let trace = key.trace().await;
+    assert_eq!(key.execute(&trace, "Hello.").await.ok(200)["model"], "unpriced");
+    settings(&owner, 1, json!({"monthly_budget": 1})).await;
+    let done = key.execute(&trace, "Hello.").await.ok(200);
+    assert_eq!((&done["model"], &done["output"]), (&json!("priced"), &json!("Paid.")));
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let named = json!({"trace_id": trace, "model": "unpriced", "messages": messages});
+    let done = key.post("/api/v1/chat/completions", &named).await.ok(200);
+    assert_eq!(done["model"], "priced", "a named model has its fallbacks");
+    let ask = json!({"input": "Hello.", "project_id": 1});
+    let path = key.post("/api/v1/simulate", &ask).await.ok(200)["fallback_path"].clone();
+    assert_eq!(path, json!(["priced"]), "simulated as it is executed");
+    assert_eq!(free.begun(), 1, "what cannot be counted is not called");
+    assert_eq!(key.detail(&trace).await["steps"].as_array().unwrap().len(), 3);
+    // None is left.
+    let alone = json!({"model_definition": {"additional_config": {}}});
+    let path = format!("/api/v1/projects/1/models/{}", model["id"]);
+    owner.patch(&path, &alone).await.ok(200);
+    key.execute(&trace, "Hello.").await.invalid("Model has no price: unpriced");
+    key.post("/api/v1/simulate", &ask).await.invalid("Model has no price: unpriced");
 }
