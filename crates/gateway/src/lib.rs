@@ -29,6 +29,8 @@ mod sessions;
 mod simulate;
 mod stats;
 mod stream;
+#[cfg(test)]
+mod testing;
 mod tokens;
 mod traces;
 
@@ -90,6 +92,7 @@ pub struct Inner {
     clock: Clock,
     tasks: TaskTracker,
     stopping: CancellationToken,
+    cut_off: CancellationToken,
 }
 
 impl Deref for Gateway {
@@ -124,6 +127,7 @@ impl Gateway {
             clock,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            cut_off: CancellationToken::new(),
             store,
         }));
         jobs::start(&gateway);
@@ -144,6 +148,12 @@ impl Gateway {
     /// serves has to stop then: two would make limits inexact.
     pub async fn displaced(&self) {
         self.store.displaced().await;
+    }
+
+    /// To be cancelled before connections are cut off at a stop: calls that end by it are told from
+    /// those whose caller hung up.
+    pub fn cut_off(&self) -> CancellationToken {
+        self.cut_off.clone()
     }
 
     /// Stops the jobs, waits until what is in flight is recorded, and closes the database.

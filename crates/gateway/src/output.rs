@@ -121,7 +121,7 @@ impl InFlight {
     /// Judges a whole answer, notes the verdict on its step, and puts placeholders back. Returns
     /// the reason when the answer must not leave.
     pub(crate) fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
-        let nonce = crate::nonce()?;
+        let nonce = crate::nonce().map_err(|error| self.fault(error))?;
         let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;

@@ -194,7 +194,7 @@ impl Relay {
         let Some(mut flight) = self.flight.take() else { return pieces };
         let judged = match judge(&flight) {
             Ok(judged) => judged,
-            Err(error) => return vec![Piece::Broken(error)],
+            Err(error) => return vec![Piece::Broken(flight.fault(error))],
         };
         flight.heard.output = judged.security;
         let mut finish = flight.heard.finish.unwrap_or(FinishReason::Stop);

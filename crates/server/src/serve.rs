@@ -72,7 +72,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
     watch_signals(&stop, &tasks)?;
     let displaced = watch_claim(&gateway, &stop, &tasks);
-    serve(listener, router, stop, &tasks).await;
+    serve(listener, router, stop, gateway.cut_off(), &tasks).await;
     tasks.close();
     tasks.wait().await;
     gateway.close().await;
@@ -119,16 +119,16 @@ fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Fa
     Ok(())
 }
 
-/// Accepts connections until told to stop, then waits for what is in flight.
+/// Accepts connections until told to stop, then waits for what is in flight; `cut` ends the rest.
 async fn serve(
     listener: TcpListener,
     router: Router,
     stop: CancellationToken,
+    cut: CancellationToken,
     tasks: &TaskTracker,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let graceful = GracefulShutdown::new();
-    let cut = CancellationToken::new();
     loop {
         let next = async {
             let place = places.clone().acquire_owned().await;
@@ -211,8 +211,8 @@ async fn start_metrics(
         }
     });
     let stop = stop.clone();
-    let served = tasks.clone();
-    tasks.spawn(async move { serve(listener, metrics_router(handle), stop, &served).await });
+    let (served, cut) = (tasks.clone(), CancellationToken::new());
+    tasks.spawn(async move { serve(listener, metrics_router(handle), stop, cut, &served).await });
     Ok(())
 }
 

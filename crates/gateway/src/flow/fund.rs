@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
 use domain::money::Prices;
+use domain::step::StepStatus;
 use domain::time::Timestamp;
 use store::Start;
 
@@ -150,8 +151,11 @@ impl Funded {
     }
 }
 
-/// A funded call that is not recorded yet. If it is dropped, because the caller hung up, what is
-/// known of it is recorded by a task of the gateway's.
+/// What a step says whose call a defect of ours has ended.
+const FAULT: &str = "The gateway failed while it handled this call";
+
+/// A funded call that is not recorded yet. If it is dropped, mostly because the caller hung up,
+/// what is known of it is recorded by a task of the gateway's.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     gateway: Gateway,
@@ -171,6 +175,14 @@ impl InFlight {
         self.funded.as_deref().ok_or_else(|| Error::Internal("a call ended twice".to_owned()))
     }
 
+    /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
+    /// now has not hung up.
+    pub(crate) fn fault(&mut self, error: Error) -> Error {
+        self.heard.status = StepStatus::Failed;
+        self.heard.error = Some(FAULT.to_owned());
+        error
+    }
+
     /// Records how it ended. Returns once that is on disk.
     pub(crate) async fn finish(mut self) -> Result<()> {
         let Some(funded) = self.funded.take() else {
@@ -179,20 +191,37 @@ impl InFlight {
         let heard = std::mem::take(&mut self.heard);
         Box::pin(self.gateway.record_run(&funded, heard)).await
     }
+
+    /// Why it is being dropped, where nothing says so yet.
+    fn dropped_by(&self) -> (StepStatus, &'static str) {
+        if std::thread::panicking() {
+            (StepStatus::Failed, FAULT)
+        } else if self.gateway.cut_off.is_cancelled() {
+            (StepStatus::Failed, "The gateway stopped before this call ended")
+        } else {
+            (StepStatus::Cancelled, "The caller hung up")
+        }
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         let Some(funded) = self.funded.take() else { return };
         let mut heard = std::mem::take(&mut self.heard);
-        heard.status = domain::step::StepStatus::Cancelled;
-        heard.error = Some("The caller hung up".to_owned());
+        if heard.error.is_none() {
+            let (status, error) = self.dropped_by();
+            (heard.status, heard.error) = (status, Some(error.to_owned()));
+        }
         let gateway = self.gateway.clone();
         self.gateway.tasks.spawn(async move {
             if let Err(error) = gateway.record_run(&funded, heard).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
-                tracing::error!(%error, step = %funded.step, "a cancelled call was not recorded");
+                tracing::error!(%error, step = %funded.step, "a call that was cut short was not recorded");
             }
         });
     }
 }
+
+#[cfg(test)]
+#[path = "fund_tests.rs"]
+mod tests;

@@ -1,0 +1,111 @@
+//! What the tests of this crate share: a gateway over a fresh database, with the sandbox model.
+
+use std::time::Duration;
+
+use domain::secret::Secret;
+use domain::step::Step;
+use domain::time::Clock;
+use serde_json::{Map, Value};
+use store::{Claim, Location, Options, SealingKey, Store};
+use tempfile::TempDir;
+
+use crate::admit::{Caller, Origin, Spends};
+use crate::flow::InFlight;
+use crate::{Config, FirstSettings, Gateway, bootstrap, execute};
+
+const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
+/// Nothing that a test waits for takes longer, on however slow a machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A gateway of its own and somebody who may call it.
+pub(crate) struct Fresh {
+    pub(crate) gateway: Gateway,
+    pub(crate) caller: Caller,
+    _folder: TempDir,
+}
+
+impl Fresh {
+    /// A gateway whose first project has these settings.
+    pub(crate) async fn with(settings: Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder).await;
+        let first = FirstSettings {
+            owner_email: "owner@localhost".to_owned(),
+            owner_password: Some(Secret::new("owner-password-1".to_owned())),
+            key: Some(Secret::new(KEY.to_owned())),
+        };
+        let made = bootstrap(&store, &first, &Clock::system()).await.unwrap().unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let mut project = tx.project(made.project).await.unwrap().unwrap();
+        let Value::Object(settings) = settings else { panic!("settings are an object") };
+        project.settings.extend(settings);
+        tx.save_project(&project).await.unwrap();
+        tx.commit().await.unwrap();
+        let gateway = serve(store).await;
+        let caller = admit(&gateway).await;
+        Self { gateway, caller, _folder: folder }
+    }
+
+    /// Opens a trace and gives its id.
+    pub(crate) async fn trace(&self) -> String {
+        self.gateway.open_trace(&self.caller, None::<Map<_, _>>, None).await.unwrap().id.to_string()
+    }
+
+    /// A call that has been answered and is not recorded yet.
+    pub(crate) async fn in_flight(&self, trace: &str) -> InFlight {
+        let door = domain::step::Door::Executions;
+        let turn = self.gateway.turn(&self.caller, trace, None, door).await.unwrap();
+        let prompt = execute::prompt("Say hello.".to_owned());
+        match self.gateway.route(turn, prompt).await.unwrap() {
+            execute::Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
+            execute::Gone::Blocked(reason, _) => panic!("blocked: {reason}"),
+        }
+    }
+
+    /// The steps of a trace, once there is one.
+    pub(crate) async fn steps(&self, trace: &str) -> Vec<Step> {
+        let id = trace.parse().unwrap();
+        until("there is a step", async || {
+            let steps = self.gateway.store.steps(id).await.unwrap();
+            (!steps.is_empty()).then_some(steps)
+        })
+        .await
+    }
+}
+
+/// Asks again and again until there is an answer.
+pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let answer = tokio::time::timeout(PATIENCE, asking).await;
+    answer.unwrap_or_else(|_| panic!("waited in vain until {what}"))
+}
+
+async fn open(folder: &TempDir) -> Store {
+    let location = Location::Sqlite(folder.path().join("sluice.db"));
+    let master = SealingKey::master(&[7; 32]).unwrap();
+    let clock = Clock::system();
+    Store::open(Options { location, master, claim: Claim::Serve, clock }).await.unwrap()
+}
+
+async fn serve(store: Store) -> Gateway {
+    let client = providers::Client::new(providers::Egress::default()).unwrap();
+    let config = Config {
+        perimeter: domain::settings::Perimeter::default(),
+        max_body_bytes: 1 << 20,
+        egress_allow: Vec::new(),
+        idle_hours: 24,
+    };
+    Gateway::open(store, client, config, Clock::system()).await.unwrap()
+}
+
+async fn admit(gateway: &Gateway) -> Caller {
+    let origin = Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() };
+    gateway.gate(Some(KEY), &origin, Spends::Yes).await.unwrap()
+}
