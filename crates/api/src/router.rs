@@ -6,6 +6,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
+use axum::routing::head;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi as Document;
@@ -74,6 +75,8 @@ fn open() -> Group {
         .routes(routes!(up::up))
         .routes(routes!(up::ready))
         .routes(routes!(openapi::show))
+        // Axum answers HEAD by running the GET handler, and this one calls a model.
+        .route("/api/v1/executions/stream", head(stream::no_head))
 }
 
 /// The API description.

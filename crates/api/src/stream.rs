@@ -1,13 +1,15 @@
 //! Streamed executions.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::http::header::ALLOW;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::auth::ByKey;
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::input::{Asked, Body};
 use crate::sse::{self, EventBody, Style};
 
@@ -42,6 +44,12 @@ pub async fn create(
     Body(ask): Body<StreamAsk>,
 ) -> Result<Response> {
     stream(&app, &caller, ask).await
+}
+
+/// Whoever asks for nothing but the head of an answer shall not pay for it.
+pub async fn no_head() -> Response {
+    let refused = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
+    ([(ALLOW, "GET,POST")], refused).into_response()
 }
 
 async fn stream(app: &App, caller: &gateway::Caller, ask: StreamAsk) -> Result<Response> {

@@ -6,6 +6,7 @@ use crate::harness::{Backend, Caller, Reply, Server, until};
 
 crate::on_every_backend!(
     every_error_is_json,
+    a_head_request_calls_no_model,
     a_body_that_is_too_large,
     a_large_body_without_a_key,
     a_body_that_is_no_json,
@@ -37,6 +38,22 @@ async fn every_error_is_json(backend: Backend) {
             assert!(reply.header("allow").contains(allow), "{:?}", reply.headers);
         }
     }
+}
+
+async fn a_head_request_calls_no_model(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let key = server.key();
+    let trace = key.trace().await;
+    let path = format!("/api/v1/executions/stream?trace_id={trace}&input=Hello");
+    for caller in [&server.any, &key] {
+        let reply = caller.send("HEAD", &path, None).await;
+        assert_eq!((reply.status, reply.header("allow")), (405, "GET,POST"));
+    }
+    key.get(&path).await.chunks();
+    let detail = key.detail(&trace).await;
+    assert_eq!(detail["steps"].as_array().unwrap().len(), 1, "{detail}");
+    let read = key.send("HEAD", &format!("/api/v1/traces/{trace}"), None).await;
+    assert_eq!(read.status, 200, "what only reads is answered");
 }
 
 const LIMIT: usize = 10 * 1024 * 1024;
