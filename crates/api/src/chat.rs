@@ -45,7 +45,8 @@ pub struct ChatBody {
     #[serde(default)]
     #[schema(minimum = 1)]
     max_completion_tokens: Option<u64>,
-    /// Every other parameter goes to providers of the same format as it is.
+    /// Every other parameter goes to providers of the same format as it is, but for those by which a
+    /// caller would choose another model, such as `models` and `provider`: they are refused.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     params: Map<String, Value>,

@@ -16,6 +16,24 @@ use crate::execute::{Gone, hear};
 use crate::flow::{Ask, Fallbacks, PiiRule, Routed, Turn};
 use crate::stream::{Piece, Streamed};
 
+/// By these some servers of this format (routers of models, proxies, other gateways) let a caller
+/// choose the model, the provider or the address. Here the project does.
+const CHOOSES_MODEL: [&str; 13] = [
+    "models",
+    "route",
+    "provider",
+    "transforms",
+    "preset",
+    "plugins",
+    "providerOptions",
+    "fallbacks",
+    "custom_llm_provider",
+    "api_base",
+    "base_url",
+    "api_key",
+    "extra_body",
+];
+
 /// A chat completion request.
 #[derive(Debug)]
 pub struct ChatAsk {
@@ -68,6 +86,7 @@ pub enum ChatAnswer {
 impl Gateway {
     /// Answers a conversation.
     pub async fn chat(&self, caller: &Caller, ask: ChatAsk) -> Result<ChatAnswer> {
+        check_params(&ask.prompt.params)?;
         let (turn, own) = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
         let trace = turn.trace.id();
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
@@ -85,6 +104,7 @@ impl Gateway {
 
     /// Answers a conversation in a stream.
     pub async fn chat_stream(&self, caller: &Caller, ask: ChatAsk) -> Result<Streamed> {
+        check_params(&ask.prompt.params)?;
         let (turn, own) = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
         let trace = turn.trace.id();
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
@@ -163,4 +183,16 @@ impl Gateway {
         flight.finish().await?;
         Ok(answer)
     }
+}
+
+/// Refuses parameters that would choose another model than the one that was checked, routed and
+/// funded.
+fn check_params(params: &Map<String, Value>) -> Result<()> {
+    let chooses = |name: &&str| params.get(*name).is_some_and(|value| !value.is_null());
+    let faults: Vec<String> = CHOOSES_MODEL
+        .iter()
+        .filter(|name| chooses(name))
+        .map(|name| format!("{name} is not supported: the project decides which model answers"))
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }

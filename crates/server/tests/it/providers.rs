@@ -14,6 +14,7 @@ crate::on_every_backend!(
     a_stream_that_never_begins,
     usage_that_is_not_reported_is_estimated,
     a_caller_that_hangs_up_still_pays,
+    parameters_that_choose_a_model,
 );
 
 const CANARY: &str = "sk-canary-0123456789abcdef0123456789abcdef";
@@ -231,4 +232,41 @@ async fn a_caller_that_hangs_up_still_pays(backend: Backend) {
     assert!(step["output"].as_str().unwrap().starts_with("piece 0 "), "{step}");
     assert!(step["cost"].as_f64().unwrap() > 0.0);
     assert!(mock.served() == 0, "the provider is not listened to for nothing");
+}
+
+async fn parameters_that_choose_a_model(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    routed_to(&owner, &mock).await;
+    let trace = key.trace().await;
+    let ask = |more: Value| {
+        let mut body = json!({"trace_id": trace, "messages": [{"role": "user", "content": "Hi."}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let path = "/api/v1/chat/completions";
+    for (name, value) in [
+        ("models", json!(["another/model"])),
+        ("route", json!("fallback")),
+        ("provider", json!({"order": ["another"]})),
+        ("transforms", json!(["middle-out"])),
+        ("base_url", json!("https://elsewhere.example/v1")),
+    ] {
+        let mut body = ask(json!({}));
+        for streams in [false, true] {
+            body["stream"] = json!(streams);
+            body[name] = value.clone();
+            key.post(path, &body).await.invalid(&format!(
+                "{name} is not supported: the project decides which model answers"
+            ));
+        }
+    }
+    let both =
+        key.post(path, &ask(json!({"route": "fallback", "models": ["another/model"]}))).await;
+    assert_eq!(both.ok(422)["errors"].as_array().unwrap().len(), 2);
+    assert_eq!(mock.begun(), 0);
+    assert_eq!(key.detail(&trace).await["steps"], json!([]));
+    key.post(path, &ask(json!({"models": null, "seed": 7}))).await.ok(200);
+    assert_eq!(mock.last()["seed"], 7, "every other parameter goes as it is");
 }
