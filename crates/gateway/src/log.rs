@@ -43,3 +43,33 @@ impl Gateway {
         Ok(result)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::testing::{Fresh, until};
+
+    #[tokio::test]
+    async fn only_a_rating_regrades() {
+        let fresh = Fresh::with(json!({})).await;
+        let (gateway, caller) = (&fresh.gateway, &fresh.caller);
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let good = gateway.complete_trace(caller, &trace).await.unwrap().assessment.unwrap();
+        let note = |output: serde_json::Value| output.as_object().unwrap().clone();
+        // Regrading is a task, spawned before the note is answered; this runtime has one thread.
+        let idle = gateway.tasks.len();
+        for output in [json!({}), json!({"user_rating": "superb"}), json!({"note": "x"})] {
+            gateway.log(caller, &trace, note(output)).await.unwrap();
+            assert_eq!(gateway.tasks.len(), idle);
+        }
+        gateway.log(caller, &trace, note(json!({"user_rating": false}))).await.unwrap();
+        let worse = good.grades.overall.worsened();
+        until("the rating counts", async || {
+            let trace = gateway.trace(caller, &trace).await.unwrap().trace;
+            (trace.assessment.unwrap().grades.overall == worse).then_some(())
+        })
+        .await;
+    }
+}

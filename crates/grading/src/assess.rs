@@ -46,6 +46,11 @@ pub fn assess(steps: &[Step], baselines: Baselines) -> Assessment {
     }
 }
 
+/// Whether a step has a part in grades and figures: one without can come late and change nothing.
+pub fn counts(step: &Step) -> bool {
+    matches!(step.kind, StepKind::Run | StepKind::ToolCall) || step.user_rating.is_some()
+}
+
 /// The worse of the two shares, and then what shares do not show. (Waste above 40 %, calls that took
 /// twice their baseline in all, or the wrong tier throughout with waste above 70 % already
 /// are a D or an F by the cut-offs.)

@@ -16,7 +16,7 @@ mod verdict;
 #[cfg(test)]
 mod testing;
 
-pub use assess::assess;
+pub use assess::{assess, counts};
 pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi};
 pub use fidelity::tool_fidelity;
 pub use figures::{TraceFigures, figures, percentile};

@@ -230,8 +230,9 @@ impl Gateway {
             Some(json.map_err(|error| crate::Error::Internal(error.to_string()))?)
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
+        let counts = grading::counts(&step);
         self.store.writer().step(step, content).await?;
-        if turn.trace.is_completed() {
+        if counts && turn.trace.is_completed() {
             self.regrade_later(turn.caller.project.clone(), turn.trace.clone());
         }
         Ok(())

@@ -172,6 +172,25 @@ fn unhappy_users_cost_a_letter() {
 }
 
 #[test]
+fn what_does_not_count_changes_nothing() {
+    let mut steps = agent(2);
+    steps.push(rated(90, 0.2));
+    assert!(steps.iter().all(counts));
+    let figured = |steps: &[Step]| {
+        let figures = crate::figures(steps[0].started_at, steps, None);
+        (figures.chain_depth, figures.stall_probability.to_bits())
+    };
+    for kind in [StepKind::Log, StepKind::Check, StepKind::Blocked] {
+        let late = step(99, kind, Some(1));
+        assert!(!counts(&late), "{kind:?}");
+        let mut with = steps.clone();
+        with.push(late);
+        assert_eq!(graded(&with), graded(&steps), "{kind:?}");
+        assert_eq!(figured(&with), figured(&steps), "{kind:?}");
+    }
+}
+
+#[test]
 fn shadow_calls_cost_and_are_not_graded() {
     let mut shadow = run(2, "big", 9000, 9000, 1);
     if let Some(call) = &mut shadow.call {
