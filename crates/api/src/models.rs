@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
-use crate::error::Result;
+use crate::error::{ErrorBody, Result};
 use crate::input::{Body, Segments, given};
 
 /// A model definition, wrapped.
@@ -192,10 +192,12 @@ pub async fn show(
     Ok(Json(app.gateway.model(&by.member, project, model)?.into()))
 }
 
-/// Change a model (admin or owner). A new `base_url` or `provider` drops the stored credential.
+/// Change a model (admin or owner). A new `base_url` or `provider` drops the stored credential. An
+/// identifier that the project's settings name cannot be changed.
 #[utoipa::path(patch, path = "/api/v1/projects/{project_id}/models/{model_id}", tag = "Models",
     request_body = ModelAsk, params(("project_id" = i64, Path), ("model_id" = i64, Path)),
-    responses((status = 200, body = ModelBody)))]
+    responses((status = 200, body = ModelBody),
+        (status = 409, description = "The project's settings name it", body = ErrorBody)))]
 pub async fn update(
     State(app): State<App>,
     BySession(by): BySession,
@@ -207,9 +209,11 @@ pub async fn update(
     Ok(Json(app.gateway.update_model(&by.member, project, model, change).await?.into()))
 }
 
-/// Remove a model (admin or owner).
+/// Remove a model (admin or owner). One that the project's settings name cannot be removed.
 #[utoipa::path(delete, path = "/api/v1/projects/{project_id}/models/{model_id}", tag = "Models",
-    params(("project_id" = i64, Path), ("model_id" = i64, Path)), responses((status = 204)))]
+    params(("project_id" = i64, Path), ("model_id" = i64, Path)),
+    responses((status = 204),
+        (status = 409, description = "The project's settings name it", body = ErrorBody)))]
 pub async fn delete(
     State(app): State<App>,
     BySession(by): BySession,

@@ -14,7 +14,7 @@ use crate::accounts::Member;
 use crate::audit::Event;
 use crate::error::{Error, Result};
 use crate::prices;
-use crate::projects::{audited, check_text, clean_name};
+use crate::projects::{audited, check_text, check_unused, clean_name};
 use crate::registry::ProjectState;
 
 const DEFAULT_RETENTION: i64 = 30;
@@ -142,6 +142,9 @@ impl Gateway {
             let note = "the stored api_key was dropped because base_url or provider changed";
             metadata.insert("note".to_owned(), note.into());
         }
+        if row.identifier != before.identifier {
+            check_unused(&mut tx, project, &before.identifier).await?;
+        }
         tx.save_model(&row).await.map_err(taken)?;
         let target = ("model", id.to_string());
         self.note_act(&mut tx, member, Event::ModelUpdated, target, metadata).await?;
@@ -160,6 +163,7 @@ impl Gateway {
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
         let row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
+        check_unused(&mut tx, project, &row.identifier).await?;
         tx.delete_model(id, self.clock.now()).await?;
         let target = ("model", id.to_string());
         let metadata = audited(&json!({"identifier": row.identifier}), &json!({}));

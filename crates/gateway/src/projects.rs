@@ -224,6 +224,35 @@ fn tier_faults<'a>(
     tiers.filter_map(fault).collect()
 }
 
+/// Refuses to take away an identifier that the project's settings name: its requests would have no
+/// model from then on.
+pub(crate) async fn check_unused(tx: &mut Tx, project: ProjectId, identifier: &str) -> Result<()> {
+    let project = tx.project(project).await?.ok_or(Error::NotFound)?;
+    let places = settings_that_name(&project, identifier)?;
+    if places.is_empty() {
+        return Ok(());
+    }
+    Err(Error::InUse(format!(
+        "Model {identifier} is in use by {} of project {} ({}): name another model there first",
+        places.join(", "),
+        project.id,
+        project.name,
+    )))
+}
+
+/// The settings of a project that name a model; requests depend on them. (Fallbacks do not count:
+/// one that is gone is passed over.)
+fn settings_that_name(project: &Project, identifier: &str) -> Result<Vec<String>> {
+    let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
+    let tiers = read.routing_tiers.iter().filter(|(_, named)| *named == identifier);
+    let mut places: Vec<String> =
+        tiers.map(|(tier, _)| format!("settings.routing_tiers.{tier}")).collect();
+    if read.shadow_model.is_some_and(|shadow| shadow.model.as_deref() == Some(identifier)) {
+        places.push("settings.shadow_model.model".to_owned());
+    }
+    Ok(places)
+}
+
 /// The fields that an audit row compares.
 fn shown(project: &Project) -> Value {
     let mut fields = json!({
