@@ -14,6 +14,7 @@ use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{Gone, hear};
 use crate::flow::{Ask, Fallbacks, PiiRule, Routed, Turn};
+use crate::own_trace::OwnTrace;
 use crate::stream::{Piece, Streamed};
 
 /// By these some servers of this format (routers of models, proxies, other gateways) let a caller
@@ -87,8 +88,8 @@ impl Gateway {
     /// Answers a conversation.
     pub async fn chat(&self, caller: &Caller, ask: ChatAsk) -> Result<ChatAnswer> {
         check_params(&ask.prompt.params)?;
-        let (turn, own) = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
-        let trace = turn.trace.id();
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
+        let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => {
                 self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
@@ -96,8 +97,8 @@ impl Gateway {
             Ok(Gone::Blocked(reason, step)) => Ok(ChatAnswer::Blocked { reason, step, trace }),
             Err(error) => Err(error),
         };
-        if own {
-            Box::pin(self.complete_own(caller, trace)).await?;
+        if let Some(own) = own {
+            Box::pin(own.complete()).await?;
         }
         answer
     }
@@ -105,27 +106,22 @@ impl Gateway {
     /// Answers a conversation in a stream.
     pub async fn chat_stream(&self, caller: &Caller, ask: ChatAsk) -> Result<Streamed> {
         check_params(&ask.prompt.params)?;
-        let (turn, own) = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
-        let trace = turn.trace.id();
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
+        let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => self.relay(*routed).await,
             Ok(Gone::Blocked(reason, step)) => Ok(Streamed::Blocked { reason, step, trace }),
             Err(error) => Err(error),
         };
-        if !own {
-            return answer;
-        }
+        let Some(own) = own else { return answer };
         match answer {
             Ok(Streamed::Pieces(started, pieces)) => {
-                let (gateway, caller) = (self.clone(), caller.clone());
                 let pieces = pieces.then(move |mut pieces| {
-                    let (gateway, caller) = (gateway.clone(), caller.clone());
+                    let own = own.clone();
                     async move {
                         let ends =
                             matches!(pieces.last(), Some(Piece::End { .. } | Piece::Broken(_)));
-                        if ends
-                            && let Err(error) = Box::pin(gateway.complete_own(&caller, trace)).await
-                        {
+                        if ends && let Err(error) = Box::pin(own.complete()).await {
                             pieces.pop();
                             pieces.push(Piece::Broken(error));
                         }
@@ -135,26 +131,23 @@ impl Gateway {
                 Ok(Streamed::Pieces(started, pieces.boxed()))
             }
             other => {
-                Box::pin(self.complete_own(caller, trace)).await?;
+                Box::pin(own.complete()).await?;
                 other
             }
         }
     }
 
-    /// The turn of a chat completion, and whether its trace was opened for it.
-    async fn chat_turn(&self, caller: &Caller, trace_id: Option<&str>) -> Result<(Turn, bool)> {
+    /// The turn of a chat completion; a project that says so opens a trace for one without.
+    async fn chat_turn(&self, caller: &Caller, trace_id: Option<&str>) -> Result<Turn> {
         if let Some(id) = trace_id {
-            return Ok((self.turn(caller, id, None, Door::Chat).await?, false));
+            return self.turn(caller, id, None, Door::Chat).await;
         }
         if !caller.project.settings.auto_trace {
             return Err(Error::Malformed("Missing required parameter: trace_id".to_owned()));
         }
-        let trace = self.open_trace(caller, None, None).await?;
-        Ok((self.turn(caller, &trace.id.to_string(), None, Door::Chat).await?, true))
-    }
-
-    async fn complete_own(&self, caller: &Caller, trace: TraceId) -> Result<()> {
-        self.complete_trace(caller, &trace.to_string()).await.map(|_| ())
+        let own = OwnTrace::open(self, caller).await?;
+        let turn = self.turn(caller, &own.id().to_string(), None, Door::Chat).await?;
+        Ok(Turn { own: Some(own), ..turn })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.

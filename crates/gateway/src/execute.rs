@@ -80,7 +80,7 @@ impl Gateway {
     ) -> Result<Turn> {
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        Ok(Turn { caller: caller.clone(), trace, parent, door })
+        Ok(Turn { caller: caller.clone(), trace, parent, door, own: None })
     }
 
     /// Screens and routes an input of executions.

@@ -20,6 +20,7 @@ mod keys;
 mod log;
 mod models;
 mod output;
+mod own_trace;
 mod plan;
 mod prices;
 mod prints;

@@ -31,7 +31,8 @@ impl Gateway {
     ) -> Result<LogResult> {
         caller.project.check_active()?;
         let trace = self.find_trace(caller, trace_id).await?;
-        let turn = Turn { caller: caller.clone(), trace, parent: None, door: Door::Logs };
+        let (caller, door) = (caller.clone(), Door::Logs);
+        let turn = Turn { caller, trace, parent: None, door, own: None };
         let output = Value::Object(output);
         let step = Step {
             user_rating: grading::user_rating(&output),

@@ -28,6 +28,7 @@ use domain::ids::StepId;
 use domain::step::Door;
 
 use crate::admit::Caller;
+use crate::own_trace::OwnTrace;
 use crate::traces::TraceHandle;
 
 /// Whose request it is, and where it belongs.
@@ -37,4 +38,6 @@ pub(crate) struct Turn {
     pub(crate) trace: Arc<TraceHandle>,
     pub(crate) parent: Option<StepId>,
     pub(crate) door: Door,
+    /// The trace, where it was opened for this request alone.
+    pub(crate) own: Option<Arc<OwnTrace>>,
 }

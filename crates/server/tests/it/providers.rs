@@ -14,6 +14,7 @@ crate::on_every_backend!(
     a_stream_that_never_begins,
     usage_that_is_not_reported_is_estimated,
     a_caller_that_hangs_up_still_pays,
+    a_trace_of_one_call_ends_with_it,
     parameters_that_choose_a_model,
 );
 
@@ -232,6 +233,49 @@ async fn a_caller_that_hangs_up_still_pays(backend: Backend) {
     assert!(step["output"].as_str().unwrap().starts_with("piece 0 "), "{step}");
     assert!(step["cost"].as_f64().unwrap() > 0.0);
     assert!(mock.served() == 0, "the provider is not listened to for nothing");
+}
+
+async fn a_trace_of_one_call_ends_with_it(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::start(Duration::from_mins(10), None, |_| Answer::text("Late.")).await;
+    routed_to(&owner, &mock).await;
+    settings(&owner, 1, json!({"auto_trace": true})).await;
+    let path = "/api/v1/chat/completions";
+    let ask = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let waiting = {
+        let (key, ask) = (key.clone(), ask.clone());
+        tokio::spawn(async move { key.post(path, &ask).await })
+    };
+    until("the provider is asked", async || (mock.begun() == 1).then_some(())).await;
+    let trace = key.get("/api/v1/traces").await.ok(200)[0].clone();
+    assert_eq!(trace["status"], "pending");
+    waiting.abort();
+    ended(&key, trace["id"].as_str().unwrap()).await;
+
+    let pieces: Vec<String> = (0..2_000).map(|piece| format!("piece {piece} ")).collect();
+    let mock = Mock::always(Answer::Pieces(pieces)).await;
+    mock.register(&owner, "talks").await;
+    let mut ask = ask;
+    (ask["stream"], ask["model"]) = (json!(true), json!("talks"));
+    let request = key.request("POST", path).header("content-type", "application/json");
+    let mut response = request.body(ask.to_string()).send().await.unwrap();
+    response.chunk().await.unwrap().unwrap();
+    let trace = response.headers()["x-trace-id"].to_str().unwrap().to_owned();
+    drop(response);
+    ended(&key, &trace).await;
+}
+
+/// Waits until a trace is completed, with the call that was cut short on it.
+async fn ended(key: &Caller, trace: &str) {
+    let detail = until("the trace is completed", async || {
+        let detail = key.detail(trace).await;
+        (detail["status"] != "pending").then_some(detail)
+    })
+    .await;
+    assert_eq!(detail["status"], "completed");
+    assert_eq!(detail["steps"][0]["status"], "cancelled", "recorded first: {detail}");
+    assert!(detail["optimization_grade"].is_string());
 }
 
 async fn parameters_that_choose_a_model(backend: Backend) {
