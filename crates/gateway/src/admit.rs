@@ -114,11 +114,11 @@ impl Gateway {
         Ok(())
     }
 
-    /// Counts what a call has cost against its key's hour and its project's month.
-    pub(crate) fn count(&self, caller: &Caller, cost: Usd) {
-        let now = self.clock.now();
-        lock(&caller.project.month).add(now, cost);
-        lock(&caller.key.windows).settle(now, cost);
+    /// Counts what a call has cost against its key's hour and its project's month. In the hour it
+    /// counts at the time at which the database says that it ended: [`Gateway::recount_hours`].
+    pub(crate) fn count(&self, caller: &Caller, ended: Timestamp, cost: Usd) {
+        lock(&caller.project.month).add(self.clock.now(), cost);
+        lock(&caller.key.windows).settle(ended, cost);
     }
 
     /// Trips the key when what it has spent has reached its cap.

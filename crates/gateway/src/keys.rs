@@ -122,6 +122,10 @@ impl Gateway {
         let metadata = audited(&before, &shown(&key));
         self.note_act(&mut tx, member, event, ("key", id.to_string()), metadata).await?;
         self.publish(tx).await?;
+        if key.hourly_limit.is_some() {
+            // What it spent before a restart was not counted while it had no cap.
+            self.recount_whole_hours().await?;
+        }
         self.key_view(member, id)
     }
 

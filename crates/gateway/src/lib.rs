@@ -25,6 +25,7 @@ mod plan;
 mod prices;
 mod prints;
 mod projects;
+mod recount;
 mod registry;
 mod sessions;
 mod simulate;
@@ -89,6 +90,7 @@ pub struct Inner {
     traces: KnownTraces,
     logins: LoginThrottle,
     blocks: audit::BlockNotes,
+    recounted: recount::Recounted,
     config: Config,
     clock: Clock,
     tasks: TaskTracker,
@@ -124,6 +126,7 @@ impl Gateway {
             traces: KnownTraces::new(),
             logins: LoginThrottle::default(),
             blocks: audit::BlockNotes::default(),
+            recounted: recount::Recounted::default(),
             config,
             clock,
             tasks: TaskTracker::new(),

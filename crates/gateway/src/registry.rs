@@ -146,12 +146,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Reloads if another process has changed something.
-    pub(crate) async fn refresh(&self, store: &Store) -> Result<()> {
-        if store.registry_version().await? != self.snapshot.load().version {
+    /// Reloads if another process has changed something. Returns whether it had.
+    pub(crate) async fn refresh(&self, store: &Store) -> Result<bool> {
+        let changed = store.registry_version().await? != self.snapshot.load().version;
+        if changed {
             self.reload(store).await?;
         }
-        Ok(())
+        Ok(changed)
+    }
+
+    /// While this is held, nothing is reloaded and so no key is reset.
+    pub(crate) async fn steady(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.loading.lock().await
     }
 
     /// A project, if there is such a one and it can be read.

@@ -81,10 +81,15 @@ impl KeyWindows {
         self.spend.total(now)
     }
 
-    /// Adds what a call has cost. Returns what was spent in the rolling hour.
-    pub fn settle(&mut self, now: Timestamp, cost: Usd) -> Usd {
-        self.spend.add(now, cost);
-        self.spend.total(now)
+    /// Adds what a call that ended then has cost. Returns what was spent in the rolling hour.
+    pub fn settle(&mut self, ended: Timestamp, cost: Usd) -> Usd {
+        self.spend.add(ended, cost);
+        self.spend.total(ended)
+    }
+
+    /// Takes in that at least so much was spent in the second of a time, by whomever.
+    pub fn raise_spent(&mut self, at: Timestamp, least: Usd) {
+        self.spend.raise(at, least);
     }
 
     /// A fresh start after a reset: loop and spend count from now on.

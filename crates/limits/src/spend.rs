@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use domain::money::Usd;
-use domain::time::{HOUR, SECOND, Timestamp};
+use domain::time::{HOUR, Timestamp};
 
 /// What was spent in the rolling hour, second by second.
 #[derive(Clone, Debug, Default)]
@@ -28,12 +28,27 @@ impl HourSpend {
 
     /// Adds what was spent at a time.
     pub fn add(&mut self, at: Timestamp, amount: Usd) {
-        let second = at.0.div_euclid(SECOND);
+        *self.second(at) += amount;
         self.total += amount;
-        match self.seconds.back_mut() {
-            Some(last) if last.0 >= second => last.1 += amount,
-            _ => self.seconds.push_back((second, amount)),
+    }
+
+    /// Takes in that at least so much was spent in the second of a time, by whomever. What is
+    /// known here already may be a part of it or more.
+    pub fn raise(&mut self, at: Timestamp, least: Usd) {
+        let known = self.second(at);
+        let missing = (least - *known).max(Usd::ZERO);
+        *known += missing;
+        self.total += missing;
+    }
+
+    /// What was spent in the second of a time. Calls are added in about the order in which they end.
+    fn second(&mut self, at: Timestamp) -> &mut Usd {
+        let second = at.unix_seconds();
+        let place = self.seconds.partition_point(|(known, _)| *known < second);
+        if self.seconds.get(place).is_none_or(|(known, _)| *known != second) {
+            self.seconds.insert(place, (second, Usd::ZERO));
         }
+        &mut self.seconds[place].1
     }
 
     /// Forgets everything.
@@ -62,6 +77,16 @@ impl MonthSpend {
         self.total += amount;
     }
 
+    /// Takes in that at least so much was spent in the month that `now` lies in, by whomever.
+    pub fn raise(&mut self, now: Timestamp, least: Usd) {
+        if now < self.start {
+            // Read before the month ended.
+            return;
+        }
+        self.roll(now);
+        self.total = self.total.max(least);
+    }
+
     fn roll(&mut self, now: Timestamp) {
         // A day is the least that two month starts can be apart; most calls end here.
         if now >= self.start && now.0 - self.start.0 < 28 * 24 * HOUR {
@@ -76,6 +101,8 @@ impl MonthSpend {
 
 #[cfg(test)]
 mod tests {
+    use domain::time::SECOND;
+
     use super::*;
 
     #[test]
@@ -87,6 +114,46 @@ mod tests {
         assert_eq!(spend.total(Timestamp(start.0 + HOUR)), Usd(12));
         assert_eq!(spend.total(Timestamp(start.0 + HOUR + SECOND)), Usd(7));
         assert_eq!(spend.total(Timestamp(start.0 + HOUR + 31 * SECOND)), Usd(0));
+    }
+
+    #[test]
+    fn calls_count_in_the_second_they_ended_in() {
+        let at = |second: i64| Timestamp(second * SECOND);
+        let mut spend = HourSpend::default();
+        for second in [1_002, 1_000, 1_001, 1_000, 1_002] {
+            spend.add(at(second), Usd(1));
+        }
+        let left: Vec<_> =
+            (1_000..1_004).map(|second| spend.total(Timestamp(at(second).0 + HOUR))).collect();
+        assert_eq!(left, [Usd(5), Usd(3), Usd(2), Usd(0)]);
+    }
+
+    #[test]
+    fn what_others_spent_counts_once() {
+        let at = |second: i64| Timestamp(second * SECOND);
+        let mut spend = HourSpend::default();
+        // Own calls; the database holds the first of them, and one of somebody else.
+        spend.add(at(1_000), Usd(2));
+        spend.add(at(1_000), Usd(3));
+        spend.raise(at(1_000), Usd(4));
+        spend.raise(at(999), Usd(10));
+        assert_eq!(spend.total(at(1_001)), Usd(15), "no more than is certain");
+        // Now it holds them all, and says so again and again.
+        for _ in 0..3 {
+            spend.raise(at(1_000), Usd(7));
+            spend.raise(at(999), Usd(10));
+        }
+        assert_eq!(spend.total(at(1_001)), Usd(17));
+        spend.add(at(1_000), Usd(1));
+        assert_eq!(spend.total(at(1_001)), Usd(18));
+
+        let mut month = MonthSpend::default();
+        month.add(at(1_000), Usd(5));
+        month.raise(at(1_000), Usd(4));
+        assert_eq!(month.total(at(1_000)), Usd(5));
+        month.raise(at(1_000), Usd(9));
+        month.add(at(1_000), Usd(1));
+        assert_eq!(month.total(at(1_000)), Usd(10));
     }
 
     #[test]

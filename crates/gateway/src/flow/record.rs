@@ -155,7 +155,7 @@ impl Gateway {
         metrics::counter!("sluice_spend_nanodollars_total", "project" => project.id().to_string())
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
-        self.count(&turn.caller, cost);
+        self.count(&turn.caller, step.finished_at, cost);
         self.store(turn, step, &stored).await?;
         self.trip_if_spent(&turn.caller).await;
         Ok(())

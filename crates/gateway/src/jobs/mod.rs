@@ -17,9 +17,10 @@ use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE};
 const SLICE: i64 = 500;
 
 /// The jobs and how often they run.
-const JOBS: [(Job, Duration); 3] = [
+const JOBS: [(Job, Duration); 4] = [
     (Job::Registry, Duration::from_millis(500)),
     (Job::Windows, Duration::from_secs(1)),
+    (Job::Spend, Duration::from_secs(5)),
     (Job::Sweep, Duration::from_mins(1)),
 ];
 
@@ -29,6 +30,8 @@ enum Job {
     Registry,
     /// Saves request windows, so that a restart forgets nothing.
     Windows,
+    /// Takes in what keys have spent out of this process's sight.
+    Spend,
     /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions,
     /// closes connections that nobody uses.
     Sweep,
@@ -47,15 +50,21 @@ pub(crate) fn start(gateway: &Gateway) {
                     _ = ticks.tick() => {}
                 }
                 match job {
-                    Job::Registry => {
-                        tell("registry", gateway.registry.refresh(&gateway.store).await);
-                    }
+                    Job::Registry => tell("registry", refresh(&gateway).await),
+                    Job::Spend => tell("spend of keys", gateway.recount_hours().await),
                     Job::Windows => save_windows(&gateway).await,
                     Job::Sweep => sweep(&gateway).await,
                 }
             }
         });
     }
+}
+
+async fn refresh(gateway: &Gateway) -> Result<()> {
+    if gateway.registry.refresh(&gateway.store).await? {
+        gateway.recount_whole_hours().await?;
+    }
+    Ok(())
 }
 
 /// Logs a failure, once, here; the next run comes all the same.
@@ -90,6 +99,7 @@ async fn sweep(gateway: &Gateway) {
     gateway.upstream.close_unused();
     tell("idle traces", fail_idle_traces(gateway, now).await);
     tell("lost calls", settle_lost_calls(gateway).await);
+    tell("spend of projects", gateway.recount_months().await);
     tell("retention", purge_steps(gateway, now).await);
     tell("deleted projects", purge_deleted_projects(gateway).await);
     tell("sessions", purge_sessions(gateway, now).await);

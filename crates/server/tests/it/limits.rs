@@ -8,6 +8,7 @@ crate::on_every_backend!(
     the_51st_request_in_ten_seconds_pauses_the_key,
     the_hourly_cap_pauses_the_key,
     spend_before_a_restart_counts_after_it,
+    a_cap_that_comes_later_counts_the_whole_hour,
     the_monthly_budget_stops_what_could_spend,
     the_request_rate_is_a_sliding_hour,
     a_cap_of_zero_blocks_the_first_call_that_costs,
@@ -119,6 +120,20 @@ async fn spend_before_a_restart_counts_after_it(backend: Backend) {
     run(&key, &trace).await.ok(200);
     is_capped(&run(&key, &trace).await, "0.009");
     assert_eq!(key_body(&owner, &made["id"]).await["status"], "tripped");
+}
+
+async fn a_cap_that_comes_later_counts_the_whole_hour(backend: Backend) {
+    let (mut server, owner, made) = priced(&backend, json!({"name": "k", "project_id": 1})).await;
+    let key = server.with_key(made["raw_key"].as_str().unwrap());
+    let trace = key.trace().await;
+    run(&key, &trace).await.ok(200);
+    server.restart().await;
+    run(&key, &trace).await.ok(200);
+    let path = format!("/api/v1/keys/{}", made["id"].as_str().unwrap());
+    owner.patch(&path, &json!({"hourly_limit": 3.0 * CALL})).await.ok(200);
+    run(&key, &trace).await.ok(200);
+    is_capped(&run(&key, &trace).await, "0.0135");
+    assert_eq!(server.key().detail(&trace).await["steps"].as_array().unwrap().len(), 3);
 }
 
 async fn the_monthly_budget_stops_what_could_spend(backend: Backend) {
