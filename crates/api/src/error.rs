@@ -171,6 +171,11 @@ mod tests {
                 429,
                 r#"{"error":"Recursive loop detected. Account throttled.","code":"LOOP_DETECTED"}"#,
             ),
+            (
+                Error::Unavailable("the disk is slow".into()),
+                503,
+                r#"{"error":"The gateway cannot read or store this right now (the disk is slow). It may or may not have been recorded; try again later."}"#,
+            ),
             (Error::Internal("secret".into()), 500, r#"{"error":"Internal error"}"#),
             (
                 Error::ProviderUnreachable,

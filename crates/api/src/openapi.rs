@@ -40,7 +40,10 @@ const ANY: &[(&str, &str)] = &[
     ("400", "Malformed, or a required parameter is missing"),
     ("404", "It does not exist, or it is not yours"),
     ("500", "A defect of the gateway"),
-    ("503", "The database is unavailable; nothing was stored"),
+    (
+        "503",
+        "The database is unavailable; the request may or may not have been recorded. Or: the project cannot be read",
+    ),
 ];
 const WITH_CREDENTIAL: &[(&str, &str)] = &[
     ("401", "No valid credential"),

@@ -67,9 +67,10 @@ pub enum Error {
         /// The provider's own words, without secrets.
         message: String,
     },
-    /// The database cannot take writes right now; nothing was stored.
+    /// The database cannot be read or written right now. After a time-out or a lost connection
+    /// nobody knows whether it has stored what it was given.
     #[error(
-        "The gateway cannot store this right now ({0}). Nothing was recorded; try again later."
+        "The gateway cannot read or store this right now ({0}). It may or may not have been recorded; try again later."
     )]
     Unavailable(String),
     /// What is stored of the project makes no sense to this version.

@@ -7,7 +7,8 @@ pub enum Error {
     #[error("the value has already been taken")]
     Taken,
     /// The database cannot be read or written right now: a full disk, a lost connection, a
-    /// time-out. Nothing was stored; trying again later may help.
+    /// time-out. A write may have been stored all the same: its answer may be what was lost. Trying
+    /// again later may help.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// The database is newer than this binary.
