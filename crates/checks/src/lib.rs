@@ -7,6 +7,7 @@
 mod checksum;
 mod fold;
 mod injection;
+mod keywords;
 mod offsets;
 mod pii;
 mod policy;

@@ -12,6 +12,9 @@ const CATEGORIES: [Category; 4] =
 
 /// Weighs the findings of a request.
 pub(crate) fn weigh(safety: &Safety, parts: &[Part<'_>], findings: Vec<Finding>) -> Report {
+    if findings.is_empty() {
+        return Report::default();
+    }
     let action = |category| match category {
         Category::Pii => safety.pii,
         Category::Injection => safety.injection,
@@ -39,6 +42,9 @@ pub(crate) fn weigh(safety: &Safety, parts: &[Part<'_>], findings: Vec<Finding>)
 
 /// Weighs the findings of an answer: an action decides, no threshold does.
 pub(crate) fn weigh_output(safety: &Safety, findings: Vec<Finding>) -> Report {
+    if findings.is_empty() {
+        return Report::default();
+    }
     let risk_score = combined(&findings, |_| true);
     let blocks = |f: &&Finding| match f.category {
         Category::Secret => safety.output_secrets == Action::Block && f.score >= 0.5,

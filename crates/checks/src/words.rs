@@ -1,8 +1,14 @@
-//! Small questions about bytes and borders.
+//! Small questions about bytes and borders, and the same of sixty-four bytes at once.
 
 /// Whether a byte may be part of a word: ASCII letters, digits, `_`, and every byte of a non-ASCII character.
 pub(crate) const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// Whether a byte is one of the signs that a keyword may begin with: `!"#$%&'<@[\{|`.
+pub(crate) const fn is_sign(byte: u8) -> bool {
+    // Written so that it takes few instructions for sixteen bytes at once.
+    byte.wrapping_sub(b'!') < 7 || (byte | 0x20).wrapping_sub(b'{') < 2 || byte == b'<' || byte == b'@'
 }
 
 /// Whether no word runs into `at` from the left.
@@ -23,4 +29,57 @@ pub(crate) fn floor(text: &str, at: usize) -> usize {
 /// The nearest character border at or after `at`.
 pub(crate) fn ceil(text: &str, at: usize) -> usize {
     text.ceil_char_boundary(at)
+}
+
+/// The first digit at or behind `at`, eight bytes at a time.
+pub(crate) fn next_digit(text: &[u8], mut at: usize) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    while let Some(eight) = text[at..].first_chunk::<8>() {
+        let bytes = u64::from_le_bytes(*eight);
+        // The high bit of each sum tells whether the byte reaches '0' or passes '9'.
+        let low_bits = bytes & (LOW * 0x7f);
+        let from_0 = low_bits + LOW * (0x80 - b'0' as u64);
+        let past_9 = low_bits + LOW * (0x7f - b'9' as u64);
+        let digits = from_0 & !past_9 & !bytes & (LOW * 0x80);
+        if digits != 0 {
+            return Some(at + digits.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    text[at..].iter().position(u8::is_ascii_digit).map(|step| at + step)
+}
+
+/// One bit for each byte of a block: whether it is of a class.
+#[inline]
+pub(crate) fn bits(block: &[u8; 64], class: impl Fn(u8) -> bool) -> u64 {
+    // First a byte for each byte, which compiles to vectors; then eight of them become eight bits by one multiplication.
+    let flags = block.map(|byte| u8::from(class(byte)));
+    let (eights, _) = flags.as_chunks::<8>();
+    eights.iter().rev().fold(0, |bits, eight| {
+        let gathered = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        bits << 8 | gathered
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_at_once_are_as_one_by_one() {
+        for byte in 0..=255u8 {
+            for at in 0..64 {
+                let mut block = [b' '; 64];
+                block[at] = byte;
+                let want = |class: fn(u8) -> bool| u64::from(class(byte)) << at;
+                assert_eq!(bits(&block, is_word), want(is_word));
+                assert_eq!(bits(&block, is_sign), want(is_sign));
+                let digit = byte.is_ascii_digit().then_some(at);
+                assert_eq!(next_digit(&block[..at + 1], 0), digit);
+                assert_eq!(next_digit(&block, at.min(3)), digit.filter(|_| at >= at.min(3)));
+            }
+            let listed = b"!\"#$%&'<@[\\{|".contains(&byte);
+            assert_eq!(is_sign(byte), listed);
+        }
+    }
 }

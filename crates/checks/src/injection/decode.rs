@@ -4,8 +4,9 @@
 const MAX_PIECES: usize = 24;
 /// Nor more decoded bytes, over all pieces.
 const MAX_BYTES: usize = 32 * 1024;
-/// The shortest run worth decoding.
+/// The shortest run worth decoding. The scan tells whether there is any, by shorter ones.
 const MIN_RUN: usize = 24;
+const _: () = assert!(MIN_RUN >= crate::scan::LONG as usize);
 
 /// A decoded piece and where its code stands.
 pub(crate) struct Piece {

@@ -40,8 +40,10 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Vec<Atte
     }
     let text = folded.text.as_ref();
     let mut attempts = judge(text, scan);
-    for piece in decode::pieces(text) {
-        hidden(&piece.text, piece.bytes, &mut attempts);
+    if scan.long_runs {
+        for piece in decode::pieces(text) {
+            hidden(&piece.text, piece.bytes, &mut attempts);
+        }
     }
     if let Some(bytes) = flooding(text.as_bytes()) {
         let bytes = crate::words::floor(text, bytes.start)..ceil(text, bytes.end);

@@ -264,7 +264,7 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
             "nata il",
         ],
     ),
-    (C::Version, &["version", "~v$", "release"]),
+    (C::Version, &["version", "release"]),
     (C::Wallet, &["bitcoin", "btc$", "wallet", "eth$", "ethereum", "crypto"]),
     (
         C::Name,

@@ -4,14 +4,20 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::context::{self, Context};
 use super::{Entity, View, before};
+use crate::words::free_after;
 
 /// Looks at each run of hexadecimal digits, colons and dots that holds a digit.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
-    let part = |b: u8| b.is_ascii_hexdigit() || matches!(b, b':' | b'.' | b'-');
+    let part = |b: u8| b.is_ascii_hexdigit() || is_joint(b);
     let mut done = 0;
-    let mut starts: Vec<usize> = view.groups.iter().chain(&view.tokens).map(|r| r.start).collect();
-    starts.sort_unstable();
-    for at in starts {
+    let (mut groups, mut tokens) = (view.groups.iter().peekable(), view.tokens.iter().peekable());
+    // Both in the order of the text.
+    while let Some(range) = match (groups.peek(), tokens.peek()) {
+        (Some(group), Some(token)) if token.start < group.start => tokens.next(),
+        (None, _) => tokens.next(),
+        _ => groups.next(),
+    } {
+        let at = range.start;
         if at < done {
             continue;
         }
@@ -27,8 +33,15 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             continue;
         }
         done = end;
-        judge(view, start, end, found);
+        // The shortest way to write any address has two joints: `::1`.
+        if view.bytes[start..end].iter().filter(|&&b| is_joint(b)).count() >= 2 {
+            judge(view, start, end, found);
+        }
     }
+}
+
+fn is_joint(byte: u8) -> bool {
+    matches!(byte, b':' | b'.' | b'-')
 }
 
 /// MAC addresses may be all letters: looked for only behind a word that announces one.
@@ -88,7 +101,12 @@ fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
         return;
     }
     let lead = before(view.text, start, 12).trim_end().to_ascii_lowercase();
-    let version = lead.ends_with("version")
+    // Or a "v" that ends a word just in front.
+    let marked = (start.saturating_sub(3)..=start).any(|end| {
+        end > 0 && matches!(view.bytes[end - 1], b'v' | b'V') && free_after(view.bytes, end)
+    });
+    let version = marked
+        || lead.ends_with("version")
         || lead.ends_with('v')
         || context::leads(view.scan, Context::Version, start, 3);
     if !version

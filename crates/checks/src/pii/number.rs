@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use super::{Entity, View, ids, phone};
-use crate::words::is_word;
+use crate::words::{is_word, next_digit};
 
 /// More groups than this never form one number.
 const MAX_GROUPS: usize = 8;
 /// Nor more digits.
 const MAX_DIGITS: usize = 24;
+/// Nor fewer.
+const MIN_DIGITS: usize = 6;
 
 /// A candidate: one or more groups of digits.
 pub(super) struct Number<'a> {
@@ -28,8 +30,7 @@ pub(super) fn split(text: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let (mut groups, mut tokens) = (Vec::new(), Vec::new());
     let mut at = 0;
-    while let Some(step) = bytes[at..].iter().position(u8::is_ascii_digit) {
-        let digit = at + step;
+    while let Some(digit) = next_digit(bytes, at) {
         let mut start = digit;
         while start > at && bytes[start - 1].is_ascii_alphabetic() {
             start -= 1;
@@ -83,6 +84,11 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 }
 
 fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
+    // Most numbers are short and stand alone: refused before anything is gathered.
+    let alone = view.groups.get(first + 1).is_none_or(|n| n.start != view.groups[first].end + 1);
+    if alone && view.groups[first].len() < MIN_DIGITS {
+        return;
+    }
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
     let (mut count, mut separator) = (0, 0u8);
     let start = view.groups[first].start;
@@ -100,7 +106,7 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             count += 1;
         }
         lens[index] = group.len() as u8;
-        if count >= 6 {
+        if count >= MIN_DIGITS {
             let number = Number {
                 digits: &digits[..count],
                 lens: &lens[..=index],

@@ -1,7 +1,16 @@
 //! Phone numbers: international ones by their prefix, national ones by their shape or the words around them.
 
+use std::ops::Range;
+
 use super::context::{self, Context};
 use super::{Entity, View};
+
+/// A phone number has at least this many digits.
+const MIN_DIGITS: usize = 7;
+/// And at most this many.
+const MAX_DIGITS: usize = 16;
+/// In at most this many groups.
+const MAX_GROUPS: usize = 8;
 
 /// Separators between the groups of a phone number, parentheses included.
 fn is_gap(gap: &[u8]) -> bool {
@@ -14,6 +23,9 @@ fn is_gap(gap: &[u8]) -> bool {
 /// Reads the longest phone number that begins with a group.
 pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     let bytes = view.bytes;
+    if !may_begin(bytes, &view.groups[first..]) {
+        return;
+    }
     let group = &view.groups[first];
     let before = |n: usize| group.start.checked_sub(n).map_or(0, |i| bytes[i]);
     // A group in the middle of a number is not its beginning.
@@ -29,24 +41,27 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         - usize::from(paren)
         - usize::from(paren && plus);
     let mut best = None;
-    let mut digits: Vec<u8> = Vec::with_capacity(16);
-    let mut lens: Vec<usize> = Vec::with_capacity(8);
-    for (index, next) in view.groups[first..].iter().enumerate().take(8) {
+    let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0usize; MAX_GROUPS]);
+    let mut count = 0;
+    for (index, next) in view.groups[first..].iter().enumerate().take(MAX_GROUPS) {
         if index > 0 && !is_gap(&bytes[view.groups[first + index - 1].end..next.start]) {
             break;
         }
-        if digits.len() + next.len() > 16 {
+        if count + next.len() > MAX_DIGITS {
             break;
         }
-        digits.extend(bytes[next.clone()].iter().map(|b| b - b'0'));
-        lens.push(next.len());
+        for (digit, byte) in digits[count..].iter_mut().zip(&bytes[next.clone()]) {
+            *digit = byte - b'0';
+        }
+        count += next.len();
+        lens[index] = next.len();
         let (end, extended) = extension(bytes, next.end);
         if ends_badly(bytes, end) {
             continue;
         }
+        let (digits, lens) = (&digits[..count], &lens[..=index]);
         let text = &bytes[start..next.end];
-        let score =
-            judge(view, &Shape { digits: &digits, lens: &lens, plus, paren, text }, start, end);
+        let score = judge(view, &Shape { digits, lens, plus, paren, text }, start, end);
         if score > 0.0 {
             best = Some(Entity::new("PHONE_NUMBER", start..end, score));
         }
@@ -55,6 +70,18 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         }
     }
     found.extend(best);
+}
+
+/// Whether enough digits follow each other: nearly all numbers in a text are too short, and alone.
+fn may_begin(bytes: &[u8], groups: &[Range<usize>]) -> bool {
+    let mut count = groups[0].len();
+    for pair in groups.windows(2).take(MAX_GROUPS - 1) {
+        if count >= MIN_DIGITS || !is_gap(&bytes[pair[0].end..pair[1].start]) {
+            break;
+        }
+        count += pair[1].len();
+    }
+    count >= MIN_DIGITS
 }
 
 struct Shape<'a> {
@@ -68,16 +95,15 @@ struct Shape<'a> {
 fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     let Shape { digits, lens, plus, paren, text } = *shape;
     let count = digits.len();
-    if digits.iter().all(|d| *d == digits[0]) {
+    if count < MIN_DIGITS || digits.iter().all(|d| *d == digits[0]) {
         return 0.0;
     }
     if plus {
         return if (8..=15).contains(&count) && digits[0] != 0 { 0.8 } else { 0.0 };
     }
     let spaced = |b: u8| text.contains(&b);
-    let tail = lens.iter().rev().copied().take(3).collect::<Vec<_>>();
     let american =
-        tail == [4, 3, 3] && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
+        lens.ends_with(&[3, 3, 4]) && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
     if american
         && (10..=13).contains(&count)
         && (spaced(b'-') || spaced(b'.') || paren)
@@ -128,6 +154,10 @@ fn is_date(lens: &[usize], digits: &[u8]) -> bool {
 /// An extension right behind: `x123`, ` ext. 45`.
 fn extension(bytes: &[u8], end: usize) -> (usize, bool) {
     let rest = &bytes[end..bytes.len().min(end + 14)];
+    let first = rest.iter().find(|&&b| b != b' ');
+    if !matches!(first, Some(b'x' | b'X' | b'e' | b'E')) {
+        return (end, false);
+    }
     for lead in [&b"x"[..], b" x", b" ext. ", b" ext ", b" ext.", b"ext"] {
         if rest.len() > lead.len() && rest[..lead.len()].eq_ignore_ascii_case(lead) {
             let digits = rest[lead.len()..].iter().take_while(|b| b.is_ascii_digit()).count();

@@ -25,7 +25,7 @@ const ROWS: &[Row] = &[
     Row { kind: "ES_NIF", mask: b"9999999A", check: spanish, context: C::Dni, plain: 0.0, whole: 0.6 },
     Row { kind: "ES_NIE", mask: b"A9999999A", check: foreign_spanish, context: C::Dni, plain: 0.65, whole: 0.7 },
     Row { kind: "SG_NRIC", mask: b"A9999999A", check: singapore, context: C::Nric, plain: 0.6, whole: 0.7 },
-    Row { kind: "UK_NINO", mask: b"AA999999A", check: nino, context: C::Nino, plain: 0.6, whole: 0.7 },
+    Row { kind: "UK_NINO", mask: NINO, check: nino, context: C::Nino, plain: 0.6, whole: 0.7 },
     Row { kind: "FI_HETU", mask: b"999999A999X", check: finnish, context: C::Hetu, plain: 0.75, whole: 0.8 },
     Row { kind: "CN_ID", mask: b"99999999999999999A", check: chinese, context: C::NationalId, plain: 0.7, whole: 0.8 },
     Row { kind: "MX_CURP", mask: b"AAAA999999AAAAAAX9", check: curp, context: C::NationalId, plain: 0.75, whole: 0.8 },
@@ -90,9 +90,11 @@ fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Enti
         && rest[1].is_ascii_alphabetic()
         && free_after(view.bytes, end + 2)
     {
-        let mut token = view.bytes[start..end].to_vec();
-        token.push(rest[1].to_ascii_uppercase());
-        judge(view, &token, start, end + 2, found);
+        let mut token = [0u8; 9];
+        let digits = end - start;
+        token[..digits].copy_from_slice(&view.bytes[start..end]);
+        token[digits] = rest[1].to_ascii_uppercase();
+        judge(view, &token[..=digits], start, end + 2, found);
     }
 }
 
@@ -110,6 +112,9 @@ fn dashed_hetu(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity
     }
 }
 
+/// What a British number is made of.
+const NINO: &[u8; 9] = b"AA999999A";
+
 /// `AB 12 34 56 C` and `AB 123456C`: a British number in groups.
 fn spaced(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
     let mut begin = start;
@@ -125,16 +130,22 @@ fn spaced(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
     if !free_before(view.bytes, begin) {
         return;
     }
-    let (mut token, mut end) = (Vec::with_capacity(9), begin);
-    while token.len() < 9 && end < view.bytes.len() {
+    let (mut token, mut length, mut end) = ([0u8; 9], 0, begin);
+    while length < 9 && end < view.bytes.len() {
         match view.bytes[end] {
-            b if b.is_ascii_alphanumeric() => token.push(b.to_ascii_uppercase()),
-            b' ' | b'-' if !token.is_empty() => {}
+            b if b.is_ascii_alphanumeric() => {
+                token[length] = b.to_ascii_uppercase();
+                length += 1;
+                if !matches(&NINO[..length], &token[..length]) {
+                    return;
+                }
+            }
+            b' ' | b'-' if length > 0 => {}
             _ => return,
         }
         end += 1;
     }
-    if end - begin > 9 && free_after(view.bytes, end) && matches(b"AA999999A", &token) {
+    if length == 9 && end - begin > 9 && free_after(view.bytes, end) {
         judge(view, &token, begin, end, found);
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod assigned;
 pub(crate) mod formats;
 mod placeholder;
-mod structured;
+pub(crate) mod structured;
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
             break;
         }
     }
-    structured::find(text, &mut found, limit);
+    structured::find(text, scan, &mut found, limit);
     assigned::find(text, scan, &mut found, limit);
     found.sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(b.bytes.end.cmp(&a.bytes.end)));
     let mut kept: Vec<Secret> = Vec::new();

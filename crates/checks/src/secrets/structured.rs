@@ -6,6 +6,7 @@ use memchr::memmem;
 use regex::Regex;
 
 use super::{Secret, placeholder};
+use crate::scan::{self, Scan};
 use crate::words::{ceil, floor, free_before, is_word};
 
 /// What a rare mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around.
@@ -34,6 +35,19 @@ const RULES: &[Rule] = &[
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90 },
 ];
 
+/// The marks that the scan looks for, in any case, so that only what is there is looked for again: those of the rules, in
+/// their order, and last that of a key block.
+pub(crate) static MARKS: [&str; RULES.len() + 1] = {
+    let mut marks = [KEY_BLOCK; RULES.len() + 1];
+    let mut index = 0;
+    while index < RULES.len() {
+        marks[index] = RULES[index].mark;
+        index += 1;
+    }
+    marks
+};
+const KEY_BLOCK: &str = "-----BEGIN";
+
 static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, Option<Regex>)>> = LazyLock::new(|| {
     RULES
         .iter()
@@ -42,10 +56,19 @@ static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, Option<Regex>)>> = LazyL
 });
 
 /// Finds all of them.
-pub(super) fn find(text: &str, found: &mut Vec<Secret>, limit: usize) {
-    private_keys(text, found, limit);
-    dotted_tokens(text, found, limit);
-    for (rule, (finder, pattern)) in RULES.iter().zip(COMPILED.iter()) {
+pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
+    let marked = |index: usize| scan.marks >> index & 1 == 1;
+    if marked(RULES.len()) {
+        private_keys(text, found, limit);
+    }
+    if scan.long_runs {
+        dotted_tokens(text, found, limit);
+    }
+    // Two bytes are too few to be looked for by the scan; what they mark is long and without space.
+    let possible =
+        |&index: &usize| if MARKS[index].len() > 2 { marked(index) } else { scan.long_runs };
+    for index in (0..RULES.len()).filter(possible) {
+        let (rule, (finder, pattern)) = (&RULES[index], &COMPILED[index]);
         let Some(pattern) = pattern else { continue };
         for at in finder.find_iter(text.as_bytes()).take(limit) {
             let from = floor(text, at.saturating_sub(rule.before));
@@ -100,7 +123,7 @@ fn is_random_uuid(value: &str) -> bool {
 /// `-----BEGIN ... PRIVATE KEY-----` with something like a body.
 fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
     let bytes = text.as_bytes();
-    for at in memmem::find_iter(bytes, b"-----BEGIN").take(limit) {
+    for at in memmem::find_iter(bytes, KEY_BLOCK).take(limit) {
         let line_end = memmem::find(&bytes[at + 10..bytes.len().min(at + 80)], b"-----")
             .map(|i| at + 10 + i + 5);
         let Some(body) = line_end.filter(|&end| text[at..end].contains("PRIVATE KEY")) else {
@@ -138,7 +161,7 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         }
         let first = bytes[done..dot].iter().rev().take(2000).take_while(|b| url(b)).count();
         let start = dot - first;
-        if first < 17 {
+        if first < scan::LONG as usize {
             continue;
         }
         let second = run(dot + 1);

@@ -1,0 +1,216 @@
+//! All keywords of all detectors, and tables that tell which of them begin at a place.
+
+use crate::injection::vocabulary;
+use crate::pii::context::{self, Context};
+use crate::secrets::{assigned, formats, structured};
+use crate::words;
+
+/// Slots of a table; a power of two.
+const SLOTS: usize = 1 << 12;
+/// Bits of a table's filter; a power of two. Few enough to stay in the fastest cache.
+const FILTER: usize = 1 << 15;
+/// Sets the bit in which letters differ by case, in eight bytes at once.
+const CASELESS: u64 = 0x2020_2020_2020_2020;
+
+/// What a keyword speaks for.
+#[derive(Clone, Copy)]
+pub(crate) enum Meaning {
+    /// Gives a number or a name near it a meaning.
+    Context(Context),
+    /// Index into [`formats::FORMATS`].
+    Format(u16),
+    /// The name of something secret.
+    Name,
+    /// A class of words that injections are made of, as a bit.
+    Anchor(u64),
+    /// Index into [`structured::MARKS`].
+    Mark(usize),
+}
+
+/// Where a keyword may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Where a word begins.
+    Word,
+    /// Anywhere.
+    Inside,
+    /// Anywhere, and its first byte is a sign ([`words::is_sign`]).
+    Sign,
+    /// Anywhere, and its first character is not of ASCII.
+    Foreign,
+}
+
+/// A word, or the beginning of one, that makes some detector look.
+pub(crate) struct Keyword {
+    /// Lower-case.
+    pub(crate) text: Box<[u8]>,
+    pub(crate) meaning: Meaning,
+    pub(crate) place: Place,
+    /// Whether the word must end with it.
+    pub(crate) right: bool,
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Keyword> {
+    let mut out = Vec::new();
+    for (index, format) in formats::FORMATS.iter().enumerate() {
+        let text = format.prefix.to_ascii_lowercase().into_bytes().into();
+        let meaning = Meaning::Format(index as u16);
+        out.push(Keyword { text, meaning, place: Place::Word, right: false });
+    }
+    for (context, texts) in context::WORDS {
+        out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Context(*context))));
+    }
+    out.extend(assigned::NAMES.iter().map(|name| Keyword::read(name, Meaning::Name)));
+    for (bit, texts) in vocabulary::CLASSES {
+        out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Anchor(*bit))));
+    }
+    for (index, mark) in structured::MARKS.iter().enumerate().filter(|(_, mark)| mark.len() > 2) {
+        let text = mark.to_ascii_lowercase().into_bytes().into();
+        let meaning = Meaning::Mark(index);
+        out.push(Keyword { text, meaning, place: Place::Inside, right: false });
+    }
+    out
+}
+
+impl Keyword {
+    /// Reads the notation of the word lists: `~` in front for a keyword that may stand inside a word, `$` behind for one
+    /// that ends its word. Punctuation and scripts written without spaces know no beginning of a word.
+    fn read(notation: &str, meaning: Meaning) -> Self {
+        let bare = notation.strip_prefix('~').unwrap_or(notation);
+        let (bare, right) = bare.strip_suffix('$').map_or((bare, false), |b| (b, true));
+        let text: Box<[u8]> = bare.to_ascii_lowercase().into_bytes().into();
+        let place = match text.first() {
+            Some(0x80..) => Place::Foreign,
+            Some(&first) if words::is_sign(first) => Place::Sign,
+            _ if notation.starts_with('~') => Place::Inside,
+            _ => Place::Word,
+        };
+        Self { text, meaning, place, right }
+    }
+
+    /// Whether a text begins with it, in any case.
+    fn leads(&self, text: &[u8]) -> bool {
+        text.get(..self.text.len()).is_some_and(|t| t.eq_ignore_ascii_case(&self.text))
+    }
+}
+
+/// Keywords by their first bytes.
+pub(crate) struct Table {
+    /// How many bytes make a slot; shorter keywords are looked up by fewer. In rising order.
+    widths: &'static [usize],
+    /// For each slot, where its keywords stand in `order`.
+    slots: Vec<(u16, u16)>,
+    order: Vec<Entry>,
+    /// A bit for each beginning of the largest width that some keyword has: most places are refused by it.
+    filter: Vec<u64>,
+}
+
+/// A keyword in a slot, with its first eight bytes at hand: most are refused without a look at the keyword itself.
+struct Entry {
+    head: u64,
+    mask: u64,
+    id: u16,
+}
+
+impl Table {
+    /// A table of those keywords that have this place.
+    pub(crate) fn new(keywords: &[Keyword], place: Place, widths: &'static [usize]) -> Self {
+        let widest = widths.iter().copied().max().unwrap_or(1);
+        let mut filled: Vec<Vec<u16>> = vec![Vec::new(); SLOTS];
+        let mut filter = vec![0u64; FILTER / 64];
+        for (id, keyword) in keywords.iter().enumerate().filter(|(_, k)| k.place == place) {
+            let (head, width) = (eight(&keyword.text) | CASELESS, keyword.text.len().min(widest));
+            filled[slot(hash(head, width))].push(id as u16);
+            // A keyword shorter than the filter is wide may be followed by anything.
+            let open = 8 * (widest - width);
+            let known = head & u64::MAX >> (64 - 8 * width);
+            for behind in 0..1u64 << open {
+                let bit = filter_bit(hash(known | behind << (8 * width), widest));
+                filter[bit / 64] |= 1 << (bit % 64);
+            }
+        }
+        let mut order = Vec::new();
+        let mut slots = Vec::with_capacity(SLOTS);
+        for ids in filled {
+            slots.push((order.len() as u16, ids.len() as u16));
+            order.extend(ids.into_iter().map(|id| {
+                let text = &keywords[id as usize].text;
+                let mask = if text.len() >= 8 { u64::MAX } else { (1 << (text.len() * 8)) - 1 };
+                Entry { head: (eight(text) | CASELESS) & mask, mask, id }
+            }));
+        }
+        Self { widths, slots, order, filter }
+    }
+
+    /// Calls back for each keyword that stands at a place: the shortest first, then in their order.
+    #[inline]
+    pub(crate) fn at(&self, keywords: &[Keyword], text: &[u8], at: usize, found: impl FnMut(u16)) {
+        let rest = &text[at..];
+        let seen = eight(rest) | CASELESS;
+        let widest = self.widths[self.widths.len() - 1];
+        let bit = filter_bit(hash(seen, widest));
+        if self.filter[bit / 64] >> (bit % 64) & 1 == 1 {
+            self.probe(keywords, rest, seen, found);
+        }
+    }
+
+    fn probe(&self, keywords: &[Keyword], rest: &[u8], seen: u64, mut found: impl FnMut(u16)) {
+        for &width in self.widths {
+            let widest = width == self.widths[self.widths.len() - 1];
+            let (first, count) = self.slots[slot(hash(seen, width))];
+            for entry in &self.order[first as usize..(first + count) as usize] {
+                if seen & entry.mask != entry.head {
+                    continue;
+                }
+                let keyword = &keywords[entry.id as usize];
+                let here = keyword.text.len() == width || widest && keyword.text.len() > width;
+                if here && keyword.leads(rest) {
+                    found(entry.id);
+                }
+            }
+        }
+    }
+}
+
+/// The first eight bytes, the first lowest; zeros behind the end.
+#[inline]
+fn eight(text: &[u8]) -> u64 {
+    if let Some(head) = text.first_chunk::<8>() {
+        return u64::from_le_bytes(*head);
+    }
+    text.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b))
+}
+
+/// Mixes the first bytes of a beginning; the highest bits are the best.
+fn hash(head: u64, width: usize) -> u32 {
+    (head as u32 & u32::MAX >> (32 - 8 * width)).wrapping_mul(0x9e37_79b1)
+}
+
+fn slot(hash: u32) -> usize {
+    hash as usize >> (32 - SLOTS.trailing_zeros())
+}
+
+fn filter_bit(hash: u32) -> usize {
+    hash as usize >> (32 - FILTER.trailing_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_keyword_is_found_where_it_may_stand() {
+        for keyword in all() {
+            let first = keyword.text[0];
+            let fits = match keyword.place {
+                // What searches for them takes at least three bytes.
+                Place::Inside => keyword.text.len() >= 3,
+                Place::Word => first.is_ascii_alphanumeric() && keyword.text.len() >= 2,
+                Place::Sign => words::is_sign(first),
+                Place::Foreign => first >= 0xc0 && keyword.text.len() >= 4,
+            };
+            assert!(fits, "{}", String::from_utf8_lossy(&keyword.text));
+        }
+    }
+}
