@@ -10,58 +10,93 @@ pub(crate) struct Folded<'a> {
     /// What detectors read.
     pub(crate) text: Cow<'a, str>,
     source: &'a str,
-    /// For each byte of `text`, where its character starts in the source. Empty when nothing was folded.
-    map: Vec<u32>,
+    /// Of what `text` was put together. Empty when nothing was folded.
+    pieces: Vec<Piece>,
     /// Characters that no reader sees, decoded where they spell something.
     pub(crate) hidden: String,
+}
+
+/// A stretch of the source as it was, or one character in place of another. Small: a text may be folded throughout.
+struct Piece {
+    /// Where it begins in the folded text.
+    at: u32,
+    /// Where it begins in the source.
+    from: u32,
+    kept: bool,
 }
 
 impl<'a> Folded<'a> {
     /// Folds a text; borrows it when there is nothing to fold.
     pub(crate) fn new(source: &'a str) -> Self {
-        let plain =
-            Self { text: Cow::Borrowed(source), source, map: Vec::new(), hidden: String::new() };
-        if source.is_ascii() || u32::try_from(source.len()).is_err() {
-            return plain;
-        }
-        let Some(first) =
-            source.char_indices().find(|&(_, c)| fold(c) != Fold::Keep).map(|(i, _)| i)
-        else {
-            return plain;
-        };
-        let mut text = String::with_capacity(source.len());
-        let mut map: Vec<u32> = (0..first).map(|i| i as u32).collect();
-        let mut hidden = String::new();
-        text.push_str(&source[..first]);
-        // Bytes of multi-byte characters before `first` must all point at the start of their character.
-        for (start, c) in source[..first].char_indices().filter(|(_, c)| c.len_utf8() > 1) {
-            map[start..start + c.len_utf8()].fill(start as u32);
-        }
-        for (start, c) in source[first..].char_indices() {
-            let c = match fold(c) {
-                Fold::Keep => c,
-                Fold::To(other) => other,
-                Fold::Drop => continue,
-                Fold::Hidden(other) => {
-                    hidden.push(other);
-                    continue;
+        let (mut text, mut pieces, mut hidden) = (String::new(), Vec::new(), String::new());
+        let piece = |at: usize, from: usize, kept| Piece { at: at as u32, from: from as u32, kept };
+        let mut done = 0;
+        for (start, c, fold) in foldable(source) {
+            if done == 0 {
+                text.reserve(source.len());
+            }
+            if start > done {
+                pieces.push(piece(text.len(), done, true));
+                text.push_str(&source[done..start]);
+            }
+            done = start + c.len_utf8();
+            match fold {
+                Fold::To(other) => {
+                    pieces.push(piece(text.len(), start, false));
+                    text.push(other);
                 }
-            };
-            text.push(c);
-            map.resize(text.len(), (first + start) as u32);
+                Fold::Hidden(other) => hidden.push(other),
+                Fold::Drop | Fold::Keep => {}
+            }
         }
-        Self { text: Cow::Owned(text), source, map, hidden }
+        if done == 0 {
+            return Self { text: Cow::Borrowed(source), source, pieces, hidden };
+        }
+        pieces.push(piece(text.len(), done, true));
+        text.push_str(&source[done..]);
+        Self { text: Cow::Owned(text), source, pieces, hidden }
     }
 
     /// The range in the source that a range of the folded text came from.
     pub(crate) fn original(&self, range: Range<usize>) -> Range<usize> {
-        if self.map.is_empty() || range.is_empty() {
+        if self.pieces.is_empty() || range.is_empty() {
             return range;
         }
-        let start = self.map[range.start] as usize;
-        let last = self.map[range.end - 1] as usize;
+        let (start, last) = (self.character(range.start), self.character(range.end - 1));
         let width = self.source[last..].chars().next().map_or(0, char::len_utf8);
         start..last + width
+    }
+
+    /// Where the character of the source begins that a byte of the folded text came from.
+    fn character(&self, at: usize) -> usize {
+        let begun = self.pieces.partition_point(|piece| piece.at as usize <= at);
+        let piece = &self.pieces[begun.saturating_sub(1)];
+        let offset = if piece.kept { at - piece.at as usize } else { 0 };
+        self.source.floor_char_boundary(piece.from as usize + offset)
+    }
+}
+
+/// The characters of a text that do not stay as they are.
+fn foldable(text: &str) -> impl Iterator<Item = (usize, char, Fold)> {
+    let plain = text.is_ascii() || u32::try_from(text.len()).is_err();
+    let bytes = if plain { &[][..] } else { text.as_bytes() };
+    bytes.windows(2).enumerate().filter_map(|(at, pair)| {
+        if !may_fold(pair[0], pair[1]) {
+            return None;
+        }
+        let c = text[at..].chars().next()?;
+        Some((at, c, fold(c))).filter(|(_, _, fold)| *fold != Fold::Keep)
+    })
+}
+
+/// Whether a character that begins with these two bytes may be one that [`fold`] changes: most need not be decoded.
+fn may_fold(first: u8, second: u8) -> bool {
+    match first {
+        0xd0 => (0x90..0xb0).contains(&second),
+        0xe2 => matches!(second, 0x80 | 0x81 | 0x88),
+        0xe3 => second == 0x80,
+        0xc2 | 0xef | 0xf3 => true,
+        _ => false,
     }
 }
 
@@ -96,5 +131,30 @@ fn fold(c: char) -> Fold {
             char::from_u32(c as u32 - 0xe0000).map_or(Fold::Drop, Fold::Hidden)
         }
         _ => Fold::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_that_folds_is_passed_over() {
+        for c in ('\0'..=char::MAX).filter(|&c| fold(c) != Fold::Keep) {
+            let text = c.to_string();
+            assert!(may_fold(text.as_bytes()[0], text.as_bytes()[1]), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_lead_back() {
+        let folded = Folded::new("é\u{200b}Яa\u{200b}\u{ff11}ж.");
+        assert_eq!(folded.text, "éяa1ж.");
+        let places: Vec<_> = folded
+            .text
+            .char_indices()
+            .map(|(at, c)| folded.original(at..at + c.len_utf8()))
+            .collect();
+        assert_eq!(places, [0..2, 5..7, 7..8, 11..14, 14..16, 16..17]);
     }
 }
