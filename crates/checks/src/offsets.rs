@@ -4,6 +4,9 @@ use crate::report::Finding;
 
 /// Sets `start` and `end` of findings that are sorted by place; ranges must lie on character borders.
 pub(crate) fn fill(text: &str, findings: &mut [Finding]) {
+    if findings.is_empty() {
+        return;
+    }
     if text.is_ascii() {
         for finding in findings {
             finding.start = finding.bytes.start;

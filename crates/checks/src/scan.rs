@@ -14,6 +14,9 @@ use crate::words;
 /// A run of this many characters without space is not taken for a word.
 pub(crate) const LONG: u32 = 17;
 
+/// How many words of injections are looked at.
+const MAX_ANCHORS: usize = 200_000;
+
 /// What stands in a text, and where.
 #[derive(Default)]
 pub(crate) struct Scan {
@@ -23,8 +26,10 @@ pub(crate) struct Scan {
     pub(crate) formats: Vec<(usize, u16)>,
     /// Names of secrets: start, end. Ordered by their start.
     pub(crate) names: Vec<(usize, usize)>,
-    /// Words that injections are made of: start, end, the class as a bit.
+    /// Words that injections are made of: start, end, the class as a bit. Ordered by their place; only so many.
     pub(crate) anchors: Vec<(usize, usize, u64)>,
+    /// All classes of such words that are anywhere.
+    pub(crate) classes: u64,
     /// Which of [`crate::secrets::structured::MARKS`] the text holds, in any case, as bits.
     pub(crate) marks: u32,
     /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
@@ -45,9 +50,9 @@ pub(crate) enum Scope {
 /// The keywords of a scope, by where they may begin.
 struct Index {
     keywords: Vec<Keyword>,
-    words: Table,
-    signs: Option<Table>,
-    foreign: Table,
+    words: Table<2, 3>,
+    signs: Option<Table<1, 3>>,
+    foreign: Table<4, 4>,
     inside: Option<Inside>,
 }
 
@@ -80,6 +85,8 @@ impl Scan {
         scan.contexts.sort_unstable_by_key(|hit| hit.1);
         scan.formats.sort_unstable();
         scan.names.sort_unstable();
+        scan.anchors.truncate(MAX_ANCHORS);
+        scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
         scan
     }
 
@@ -89,10 +96,10 @@ impl Scan {
         let (blocks, rest) = text.as_chunks::<64>();
         let mut last = [b' '; 64];
         last[..rest.len()].copy_from_slice(rest);
-        let ascii = text.is_ascii();
         let mut runs = Runs::default();
         let mut inside = 0;
-        for (number, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate() {
+        for (number, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate()
+        {
             let base = number * 64;
             let word = words::bits(block, words::is_word);
             for_each(word & !(word << 1 | inside), |bit| {
@@ -106,12 +113,15 @@ impl Scan {
             runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
             if let Some(signs) = &index.signs {
                 for_each(words::bits(block, words::is_sign), |bit| {
-                    index.elsewhere(signs, text, base + bit, elsewhere);
+                    let at = base + bit;
+                    signs.at(&index.keywords, text, at, |id| elsewhere.push(index.order(id, at)));
                 });
             }
-            if !ascii {
+            if !block.is_ascii() {
                 for_each(words::bits(block, |byte| byte >= 0xc0), |bit| {
-                    index.elsewhere(&index.foreign, text, base + bit, elsewhere);
+                    let at = base + bit;
+                    let push = |id| elsewhere.push(index.order(id, at));
+                    index.foreign.at(&index.keywords, text, at, push);
                 });
             }
         }
@@ -123,7 +133,14 @@ impl Scan {
             return;
         }
         match keyword.meaning {
-            Meaning::Anchor(bit) => self.anchors.push((start, end, bit)),
+            Meaning::Anchor(bit) => {
+                // Where there is one of these there are more: this spares growing step by step.
+                if self.anchors.is_empty() {
+                    self.anchors.reserve(32);
+                }
+                self.anchors.push((start, end, bit));
+                self.classes |= bit;
+            }
             Meaning::Context(context) => self.contexts.push((start, end, context)),
             Meaning::Format(index) => self.formats.push((start, index)),
             Meaning::Name => self.names.push((start, end)),
@@ -171,16 +188,12 @@ impl Index {
         });
         let any_sign = keywords.iter().any(|keyword| keyword.place == Place::Sign);
         Self {
-            words: Table::new(&keywords, Place::Word, &[2, 3]),
-            signs: any_sign.then(|| Table::new(&keywords, Place::Sign, &[1, 2, 3])),
-            foreign: Table::new(&keywords, Place::Foreign, &[4]),
+            words: Table::new(&keywords, Place::Word),
+            signs: any_sign.then(|| Table::new(&keywords, Place::Sign)),
+            foreign: Table::new(&keywords, Place::Foreign),
             inside: Inside::new(&keywords),
             keywords,
         }
-    }
-
-    fn elsewhere(&self, table: &Table, text: &[u8], at: usize, out: &mut Vec<Elsewhere>) {
-        table.at(&self.keywords, text, at, |id| out.push(self.order(id, at)));
     }
 
     fn order(&self, id: u16, at: usize) -> Elsewhere {

@@ -30,8 +30,6 @@ const WORTH: f64 = 0.2;
 const REACH: usize = 14;
 /// Documents and tool results have no business giving orders.
 const DISTRUST: f64 = 1.25;
-/// How many words of the vocabulary are looked at.
-const MAX_ANCHORS: usize = 200_000;
 
 /// All mechanisms seen in a text, strongest first; the first carries the combined score.
 pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Vec<Attempt> {
@@ -54,7 +52,7 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Vec<Atte
         raise(&mut attempts, Attempt { kind: "invisible_text", bytes: 0..end, score: 0.6 });
         hidden(&folded.hidden, 0..end, &mut attempts);
     }
-    if scan.anchors.iter().any(|a| a.2 == vocabulary::ENCODE)
+    if scan.classes & vocabulary::ENCODE != 0
         && memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some()
     {
         hidden(&decode::rot13(text, 16 * 1024), 0..text.len(), &mut attempts);
@@ -107,13 +105,11 @@ fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
     if scan.anchors.is_empty() {
         return attempts;
     }
-    let mut anchors: Vec<(usize, usize, u64)> =
-        scan.anchors.iter().take(MAX_ANCHORS).copied().collect();
-    anchors.sort_unstable_by_key(|a| (a.0, a.1));
+    let anchors = &scan.anchors;
     let present = anchors.iter().fold(0, |bits, a| bits | a.2);
     for rule in SEQUENCES {
         let possible = rule.steps.iter().all(|(bits, _)| bits & present != 0);
-        if let Some(bytes) = possible.then(|| sequence(text.as_bytes(), &anchors, rule)).flatten() {
+        if let Some(bytes) = possible.then(|| sequence(text.as_bytes(), anchors, rule)).flatten() {
             raise(&mut attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
         }
     }

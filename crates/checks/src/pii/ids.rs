@@ -1,7 +1,7 @@
 //! Identity numbers made of digits only: one row per number, one function per check.
 
 use super::context::{self, Context as C};
-use super::number::Number;
+use super::number::{MAX_DIGITS, Number};
 use super::{Entity, View};
 use crate::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
 
@@ -58,6 +58,28 @@ const ROWS: &[Row] = &[
     Row { kind: "CN_ID", shapes: &[], separators: b"", run: 18, check: chinese, context: C::NationalId, grouped: 0.0, plain: 0.7, whole: 0.8 },
 ];
 
+/// The rows, as bits, that a number of so many digits may belong to: written in one run, and in groups.
+static ROWS_OF: [[u32; MAX_DIGITS + 1]; 2] = {
+    let mut out = [[0; MAX_DIGITS + 1]; 2];
+    let mut index = 0;
+    while index < ROWS.len() {
+        let row = &ROWS[index];
+        out[0][row.run] |= 1 << index;
+        let mut shape = 0;
+        while shape < row.shapes.len() {
+            let (mut group, mut digits) = (0, 0);
+            while group < row.shapes[shape].len() {
+                digits += row.shapes[shape][group] as usize;
+                group += 1;
+            }
+            out[1][digits] |= 1 << index;
+            shape += 1;
+        }
+        index += 1;
+    }
+    out
+};
+
 /// Tries a number as every kind of identity number, and as a payment card.
 pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
     if n.continued || n.digits.iter().all(|d| *d == n.digits[0]) {
@@ -73,16 +95,15 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
     if at_sign(Some(n.range.end)) || view.bytes.get(n.range.start.wrapping_sub(1)) == Some(&b'+') {
         return;
     }
-    for row in ROWS {
-        let single = n.lens.len() == 1;
-        if !single && runs_on(view.bytes, n) {
-            continue;
-        }
-        let shaped = if single {
-            n.digits.len() == row.run
-        } else {
-            row.shapes.contains(&n.lens) && fits(row.separators, n.separator)
-        };
+    let single = n.lens.len() == 1;
+    if !single && runs_on(view.bytes, n) {
+        return;
+    }
+    let mut rows = ROWS_OF[usize::from(!single)][n.digits.len()];
+    while rows != 0 {
+        let row = &ROWS[rows.trailing_zeros() as usize];
+        rows &= rows - 1;
+        let shaped = single || row.shapes.contains(&n.lens) && fits(row.separators, n.separator);
         if !shaped || !(row.check)(n.digits) {
             continue;
         }

@@ -41,6 +41,7 @@ struct View<'a> {
     scan: &'a Scan,
     groups: Vec<Range<usize>>,
     tokens: Vec<Range<usize>>,
+    joined: Vec<usize>,
     /// The text without white space around it: a value that fills it is a form field's value.
     whole: Range<usize>,
 }
@@ -70,9 +71,9 @@ pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
 
 /// All personal data in a text, in order, without overlaps.
 pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
-    let (groups, tokens) = number::split(text);
-    let trimmed = text
-        .trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '.' | ',' | ';'));
+    let number::Runs { groups, tokens, joined } = number::split(text);
+    let trimmed =
+        text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '.' | ',' | ';'));
     let begin = trimmed.as_ptr() as usize - text.as_ptr() as usize;
     let view = View {
         text,
@@ -80,6 +81,7 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
         scan,
         groups,
         tokens,
+        joined,
         whole: begin..begin + trimmed.len(),
     };
     let mut found = Vec::new();

@@ -4,40 +4,39 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::context::{self, Context};
 use super::{Entity, View, before};
-use crate::words::free_after;
+use crate::words::{ADDRESS, free_after, kind};
 
 /// Looks at each run of hexadecimal digits, colons and dots that holds a digit.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
-    let part = |b: u8| b.is_ascii_hexdigit() || is_joint(b);
     let mut done = 0;
-    let (mut groups, mut tokens) = (view.groups.iter().peekable(), view.tokens.iter().peekable());
-    // Both in the order of the text.
-    while let Some(range) = match (groups.peek(), tokens.peek()) {
-        (Some(group), Some(token)) if token.start < group.start => tokens.next(),
-        (None, _) => tokens.next(),
-        _ => groups.next(),
-    } {
-        let at = range.start;
+    for &at in &view.joined {
         if at < done {
             continue;
         }
         let mut start = at;
-        while start > done && at - start < 48 && part(view.bytes[start - 1]) {
+        while start > done && at - start < 48 && kind(view.bytes, start - 1) & ADDRESS != 0 {
             start -= 1;
         }
         let mut end = at;
-        while end < view.bytes.len() && end - at < 64 && part(view.bytes[end]) {
+        while end - at < 64 && kind(view.bytes, end) & ADDRESS != 0 {
             end += 1;
         }
         if end == at {
             continue;
         }
         done = end;
-        // The shortest way to write any address has two joints: `::1`.
+        // No address has fewer than two joints.
         if view.bytes[start..end].iter().filter(|&&b| is_joint(b)).count() >= 2 {
             judge(view, start, end, found);
         }
     }
+}
+
+/// Whether a number or a token may be part of an address: at least two bytes of one must touch it, as in `::1`.
+pub(super) fn is_joined(bytes: &[u8], start: usize, end: usize) -> bool {
+    let part = |at: usize| kind(bytes, at) & ADDRESS != 0;
+    let (before, behind) = (part(start.wrapping_sub(1)), part(end));
+    before && (behind || part(start.wrapping_sub(2))) || behind && part(end + 1)
 }
 
 fn is_joint(byte: u8) -> bool {
@@ -83,7 +82,7 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
     let text = &view.text[start..end];
     if is_mac(text.as_bytes()) {
         found.push(Entity::new("MAC_ADDRESS", start..end, 0.8));
-    } else if text.matches(':').count() >= 2 {
+    } else if text.bytes().filter(|&b| b == b':').count() >= 2 {
         let shown = text.len() > 4 || view.is_whole(&(start..end)) || text == "::1";
         if text.parse::<Ipv6Addr>().is_ok() && shown {
             found.push(Entity::new("IP_ADDRESS", start..tail(view, end, true), 0.8));
@@ -95,9 +94,10 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
 
 fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
     // A port may follow.
-    let end = view.text[start..end].find(':').map_or(end, |colon| start + colon);
+    let end =
+        view.bytes[start..end].iter().position(|&b| b == b':').map_or(end, |colon| start + colon);
     let text = &view.text[start..end];
-    if text.parse::<Ipv4Addr>().is_err() {
+    if text.len() < 7 || text.parse::<Ipv4Addr>().is_err() {
         return;
     }
     let lead = before(view.text, start, 12).trim_end().to_ascii_lowercase();

@@ -2,15 +2,17 @@
 
 use std::ops::Range;
 
-use super::{Entity, View, ids, phone};
-use crate::words::{is_word, next_digit};
+use super::{Entity, View, ids, network, phone};
+use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
 
 /// More groups than this never form one number.
 const MAX_GROUPS: usize = 8;
 /// Nor more digits.
-const MAX_DIGITS: usize = 24;
+pub(super) const MAX_DIGITS: usize = 24;
 /// Nor fewer.
 const MIN_DIGITS: usize = 6;
+/// Groups that are further apart never belong together.
+pub(super) const MAX_GAP: usize = 3;
 
 /// A candidate: one or more groups of digits.
 pub(super) struct Number<'a> {
@@ -25,56 +27,83 @@ pub(super) struct Number<'a> {
     pub(super) continued: bool,
 }
 
-/// Splits out runs of digits that stand alone, and tokens that mix letters and digits.
-pub(super) fn split(text: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
+/// What a text holds that has digits in it.
+#[derive(Default)]
+pub(super) struct Runs {
+    /// Digits that stand alone.
+    pub(super) groups: Vec<Range<usize>>,
+    /// Tokens that mix letters and digits.
+    pub(super) tokens: Vec<Range<usize>>,
+    /// Where those of both begin that may be part of an address of a network.
+    pub(super) joined: Vec<usize>,
+}
+
+/// Splits out all runs.
+pub(super) fn split(text: &str) -> Runs {
     let bytes = text.as_bytes();
-    let (mut groups, mut tokens) = (Vec::new(), Vec::new());
+    let mut out = Runs::default();
     let mut at = 0;
     while let Some(digit) = next_digit(bytes, at) {
+        if at == 0 {
+            out.groups.reserve(32);
+        }
         let mut start = digit;
-        while start > at && bytes[start - 1].is_ascii_alphabetic() {
+        while start > at && kind(bytes, start - 1) & LETTER != 0 {
             start -= 1;
         }
         let mut end = digit + 1;
-        while end < bytes.len() && bytes[end].is_ascii_alphanumeric() {
+        while kind(bytes, end) & DIGIT != 0 {
+            end += 1;
+        }
+        let digits = end - start;
+        while kind(bytes, end) & (DIGIT | LETTER) != 0 {
             end += 1;
         }
         at = end;
-        if attached(text, start, end) {
+        let (before, behind) = (kind(bytes, start.wrapping_sub(1)), kind(bytes, end));
+        if (before | behind) & STICKY != 0 && attached(text, start, end) {
             continue;
         }
-        let digits = bytes[start..end].iter().take_while(|b| b.is_ascii_digit()).count();
-        // `0190x769`: the end of a phone number with its extension.
-        let extended = matches!(bytes.get(start + digits), Some(b'x' | b'X'))
-            && (3..=7).contains(&digits)
-            && (2..=7).contains(&(end - start - digits))
-            && bytes[start + digits + 1..end].iter().all(u8::is_ascii_digit);
-        if digits == end - start {
-            groups.push(start..end);
-        } else if extended {
-            groups.push(start..start + digits);
+        if start == digit && digits == end - start {
+            out.groups.push(start..end);
+        } else if start == digit && is_extended(&bytes[start..end], digits) {
+            out.groups.push(start..start + digits);
         } else if end - start <= 100 {
-            tokens.push(start..end);
+            out.tokens.push(start..end);
+        } else {
+            continue;
+        }
+        if (before | behind) & ADDRESS != 0 && network::is_joined(bytes, start, end) {
+            out.joined.push(start);
         }
     }
-    (groups, tokens)
+    out
+}
+
+/// `0190x769`: the end of a phone number with its extension.
+fn is_extended(run: &[u8], digits: usize) -> bool {
+    matches!(run[digits], b'x' | b'X')
+        && (3..=7).contains(&digits)
+        && (2..=7).contains(&(run.len() - digits))
+        && run[digits + 1..].iter().all(u8::is_ascii_digit)
 }
 
 /// Whether a word character other than a letter or digit of ASCII sticks to the token. Scripts written without spaces
 /// (Chinese, Japanese, Korean, Thai) do not stick.
 fn attached(text: &str, start: usize, end: usize) -> bool {
     let sticks = |c: char| c == '_' || c.is_alphabetic() && (c as u32) < 0x0e00 && !c.is_ascii();
-    let left = start > 0
-        && is_word(text.as_bytes()[start - 1])
-        && text[..start].chars().next_back().is_some_and(sticks);
-    left || end < text.len()
-        && is_word(text.as_bytes()[end])
-        && text[end..].chars().next().is_some_and(sticks)
+    text[..start].chars().next_back().is_some_and(sticks)
+        || text[end..].chars().next().is_some_and(sticks)
 }
 
 /// Tries every chain of groups as an identity number, a card or a phone number.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
-    for first in 0..view.groups.len() {
+    for (first, group) in view.groups.iter().enumerate() {
+        // Most numbers are short and stand alone: refused before anything is gathered.
+        let near = view.groups.get(first + 1).is_some_and(|n| n.start - group.end <= MAX_GAP);
+        if group.len() < MIN_DIGITS && !near {
+            continue;
+        }
         if found.len() > limit * 4 {
             return;
         }
@@ -84,11 +113,6 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 }
 
 fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
-    // Most numbers are short and stand alone: refused before anything is gathered.
-    let alone = view.groups.get(first + 1).is_none_or(|n| n.start != view.groups[first].end + 1);
-    if alone && view.groups[first].len() < MIN_DIGITS {
-        return;
-    }
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
     let (mut count, mut separator) = (0, 0u8);
     let start = view.groups[first].start;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::context::{self, Context};
+use super::number::MAX_GAP;
 use super::{Entity, View};
 
 /// A phone number has at least this many digits.
@@ -15,7 +16,7 @@ const MAX_GROUPS: usize = 8;
 /// Separators between the groups of a phone number, parentheses included.
 fn is_gap(gap: &[u8]) -> bool {
     !gap.is_empty()
-        && gap.len() <= 3
+        && gap.len() <= MAX_GAP
         && gap.iter().all(|b| matches!(b, b' ' | b'-' | b'.' | b'/' | b'(' | b')'))
         && gap != b"   "
 }
@@ -102,8 +103,8 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
         return if (8..=15).contains(&count) && digits[0] != 0 { 0.8 } else { 0.0 };
     }
     let spaced = |b: u8| text.contains(&b);
-    let american =
-        lens.ends_with(&[3, 3, 4]) && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
+    let american = lens.ends_with(&[3, 3, 4])
+        && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
     if american
         && (10..=13).contains(&count)
         && (spaced(b'-') || spaced(b'.') || paren)

@@ -2,7 +2,7 @@
 
 use super::context::{self, Context as C};
 use super::{Entity, View};
-use crate::words::{free_after, free_before};
+use crate::words::{LETTER, free_after, free_before, kind};
 
 struct Row {
     kind: &'static str,
@@ -49,14 +49,18 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             compact[..range.len()].make_ascii_uppercase();
             judge(view, &compact[..range.len()], range.start, range.end, found);
         } else if range.len() <= 4 || range.len() == 7 {
-            spaced(view, range.start, found);
+            if !view.bytes[range.start].is_ascii_digit() {
+                spaced(view, range.start, found);
+            } else if behind_pair(view.bytes, range.start) {
+                spaced(view, range.start - 3, found);
+            }
         }
     }
     for range in &view.groups {
         match range.len() {
             7 | 8 => dashed_letter(view, range.start, range.end, found),
             6 => dashed_hetu(view, range.start, range.end, found),
-            2 => spaced(view, range.start, found),
+            2 if behind_pair(view.bytes, range.start) => spaced(view, range.start - 3, found),
             _ => {}
         }
     }
@@ -112,21 +116,17 @@ fn dashed_hetu(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity
     }
 }
 
+/// Whether two letters and a space stand in front.
+fn behind_pair(text: &[u8], at: usize) -> bool {
+    let letter = |back: usize| kind(text, at.wrapping_sub(back)) & LETTER != 0;
+    at > 2 && text[at - 1] == b' ' && letter(2) && letter(3) && !letter(4)
+}
+
 /// What a British number is made of.
 const NINO: &[u8; 9] = b"AA999999A";
 
 /// `AB 12 34 56 C` and `AB 123456C`: a British number in groups.
-fn spaced(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
-    let mut begin = start;
-    if view.bytes[start].is_ascii_digit() {
-        let Some(letters) = start.checked_sub(3) else { return };
-        if view.bytes[start - 1] != b' '
-            || !view.bytes[letters..start - 1].iter().all(u8::is_ascii_alphabetic)
-        {
-            return;
-        }
-        begin = letters;
-    }
+fn spaced(view: &View<'_>, begin: usize, found: &mut Vec<Entity>) {
     if !free_before(view.bytes, begin) {
         return;
     }
@@ -135,10 +135,10 @@ fn spaced(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
         match view.bytes[end] {
             b if b.is_ascii_alphanumeric() => {
                 token[length] = b.to_ascii_uppercase();
-                length += 1;
-                if !matches(&NINO[..length], &token[..length]) {
+                if !matches(&NINO[length..=length], &token[length..=length]) {
                     return;
                 }
+                length += 1;
             }
             b' ' | b'-' if length > 0 => {}
             _ => return,
