@@ -1,5 +1,7 @@
 //! How hard a request is, what it asks for, and the tier that follows.
 
+use std::borrow::Cow;
+
 use domain::tier::{Intent, Tier};
 
 use crate::features::{EDGE, Features, NAMES, WORD_BUCKETS, measure_with};
@@ -88,45 +90,48 @@ const WORTH_SAYING: f32 = 0.2;
 const MOST_REASONS: usize = 4;
 
 fn reasons(text: &str, shape: &Shape, features: &Features) -> Vec<String> {
-    let mut found: Vec<(f32, String)> = features
-        .values
-        .iter()
-        .zip(&FEATURES)
-        .zip(NAMES)
-        .map(|((value, weight), name)| (value * weight, name))
-        .filter(|(share, _)| share.abs() >= WORTH_SAYING)
-        .filter_map(|(share, name)| Some((share, describe(name, share > 0.0, shape, features)?)))
-        .collect();
-    found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
-    let mut reasons: Vec<String> = found.into_iter().map(|(_, reason)| reason).collect();
-    reasons.dedup();
-    reasons.truncate(MOST_REASONS);
-    if reasons.is_empty() {
-        reasons
-            .push(if text.trim().is_empty() { "empty input" } else { "nothing stands out" }.into());
+    let mut found: Vec<(f32, Cow<'static, str>)> = Vec::with_capacity(16);
+    for ((value, weight), name) in features.values.iter().zip(&FEATURES).zip(NAMES) {
+        let share = value * weight;
+        if share.abs() >= WORTH_SAYING {
+            found.extend(describe(name, share > 0.0, shape, features).map(|said| (share, said)));
+        }
     }
-    reasons
+    found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    found.dedup_by(|a, b| a.1 == b.1);
+    if found.is_empty() {
+        let nothing = if text.trim().is_empty() { "empty input" } else { "nothing stands out" };
+        return vec![nothing.to_owned()];
+    }
+    found.into_iter().take(MOST_REASONS).map(|(_, said)| said.into_owned()).collect()
 }
 
 /// What a feature says about this text; `None` when its sign would not make sense to a reader.
-fn describe(name: &str, harder: bool, shape: &Shape, features: &Features) -> Option<String> {
+fn describe(
+    name: &str,
+    harder: bool,
+    shape: &Shape,
+    features: &Features,
+) -> Option<Cow<'static, str>> {
     let c = &features.counts;
     let plain = match (name, harder) {
-        ("length", true) if features.words >= 40 => return Some(length(features.words)),
+        ("length", true) if features.words >= 40 => return Some(length(features.words).into()),
         ("short", false) => "short input",
         ("numbers" | "number_share", _) if c.numbers > 1 => {
-            return Some(format!("holds {} numbers", c.numbers));
+            return Some(format!("holds {} numbers", c.numbers).into());
         }
-        ("list_items", true) if c.items > 1 => return Some(format!("lists {} items", c.items)),
+        ("list_items", true) if c.items > 1 => {
+            return Some(format!("lists {} items", c.items).into());
+        }
         ("questions", true) if c.questions > 1 => {
-            return Some(format!("asks {} questions", c.questions));
+            return Some(format!("asks {} questions", c.questions).into());
         }
         ("constraint", true) if features.heard(Group::Constraint) > 1 => {
-            return Some(format!("sets {} constraints", features.heard(Group::Constraint)));
+            return Some(format!("sets {} constraints", features.heard(Group::Constraint)).into());
         }
-        ("tools", true) => return Some(format!("{} tools on offer", shape.tools)),
+        ("tools", true) => return Some(format!("{} tools on offer", shape.tools).into()),
         ("conversation", true) => {
-            return Some(format!("long conversation ({} turns)", shape.turns));
+            return Some(format!("long conversation ({} turns)", shape.turns).into());
         }
         ("maths_signs" | "latex", true) => "contains formulas",
         ("code_signs", true) => "contains code",
@@ -149,7 +154,7 @@ fn describe(name: &str, harder: bool, shape: &Shape, features: &Features) -> Opt
         ("business", true) => "business or economics",
         _ => return None,
     };
-    Some(plain.to_owned())
+    Some(plain.into())
 }
 
 fn length(words: usize) -> String {

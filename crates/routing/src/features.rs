@@ -102,7 +102,7 @@ pub(crate) fn measure_with(
     for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
         // Words inside a cue of several words are not heard again.
         let mut deaf_until = 0;
-        count(part, &mut counts, &mut |found: &Word| {
+        count(part, &mut counts, &mut |found: Word| {
             word(found.bucket);
             if found.at < deaf_until {
                 return;
@@ -130,63 +130,71 @@ fn edges(text: &[u8]) -> [&[u8]; 2] {
 /// A word of a text.
 struct Word {
     at: usize,
-    end: usize,
     /// Where its hash falls.
     bucket: usize,
     /// Its first eight letters, see [`letters`].
     first: u64,
 }
 
-fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(&Word)) {
+fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
+    // Every byte is a character but those that words say go on with one.
+    c.characters += text.len() as u32;
     let mut at = 0;
     let mut line_start = true;
     let mut sentence_start = true;
     while let Some(&byte) = text.get(at) {
-        match byte {
-            b' ' => {
-                c.characters += 1;
-                at += 1;
-                continue;
+        // Nothing below is a letter; else it is read as if a word began here, which mostly is so.
+        let (first, taken) = if byte < b'A' { (0, 0) } else { letters(text, at) };
+        if taken > 0 {
+            let short = taken < 8 && first & HIGH == 0;
+            let (end, hash) = if short {
+                c.letters += taken as u32;
+                (at + taken, first.wrapping_mul(MIX))
+            } else {
+                read_long_word(text, at, first, taken, c)
+            };
+            c.words += 1;
+            word(Word { at, bucket: (hash >> 32) as usize % WORD_BUCKETS, first });
+            if byte.is_ascii_uppercase() {
+                let single = end - at == 1 && byte <= b'J';
+                let option = single && matches!(text.get(end), Some(b')' | b'.' | b':'));
+                c.options += u32::from(option);
+                c.capitalised += u32::from(!sentence_start && !option);
             }
-            b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => {
-                let found = read_word(text, at, c);
-                word(&found);
-                if byte.is_ascii_uppercase() {
-                    let single = found.end - at == 1 && byte <= b'J';
-                    let option = single && matches!(text.get(found.end), Some(b')' | b'.' | b':'));
-                    c.options += u32::from(option);
-                    c.capitalised += u32::from(!sentence_start && !option);
-                }
-                at = found.end;
-                sentence_start = false;
-                // Mostly a space follows; taking it here spares a turn of the loop.
-                let space = text.get(at) == Some(&b' ');
-                c.characters += u32::from(space);
-                at += usize::from(space);
-            }
-            b'0'..=b'9' => {
-                let digits = text[at..].iter().take_while(|b| b.is_ascii_digit() || **b == b',');
-                let length = digits.count();
-                at += length;
-                c.numbers += 1;
-                c.characters += length as u32;
-                c.items += u32::from(line_start && matches!(text.get(at), Some(b'.' | b')')));
-                sentence_start = false;
-            }
-            _ => {
-                sign(byte, line_start, c);
-                sentence_start |= matches!(byte, b'.' | b'!' | b'?' | b'\n' | b':' | b'"');
-                c.characters += 1;
+            at = end;
+            sentence_start = false;
+            line_start = false;
+        } else if byte == b' ' {
+            at += 1;
+            continue;
+        } else if byte.is_ascii_digit() {
+            while text.get(at).is_some_and(|b| b.is_ascii_digit() || *b == b',') {
                 at += 1;
             }
+            c.numbers += 1;
+            c.items += u32::from(line_start && matches!(text.get(at), Some(b'.' | b')')));
+            sentence_start = false;
+            line_start = false;
+        } else {
+            sign(byte, line_start, c);
+            sentence_start |= matches!(byte, b'.' | b'!' | b'?' | b'\n' | b':' | b'"');
+            line_start = byte == b'\n';
+            at += 1;
         }
-        line_start = byte == b'\n';
+        // Mostly a space follows; taking it here spares a turn of the loop.
+        at += usize::from(text.get(at) == Some(&b' '));
     }
 }
 
-/// Reads the word that begins at `at`, eight bytes at a time.
-fn read_word(text: &[u8], at: usize, c: &mut Counts) -> Word {
-    let (first, mut taken) = letters(text, at);
+/// Reads on in a word of eight bytes or more, or beyond ASCII: where it ends, and its hash.
+#[inline(never)]
+fn read_long_word(
+    text: &[u8],
+    at: usize,
+    first: u64,
+    mut taken: usize,
+    c: &mut Counts,
+) -> (usize, u64) {
     let mut hash = first.wrapping_mul(MIX);
     let mut end = at + taken;
     let mut beyond_ascii = first & HIGH;
@@ -199,13 +207,13 @@ fn read_word(text: &[u8], at: usize, c: &mut Counts) -> Word {
     }
     let mut length = (end - at) as u32;
     if beyond_ascii != 0 {
-        length -= text[at..end].iter().filter(|byte| **byte & 0xc0 == 0x80).count() as u32;
+        let within = text[at..end].iter().filter(|byte| **byte & 0xc0 == 0x80).count() as u32;
+        length -= within;
+        c.characters -= within;
     }
-    c.words += 1;
     c.letters += length;
-    c.characters += length;
     c.long_words += u32::from(length >= 9);
-    Word { at, end, bucket: (hash >> 32) as usize % WORD_BUCKETS, first }
+    (end, hash)
 }
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -214,23 +222,27 @@ const LOW: u64 = 0x0101_0101_0101_0101;
 
 /// The letters that stand at `at`, up to eight: in lower case as a number (zero where there are
 /// fewer), and how many. A letter is an ASCII letter or any byte of a character beyond ASCII.
+#[inline]
 pub(crate) fn letters(text: &[u8], at: usize) -> (u64, usize) {
-    let whole = text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-    let lower = u64::from_le_bytes(whole.unwrap_or_else(|| padded(text, at))) | (LOW * 0x20);
+    let rest = text.get(at..).unwrap_or_default();
+    let bytes = if let Some(whole) = rest.first_chunk::<8>() { *whole } else { padded(rest) };
+    let lower = u64::from_le_bytes(bytes) | (LOW * 0x20);
     // All eight bytes at once: the high bit of a sum tells whether the byte reaches 'a' or passes 'z'.
     let low_bits = lower & !HIGH;
     let from_a = low_bits + LOW * (0x80 - u64::from(b'a'));
     let past_z = low_bits + LOW * (0x7f - u64::from(b'z'));
     let others = !((from_a & !past_z) | lower) & HIGH;
-    let taken = (others.trailing_zeros() / 8) as usize;
-    let mask = if taken < 8 { (1 << (8 * taken)) - 1 } else { u64::MAX };
-    (lower & mask, taken)
+    if others == 0 {
+        return (lower, 8);
+    }
+    // All bits below the byte that is no letter.
+    let mask = (others ^ (others - 1)) >> 8;
+    (lower & mask, others.trailing_zeros() as usize / 8)
 }
 
-/// The last bytes of a text, fewer than eight, and zeros.
-fn padded(text: &[u8], at: usize) -> [u8; 8] {
+/// Fewer than eight bytes, and zeros.
+pub(crate) fn padded(rest: &[u8]) -> [u8; 8] {
     let mut bytes = [0; 8];
-    let rest = text.get(at..).unwrap_or_default();
     bytes[..rest.len()].copy_from_slice(rest);
     bytes
 }

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use domain::tier::Intent;
 
-use crate::features::letters;
+use crate::features::{letters, padded};
 
 /// What a cue is a sign of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,8 @@ const ROWS: &[Row] = &[
 
 /// Every cue, found by the first letters of a word.
 pub(crate) struct Lexicon {
+    /// A bit for each beginning of a word that some cue has: most words are refused by it.
+    filter: Box<[u64; FILTER / 64]>,
     /// Open addressing: the number of a key, counted from 1; 0 ends a probe.
     slots: Vec<u16>,
     /// The keys, and where their cues stand.
@@ -111,6 +113,9 @@ struct Cue {
     /// Its first word as [`letters`] reads it, and which bits of a text's word must agree.
     head: u64,
     mask: u64,
+    /// The same for up to eight bytes that follow: most cues of several words differ here.
+    tail: u64,
+    tail_mask: u64,
     prefix: bool,
     group: Group,
     intent: Option<Intent>,
@@ -118,6 +123,9 @@ struct Cue {
 
 /// Eight times the keys there are: a probe rarely meets a slot that is taken.
 const SLOTS: usize = 4096;
+
+/// Bits of the filter; a power of two.
+const FILTER: usize = 1 << 15;
 
 static LEXICON: LazyLock<Lexicon> = LazyLock::new(Lexicon::build);
 
@@ -132,8 +140,16 @@ impl Lexicon {
         for cue in ROWS.iter().flat_map(split).map(Cue::new) {
             by_key.entry(cue.head as u32).or_default().push(cue);
         }
-        let mut lexicon = Self { slots: vec![0; SLOTS], keys: Vec::new(), cues: Vec::new() };
+        let mut lexicon = Self {
+            filter: Box::new([0; FILTER / 64]),
+            slots: vec![0; SLOTS],
+            keys: Vec::new(),
+            cues: Vec::new(),
+        };
         for (key, mut cues) in by_key {
+            for bit in cues.iter().flat_map(Cue::filter_bits) {
+                lexicon.filter[bit / 64] |= 1 << (bit % 64);
+            }
             cues.sort_by_key(|cue| Reverse(cue.text.len()));
             let from = lexicon.cues.len();
             lexicon.cues.extend(cues);
@@ -148,7 +164,13 @@ impl Lexicon {
     }
 
     /// The longest cue that begins with the word at `at`, whose first eight letters are `word`.
+    #[inline]
     pub(crate) fn hear(&self, text: &[u8], at: usize, word: u64) -> Option<Heard> {
+        let bit = filter_bit(word);
+        if self.filter[bit / 64] >> (bit % 64) & 1 == 0 { None } else { self.find(text, at, word) }
+    }
+
+    fn find(&self, text: &[u8], at: usize, word: u64) -> Option<Heard> {
         let key = word as u32;
         let mut slot = slot_of(key);
         let (from, to) = loop {
@@ -159,9 +181,11 @@ impl Lexicon {
             }
             slot = (slot + 1) % SLOTS;
         };
+        let behind = eight(text, at + length(word));
         let matches = |cue: &&Cue| {
             let end = at + cue.text.len();
             word & cue.mask == cue.head
+                && behind & cue.tail_mask == cue.tail
                 && text.get(at..end).is_some_and(|part| cue.is(part))
                 && (cue.prefix || text.get(end).is_none_or(|&next| !is_word(next)))
         };
@@ -178,14 +202,45 @@ impl Cue {
         // A word may go on after a prefix, and after a cue that is shorter than its first word.
         let whole = !prefix || length < text.len();
         let mask = if whole || length == 8 { u64::MAX } else { (1 << (8 * length)) - 1 };
-        Self { text, head, mask, prefix, group, intent }
+        // Where a word may go on after a prefix, what follows is anything.
+        let tail_mask = match text.len() - length {
+            _ if mask != u64::MAX => 0,
+            more @ 0..8 => (1 << (8 * more)) - 1,
+            _ => u64::MAX,
+        };
+        let tail = eight(text.as_bytes(), length) & tail_mask;
+        Self { text, head, mask, tail, tail_mask, prefix, group, intent }
+    }
+
+    /// What the filter must let through: a word, or all words that go on after a short beginning.
+    fn filter_bits(&self) -> impl Iterator<Item = usize> {
+        let open = if self.mask > u64::from(u32::MAX) { 1 } else { 1 << 8 };
+        let head = self.head;
+        (0..open).map(move |fifth: u64| filter_bit(head | fifth << 32))
     }
 
     /// Whether a part of a text is this cue; its first eight letters at most are known to agree.
     fn is(&self, part: &[u8]) -> bool {
-        let known = (self.head.ilog2() as usize / 8 + 1).min(part.len());
+        let known = length(self.head).min(part.len());
         part[known..].eq_ignore_ascii_case(&self.text.as_bytes()[known..])
     }
+}
+
+/// How many letters [`letters`] has read.
+fn length(word: u64) -> usize {
+    8 - word.leading_zeros() as usize / 8
+}
+
+/// The bytes at a place, with the bit set in which letters differ by case.
+fn eight(text: &[u8], at: usize) -> u64 {
+    const CASELESS: u64 = 0x2020_2020_2020_2020;
+    let rest = text.get(at..).unwrap_or_default();
+    u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_else(|| padded(rest))) | CASELESS
+}
+
+/// Where the first five letters of a word fall in the filter; four make a key.
+fn filter_bit(word: u64) -> usize {
+    (word << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - FILTER.trailing_zeros())
 }
 
 fn slot_of(key: u32) -> usize {
@@ -215,6 +270,7 @@ mod tests {
             assert!(seen.insert(text.trim_end_matches('*')), "twice: {text}");
             assert_eq!(text, text.to_ascii_lowercase());
             assert!(text.starts_with(|first: char| first.is_ascii_lowercase()));
+            assert!(text.find('*').is_none_or(|letters| letters >= 4), "too short: {text}");
         }
         assert_eq!(Group::Business as usize + 1, GROUPS);
     }
