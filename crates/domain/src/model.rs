@@ -89,6 +89,16 @@ impl Model {
         self.base_url.as_deref() == Some(SANDBOX_URL)
     }
 
+    /// Whether a call of the other one goes to the same place with the same credential.
+    pub fn is_reached_like(&self, other: &Self) -> bool {
+        let key = |model: &Self| model.api_key.as_ref().map(|key| key.expose().to_owned());
+        self.provider == other.provider
+            && self.base_url == other.base_url
+            && self.upstream_name() == other.upstream_name()
+            && self.config.all == other.config.all
+            && key(self) == key(other)
+    }
+
     /// The name that the provider knows it by.
     pub fn upstream_name(&self) -> &str {
         self.config.upstream_model.as_deref().unwrap_or(&self.identifier)

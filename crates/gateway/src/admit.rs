@@ -169,7 +169,7 @@ impl Gateway {
         tx.commit().await?;
         if paused {
             tracing::warn!(key = %key.id, status = status.as_str(), "a key was paused");
-            self.registry.reload(&self.store).await?;
+            self.reload().await?;
         }
         Ok(())
     }

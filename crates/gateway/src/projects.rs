@@ -137,7 +137,7 @@ impl Gateway {
     pub(crate) async fn publish(&self, mut tx: Tx) -> Result<()> {
         tx.bump_registry().await?;
         tx.commit().await?;
-        self.registry.reload(&self.store).await
+        self.reload().await
     }
 
     fn view(&self, state: &ProjectState) -> ProjectView {

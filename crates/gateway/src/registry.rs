@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
-use domain::ids::{KeyId, ProjectId};
+use domain::ids::{KeyId, ModelId, ProjectId};
 use domain::key::Key;
 use domain::model::Model;
 use domain::money::Usd;
@@ -22,6 +22,7 @@ use domain::time::{Clock, HOUR, Timestamp};
 use limits::{KeyWindows, MonthSpend};
 use store::{SealingKey, Store};
 
+use crate::Gateway;
 use crate::error::{Error, Result};
 use crate::models;
 use rows::Rows;
@@ -111,8 +112,9 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Loads projects, models and keys anew and publishes them. Counters live on.
-    pub(crate) async fn reload(&self, store: &Store) -> Result<()> {
+    /// Loads projects, models and keys anew and publishes them. Counters live on. Returns the
+    /// models that are gone, or reached in another way.
+    async fn reload(&self, store: &Store) -> Result<Vec<ModelId>> {
         let _one = self.loading.lock().await;
         // Read first: what changes while we read is noticed by the next poll.
         let version = store.registry_version().await?;
@@ -142,17 +144,9 @@ impl Registry {
             }
         }
         next.tell_unreadable(&old);
+        let replaced = next.replaced(&old);
         self.snapshot.store(Arc::new(next));
-        Ok(())
-    }
-
-    /// Reloads if another process has changed something. Returns whether it had.
-    pub(crate) async fn refresh(&self, store: &Store) -> Result<bool> {
-        let changed = store.registry_version().await? != self.snapshot.load().version;
-        if changed {
-            self.reload(store).await?;
-        }
-        Ok(changed)
+        Ok(replaced)
     }
 
     /// While this is held, nothing is reloaded and so no key is reset.
@@ -256,6 +250,26 @@ impl Registry {
     }
 }
 
+impl Gateway {
+    /// Makes what is stored of projects, models and keys count on this node.
+    pub(crate) async fn reload(&self) -> Result<()> {
+        for model in self.registry.reload(&self.store).await? {
+            self.upstream.forget(model);
+        }
+        Ok(())
+    }
+
+    /// Reloads if another process has changed something. Returns whether it had.
+    pub(crate) async fn refresh(&self) -> Result<bool> {
+        let version = self.store.registry_version().await?;
+        let changed = version != self.registry.snapshot.load().version;
+        if changed {
+            self.reload().await?;
+        }
+        Ok(changed)
+    }
+}
+
 impl Snapshot {
     /// What a project has spent, served or not.
     fn month(&self, id: ProjectId) -> Option<Arc<Mutex<MonthSpend>>> {
@@ -285,6 +299,20 @@ impl Snapshot {
             };
             self.keys.insert(key.id, Arc::new(KeyState { key, windows }));
         }
+    }
+
+    /// The models of an older snapshot that are gone, or reached in another way.
+    fn replaced(&self, old: &Self) -> Vec<ModelId> {
+        let present: HashMap<ModelId, &Arc<Model>> =
+            self.models().map(|model| (model.id, model)).collect();
+        let stays = |model: &Arc<Model>| {
+            present.get(&model.id).is_some_and(|present| present.is_reached_like(model))
+        };
+        old.models().filter(|model| !stays(model)).map(|model| model.id).collect()
+    }
+
+    fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.projects.values().flat_map(|state| state.models.values())
     }
 
     /// Says once what cannot be read.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::conversation::Reply;
+use domain::ids::ModelId;
 use domain::step::StepStatus;
 use domain::time::Clock;
 use providers::{Attempt, Breakers, Client, EventStream};
@@ -86,6 +87,11 @@ impl Upstream {
     /// Closes connections that nobody has used for a while.
     pub(crate) fn close_unused(&self) {
         self.client.close_unused();
+    }
+
+    /// Forgets how a model has fared that was changed or deleted. Calls that run go on.
+    pub(crate) fn forget(&self, model: ModelId) {
+        self.breakers.forget(model);
     }
 
     fn allows(&self, model: &domain::model::Model) -> bool {

@@ -61,7 +61,7 @@ pub(crate) fn start(gateway: &Gateway) {
 }
 
 async fn refresh(gateway: &Gateway) -> Result<()> {
-    if gateway.registry.refresh(&gateway.store).await? {
+    if gateway.refresh().await? {
         gateway.recount_whole_hours().await?;
     }
     Ok(())

@@ -9,6 +9,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings, unt
 crate::on_every_backend!(
     a_provider_that_cannot_be_reached,
     a_provider_that_refuses,
+    a_new_address_closes_the_circuit,
     a_fallback_answers_for_the_first,
     a_stream_that_breaks_off,
     a_stream_that_never_begins,
@@ -83,6 +84,30 @@ async fn a_provider_that_cannot_be_reached(backend: Backend) {
     failed(&key, &trace).await;
     let spend = owner.get("/api/v1/projects/1").await.ok(200)["total_monthly_spend"].clone();
     assert_eq!(spend, 0.0);
+}
+
+async fn a_new_address_closes_the_circuit(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let broken = Mock::always(Answer::json(500, &json!({}))).await;
+    let model = broken.register(&owner, "moved").await;
+    let trace = key.trace().await;
+    for _ in 0..4 {
+        run(&key, &trace, "moved").await.is(502, &unreachable());
+    }
+    let calls = broken.begun();
+    run(&key, &trace, "moved").await.is(502, &unreachable());
+    assert_eq!(broken.begun(), calls, "the circuit is open");
+    let path = format!("/api/v1/projects/1/models/{}", model["id"]);
+    // What does not change where calls go leaves it open.
+    let named = json!({"model_definition": {"name": "Still broken"}});
+    owner.patch(&path, &named).await.ok(200);
+    run(&key, &trace, "moved").await.is(502, &unreachable());
+    assert_eq!(broken.begun(), calls);
+    let mended = Mock::always(Answer::text("Mended.")).await;
+    let moved = json!({"model_definition": {"base_url": mended.url()}});
+    owner.patch(&path, &moved).await.ok(200);
+    assert_eq!(run(&key, &trace, "moved").await.ok(200)["output"], "Mended.");
 }
 
 async fn a_provider_that_refuses(backend: Backend) {
