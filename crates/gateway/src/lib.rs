@@ -17,6 +17,7 @@ mod execute;
 pub mod flow;
 mod jobs;
 mod keys;
+mod labels;
 mod log;
 mod models;
 mod output;

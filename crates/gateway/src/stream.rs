@@ -19,6 +19,7 @@ use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
 use crate::flow::{InFlight, Routed, neutral};
+use crate::labels;
 use crate::output::{self, Instead};
 
 /// What is known of a stream before its first piece.
@@ -244,7 +245,7 @@ fn judge(flight: &InFlight) -> Result<output::Judged> {
 
 fn first_token(began: Instant, model: &str) -> i64 {
     let elapsed = began.elapsed();
-    metrics::histogram!("sluice_first_token_seconds", "model" => model.to_owned())
+    metrics::histogram!("sluice_first_token_seconds", "model" => labels::model(model))
         .record(elapsed.as_secs_f64());
     domain::time::micros(elapsed)
 }

@@ -14,6 +14,7 @@ use super::fund::InFlight;
 use super::{Funded, Routed};
 use crate::Gateway;
 use crate::error::{Error, Result};
+use crate::labels;
 
 /// The longest a call may take where the model's configuration says nothing.
 const TOTAL: Duration = Duration::from_mins(5);
@@ -61,7 +62,7 @@ impl Upstream {
                 deadline,
             };
             let result = M::call(&self.client, attempt).await;
-            metrics::histogram!("sluice_upstream_seconds", "model" => model.identifier.clone())
+            metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());
             let now = self.clock.now();
             match &result {

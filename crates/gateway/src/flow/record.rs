@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
-use crate::{prints, tokens};
+use crate::{labels, prints, tokens};
 
 /// How a call ended, as far as it is known.
 #[derive(Clone, Debug)]
@@ -152,7 +152,7 @@ impl Gateway {
             output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
         };
-        metrics::counter!("sluice_spend_nanodollars_total", "project" => project.id().to_string())
+        metrics::counter!("sluice_spend_nanodollars_total", "project" => labels::project(project.id()))
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, step.finished_at, cost);
