@@ -7,6 +7,8 @@
 mod checksum;
 mod fold;
 mod injection;
+mod json_lexer;
+mod json_text;
 mod keywords;
 mod offsets;
 mod pii;
@@ -22,6 +24,7 @@ mod sha256;
 mod tests;
 mod words;
 
+pub use json_text::{JsonText, label, long_number};
 pub use policy::Policy;
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report};

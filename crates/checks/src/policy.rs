@@ -52,22 +52,27 @@ impl Policy {
 
     /// Judges all parts of one request together.
     pub fn inspect(&self, parts: &[Part<'_>]) -> Report {
+        risk::weigh(&self.safety, parts, self.parts(parts, Scope::Everything))
+    }
+
+    /// Judges all that a model answered together: only secrets and personal data, by the actions set for outputs.
+    pub fn inspect_output(&self, texts: &[&str]) -> Report {
+        let origin = Origin::Assistant;
+        let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
+        risk::weigh_output(&self.safety, self.parts(&parts, Scope::Leaks))
+    }
+
+    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             let room = MAX_FINDINGS.saturating_sub(findings.len());
-            let mut found = self.part(part, Scope::Everything, room);
+            let mut found = self.part(part, scope, room);
             for finding in &mut found {
                 finding.part = index;
             }
             findings.append(&mut found);
         }
-        risk::weigh(&self.safety, parts, findings)
-    }
-
-    /// Judges what a model answered: only secrets and personal data, by the actions set for outputs.
-    pub fn inspect_output(&self, text: &str) -> Report {
-        let part = Part { origin: Origin::Assistant, text };
-        risk::weigh_output(&self.safety, self.part(&part, Scope::Leaks, MAX_FINDINGS))
+        findings
     }
 
     fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> Vec<Finding> {

@@ -1,11 +1,12 @@
 //! Puts placeholders where personal data or secrets stood.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::report::Finding;
 use crate::restore::Placeholders;
 
-/// Replaces findings of one request, text by text.
+/// Replaces findings of one request or one answer, text by text.
 #[derive(Debug)]
 pub struct Redactor {
     nonce: String,
@@ -13,10 +14,13 @@ pub struct Redactor {
     known: HashMap<(String, String), String>,
     counts: HashMap<String, usize>,
     placeholders: Placeholders,
+    /// Whether text that only looks like a placeholder is replaced as well.
+    escapes: bool,
 }
 
 impl Redactor {
-    /// A redactor for one request. Nobody who writes the texts may know the nonce.
+    /// A redactor for one request. Nobody who writes the texts may know the nonce. Text that only looks like a placeholder
+    /// is replaced as well, so that it comes back as it was and as nothing else.
     pub fn new(nonce: u64) -> Self {
         let nonce = format!("{:08x}", (nonce ^ (nonce >> 32)) as u32);
         Self {
@@ -24,19 +28,40 @@ impl Redactor {
             known: HashMap::new(),
             counts: HashMap::new(),
             placeholders: Placeholders::default(),
+            escapes: true,
         }
     }
 
-    /// Replaces the byte ranges of the findings. The same value of the same type gets the same placeholder throughout the
-    /// request. Text that only looks like a placeholder is replaced as well, so that it comes back as it was and as
-    /// nothing else. `None` when there is nothing to change.
+    /// A redactor for one answer, where placeholders of the request may stand that are still to be put back. What this one
+    /// replaces never is.
+    pub fn of_answer(nonce: u64) -> Self {
+        Self { escapes: false, ..Self::new(nonce) }
+    }
+
+    /// Replaces the byte ranges of the findings. The same value of the same type gets the same placeholder throughout.
+    /// `None` when there is nothing to change.
     pub fn redact(&mut self, text: &str, findings: &[&Finding]) -> Option<String> {
-        let mut ranges: Vec<(usize, usize, String)> = findings
-            .iter()
-            .filter(|f| text.get(f.bytes.clone()).is_some_and(|t| !t.is_empty()))
-            .map(|f| (f.bytes.start, f.bytes.end, label(&f.kind)))
+        self.replace(text, findings.iter().map(|finding| (finding.bytes.clone(), &*finding.kind)))
+    }
+
+    /// Gives the placeholder of a value that is replaced as a whole.
+    pub fn replace_whole(&mut self, kind: &str, value: &str) -> String {
+        self.placeholder(label(kind), value)
+    }
+
+    /// Replaces byte ranges, each under the name of what was found there.
+    pub(crate) fn replace<'k>(
+        &mut self,
+        text: &str,
+        found: impl Iterator<Item = (Range<usize>, &'k str)>,
+    ) -> Option<String> {
+        let mut ranges: Vec<(usize, usize, String)> = found
+            .filter(|(range, _)| text.get(range.clone()).is_some_and(|t| !t.is_empty()))
+            .map(|(range, kind)| (range.start, range.end, label(kind)))
             .collect();
-        ranges.extend(look_alikes(text).map(|(start, end)| (start, end, "TEXT".to_owned())));
+        if self.escapes {
+            ranges.extend(look_alikes(text).map(|(start, end)| (start, end, "TEXT".to_owned())));
+        }
         if ranges.is_empty() {
             return None;
         }

@@ -35,7 +35,7 @@ pub(crate) fn holds_answers(project: &ProjectState) -> bool {
 /// Judges an answer by `settings.safety.output`.
 pub(crate) fn judge(project: &ProjectState, text: &str, nonce: u64) -> Judged {
     let policy = &project.policy;
-    let report = policy.inspect_output(text);
+    let report = policy.inspect_output(&[text]);
     if report.is_clean() {
         return Judged { security: Security::default(), instead: None };
     }
@@ -58,7 +58,7 @@ pub(crate) fn judge(project: &ProjectState, text: &str, nonce: u64) -> Judged {
         )))
     } else {
         let covered: Vec<_> = with(Action::Redact).collect();
-        let mut redactor = Redactor::new(nonce);
+        let mut redactor = Redactor::of_answer(nonce);
         redactor.redact(text, &covered).map(Instead::Redacted)
     };
     Judged { security: security(&report), instead }

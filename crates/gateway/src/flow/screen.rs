@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use checks::{Finding, Part, Placeholders, Redactor, Report};
+use checks::{Finding, Part, Placeholders, Policy, Redactor, Report};
 use domain::conversation::{Body, Prompt};
 use domain::safety::{Action, Category};
 use domain::step::Security;
@@ -45,14 +45,11 @@ pub(crate) enum Screening {
 }
 
 impl Turn {
-    /// Judges every string of a prompt, and redacts what the endpoint's rule and the project's
+    /// Judges everything that a prompt says, and redacts what the endpoint's rule and the project's
     /// settings ask for.
     pub(crate) fn screen(&self, ask: Ask) -> Result<Screening> {
         let policy = &self.caller.project.policy;
-        let mut parts = Vec::with_capacity(ask.prompt.messages.len());
-        strings::each(&ask.prompt, |origin, text| parts.push(Part { origin, text }));
-        let report = policy.inspect(&parts);
-        drop(parts);
+        let report = inspect(policy, &ask.prompt);
         let security = security(&report);
         if let Some(block) = report.block {
             return Ok(Screening::Blocked(block.reason, Box::new(security), Box::new(ask.prompt)));
@@ -141,7 +138,7 @@ impl Screened {
     /// How many characters (bytes, in fact) the whole conversation has.
     pub(crate) fn length(&self) -> usize {
         let mut length = 0;
-        strings::each(&self.prompt, |_, text| length += text.len());
+        strings::each(&self.prompt, |_, said| length += said.length());
         length
     }
 }
@@ -161,15 +158,20 @@ pub(crate) fn security(report: &Report) -> Security {
     }
 }
 
+fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
+    let mut judged = Vec::with_capacity(prompt.messages.len());
+    strings::each(prompt, |origin, said| judged.push((origin, said.judged())));
+    let parts = judged.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
+    policy.inspect(&parts.collect::<Vec<_>>())
+}
+
 fn redact(prompt: &mut Prompt, findings: &[&Finding], nonce: u64) -> Placeholders {
     let mut redactor = Redactor::new(nonce);
     let mut part = 0;
-    strings::each_mut(prompt, |text| {
+    strings::each_mut(prompt, |slot| {
         let here: Vec<&Finding> =
             findings.iter().copied().filter(|finding| finding.part == part).collect();
-        if let Some(redacted) = redactor.redact(text, &here) {
-            *text = redacted;
-        }
+        slot.redact(&mut redactor, &here);
         part += 1;
     });
     redactor.into_placeholders()

@@ -1,65 +1,168 @@
-//! Every string of a request, in one fixed order: what safety judges and redacts.
+//! Everything in a request that says something, in one fixed order: what safety judges and redacts.
 
+use std::borrow::Cow;
+
+use checks::{Finding, JsonText, Redactor, label, long_number};
 use domain::conversation::{Body, Prompt};
 use domain::safety::Origin;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Shorter names of fields hold nothing that has to be judged.
 const LONG_KEY: usize = 6;
+/// What a tool is called with is JSON inside a string.
+const ARGUMENTS: &str = "arguments";
 
-/// Calls `see` with every string of a prompt, names of fields included.
-pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Origin, &'a str)) {
-    for message in &prompt.messages {
-        let origin = message.role.origin();
-        match &message.body {
-            Body::Empty => {}
-            Body::Text(text) => see(origin, text),
-            Body::Parts(parts) => parts.iter().for_each(|part| each_in(part, origin, &mut see)),
-        }
-        message.extra.values().for_each(|value| each_in(value, origin, &mut see));
-    }
-    prompt.params.values().for_each(|value| each_in(value, Origin::Other, &mut see));
+/// Something that is judged for itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said<'a> {
+    Text(&'a str),
+    /// JSON inside a string.
+    Json(&'a str),
+    /// A long number and the name of its field.
+    Number(&'a str, &'a Number),
 }
 
-/// Calls `change` with every string of a prompt, in the order of [`each`].
-pub(super) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(&mut String)) {
+/// The same where it can be replaced.
+pub(super) enum Slot<'a> {
+    Text(&'a mut String),
+    Json(&'a mut String),
+    Number(&'a mut Value),
+}
+
+/// What safety reads.
+#[derive(Debug)]
+pub(super) enum Judged<'a> {
+    Text(Cow<'a, str>),
+    Json(JsonText<'a>),
+}
+
+impl<'a> Said<'a> {
+    /// What safety reads. A number comes with the name of its field, as a person would write it: most
+    /// mean nothing without, and a text of nothing but a number is taken for an identity number.
+    pub(super) fn judged(self) -> Judged<'a> {
+        match self {
+            Self::Text(text) => Judged::Text(text.into()),
+            Self::Json(text) => {
+                JsonText::read(text).map_or_else(|| Judged::Text(text.into()), Judged::Json)
+            }
+            Self::Number(name, number) => {
+                let label = label(name).unwrap_or_else(|| "value".to_owned());
+                let number = long_number(&number.to_string()).unwrap_or_default();
+                Judged::Text(format!("{label}: {number}").into())
+            }
+        }
+    }
+
+    /// How many bytes it has.
+    pub(super) fn length(self) -> usize {
+        match self {
+            Self::Text(text) | Self::Json(text) => text.len(),
+            Self::Number(..) => 0,
+        }
+    }
+}
+
+impl Judged<'_> {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Json(json) => json.text(),
+        }
+    }
+}
+
+impl Slot<'_> {
+    /// Replaces what was found in it; a number becomes a string.
+    pub(super) fn redact(self, redactor: &mut Redactor, findings: &[&Finding]) {
+        match self {
+            Self::Text(text) => {
+                if let Some(redacted) = redactor.redact(text, findings) {
+                    *text = redacted;
+                }
+            }
+            Self::Json(text) => {
+                let redacted = match JsonText::read(text) {
+                    Some(json) => json.redact(redactor, findings),
+                    None => redactor.redact(text, findings),
+                };
+                if let Some(redacted) = redacted {
+                    *text = redacted;
+                }
+            }
+            Self::Number(value) => {
+                if let Some(finding) = findings.first() {
+                    *value = redactor.replace_whole(&finding.kind, &value.to_string()).into();
+                }
+            }
+        }
+    }
+}
+
+/// Calls `see` with everything that a prompt says, long names of fields included.
+pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Origin, Said<'a>)) {
+    for message in &prompt.messages {
+        let origin = message.role.origin();
+        let mut see = |said| see(origin, said);
+        match &message.body {
+            Body::Empty => {}
+            Body::Text(text) => see(Said::Text(text)),
+            Body::Parts(parts) => parts.iter().for_each(|part| each_in("", part, &mut see)),
+        }
+        message.extra.iter().for_each(|(name, value)| each_in(name, value, &mut see));
+    }
+    let mut see = |said| see(Origin::Other, said);
+    prompt.params.iter().for_each(|(name, value)| each_in(name, value, &mut see));
+}
+
+/// Calls `change` with everything that a prompt says, in the order of [`each`].
+pub(super) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
     for message in &mut prompt.messages {
         match &mut message.body {
             Body::Empty => {}
-            Body::Text(text) => change(text),
-            Body::Parts(parts) => parts.iter_mut().for_each(|part| each_in_mut(part, &mut change)),
+            Body::Text(text) => change(Slot::Text(text)),
+            Body::Parts(parts) => {
+                for part in parts {
+                    each_in_mut("", part, &mut change);
+                }
+            }
         }
-        message.extra.values_mut().for_each(|value| each_in_mut(value, &mut change));
+        message.extra.iter_mut().for_each(|(name, value)| each_in_mut(name, value, &mut change));
     }
-    prompt.params.values_mut().for_each(|value| each_in_mut(value, &mut change));
+    prompt.params.iter_mut().for_each(|(name, value)| each_in_mut(name, value, &mut change));
 }
 
-fn each_in<'a>(value: &'a Value, origin: Origin, see: &mut impl FnMut(Origin, &'a str)) {
+fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) {
     match value {
-        Value::String(text) if is_judged(text) => see(origin, text),
-        Value::Array(items) => items.iter().for_each(|item| each_in(item, origin, see)),
+        Value::String(text) if name == ARGUMENTS => see(Said::Json(text)),
+        Value::String(text) if is_judged(text) => see(Said::Text(text)),
+        Value::Number(number) if is_long(number) => see(Said::Number(name, number)),
+        Value::Array(items) => items.iter().for_each(|item| each_in(name, item, see)),
         Value::Object(map) => {
             for (key, value) in map {
                 if is_judged_key(key) {
-                    see(origin, key);
+                    see(Said::Text(key));
                 }
-                each_in(value, origin, see);
+                each_in(key, value, see);
             }
         }
         _ => {}
     }
 }
 
-fn each_in_mut(value: &mut Value, change: &mut impl FnMut(&mut String)) {
+fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(Slot<'_>)) {
     match value {
-        Value::String(text) if is_judged(text) => change(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| each_in_mut(item, change)),
+        Value::String(text) if name == ARGUMENTS => change(Slot::Json(text)),
+        Value::String(text) if is_judged(text) => change(Slot::Text(text)),
+        Value::Number(number) if is_long(number) => change(Slot::Number(value)),
+        Value::Array(items) => items.iter_mut().for_each(|item| each_in_mut(name, item, change)),
         Value::Object(map) => {
             let entries = std::mem::take(map).into_iter().map(|(mut key, mut value)| {
+                // By the name that it had when it was judged.
+                let name = key.clone();
                 if is_judged_key(&key) {
-                    change(&mut key);
+                    change(Slot::Text(&mut key));
                 }
-                each_in_mut(&mut value, change);
+                each_in_mut(&name, &mut value, change);
                 (key, value)
             });
             *map = entries.collect();
@@ -71,6 +174,13 @@ fn each_in_mut(value: &mut Value, change: &mut impl FnMut(&mut String)) {
 /// Names of fields are short; what is longer may be anything.
 fn is_judged_key(key: &str) -> bool {
     key.len() >= LONG_KEY
+}
+
+/// A number with few digits says nothing of a person.
+fn is_long(number: &Number) -> bool {
+    // Most numbers are small, and telling by their digits takes time.
+    number.as_i64().is_none_or(|value| value.unsigned_abs() >= 1_000_000)
+        && long_number(&number.to_string()).is_some()
 }
 
 /// Bytes of an image or a sound in base64 are no text. Anything else in there is.
@@ -94,34 +204,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_every_string_and_changes_them_in_the_same_order() {
+    fn finds_everything_and_changes_it_in_the_same_order() {
+        let call = json!({"function": {"name": "f", "arguments": "{\"seven\": 8}"}});
+        let extra = json!({"tool_call_id": "three", "tool_calls": [call]});
+        let tool = json!({"function": {"description": "four"}});
+        let params = json!({"tools": [tool], "n": 1, "seed": 123_456, "ids": [5_000_000, 6]});
         let mut prompt = Prompt {
             messages: vec![
                 Message::user("one"),
                 Message {
                     role: Role::Tool,
                     body: Body::Parts(vec![json!({"type": "text", "text": "two"})]),
-                    extra: json!({"tool_call_id": "three"}).as_object().unwrap().clone(),
+                    extra: extra.as_object().unwrap().clone(),
                 },
             ],
-            params: json!({"tools": [{"function": {"description": "four"}}], "n": 1})
-                .as_object()
-                .unwrap()
-                .clone(),
+            params: params.as_object().unwrap().clone(),
             max_output_tokens: None,
         };
         let mut seen = Vec::new();
-        each(&prompt, |origin, text| seen.push((origin, text.to_owned())));
+        each(&prompt, |origin, said| seen.push((origin, said.judged().text().to_owned())));
         let texts: Vec<&str> = seen.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(texts, ["one", "text", "two", "three", "function", "description", "four"]);
+        let expected = [
+            "one",
+            "text",
+            "two",
+            "three",
+            "function",
+            "f",
+            "arguments",
+            "{\"seven\": 8}",
+            "function",
+            "description",
+            "four",
+            "ids: 5000000",
+        ];
+        assert_eq!(texts, expected);
         assert_eq!(seen[2].0, Origin::Tool);
-        assert_eq!(seen[6].0, Origin::Other);
+        assert_eq!(seen[11].0, Origin::Other);
         let mut index = 0;
-        each_mut(&mut prompt, |text| {
-            assert_eq!(*text, seen[index].1);
+        each_mut(&mut prompt, |slot| {
+            let text = match slot {
+                Slot::Text(text) | Slot::Json(text) => text.clone(),
+                Slot::Number(value) => format!("ids: {value}"),
+            };
+            assert_eq!(text, seen[index].1);
             index += 1;
         });
-        assert_eq!(index, 7);
+        assert_eq!(index, seen.len());
     }
 
     #[test]
