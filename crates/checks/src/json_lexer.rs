@@ -49,6 +49,11 @@ impl Lexer {
         }
     }
 
+    /// Whether a part of an escape is held back.
+    pub(crate) fn holds(&self) -> bool {
+        !self.escape.is_empty()
+    }
+
     fn plain(&mut self, c: char, emit: &mut impl FnMut(Place, char, &str)) {
         let mut buffer = [0; 4];
         let spelled = &*c.encode_utf8(&mut buffer);

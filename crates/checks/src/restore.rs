@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json_lexer::{Lexer, Place};
+use crate::json_text::escaped;
+
 /// A token longer than this behind a placeholder is given up waiting for.
 const MAX_HELD: usize = 8192;
 
@@ -30,13 +33,13 @@ impl Placeholders {
     /// Puts the originals back. A placeholder stays when it is part of a token with `//` in it, of a token that begins with
     /// `www.`, or of the target of a markdown link or image: nothing may be carried out that way.
     pub fn restore(&self, text: &str) -> String {
-        if self.is_empty() || !text.contains('[') {
-            return text.to_owned();
-        }
-        let mut stream = self.stream();
-        let mut out = stream.push(text);
-        out.push_str(&stream.finish());
-        out
+        self.whole(text, Self::stream)
+    }
+
+    /// Puts the originals back into a text that is JSON: escaped, so that it stays JSON, and wherever the text says a
+    /// placeholder, however that is spelled.
+    pub fn restore_json(&self, text: &str) -> String {
+        self.whole(text, Self::json_stream)
     }
 
     /// Restores a text that arrives in pieces.
@@ -44,8 +47,24 @@ impl Placeholders {
         StreamRestorer { placeholders: self.clone(), ..StreamRestorer::default() }
     }
 
+    /// Restores a JSON text that arrives in pieces.
+    pub fn json_stream(&self) -> StreamRestorer {
+        StreamRestorer { json: Some(Lexer::default()), escapes: true, ..self.stream() }
+    }
+
     pub(crate) fn insert(&mut self, placeholder: String, original: String) {
         Arc::make_mut(&mut self.originals).insert(placeholder, original);
+    }
+
+    fn whole(&self, text: &str, stream: impl Fn(&Self) -> StreamRestorer) -> String {
+        // A bracket may be spelled as an escape.
+        if self.is_empty() || !text.contains(['[', '\\']) {
+            return text.to_owned();
+        }
+        let mut stream = stream(self);
+        let mut out = stream.push(text);
+        out.push_str(&stream.finish());
+        out
     }
 
     /// Whether some placeholder begins so.
@@ -60,9 +79,15 @@ impl Placeholders {
 #[derive(Debug, Default)]
 pub struct StreamRestorer {
     placeholders: Placeholders,
+    /// For JSON: what is said in strings is looked at, and comes out as it was spelled.
+    json: Option<Lexer>,
+    /// Whether originals are spelled as in a JSON string.
+    escapes: bool,
     out: String,
     /// What may become a placeholder.
     candidate: String,
+    /// How its characters are spelled.
+    spelled: Vec<String>,
     /// The last token from its first placeholder on, as it came and as it would be restored.
     held: Option<(String, String)>,
     /// The beginning of the token, as far as it is needed to know `www.`.
@@ -79,26 +104,55 @@ impl StreamRestorer {
         if self.placeholders.is_empty() {
             return piece.to_owned();
         }
-        for c in piece.chars() {
-            self.step(c);
+        match self.json.take() {
+            None => piece.chars().for_each(|c| self.step(c, c.encode_utf8(&mut [0; 4]))),
+            Some(mut lexer) => {
+                piece.chars().for_each(|c| {
+                    lexer.push(c, &mut |place, c, spelled| self.step_in_json(place, c, spelled));
+                });
+                self.json = Some(lexer);
+            }
         }
         std::mem::take(&mut self.out)
     }
 
     /// Gives what was held back.
     pub fn finish(mut self) -> String {
+        if let Some(mut lexer) = self.json.take() {
+            lexer.finish(&mut |place, c, spelled| self.step_in_json(place, c, spelled));
+        }
         self.drop_candidate();
         self.end_token();
         self.out
     }
 
-    fn step(&mut self, c: char) {
+    /// Whether something is held back.
+    pub fn holds(&self) -> bool {
+        !self.candidate.is_empty()
+            || self.held.is_some()
+            || self.json.as_ref().is_some_and(Lexer::holds)
+    }
+
+    fn step_in_json(&mut self, place: Place, c: char, spelled: &str) {
+        if place != Place::Quote {
+            return self.step(c, spelled);
+        }
+        // Each string is a text of its own.
+        self.drop_candidate();
+        self.end_token();
+        (self.last, self.target) = (c, 0);
+        self.out.push_str(spelled);
+    }
+
+    fn step(&mut self, c: char, spelled: &str) {
         if !self.candidate.is_empty() {
             self.candidate.push(c);
             if self.placeholders.has_prefix(&self.candidate) {
+                self.spelled.push(spelled.to_owned());
                 if let Some(original) = self.placeholders.originals.get(&self.candidate).cloned() {
-                    let placeholder = std::mem::take(&mut self.candidate);
-                    self.place(&placeholder, &original);
+                    self.candidate.clear();
+                    let placeholder = std::mem::take(&mut self.spelled).concat();
+                    self.place(&placeholder, original);
                 }
                 return;
             }
@@ -107,18 +161,20 @@ impl StreamRestorer {
         }
         if c == '[' && self.target == 0 {
             self.candidate.push(c);
+            self.spelled.push(spelled.to_owned());
         } else {
-            self.plain(c);
+            self.plain(c, spelled);
         }
     }
 
-    fn place(&mut self, placeholder: &str, original: &str) {
+    fn place(&mut self, placeholder: &str, original: String) {
         if self.url {
             self.out.push_str(placeholder);
         } else {
+            let original = if self.escapes { escaped(&original) } else { original };
             let held = self.held.get_or_insert_default();
             held.0.push_str(placeholder);
-            held.1.push_str(original);
+            held.1.push_str(&original);
         }
         // A placeholder is no part of `www.` or `//`, but may be the text of a link.
         self.lead.push(' ');
@@ -126,16 +182,17 @@ impl StreamRestorer {
     }
 
     fn drop_candidate(&mut self) {
-        for c in std::mem::take(&mut self.candidate).chars() {
-            self.plain(c);
+        let candidate = std::mem::take(&mut self.candidate);
+        for (c, spelled) in candidate.chars().zip(std::mem::take(&mut self.spelled)) {
+            self.plain(c, &spelled);
         }
     }
 
-    fn plain(&mut self, c: char) {
+    fn plain(&mut self, c: char, spelled: &str) {
         self.follow_target(c);
         if c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`') {
             self.end_token();
-            self.out.push(c);
+            self.out.push_str(spelled);
             self.last = c;
             return;
         }
@@ -151,14 +208,14 @@ impl StreamRestorer {
         }
         match &mut self.held {
             Some((raw, restored)) => {
-                raw.push(c);
-                restored.push(c);
+                raw.push_str(spelled);
+                restored.push_str(spelled);
                 if raw.len() > MAX_HELD {
                     let (_, restored) = self.held.take().unwrap_or_default();
                     self.out.push_str(&restored);
                 }
             }
-            None => self.out.push(c),
+            None => self.out.push_str(spelled),
         }
     }
 

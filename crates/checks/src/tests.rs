@@ -204,6 +204,34 @@ fn large_texts_are_borne() {
     }
 }
 
+#[test]
+fn json_stays_json_when_it_is_restored() {
+    let original = "O\"Neil\\ <o@n.example>\n";
+    let mut redactor = Redactor::new(1);
+    let placeholder = redactor.replace_whole("PERSON", original);
+    let placeholders = redactor.into_placeholders();
+    assert_eq!(placeholder, "[PERSON_1_00000001]");
+    for (text, restored) in [
+        (
+            r#"{"to":"[PERSON_1_00000001]","n":1.50}"#,
+            r#"{"to":"O\"Neil\\ <o@n.example>\n","n":1.50}"#,
+        ),
+        (
+            r#"{"a":"\u005bPERSON_1_0000000\u0031] \u00e9"}"#,
+            r#"{"a":"O\"Neil\\ <o@n.example>\n \u00e9"}"#,
+        ),
+        (r#"["http:\/\/x?[PERSON_1_00000001]"]"#, r#"["http:\/\/x?[PERSON_1_00000001]"]"#),
+        (
+            r#"["http:\u002f\u002fx?[PERSON_1_00000001]"]"#,
+            r#"["http:\u002f\u002fx?[PERSON_1_00000001]"]"#,
+        ),
+        (r#"["http://x","[PERSON_1_00000001]"]"#, r#"["http://x","O\"Neil\\ <o@n.example>\n"]"#),
+        (r#"["[x](","[PERSON_1_00000001]"]"#, r#"["[x](","O\"Neil\\ <o@n.example>\n"]"#),
+    ] {
+        assert_eq!(placeholders.restore_json(text), restored);
+    }
+}
+
 proptest! {
     #[test]
     fn any_split_restores_the_same(parts in prop::collection::vec("(\\[EMAIL_1_00000001\\]|\\[EMAIL_|www\\.|://|/|\\]|\\(|\\)|[a-zé\" \n\\[]){0,6}", 0..6)) {
@@ -215,6 +243,34 @@ proptest! {
         let mut pieces: String = parts.iter().map(|p| stream.push(p)).collect();
         pieces.push_str(&stream.finish());
         prop_assert_eq!(pieces, placeholders.restore(&parts.concat()));
+    }
+
+    #[test]
+    fn any_split_restores_the_same_json(
+        parts in prop::collection::vec("(\\[A_1_00000001\\]|\\[A_|\\\\u005bA|\\\\u00|\\\\ud83d|\\\\n|\\\\|://|/|\\(|\\)|[a-zé\" \n\\[{}:,\\]]){0,6}", 0..6),
+        original in "[a-z\"\\\\/ \n]{1,9}",
+    ) {
+        let mut redactor = Redactor::new(1);
+        redactor.replace_whole("A", &original);
+        let placeholders = redactor.into_placeholders();
+        let mut stream = placeholders.json_stream();
+        let mut pieces: String = parts.iter().map(|p| stream.push(p)).collect();
+        pieces.push_str(&stream.finish());
+        prop_assert_eq!(pieces, placeholders.restore_json(&parts.concat()));
+    }
+
+    #[test]
+    fn json_is_restored_string_by_string(
+        strings in prop::collection::vec("(\\[A_1_00000001\\]|://|\\]\\(|[a-zé\"\\\\ \n]){0,6}", 0..5),
+        original in "\\PC{1,9}",
+    ) {
+        let mut redactor = Redactor::new(1);
+        redactor.replace_whole("A", &original);
+        let placeholders = redactor.into_placeholders();
+        let restored = placeholders.restore_json(&serde_json::to_string(&strings).unwrap());
+        let restored: Vec<String> = serde_json::from_str(&restored).unwrap();
+        let each: Vec<String> = strings.iter().map(|text| placeholders.restore(text)).collect();
+        prop_assert_eq!(restored, each);
     }
 
     #[test]
