@@ -1,5 +1,6 @@
 //! A text that is itself JSON, such as the arguments of a tool call: read as what it says, rewritten so that it stays JSON.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::de::IgnoredAny;
@@ -13,6 +14,38 @@ use crate::report::Finding;
 const FEWEST_DIGITS: usize = 7;
 /// A longer name of a field is no name.
 const LONGEST_LABEL: usize = 40;
+
+/// A text as it is judged and redacted: as it stands, or as the JSON that it is.
+#[derive(Debug)]
+pub enum Reading<'a> {
+    /// Words.
+    Plain(Cow<'a, str>),
+    /// JSON inside a string.
+    Json(JsonText<'a>),
+}
+
+impl<'a> Reading<'a> {
+    /// Reads a text that should be JSON; one that does not look so is taken as it stands.
+    pub fn json(text: &'a str) -> Self {
+        JsonText::read(text).map_or_else(|| Self::Plain(text.into()), Self::Json)
+    }
+
+    /// What is to be judged.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Json(json) => json.text(),
+        }
+    }
+
+    /// Replaces what was found in [`Reading::text`]; `None` when nothing changes.
+    pub fn redact(&self, redactor: &mut Redactor, findings: &[&Finding]) -> Option<String> {
+        match self {
+            Self::Plain(text) => redactor.redact(text, findings),
+            Self::Json(json) => json.redact(redactor, findings),
+        }
+    }
+}
 
 /// JSON inside a string. What is judged is [`JsonText::text`]: the same with its escapes undone, and with the name of the
 /// field in words before numbers, because most of them mean nothing without it.

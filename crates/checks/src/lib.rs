@@ -24,7 +24,7 @@ mod sha256;
 mod tests;
 mod words;
 
-pub use json_text::{JsonText, label, long_number};
+pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::Policy;
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report};

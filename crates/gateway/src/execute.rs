@@ -146,6 +146,8 @@ impl Gateway {
     /// Calls, records, answers.
     async fn answer(&self, routed: Routed) -> Result<Outcome> {
         let (mut flight, mut reply) = self.call(routed).await?;
+        // The text is all that leaves, so it is all that is judged and kept.
+        reply.native = None;
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply)?;
         let funded = flight.funded()?;
@@ -165,10 +167,13 @@ pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
     heard.finish = reply.finish;
     heard.usage = reply.usage;
     heard.upstream_model.clone_from(&reply.upstream_model);
-    heard.message = reply.native.as_ref().and_then(|native| {
-        let message = native.get("choices")?.get(0)?.get("message")?;
-        message.get("tool_calls").is_some_and(Value::is_array).then(|| message.clone())
-    });
+    heard.message = tool_message(reply).cloned();
+}
+
+/// The whole message of an answer that asks for tools.
+pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
+    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
+    message.get("tool_calls").is_some_and(Value::is_array).then_some(message)
 }
 
 /// A prompt of one user message.

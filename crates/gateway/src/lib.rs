@@ -18,6 +18,7 @@ pub mod flow;
 mod jobs;
 mod keys;
 mod labels;
+mod leaves;
 mod log;
 mod models;
 mod output;

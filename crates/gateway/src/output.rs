@@ -1,28 +1,51 @@
 //! What a model has said, judged before it leaves and put back into the caller's own words.
 
-use checks::{Placeholders, Redactor};
+use std::borrow::Cow;
+
+use checks::{Finding, Placeholders, Reading, Redactor};
 use domain::conversation::Reply;
 use domain::safety::{Action, Category};
 use domain::step::{FinishReason, Security};
 use serde_json::{Map, Value};
 
 use crate::error::Result;
+use crate::execute::tool_message;
 use crate::flow::{InFlight, security};
+use crate::leaves::{self, Place};
 use crate::registry::ProjectState;
 
-/// The verdict on an answer.
-pub(crate) struct Judged {
-    /// For the step.
-    pub(crate) security: Security,
-    /// What takes the answer's place; `None` leaves it as it is.
-    pub(crate) instead: Option<Instead>,
+/// A string of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) text: Cow<'a, str>,
+    /// Whether it is JSON inside a string.
+    pub(crate) is_json: bool,
 }
 
-/// What takes an answer's place.
-pub(crate) enum Instead {
-    /// The answer with what was found covered.
-    Redacted(String),
-    /// Nothing: the reason says why.
+impl<'a> Said<'a> {
+    /// The text of choice 0.
+    pub(crate) fn text(text: &'a str) -> Self {
+        Self { text: text.into(), is_json: false }
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        if self.is_json { Reading::json(&self.text) } else { Reading::Plain((&*self.text).into()) }
+    }
+}
+
+/// What was found in an answer, for its step, and what follows.
+pub(crate) struct Judged {
+    pub(crate) security: Security,
+    pub(crate) verdict: Verdict,
+}
+
+/// What becomes of an answer.
+pub(crate) enum Verdict {
+    /// It leaves as it is.
+    Fine,
+    /// These strings take the place of those that were judged; `None` leaves one as it is.
+    Redacted(Vec<Option<String>>),
+    /// It does not leave: the reason says why.
     Blocked(String),
 }
 
@@ -32,13 +55,11 @@ pub(crate) fn holds_answers(project: &ProjectState) -> bool {
     safety.output_secrets != Action::Flag || safety.output_pii != Action::Flag
 }
 
-/// Judges an answer by `settings.safety.output`.
-pub(crate) fn judge(project: &ProjectState, text: &str, nonce: u64) -> Judged {
+/// Judges all strings of an answer together, by `settings.safety.output`.
+pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], nonce: u64) -> Judged {
     let policy = &project.policy;
-    let report = policy.inspect_output(&[text]);
-    if report.is_clean() {
-        return Judged { security: Security::default(), instead: None };
-    }
+    let read: Vec<Reading<'_>> = said.iter().map(Said::reading).collect();
+    let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
     let action = |category| match category {
         Category::Secret => policy.safety().output_secrets,
         Category::Pii => policy.safety().output_pii,
@@ -47,73 +68,85 @@ pub(crate) fn judge(project: &ProjectState, text: &str, nonce: u64) -> Judged {
     let with = |wanted: Action| {
         report.findings.iter().filter(move |finding| action(finding.category) == wanted)
     };
-    let instead = if let Some(finding) = with(Action::Block).next() {
+    if let Some(finding) = with(Action::Block).next() {
         let what = match finding.category {
             Category::Secret => "a credential",
             _ => "personal data",
         };
-        Some(Instead::Blocked(format!(
-            "Blocked by output check: the answer contains {what} ({})",
-            finding.kind
-        )))
-    } else {
-        let covered: Vec<_> = with(Action::Redact).collect();
-        let mut redactor = Redactor::of_answer(nonce);
-        redactor.redact(text, &covered).map(Instead::Redacted)
-    };
-    Judged { security: security(&report), instead }
+        let reason =
+            format!("Blocked by output check: the answer contains {what} ({})", finding.kind);
+        return Judged { security: security(&report), verdict: Verdict::Blocked(reason) };
+    }
+    let mut redactor = Redactor::of_answer(nonce);
+    let parts = read.iter().enumerate().map(|(part, read)| {
+        let here: Vec<&Finding> =
+            with(Action::Redact).filter(|finding| finding.part == part).collect();
+        read.redact(&mut redactor, &here)
+    });
+    let parts: Vec<Option<String>> = parts.collect();
+    let verdict =
+        if parts.iter().any(Option::is_some) { Verdict::Redacted(parts) } else { Verdict::Fine };
+    Judged { security: security(&report), verdict }
 }
 
-/// Applies a verdict to a whole answer. The provider's own form goes when the text has changed.
-pub(crate) fn apply(reply: &mut Reply, instead: Option<Instead>) -> Option<String> {
-    match instead {
-        None => None,
-        Some(Instead::Redacted(text)) => {
-            reply.native = None;
-            reply.text = text;
-            None
+/// Puts back what placeholders stand for.
+pub(crate) fn restored(placeholders: &Placeholders, place: &Place, text: &str) -> String {
+    if place.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
+}
+
+/// Everything that a whole answer says: the text first.
+fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<'a>> {
+    let mut said = vec![Said::text(text)];
+    if let Some(native) = native {
+        leaves::each(native, |place, text| {
+            if !place.is_text() {
+                said.push(Said { text: text.clone().into(), is_json: place.is_json() });
+            }
+        });
+    }
+    said
+}
+
+/// Puts strings in the place of those that [`said`] has given.
+fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
+    let mut new = new.into_iter();
+    let text = new.next().flatten();
+    if let Some(native) = &mut reply.native {
+        let mut changed = Vec::new();
+        leaves::each(native, |place, said| {
+            let new = if place.is_text() { None } else { new.next().flatten() };
+            if let Some(new) = new {
+                *said = new;
+                changed.push(place.choice());
+            }
+        });
+        if let Some(text) = &text {
+            leaves::set_text(native, text);
+            changed.push(Some(0));
         }
-        Some(Instead::Blocked(reason)) => {
-            reply.native = None;
-            reply.text = String::new();
-            reply.finish = Some(FinishReason::ContentFilter);
-            Some(reason)
-        }
+        leaves::drop_logprobs(native, &changed);
+    }
+    if let Some(text) = text {
+        reply.text = text;
     }
 }
 
 /// Puts back what placeholders stand for, in the text and in the provider's own form.
-pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
+fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     if placeholders.is_empty() {
         return;
     }
     reply.text = placeholders.restore(&reply.text);
-    if let Some(choices) = reply.native.as_mut().and_then(|native| native.get_mut("choices")) {
-        restore_value(choices, placeholders);
-    }
-}
-
-fn restore_value(value: &mut Value, placeholders: &Placeholders) {
-    match value {
-        Value::String(text) => *text = placeholders.restore(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| restore_value(item, placeholders)),
-        Value::Object(map) => restore_object(map, placeholders),
-        _ => {}
-    }
-}
-
-fn restore_object(map: &mut Map<String, Value>, placeholders: &Placeholders) {
-    for (key, value) in map {
-        match value {
-            // Arguments are JSON inside a string: what is put back has to be escaped in there.
-            Value::String(text) if key == "arguments" => {
-                if let Ok(mut arguments) = serde_json::from_str::<Value>(text) {
-                    restore_value(&mut arguments, placeholders);
-                    *text = arguments.to_string();
-                }
+    if let Some(native) = &mut reply.native {
+        let mut changed = Vec::new();
+        leaves::each(native, |place, text| {
+            let new = restored(placeholders, place, text);
+            if new != *text {
+                *text = new;
+                changed.push(place.choice());
             }
-            value => restore_value(value, placeholders),
-        }
+        });
+        leaves::drop_logprobs(native, &changed);
     }
 }
 
@@ -125,19 +158,30 @@ impl InFlight {
         let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;
-            let judged = judge(project, &reply.text, nonce);
+            let judged = judge(project, &said(&reply.text, reply.native.as_mut()), nonce);
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };
         self.heard.output = judged.security;
-        self.heard.instead = judged.instead.as_ref().map(|instead| match instead {
-            Instead::Redacted(text) => text.clone(),
-            Instead::Blocked(_) => String::new(),
-        });
-        let reason = apply(reply, judged.instead);
+        match judged.verdict {
+            Verdict::Fine => {}
+            Verdict::Redacted(new) => {
+                replace(reply, new);
+                self.heard.instead = Some(reply.text.clone());
+                self.heard.message = tool_message(reply).cloned();
+            }
+            Verdict::Blocked(reason) => {
+                self.heard.instead = Some(String::new());
+                self.heard.message = None;
+                reply.native = None;
+                reply.text = String::new();
+                reply.finish = Some(FinishReason::ContentFilter);
+                return Ok(Some(reason));
+            }
+        }
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);
         }
-        Ok(reason)
+        Ok(None)
     }
 }

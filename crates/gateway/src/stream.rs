@@ -1,6 +1,6 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
 
-use std::collections::VecDeque;
+mod fragments;
 
 use checks::StreamRestorer;
 use domain::conversation::StreamEvent;
@@ -20,7 +20,9 @@ use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
 use crate::flow::{InFlight, Routed, neutral};
 use crate::labels;
-use crate::output::{self, Instead};
+use crate::leaves;
+use crate::output::{self, Verdict};
+use fragments::Fragments;
 
 /// What is known of a stream before its first piece.
 #[derive(Clone, Debug)]
@@ -104,7 +106,8 @@ impl Gateway {
             restorer: restores.then(|| screened.placeholders().stream()),
             holds: output::holds_answers(project),
             flight: Some(flight),
-            held: VecDeque::new(),
+            held: Vec::new(),
+            fragments: Fragments::default(),
             upstream,
             began,
             model: started.model.clone(),
@@ -125,7 +128,9 @@ struct Relay {
     restorer: Option<StreamRestorer>,
     /// Whether the answer must be whole before it may leave.
     holds: bool,
-    held: VecDeque<Piece>,
+    held: Vec<StreamEvent>,
+    /// What it says beside the text.
+    fragments: Fragments,
     began: Instant,
     /// For metrics.
     model: String,
@@ -143,9 +148,6 @@ impl Relay {
                     for event in events {
                         self.hear(event, &mut pieces);
                     }
-                    if self.holds {
-                        self.held.extend(pieces.drain(..));
-                    }
                 }
                 Some(Err(error)) => return Some(self.broken(&error).await),
                 None => return Some(self.end().await),
@@ -156,14 +158,35 @@ impl Relay {
         }
     }
 
-    fn hear(&mut self, event: StreamEvent, pieces: &mut Vec<Piece>) {
+    fn hear(&mut self, mut event: StreamEvent, pieces: &mut Vec<Piece>) {
         let Some(flight) = &mut self.flight else { return };
         let heard = &mut flight.heard;
-        match event {
-            StreamEvent::Text(text) => {
-                heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
-                heard.text.push_str(&text);
-                let text = match &mut self.restorer {
+        match &mut event {
+            StreamEvent::Text(text) => heard.text.push_str(text),
+            StreamEvent::Native { text, chunk } => {
+                heard.text.push_str(text);
+                self.fragments.add(chunk);
+            }
+            StreamEvent::Finish(finish) => return heard.finish = Some(*finish),
+            StreamEvent::Usage(usage) => return heard.usage = Some(*usage),
+            StreamEvent::Model(model) => {
+                return heard.upstream_model = Some(std::mem::take(model));
+            }
+            StreamEvent::Done => return,
+        }
+        heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
+        if self.holds {
+            self.held.push(event);
+        } else {
+            self.pass(event, pieces);
+        }
+    }
+
+    /// Passes on what the model has said, with what placeholders stand for.
+    fn pass(&mut self, event: StreamEvent, pieces: &mut Vec<Piece>) {
+        match (event, &mut self.restorer) {
+            (StreamEvent::Text(text), restorer) => {
+                let text = match restorer {
                     Some(restorer) => restorer.push(&text),
                     None => text,
                 };
@@ -171,29 +194,31 @@ impl Relay {
                     pieces.push(Piece::Text(text));
                 }
             }
-            StreamEvent::Native { text, chunk } => {
-                heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
-                heard.text.push_str(&text);
-                pieces.push(Piece::Native(chunk));
+            (StreamEvent::Native { mut chunk, .. }, _) => {
+                // The end of choice 0 is told once, when it is on disk.
+                let says = leaves::hold_end(&mut chunk);
+                pieces.extend(says.then_some(Piece::Native(chunk)));
             }
-            StreamEvent::Finish(finish) => heard.finish = Some(finish),
-            StreamEvent::Usage(usage) => heard.usage = Some(usage),
-            StreamEvent::Model(model) => heard.upstream_model = Some(model),
-            StreamEvent::Done => {}
+            _ => {}
+        }
+    }
+
+    /// Passes on what was held until the answer was whole, and what may still have become a
+    /// placeholder.
+    fn pass_rest(&mut self, pieces: &mut Vec<Piece>) {
+        for event in std::mem::take(&mut self.held) {
+            self.pass(event, pieces);
+        }
+        let rest = self.restorer.take().map(StreamRestorer::finish).unwrap_or_default();
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest));
         }
     }
 
     /// Records the whole answer, and says so only when that is on disk.
     async fn end(&mut self) -> Vec<Piece> {
-        let mut pieces: Vec<Piece> = self.held.drain(..).collect();
-        if let Some(restorer) = self.restorer.take() {
-            let rest = restorer.finish();
-            if !rest.is_empty() {
-                pieces.push(Piece::Text(rest));
-            }
-        }
-        let Some(mut flight) = self.flight.take() else { return pieces };
-        let judged = match judge(&flight) {
+        let Some(mut flight) = self.flight.take() else { return Vec::new() };
+        let judged = match self.judge(&flight) {
             Ok(judged) => judged,
             Err(error) => return vec![Piece::Broken(flight.fault(error))],
         };
@@ -201,20 +226,23 @@ impl Relay {
         let mut finish = flight.heard.finish.unwrap_or(FinishReason::Stop);
         let usage = flight.heard.usage;
         let mut blocked = None;
-        match judged.instead {
+        match judged.verdict {
             // Only held answers can still be changed.
-            Some(Instead::Redacted(text)) if self.holds => {
-                flight.heard.instead = Some(text.clone());
-                pieces = vec![Piece::Text(text)];
+            Verdict::Redacted(new) if self.holds => {
+                let mut replacement = std::mem::take(&mut self.fragments).replaced_by(new);
+                flight.heard.instead = replacement.text();
+                self.held.iter_mut().for_each(|event| replacement.apply(event));
             }
-            Some(Instead::Blocked(reason)) if self.holds => {
+            Verdict::Blocked(reason) if self.holds => {
                 flight.heard.instead = Some(String::new());
-                pieces.clear();
+                self.held.clear();
                 finish = FinishReason::ContentFilter;
                 blocked = Some(reason);
             }
             _ => {}
         }
+        let mut pieces = Vec::new();
+        self.pass_rest(&mut pieces);
         match flight.finish().await {
             Ok(()) => pieces.push(Piece::End { finish, usage, blocked }),
             Err(error) => pieces.push(Piece::Broken(error)),
@@ -228,19 +256,22 @@ impl Relay {
         tracing::info!(%what, "a stream broke");
         flight.heard.status = StepStatus::Failed;
         flight.heard.error = Some(what);
-        let mut pieces: Vec<Piece> =
-            if self.holds { Vec::new() } else { self.held.drain(..).collect() };
+        let mut pieces = Vec::new();
+        // What was not judged does not leave.
+        self.held.clear();
+        self.pass_rest(&mut pieces);
         pieces.push(Piece::Broken(match flight.finish().await {
             Ok(()) => Error::ProviderUnreachable,
             Err(error) => error,
         }));
         pieces
     }
-}
 
-fn judge(flight: &InFlight) -> Result<output::Judged> {
-    let turn = flight.funded()?.routed().screened().turn();
-    Ok(output::judge(&turn.caller.project, &flight.heard.text, crate::nonce()?))
+    fn judge(&self, flight: &InFlight) -> Result<output::Judged> {
+        let turn = flight.funded()?.routed().screened().turn();
+        let said = self.fragments.said(&flight.heard.text);
+        Ok(output::judge(&turn.caller.project, &said, crate::nonce()?))
+    }
 }
 
 fn first_token(began: Instant, model: &str) -> i64 {

@@ -21,6 +21,7 @@ pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use fund::InFlight;
 pub(crate) use record::{BlockedBy, Ended};
 pub(crate) use screen::{Ask, PiiRule, Screening, security};
+pub(crate) use strings::is_text;
 
 use std::sync::Arc;
 

@@ -20,9 +20,9 @@ pub(crate) struct Ended {
     pub(crate) error: Option<String>,
     /// What the model said, as the provider sent it.
     pub(crate) text: String,
-    /// What is stored in place of the text, where the output check changed what leaves.
+    /// What is stored in place of the text, where the output check changed it.
     pub(crate) instead: Option<String>,
-    /// What it said beside text: the whole message, where it asked for tools.
+    /// What it said beside text: the whole message, where it asked for tools, as it leaves.
     pub(crate) message: Option<Value>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
@@ -142,10 +142,9 @@ impl Gateway {
             user_rating: None,
         };
         // What is stored is what leaves: a withheld answer must not be read back from its step.
-        let output = match (&ended.instead, &ended.message) {
-            (Some(instead), _) => Output::Text(instead),
-            (None, Some(message)) => Output::Value(message),
-            (None, None) => Output::Text(&ended.text),
+        let output = match &ended.message {
+            Some(message) => Output::Value(message),
+            None => Output::Text(ended.instead.as_ref().unwrap_or(&ended.text)),
         };
         let stored = Stored {
             input: Some(input(prompt)),

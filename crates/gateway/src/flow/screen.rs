@@ -159,9 +159,9 @@ pub(crate) fn security(report: &Report) -> Security {
 }
 
 fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
-    let mut judged = Vec::with_capacity(prompt.messages.len());
-    strings::each(prompt, |origin, said| judged.push((origin, said.judged())));
-    let parts = judged.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
+    let mut read = Vec::with_capacity(prompt.messages.len());
+    strings::each(prompt, |origin, said| read.push((origin, said.reading())));
+    let parts = read.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
     policy.inspect(&parts.collect::<Vec<_>>())
 }
 

@@ -12,6 +12,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
+mod answers;
 mod arguments;
 mod auth;
 mod claims;

@@ -1,0 +1,204 @@
+//! Every string of an answer in the chat-completions format that a caller receives, and where it
+//! stands.
+
+use serde_json::{Map, Value};
+
+use crate::flow::is_text;
+
+/// Words of the format itself, and what the gateway or the provider sets: no model writes them.
+const NOT_SAID: [&str; 12] = [
+    "id",
+    "object",
+    "created",
+    "model",
+    "type",
+    "role",
+    "index",
+    "finish_reason",
+    "system_fingerprint",
+    "service_tier",
+    "usage",
+    "obfuscation",
+];
+/// Says the text again, token by token.
+const LOGPROBS: &str = "logprobs";
+
+/// Where a string stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Place {
+    choice: Option<u64>,
+    /// The fields and items on the way to it, within its choice if it has one.
+    way: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Field(String),
+    /// An item of a list.
+    Item {
+        index: Option<Value>,
+        kind: Option<Value>,
+        position: usize,
+    },
+}
+
+impl PartialEq for Step {
+    /// Pieces of one item share an index where they have one; only the first need say more.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Field(name), Self::Field(other)) => name == other,
+            (Self::Item { index: Some(index), .. }, Self::Item { index: Some(other), .. }) => {
+                index == other
+            }
+            (
+                Self::Item { index: None, kind, position },
+                Self::Item { index: None, kind: other_kind, position: other_position },
+            ) => kind == other_kind && position == other_position,
+            _ => false,
+        }
+    }
+}
+
+impl Place {
+    /// The choice it belongs to.
+    pub(crate) fn choice(&self) -> Option<u64> {
+        self.choice
+    }
+
+    /// Whether it is JSON inside a string: what a tool is called with.
+    pub(crate) fn is_json(&self) -> bool {
+        self.way.last().is_some_and(|step| step.is("arguments"))
+    }
+
+    /// Whether it is a piece of a string that further chunks go on with.
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.way.first().is_some_and(|step| step.is("delta"))
+    }
+
+    /// Whether it is the text of choice 0, which the canonical form holds as well.
+    pub(crate) fn is_text(&self) -> bool {
+        self.choice == Some(0)
+            && match self.way.as_slice() {
+                [message, content] => message.is_message() && content.is("content"),
+                [message, content, Step::Item { .. }, text] => {
+                    message.is_message() && content.is("content") && text.is("text")
+                }
+                _ => false,
+            }
+    }
+}
+
+impl Step {
+    fn is(&self, name: &str) -> bool {
+        matches!(self, Self::Field(field) if field == name)
+    }
+
+    fn is_message(&self) -> bool {
+        self.is("message") || self.is("delta")
+    }
+}
+
+/// Calls `see` with every string of an answer or a chunk, in an order that is always the same. Empty
+/// ones, words of the format, bytes of media and log probabilities are passed over.
+pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&Place, &mut String)) {
+    let mut place = Place::default();
+    for (name, value) in answer {
+        if name != "choices" {
+            field(name, value, &mut place, &mut see);
+            continue;
+        }
+        for choice in value.as_array_mut().into_iter().flatten() {
+            place.choice = Some(index(choice));
+            for (name, value) in choice.as_object_mut().into_iter().flatten() {
+                field(name, value, &mut place, &mut see);
+            }
+        }
+        place.choice = None;
+    }
+}
+
+fn field(
+    name: &str,
+    value: &mut Value,
+    place: &mut Place,
+    see: &mut impl FnMut(&Place, &mut String),
+) {
+    let is_sound = || name == "data" && place.way.last().is_some_and(|step| step.is("audio"));
+    if !NOT_SAID.contains(&name) && name != LOGPROBS && !is_sound() {
+        place.way.push(Step::Field(name.to_owned()));
+        inside(value, place, see);
+        place.way.pop();
+    }
+}
+
+fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mut String)) {
+    match value {
+        Value::String(text) if !text.is_empty() && is_text(text) => see(place, text),
+        Value::Array(items) => {
+            for (position, item) in items.iter_mut().enumerate() {
+                let of = |name: &str| item.get(name).cloned();
+                place.way.push(Step::Item { index: of("index"), kind: of("type"), position });
+                inside(item, place, see);
+                place.way.pop();
+            }
+        }
+        Value::Object(map) => {
+            for (name, value) in map {
+                field(name, value, place, see);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Sets the text of choice 0 of a whole answer: all of it in the first part, where it has parts.
+pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
+    let mut text = text.to_owned();
+    each(answer, |place, said| {
+        if place.is_text() {
+            *said = std::mem::take(&mut text);
+        }
+    });
+}
+
+/// Takes the log probabilities from choices whose text has changed: they would tell the old one.
+pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &[Option<u64>]) {
+    for choice in choices(answer) {
+        if changed.contains(&Some(index(choice)))
+            && let Some(logprobs) = choice.get_mut(LOGPROBS)
+        {
+            *logprobs = Value::Null;
+        }
+    }
+}
+
+/// Takes the end of choice 0 out of a chunk: it is said once, when the call is recorded. Returns
+/// whether the chunk says anything still.
+pub(crate) fn hold_end(chunk: &mut Map<String, Value>) -> bool {
+    let mut says = false;
+    for choice in choices(chunk) {
+        if index(choice) == 0
+            && let Some(reason) = choice.get_mut("finish_reason")
+        {
+            *reason = Value::Null;
+        }
+        let delta = choice.get("delta").and_then(Value::as_object);
+        says |= delta.is_some_and(|delta| !delta.is_empty())
+            || !is_null(choice.get("finish_reason"))
+            || !is_null(choice.get(LOGPROBS));
+    }
+    says
+}
+
+fn choices(answer: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// A choice without an index is the first.
+fn index(choice: &Value) -> u64 {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn is_null(value: Option<&Value>) -> bool {
+    value.is_none_or(Value::is_null)
+}
