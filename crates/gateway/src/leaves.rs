@@ -1,7 +1,7 @@
 //! Every string of an answer in the chat-completions format that a caller receives, and where it
 //! stands.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::flow::is_text;
 
@@ -85,6 +85,36 @@ impl Place {
                 }
                 _ => false,
             }
+    }
+
+    /// Whether it belongs to a tool call. Calls run beside each other, in no order.
+    pub(crate) fn is_tool_call(&self) -> bool {
+        self.way.get(1).is_some_and(|step| step.is("tool_calls"))
+    }
+
+    /// A chunk that says a piece of this string and nothing else.
+    pub(crate) fn chunk(&self, piece: String) -> Map<String, Value> {
+        let choice = self.way.iter().rev().fold(Value::from(piece), |inner, step| match step {
+            Step::Field(name) => json!({ name: inner }),
+            Step::Item { index, kind, .. } => {
+                let mut item = inner;
+                for (name, value) in [("index", index), ("type", kind)] {
+                    if let (Some(value), Some(item)) = (value, item.as_object_mut()) {
+                        item.insert(name.to_owned(), value.clone());
+                    }
+                }
+                json!([item])
+            }
+        });
+        let mut choice = match choice {
+            Value::Object(choice) => choice,
+            _ => Map::new(),
+        };
+        choice.insert("index".to_owned(), self.choice.unwrap_or(0).into());
+        choice.insert("finish_reason".to_owned(), Value::Null);
+        let mut chunk = Map::new();
+        chunk.insert("choices".to_owned(), json!([choice]));
+        chunk
     }
 }
 
@@ -170,6 +200,12 @@ pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &[Option<u
             *logprobs = Value::Null;
         }
     }
+}
+
+/// The choices that a chunk ends.
+pub(crate) fn ended(chunk: &mut Map<String, Value>) -> Vec<u64> {
+    let ended = choices(chunk).filter(|choice| !is_null(choice.get("finish_reason")));
+    ended.map(|choice| index(choice)).collect()
 }
 
 /// Takes the end of choice 0 out of a chunk: it is said once, when the call is recorded. Returns

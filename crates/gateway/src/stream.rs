@@ -1,8 +1,8 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
 
 mod fragments;
+mod restorer;
 
-use checks::StreamRestorer;
 use domain::conversation::StreamEvent;
 use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason, StepStatus};
@@ -23,6 +23,7 @@ use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
 use fragments::Fragments;
+use restorer::Restorer;
 
 /// What is known of a stream before its first piece.
 #[derive(Clone, Debug)]
@@ -103,7 +104,7 @@ impl Gateway {
             created: funded.started_at(),
         };
         let relay = Relay {
-            restorer: restores.then(|| screened.placeholders().stream()),
+            restorer: restores.then(|| Restorer::new(screened.placeholders())),
             holds: output::holds_answers(project),
             flight: Some(flight),
             held: Vec::new(),
@@ -125,7 +126,7 @@ struct Relay {
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
     upstream: EventStream,
-    restorer: Option<StreamRestorer>,
+    restorer: Option<Restorer>,
     /// Whether the answer must be whole before it may leave.
     holds: bool,
     held: Vec<StreamEvent>,
@@ -185,19 +186,16 @@ impl Relay {
     /// Passes on what the model has said, with what placeholders stand for.
     fn pass(&mut self, event: StreamEvent, pieces: &mut Vec<Piece>) {
         match (event, &mut self.restorer) {
-            (StreamEvent::Text(text), restorer) => {
-                let text = match restorer {
-                    Some(restorer) => restorer.push(&text),
-                    None => text,
-                };
-                if !text.is_empty() {
-                    pieces.push(Piece::Text(text));
-                }
-            }
-            (StreamEvent::Native { mut chunk, .. }, _) => {
+            (StreamEvent::Text(text), Some(restorer)) => restorer.text(&text, pieces),
+            (StreamEvent::Text(text), None) if !text.is_empty() => pieces.push(Piece::Text(text)),
+            (StreamEvent::Native { mut chunk, .. }, restorer) => {
                 // The end of choice 0 is told once, when it is on disk.
                 let says = leaves::hold_end(&mut chunk);
-                pieces.extend(says.then_some(Piece::Native(chunk)));
+                match restorer {
+                    _ if !says => {}
+                    Some(restorer) => restorer.native(chunk, pieces),
+                    None => pieces.push(Piece::Native(chunk)),
+                }
             }
             _ => {}
         }
@@ -209,9 +207,8 @@ impl Relay {
         for event in std::mem::take(&mut self.held) {
             self.pass(event, pieces);
         }
-        let rest = self.restorer.take().map(StreamRestorer::finish).unwrap_or_default();
-        if !rest.is_empty() {
-            pieces.push(Piece::Text(rest));
+        if let Some(mut restorer) = self.restorer.take() {
+            restorer.finish(pieces);
         }
     }
 

@@ -11,6 +11,7 @@ crate::on_every_backend!(
     every_string_of_an_answer_is_judged,
     every_string_of_a_stream_is_judged,
     placeholders_are_put_back_everywhere,
+    placeholders_are_put_back_everywhere_in_a_stream,
 );
 
 const LEAK: &str = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
@@ -216,4 +217,46 @@ async fn placeholders_are_put_back_everywhere(backend: Backend) {
     let spelled = json!(MAIL).to_string();
     assert_eq!(*arguments, format!("{{\"to\": {spelled}, \"n\": 1.50}}"));
     assert_eq!(answer["choices"][1]["finish_reason"], "tool_calls");
+}
+
+async fn placeholders_are_put_back_everywhere_in_a_stream(backend: Backend) {
+    let mock = Mock::start(Duration::ZERO, Some((10, 5)), |body| {
+        let said = body["messages"][0]["content"].as_str().unwrap();
+        let arguments = format!("{{\"to\": \"{}\", \"n\": 1.50}}", spelled(body));
+        let cut = |text: &str| -> Vec<String> {
+            let all: Vec<char> = text.chars().collect();
+            all.chunks(3).map(|piece| piece.iter().collect()).collect()
+        };
+        let delta = |index: u64, delta: Value, end: Value| {
+            json!({"index": index, "delta": delta, "finish_reason": end})
+        };
+        let mut chunks = Vec::new();
+        for piece in cut(said) {
+            chunks.push(delta(0, json!({"content": piece}), Value::Null));
+            chunks.push(delta(1, json!({"content": piece}), Value::Null));
+        }
+        for piece in cut(&arguments) {
+            let call = json!([{"index": 0, "function": {"arguments": piece}}]);
+            chunks.push(delta(0, json!({"tool_calls": call}), Value::Null));
+        }
+        chunks.push(delta(0, json!({}), json!("tool_calls")));
+        chunks.push(delta(1, json!({}), json!("stop")));
+        stream(&chunks)
+    })
+    .await;
+    let (_server, key, owner, trace) = started(&backend, &mock).await;
+    for held in [false, true] {
+        let action = if held { "redact" } else { "flag" };
+        let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
+        settings(&owner, 1, output).await;
+        let reply = ask(&key, &trace, MAIL, true).await;
+        let (said, ends) = heard(&reply.chunks());
+        assert_eq!((&*said["0 content"], &*said["1 content"]), (MAIL, MAIL));
+        let spelled = json!(MAIL).to_string();
+        assert_eq!(said["0 tool_calls"], format!("{{\"to\": {spelled}, \"n\": 1.50}}"));
+        assert_eq!(
+            (ends[&0].as_slice(), ends[&1].as_slice()),
+            (&["tool_calls".to_owned()][..], &["stop".to_owned()][..])
+        );
+    }
 }
