@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Result;
 use crate::execute::tool_message;
-use crate::flow::{InFlight, security};
+use crate::flow::{Ended, InFlight, security};
 use crate::leaves::{self, Place};
 use crate::registry::ProjectState;
 
@@ -87,6 +87,28 @@ pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], nonce: u64) -> Ju
     let verdict =
         if parts.iter().any(Option::is_some) { Verdict::Redacted(parts) } else { Verdict::Fine };
     Judged { security: security(&report), verdict }
+}
+
+/// Judges what is left of an answer that did not come to its end: it must not be read back from its
+/// step either.
+pub(crate) fn judge_rest(project: &ProjectState, heard: &mut Ended) {
+    if heard.text.is_empty() {
+        return;
+    }
+    heard.message = None;
+    let judged = crate::nonce().map(|nonce| judge(project, &[Said::text(&heard.text)], nonce));
+    heard.instead = match judged {
+        Ok(Judged { security, verdict }) => {
+            heard.output = security;
+            match verdict {
+                Verdict::Fine => None,
+                Verdict::Redacted(new) => new.into_iter().next().flatten(),
+                Verdict::Blocked(_) => Some(String::new()),
+            }
+        }
+        // Nobody knows what is in it.
+        Err(_) => Some(String::new()),
+    };
 }
 
 /// Puts back what placeholders stand for.

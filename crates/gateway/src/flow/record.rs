@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
-use crate::{labels, prints, tokens};
+use crate::{labels, output, prints, tokens};
 
 /// How a call ended, as far as it is known.
 #[derive(Clone, Debug)]
@@ -97,11 +97,14 @@ enum Output<'a> {
 
 impl Gateway {
     /// Records a run step and settles what it cost.
-    pub(crate) async fn record_run(&self, funded: &Funded, ended: Ended) -> Result<()> {
+    pub(crate) async fn record_run(&self, funded: &Funded, mut ended: Ended) -> Result<()> {
         let screened = funded.routed().screened();
         let turn = screened.turn();
         let prompt = screened.prompt();
         let project = &turn.caller.project;
+        if ended.status != StepStatus::Completed {
+            output::judge_rest(project, &mut ended);
+        }
         let (usage, counted_here) = usage(prompt, &ended);
         let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
         let model = funded.model();

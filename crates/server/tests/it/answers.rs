@@ -10,6 +10,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings};
 crate::on_every_backend!(
     every_string_of_an_answer_is_judged,
     every_string_of_a_stream_is_judged,
+    what_is_left_of_a_broken_answer_is_judged,
     placeholders_are_put_back_everywhere,
     placeholders_are_put_back_everywhere_in_a_stream,
 );
@@ -184,6 +185,31 @@ async fn every_string_of_a_stream_is_judged(backend: Backend) {
             assert!(arguments.ends_with("]\", \"n\": 1.50}"), "{arguments}");
             serde_json::from_str::<Value>(arguments).unwrap();
             assert!(said["1 reasoning"].ends_with("] well"), "{said:?}");
+        }
+    }
+}
+
+async fn what_is_left_of_a_broken_answer_is_judged(backend: Backend) {
+    let (half, other) = LEAK.split_at(9);
+    let mock = Mock::always(Answer::Broken(vec![half.to_owned(), other.to_owned()])).await;
+    let (_server, key, owner, _) = started(&backend, &mock).await;
+    for action in ["flag", "redact", "block"] {
+        let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
+        settings(&owner, 1, output).await;
+        let trace = key.trace().await;
+        let reply = ask(&key, &trace, "Hello.", true).await;
+        assert!(!reply.text.contains("[DONE]"), "{}", reply.text);
+        let detail = key.detail(&trace).await;
+        let step = &detail["steps"][0];
+        assert_eq!(
+            (&step["status"], &step["security"]["secret_leaked"]),
+            (&json!("failed"), &json!(true))
+        );
+        let stored = step["output"].as_str().unwrap();
+        match action {
+            "flag" => assert_eq!(stored, LEAK),
+            "redact" => assert!(stored.starts_with('[') && !stored.contains(half), "{stored}"),
+            _ => assert_eq!(stored, ""),
         }
     }
 }
