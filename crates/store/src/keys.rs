@@ -212,12 +212,14 @@ impl Tx {
         Ok(())
     }
 
-    /// Writes something that changes nothing, to see whether writing works.
+    /// Writes something that nobody reads, to see whether writing works. It must change: SQLite
+    /// does not write what is there already.
     pub(crate) async fn touch(&mut self) -> Result<()> {
+        const TOUCH: &str = "
+            INSERT INTO counters (name, value) VALUES ('touched', 1)
+            ON CONFLICT (name) DO UPDATE SET value = counters.value + 1";
         within!(self, db => {
-            sqlx::query("UPDATE counters SET value = value WHERE name = 'registry'")
-                .execute(&mut *db)
-                .await?;
+            sqlx::query(TOUCH).execute(&mut *db).await?;
         });
         Ok(())
     }
