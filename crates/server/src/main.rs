@@ -4,7 +4,9 @@
 
 mod commands;
 mod config;
+mod listen;
 mod open;
+mod pace;
 mod serve;
 mod telemetry;
 

@@ -1,48 +1,31 @@
-//! Serving: listeners, connections, and a stop that loses nothing.
+//! Serving: what is started, and a stop that loses nothing.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::ConnectInfo;
 use domain::time::Clock;
 use gateway::{FirstCredentials, FirstSettings, Gateway};
-use http::Request;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use metrics_exporter_prometheus::PrometheusHandle;
 use store::Claim;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service as _;
 
 use crate::commands::Failure;
 use crate::config::Config;
-use crate::{open, telemetry};
+use crate::{listen, open, telemetry};
 
-/// Connections at once; a further one waits to be accepted.
-const CONNECTIONS: usize = 20_000;
-/// A request's head must have come within this.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-/// What is in flight at a stop may take this long.
-const GRACE: Duration = Duration::from_secs(30);
+/// Connections at once to the metrics.
+const SCRAPERS: usize = 64;
 /// Histograms are folded this often.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT, or until another process serves the database.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     telemetry::start_logs(&config.log)?;
-    // Sockets, not files, are what a gateway has many of.
-    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
-        tracing::warn!(%error, "the limit on open files was not raised");
-    }
+    let connections = listen::connections();
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         Failure(format!(
             "{} cannot be listened on: {error}. Stop what uses it, or choose another with SLUICE_LISTEN",
@@ -72,7 +55,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
     watch_signals(&stop, &tasks)?;
     let displaced = watch_claim(&gateway, &stop, &tasks);
-    serve(listener, router, stop, gateway.cut_off(), &tasks).await;
+    listen::serve(listener, router, connections, stop, gateway.cut_off(), &tasks).await;
     tasks.close();
     tasks.wait().await;
     gateway.close().await;
@@ -119,73 +102,6 @@ fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Fa
     Ok(())
 }
 
-/// Accepts connections until told to stop, then waits for what is in flight; `cut` ends the rest.
-async fn serve(
-    listener: TcpListener,
-    router: Router,
-    stop: CancellationToken,
-    cut: CancellationToken,
-    tasks: &TaskTracker,
-) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let graceful = GracefulShutdown::new();
-    loop {
-        let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (Ok(place), accepted) = (tokio::select! {
-            next = next => next,
-            () = stop.cancelled() => break,
-        }) else {
-            break;
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let watcher = graceful.watcher();
-                let connection = connection(stream, peer, router.clone(), watcher);
-                let cut = cut.clone();
-                tasks.spawn(async move {
-                    // A call that is cut off is recorded as such.
-                    tokio::select! {
-                        () = connection => {}
-                        () = cut.cancelled() => {}
-                    }
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                // Out of files or memory: what is open has to end first.
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
-    drop(listener);
-    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still running after {} seconds", GRACE.as_secs());
-    }
-    cut.cancel();
-}
-
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, watcher: Watcher) {
-    // Without it the last packet of an answer waits for the peer's acknowledgement.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY was not set");
-    }
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        router.clone().call(request)
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "a connection ended early");
-    }
-}
-
 async fn start_metrics(
     config: &Config,
     stop: &CancellationToken,
@@ -212,7 +128,10 @@ async fn start_metrics(
     });
     let stop = stop.clone();
     let (served, cut) = (tasks.clone(), CancellationToken::new());
-    tasks.spawn(async move { serve(listener, metrics_router(handle), stop, cut, &served).await });
+    let router = metrics_router(handle);
+    tasks.spawn(async move {
+        listen::serve(listener, router, SCRAPERS, stop, cut, &served).await;
+    });
     Ok(())
 }
 

@@ -18,6 +18,7 @@ mod auth;
 mod claims;
 mod control;
 mod crash;
+mod crowd;
 mod device;
 mod errors;
 mod harness;

@@ -194,8 +194,13 @@ impl Server {
         self.setup.store.bytes()
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
     fn signal(&self, name: &str) {
-        let pid = self.child.as_ref().unwrap().id().to_string();
+        let pid = self.pid().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 

@@ -1,0 +1,141 @@
+//! Connections: accepted while there are places, served, and cut off when they are too slow.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service as _;
+
+use crate::pace::{Pace, Paced};
+
+/// Connections at once, where files are no matter; a further one waits.
+pub(crate) const MOST_CONNECTIONS: usize = 20_000;
+/// Files that are kept for everything else: databases, logs, libraries.
+const OTHER_FILES: u64 = 256;
+/// What a connection may hold of a head that is not complete: the longest address, and headers.
+const LARGEST_HEAD: usize = 128 * 1024;
+/// What is in flight at a stop may take this long.
+const GRACE: Duration = Duration::from_secs(30);
+/// How often those that ask nothing are told that others wait for their place.
+const CROWD: Duration = Duration::from_millis(250);
+/// How long to wait where no connection can be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How many connections there may be: each may need a second one, to a provider.
+pub(crate) fn connections() -> usize {
+    // Sockets, not files, are what a gateway has many of.
+    let files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the limit on open files was not raised");
+        1024
+    });
+    let allowed = files.saturating_sub(OTHER_FILES) / 2;
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX).clamp(16, MOST_CONNECTIONS);
+    if allowed < MOST_CONNECTIONS {
+        tracing::info!(files, connections = allowed, "the limit on open files bounds connections");
+    }
+    allowed
+}
+
+/// Accepts so many connections until told to stop, then waits for what is in flight; `cut` ends the
+/// rest.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    most: usize,
+    stop: CancellationToken,
+    cut: CancellationToken,
+    tasks: &TaskTracker,
+) {
+    let (places, crowded) = (Arc::new(Semaphore::new(most)), Arc::new(Notify::new()));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let next = async {
+            let (stream, peer) = listener.accept().await?;
+            Ok::<_, std::io::Error>((stream, peer, place(&places, &crowded).await))
+        };
+        let Some(accepted) = stop.run_until_cancelled(next).await else { break };
+        match accepted {
+            Ok((stream, peer, place)) => {
+                let watcher = graceful.watcher();
+                let connection = connection(stream, peer, router.clone(), watcher, crowded.clone());
+                let cut = cut.clone();
+                tasks.spawn(async move {
+                    // A call that is cut off is recorded as such.
+                    cut.run_until_cancelled(connection).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of files or memory: what is open has to end first.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were still running after {} seconds", GRACE.as_secs());
+    }
+    cut.cancel();
+}
+
+/// A place for a connection. Where there is none, connections that ask nothing make room.
+async fn place(places: &Arc<Semaphore>, crowded: &Notify) -> Option<OwnedSemaphorePermit> {
+    loop {
+        match tokio::time::timeout(CROWD, places.clone().acquire_owned()).await {
+            // It is never closed.
+            Ok(place) => return place.ok(),
+            Err(_) => crowded.notify_waiters(),
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    watcher: Watcher,
+    crowded: Arc<Notify>,
+) {
+    // Without it the last packet of an answer waits for the peer's acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY was not set");
+    }
+    let pace = Pace::new();
+    let stream = Paced::new(stream, pace.clone());
+    let paced = pace.clone();
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        let running = paced.request();
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let answer = router.clone().call(request);
+        async move { answer.await.map(|answer| answer.map(|body| running.until_sent(body))) }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    // The pace says how long a head may take: from the first byte, also of what may become HTTP/2.
+    let http1 = &mut builder.http1();
+    http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(LARGEST_HEAD);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    tokio::select! {
+        ended = watcher.watch(connection) => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        }
+        () = pace.overdue(&crowded) => {
+            metrics::counter!("sluice_slow_connections_total").increment(1);
+            tracing::debug!(%peer, "a connection was too slow");
+        }
+    }
+}
