@@ -113,7 +113,7 @@ impl Gateway {
     /// The last 50 events of the organization, newest first.
     pub async fn audit_events(&self, member: &Member, event: Option<&str>) -> Result<Vec<Audit>> {
         member.check_admin()?;
-        self.bounded(self.store.audit_events(member.org, event, LAST)).await
+        crate::bounded(self.store.audit_events(member.org, event, LAST)).await
     }
 
     /// Notes a request that was refused at the perimeter. Nothing that an attacker can repeat

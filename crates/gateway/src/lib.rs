@@ -175,22 +175,19 @@ impl Gateway {
             Err(_) => tracing::warn!("stopped while requests were still running"),
         }
     }
+}
 
-    /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also
-    /// where it is hardly ever made.
-    fn bounded<'a, T: 'a>(
-        &self,
-        read: impl Future<Output = std::result::Result<T, store::Error>> + Send + 'a,
-    ) -> BoxFuture<'a, Result<T>> {
-        Box::pin(async move {
-            match tokio::time::timeout(READ_BOUND, read).await {
-                Ok(result) => Ok(result?),
-                Err(_) => {
-                    Err(Error::Unavailable("the query took longer than 5 seconds".to_owned()))
-                }
-            }
-        })
-    }
+/// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also where
+/// it is hardly ever made.
+fn bounded<'a, T: 'a>(
+    read: impl Future<Output = std::result::Result<T, store::Error>> + Send + 'a,
+) -> BoxFuture<'a, Result<T>> {
+    Box::pin(async move {
+        match tokio::time::timeout(READ_BOUND, read).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(Error::Unavailable("the query took longer than 5 seconds".to_owned())),
+        }
+    })
 }
 
 /// A number that nobody can guess.

@@ -142,11 +142,11 @@ impl Gateway {
         let minutes = (start.minute(), end.minus_micros(1).minute() + 1);
         debug_assert!(minutes.0 * MINUTE <= start.0);
         let (usage, sketch, security, agent, revenue) = tokio::try_join!(
-            self.bounded(self.store.usage(id, minutes.0, minutes.1)),
-            self.bounded(self.store.latencies(id, minutes.0, minutes.1)),
-            self.bounded(self.store.security_counts(id, start, end)),
-            self.bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
-            self.bounded(self.store.revenue(id, start, end)),
+            crate::bounded(self.store.usage(id, minutes.0, minutes.1)),
+            crate::bounded(self.store.latencies(id, minutes.0, minutes.1)),
+            crate::bounded(self.store.security_counts(id, start, end)),
+            crate::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
+            crate::bounded(self.store.revenue(id, start, end)),
         )?;
         let calls = sketch.count();
         let mean = (calls > 0).then(|| {

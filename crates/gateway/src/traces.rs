@@ -185,7 +185,7 @@ impl Gateway {
         if self.traces.unknown.contains_key(&(project, id)) {
             return Err(Error::trace_not_found());
         }
-        let Some(trace) = self.bounded(self.store.trace(project, id)).await? else {
+        let Some(trace) = crate::bounded(self.store.trace(project, id)).await? else {
             self.traces.unknown.insert((project, id), ());
             return Err(Error::trace_not_found());
         };
@@ -215,7 +215,7 @@ impl Gateway {
         parent: Option<i64>,
     ) -> Result<Option<StepId>> {
         let Some(parent) = parent.map(StepId) else { return Ok(None) };
-        if self.bounded(self.store.step_is_of(parent, trace.id())).await? {
+        if crate::bounded(self.store.step_is_of(parent, trace.id())).await? {
             return Ok(Some(parent));
         }
         Err(Error::invalid("parent_step_id is not a step of this trace"))
@@ -225,8 +225,8 @@ impl Gateway {
     pub async fn list_traces(&self, caller: &Caller, page: Page) -> Result<TracePage> {
         let project = caller.project.id();
         let (traces, total) = tokio::try_join!(
-            self.bounded(self.store.traces(project, page)),
-            self.bounded(self.store.count_traces(project, page.status)),
+            crate::bounded(self.store.traces(project, page)),
+            crate::bounded(self.store.count_traces(project, page.status)),
         )?;
         Ok(TracePage { traces, total })
     }
@@ -236,10 +236,10 @@ impl Gateway {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let (project, sealing) = (caller.project.id(), &caller.project.sealing);
         // First of all whose it is: nothing of another project is read.
-        let trace = self.bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
+        let trace = crate::bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
         // Contents after steps: what is committed in between has a content too many, never one too few.
-        let steps = self.bounded(self.store.steps(id)).await?;
-        let contents = self.bounded(self.store.contents(id, sealing)).await?;
+        let steps = crate::bounded(self.store.steps(id)).await?;
+        let contents = crate::bounded(self.store.contents(id, sealing)).await?;
         let figures = grading::figures(trace.created_at, &steps, None);
         let total_cost = steps.iter().map(Step::cost).sum();
         let mut contents: HashMap<StepId, Content> = contents.into_iter().collect();
@@ -254,7 +254,7 @@ impl Gateway {
     pub async fn complete_trace(&self, caller: &Caller, id: &str) -> Result<Trace> {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let project = &caller.project;
-        let found = self.bounded(self.store.trace(project.id(), id)).await?;
+        let found = crate::bounded(self.store.trace(project.id(), id)).await?;
         let found = found.ok_or(Error::NotFound)?;
         match found.status {
             TraceStatus::Completed => return Ok(found),
@@ -273,7 +273,7 @@ impl Gateway {
         }
         graded?;
         drop(one);
-        self.bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
+        crate::bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
     }
 
     /// Grades a completed trace anew, in a task of the gateway's: a step or a rating came late.
@@ -298,7 +298,7 @@ impl Gateway {
     /// Grades a trace and stores the result. A trace that was graded before is measured against
     /// the same baselines.
     pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
-        let steps = self.bounded(self.store.steps(trace.id)).await?;
+        let steps = crate::bounded(self.store.steps(trace.id)).await?;
         let baselines = match &trace.assessment {
             Some(assessment) => assessment.baselines.clone(),
             None => self.baselines(project, &steps).await?,
@@ -325,7 +325,7 @@ impl Gateway {
         let called: Vec<&str> = called.into_iter().collect();
         let since = self.clock.now().minus_micros(BASELINE);
         let latency = self.store.latency_baselines(project.id(), &called, since);
-        let latency = self.bounded(latency).await?;
+        let latency = crate::bounded(latency).await?;
         let tiers = project.settings.routing_tiers.iter().filter_map(|(&tier, identifier)| {
             let prices = project.models.get(identifier)?.prices()?;
             Some(TierBaseline {

@@ -86,7 +86,7 @@ impl Pool {
         let server = Server::of(&uri)?;
         loop {
             let sent = if let Some(sender) = self.kept.shared(&server) {
-                self.kept.share(&server, sender, request).await
+                Box::pin(self.kept.share(&server, sender, request)).await
             } else if let Some(connection) = self.kept.take(&server) {
                 self.kept.own(&server, connection, request).await
             } else {
@@ -98,11 +98,12 @@ impl Pool {
                 Err(Unsent::Failed(failure)) => return Err(failure),
             };
         }
-        let sent = match self.connect(uri).await? {
+        // In boxes what few calls do: the state of a handshake would be in the future of every call.
+        let sent = match Box::pin(self.connect(uri)).await? {
             Connected::Own(connection) => self.kept.own(&server, connection, request).await,
             Connected::Shared(sender) => {
                 locked(&self.kept.shared).insert(server.clone(), sender.clone());
-                self.kept.share(&server, sender, request).await
+                Box::pin(self.kept.share(&server, sender, request)).await
             }
         };
         sent.map_err(|unsent| match unsent {
