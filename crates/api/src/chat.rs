@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use domain::conversation::{Body as Said, Message, Prompt, Role};
 use domain::ids::{StepId, TraceId};
 use domain::time::Timestamp;
+use domain::usage::Usage;
 use gateway::{ChatAnswer, ChatAsk, ChatReply, Streamed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -187,14 +188,14 @@ fn present(reply: ChatReply) -> Response {
         None => json!({"role": "assistant", "content": reply.text}),
         Some(reason) => json!({"role": "assistant", "content": null, "refusal": reason}),
     };
-    let finish = sse::finish_word(reply.finish);
+    let finish = reply.finish.chat_word();
     Json(CompletionBody {
         id: sse::completion_id(reply.step),
         object: "chat.completion",
         created: reply.created.unix_seconds(),
         model: reply.model,
         choices: json!([{"index": 0, "message": message, "finish_reason": finish}]),
-        usage: reply.usage.as_ref().map(sse::usage_body),
+        usage: reply.usage.as_ref().map(Usage::chat_form),
         step_id: reply.step,
         trace_id: reply.trace,
         reason: reply.blocked,
@@ -211,7 +212,7 @@ fn refused(reason: String, step: StepId, trace: TraceId, now: Timestamp) -> Resp
         created: now.unix_seconds(),
         model: String::new(),
         choices: json!([{"index": 0, "message": message, "finish_reason": "content_filter"}]),
-        usage: Some(sse::usage_body(&domain::usage::Usage::default())),
+        usage: Some(Usage::default().chat_form()),
         step_id: step,
         trace_id: trace,
         reason: Some(reason),

@@ -55,26 +55,6 @@ pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
     response
 }
 
-/// The reason of a finish in the words of the chat-completions format.
-pub fn finish_word(finish: FinishReason) -> &'static str {
-    match finish {
-        // There a refusal is an answer that has stopped.
-        FinishReason::Refusal => FinishReason::Stop.as_str(),
-        other => other.as_str(),
-    }
-}
-
-/// The usage in the words of the chat-completions format.
-pub fn usage_body(usage: &Usage) -> Value {
-    json!({
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.prompt + usage.completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
-    })
-}
-
 /// The id that a completion has in the chat-completions format.
 pub fn completion_id(step: StepId) -> String {
     format!("chatcmpl-{step}")
@@ -161,7 +141,7 @@ impl Encoder {
     ) {
         match blocked {
             None => {
-                let finish = format!("\"{}\"", finish_word(finish));
+                let finish = format!("\"{}\"", finish.chat_word());
                 self.chunk(out, "{}", &finish);
             }
             Some(reason) => {
@@ -173,7 +153,7 @@ impl Encoder {
         if let Some(usage) = usage.filter(|_| self.style.with_usage) {
             let mut chunk = self.fields.clone();
             chunk.insert("choices".to_owned(), json!([]));
-            chunk.insert("usage".to_owned(), usage_body(&usage));
+            chunk.insert("usage".to_owned(), usage.chat_form());
             event(out, &Value::Object(chunk).to_string());
         }
         out.push_str("data: [DONE]\n\n");

@@ -129,6 +129,8 @@ pub struct Reply {
     /// The provider's own answer, where it is in the chat-completions format: doors of the same
     /// format pass on what the canonical form does not carry.
     pub native: Option<Map<String, Value>>,
+    /// Parameters that the model has not and that were left out, by name.
+    pub dropped: Vec<String>,
 }
 
 /// One event of a streamed answer.

@@ -75,6 +75,17 @@ words!(
     }
 );
 
+impl FinishReason {
+    /// The reason in the words of the chat-completions format, where a refusal is an answer that
+    /// has stopped.
+    pub fn chat_word(self) -> &'static str {
+        match self {
+            Self::Refusal => Self::Stop.as_str(),
+            other => other.as_str(),
+        }
+    }
+}
+
 /// A step as it is stored, without its content.
 #[derive(Clone, Debug)]
 pub struct Step {

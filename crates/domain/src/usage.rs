@@ -1,6 +1,7 @@
 //! Token counts of one model call.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// Tokens as the provider reported them, or as they were counted here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,4 +16,20 @@ pub struct Usage {
     pub completion: u64,
     /// Of those, spent on reasoning.
     pub reasoning: u64,
+}
+
+impl Usage {
+    /// The counts in the words of the chat-completions format.
+    pub fn chat_form(&self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt,
+            "completion_tokens": self.completion,
+            "total_tokens": self.prompt + self.completion,
+            "prompt_tokens_details": {
+                "cached_tokens": self.cached,
+                "cache_write_tokens": self.cache_write,
+            },
+            "completion_tokens_details": {"reasoning_tokens": self.reasoning},
+        })
+    }
 }

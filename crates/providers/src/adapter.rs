@@ -4,6 +4,7 @@
 use domain::conversation::{Reply, StreamEvent};
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
+use domain::usage::Usage;
 use http::{HeaderMap, Uri};
 
 use crate::error::Error;
@@ -18,27 +19,117 @@ pub(crate) struct Call {
     pub(crate) body: Vec<u8>,
 }
 
+/// The body of a request, and what it leaves out.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded {
+    pub(crate) body: Vec<u8>,
+    /// Parameters that the format has not, harmless to leave out; the caller is told.
+    pub(crate) dropped: Vec<String>,
+}
+
 /// One wire format.
 pub(crate) trait Adapter: Send + Sync {
     /// The URL that the model is called at, without a credential.
     fn endpoint(&self, model: &Model, stream: bool) -> Result<String, Error>;
 
     /// The body of the request.
-    fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error>;
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error>;
 
-    /// Puts the credential on the request. The time is for formats that sign it.
+    /// Puts the credential on the request, and whatever headers the vendor requires. The time is
+    /// for formats that sign it.
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error>;
 
-    /// A whole answer.
-    fn decode(&self, body: &[u8]) -> Result<Reply, Error>;
+    /// A whole answer of a model.
+    fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error>;
 
     /// The content type of a streamed answer.
     fn stream_type(&self) -> &'static str {
         "text/event-stream"
     }
 
-    /// A reader for one streamed answer.
-    fn decoder(&self) -> Box<dyn Decoder>;
+    /// A reader for one streamed answer of a model.
+    fn decoder(&self, model: &Model) -> Box<dyn Decoder>;
+
+    /// How it makes embeddings, if it does.
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
+        None
+    }
+
+    /// How it makes images, if it does.
+    fn painter(&self) -> Option<&'static dyn Painter> {
+        None
+    }
+}
+
+/// One of the requests that a task takes.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) url: String,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Texts to embed.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbedAsk<'a> {
+    /// The model to call.
+    pub model: &'a Model,
+    /// At least one text.
+    pub inputs: &'a [String],
+    /// How many numbers each vector is to have, where the model lets one choose.
+    pub dimensions: Option<u64>,
+}
+
+/// Vectors, in the order of the texts.
+#[derive(Debug, Default, PartialEq)]
+pub struct Embedded {
+    /// One for each text.
+    pub vectors: Vec<Vec<f32>>,
+    /// The name the provider gave the model.
+    pub upstream_model: Option<String>,
+    /// The tokens of the texts, if the provider said.
+    pub tokens: Option<u64>,
+}
+
+/// One vendor's way to make embeddings.
+pub(crate) trait Embedder: Send + Sync {
+    /// The requests; their answers are joined in order.
+    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error>;
+
+    /// The vectors of one answer.
+    fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error>;
+}
+
+/// An image to make.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageAsk<'a> {
+    /// The model to call.
+    pub model: &'a Model,
+    /// What it is to show.
+    pub prompt: &'a str,
+    /// Width and height in pixels, as in `1024x1024`.
+    pub size: &'a str,
+    /// How many.
+    pub count: u64,
+}
+
+/// Images, as URLs: addresses, or `data:` URLs where the provider sent the bytes.
+#[derive(Debug, Default, PartialEq)]
+pub struct Painted {
+    /// One URL an image.
+    pub urls: Vec<String>,
+    /// The name the provider gave the model.
+    pub upstream_model: Option<String>,
+    /// What was used, if the provider said.
+    pub usage: Option<Usage>,
+}
+
+/// One vendor's way to make images.
+pub(crate) trait Painter: Send + Sync {
+    /// The requests; their answers are joined in order.
+    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error>;
+
+    /// The images of one answer.
+    fn read(&self, body: &[u8]) -> Result<Painted, Error>;
 }
 
 /// Reads one streamed answer, piece by piece.

@@ -34,6 +34,7 @@ pub struct EventStream {
     deadline: Pin<Box<Sleep>>,
     bytes: usize,
     phase: Phase,
+    dropped: Vec<String>,
 }
 
 enum Source {
@@ -71,7 +72,18 @@ impl EventStream {
             deadline: Box::pin(sleep_until(attempt.deadline)),
             bytes: 0,
             phase: Phase::Reading,
+            dropped: Vec::new(),
         }
+    }
+
+    /// Notes which parameters were left out of the request.
+    pub(crate) fn without(self, dropped: Vec<String>) -> Self {
+        Self { dropped, ..self }
+    }
+
+    /// Parameters that the model has not and that were left out, by name.
+    pub fn dropped(&self) -> &[String] {
+        &self.dropped
     }
 
     /// The next batch of events: everything that one read brought, never empty. `None` at the

@@ -5,7 +5,7 @@ use domain::conversation::Reply;
 use domain::model::Model;
 use domain::time::Timestamp;
 
-use crate::adapter::{Adapter, Call, Decoder};
+use crate::adapter::{Adapter, Call, Decoder, Encoded};
 use crate::error::Error;
 use crate::openai::{Openai, chat_url};
 use crate::transport::Attempt;
@@ -20,7 +20,7 @@ impl Adapter for Internal {
         }
     }
 
-    fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error> {
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         Openai.encode(attempt)
     }
 
@@ -28,11 +28,11 @@ impl Adapter for Internal {
         Openai.authenticate(model, call, now)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Reply, Error> {
-        Openai.decode(body)
+    fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error> {
+        Openai.decode(model, body)
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
-        Openai.decoder()
+    fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Openai.decoder(model)
     }
 }

@@ -7,6 +7,7 @@
 
 mod adapter;
 mod breaker;
+mod chat_form;
 mod connect;
 mod egress;
 mod endpoint;
@@ -25,6 +26,7 @@ mod testing;
 mod tls;
 mod transport;
 
+pub use adapter::{EmbedAsk, Embedded, ImageAsk, Painted};
 pub use breaker::{Breaker, Breakers};
 pub use egress::{Egress, validate_base_url};
 pub use error::{Error, ErrorKind};

@@ -12,7 +12,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 
-use crate::adapter::{self, Adapter, Call};
+use crate::adapter::{
+    self, Adapter, Call, EmbedAsk, Embedded, Encoded, ImageAsk, Outgoing, Painted,
+};
 use crate::connect::{Connector, OUR_NAME, Proxy};
 use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
@@ -101,7 +103,7 @@ impl Client {
             return Ok(());
         }
         let probing = async {
-            let endpoint = self.endpoint(adapter_of(model)?, model, false)?;
+            let endpoint = self.endpoint(model, &adapter_of(model)?.endpoint(model, false)?)?;
             let call = Call {
                 uri: endpoint.uri.clone(),
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
@@ -124,56 +126,113 @@ impl Client {
         self.0.private.sweep();
     }
 
+    /// Makes embeddings.
+    pub async fn embed(&self, ask: EmbedAsk<'_>, deadline: Instant) -> Result<Embedded, Error> {
+        let model = ask.model;
+        let embedding = async {
+            let adapter = adapter_of(model)?;
+            let embedder = adapter.embedder().ok_or_else(|| cannot(model, "embeddings"))?;
+            let mut all = Embedded::default();
+            for outgoing in embedder.requests(&ask)? {
+                let (headers, body) = self.exchange(model, adapter, outgoing, deadline).await?;
+                let part = embedder.read(&headers, &body)?;
+                all.vectors.extend(part.vectors);
+                all.upstream_model = part.upstream_model.or(all.upstream_model);
+                all.tokens = sum(all.tokens, part.tokens);
+            }
+            if all.vectors.len() != ask.inputs.len() {
+                return Err(Error::malformed("it has not one vector for each text"));
+            }
+            Ok(all)
+        };
+        embedding.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
+    }
+
+    /// Makes images.
+    pub async fn paint(&self, ask: ImageAsk<'_>, deadline: Instant) -> Result<Painted, Error> {
+        let model = ask.model;
+        let painting = async {
+            let adapter = adapter_of(model)?;
+            let painter = adapter.painter().ok_or_else(|| cannot(model, "images"))?;
+            let mut all = Painted::default();
+            for outgoing in painter.requests(&ask)? {
+                let (_, body) = self.exchange(model, adapter, outgoing, deadline).await?;
+                let part = painter.read(&body)?;
+                all.urls.extend(part.urls);
+                all.upstream_model = part.upstream_model.or(all.upstream_model);
+                all.usage = part.usage.or(all.usage);
+            }
+            Ok(all)
+        };
+        painting.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
+    }
+
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
-        let adapter = adapter_of(attempt.model)?;
-        let body = adapter.encode(attempt)?;
-        if attempt.model.is_sandbox() {
-            return adapter.decode(&sandbox::answer(&body, self.now()));
-        }
-        let response = self.call(attempt, adapter, body, JSON).await?;
-        adapter.decode(&receive::whole(response, attempt.deadline).await?)
+        let (model, adapter) = (attempt.model, adapter_of(attempt.model)?);
+        let Encoded { body, dropped } = adapter.encode(attempt)?;
+        let reply = if model.is_sandbox() {
+            adapter.decode(model, &sandbox::answer(&body, self.now()))?
+        } else {
+            let url = adapter.endpoint(model, false)?;
+            let response =
+                self.call(model, adapter, Outgoing { url, body }, JSON, attempt.deadline).await?;
+            adapter.decode(model, &receive::whole(response, attempt.deadline).await?)?
+        };
+        Ok(Reply { dropped, ..reply })
     }
 
     async fn streamed_answer(&self, attempt: &Attempt<'_>) -> Result<EventStream, Error> {
-        let adapter = adapter_of(attempt.model)?;
-        let body = adapter.encode(attempt)?;
-        if attempt.model.is_sandbox() {
+        let (model, adapter) = (attempt.model, adapter_of(attempt.model)?);
+        let Encoded { body, dropped } = adapter.encode(attempt)?;
+        let decoder = adapter.decoder(model);
+        let stream = if model.is_sandbox() {
             let pieces: Vec<Bytes> = sandbox::stream(&body, self.now());
-            return Ok(EventStream::local(pieces, adapter.decoder(), attempt));
-        }
-        let response = self.call(attempt, adapter, body, adapter.stream_type()).await?;
-        Ok(EventStream::remote(response.into_body(), adapter.decoder(), attempt))
+            EventStream::local(pieces, decoder, attempt)
+        } else {
+            let url = adapter.endpoint(model, true)?;
+            let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
+            let response = self.call(model, adapter, outgoing, expected, attempt.deadline).await?;
+            EventStream::remote(response.into_body(), decoder, attempt)
+        };
+        Ok(stream.without(dropped))
     }
 
-    /// Sends the request, and returns the answer once its head is there and fits.
+    /// Sends a request and waits for the whole answer.
+    async fn exchange(
+        &self,
+        model: &Model,
+        adapter: &dyn Adapter,
+        outgoing: Outgoing,
+        deadline: Instant,
+    ) -> Result<(HeaderMap, Bytes), Error> {
+        let response = self.call(model, adapter, outgoing, JSON, deadline).await?;
+        let headers = response.headers().clone();
+        Ok((headers, receive::whole(response, deadline).await?))
+    }
+
+    /// Sends a request, and returns the answer once its head is there and fits.
     async fn call(
         &self,
-        attempt: &Attempt<'_>,
+        model: &Model,
         adapter: &dyn Adapter,
-        body: Vec<u8>,
+        outgoing: Outgoing,
         expected: &'static str,
+        deadline: Instant,
     ) -> Result<Response<Body>, Error> {
-        let model = attempt.model;
-        let endpoint = self.endpoint(adapter, model, attempt.stream)?;
+        let endpoint = self.endpoint(model, &outgoing.url)?;
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
-        let mut call = Call { uri: endpoint.uri.clone(), headers, body };
+        let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
-        let response = self.send(model, &endpoint, Method::POST, call, attempt.deadline).await?;
-        receive::accept(response, expected, attempt.deadline, self.now()).await
+        let response = self.send(model, &endpoint, Method::POST, call, deadline).await?;
+        receive::accept(response, expected, deadline, self.now()).await
     }
 
     /// Where a model is called, if the rules have nothing against it as it is written.
-    fn endpoint(
-        &self,
-        adapter: &dyn Adapter,
-        model: &Model,
-        stream: bool,
-    ) -> Result<Arc<Endpoint>, Error> {
+    fn endpoint(&self, model: &Model, url: &str) -> Result<Arc<Endpoint>, Error> {
         let Inner { endpoints, rules, proxy, .. } = &*self.0;
-        let text = adapter.endpoint(model, stream)?;
-        let endpoint = endpoints.find(&text, rules, proxy.as_deref())?;
+        let endpoint = endpoints.find(url, rules, proxy.as_deref())?;
         endpoint.check(model.is_private())?;
         Ok(endpoint)
     }
@@ -204,6 +263,18 @@ impl Client {
 
     fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+}
+
+fn cannot(model: &Model, what: &str) -> Error {
+    let provider = model.provider.as_str();
+    Error::unsupported(format!("Provider {provider} does not support {what}"))
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
     }
 }
 

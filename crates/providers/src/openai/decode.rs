@@ -29,6 +29,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
             .filter(|name| !name.is_empty())
             .map(str::to_owned),
         native: Some(native),
+        dropped: Vec::new(),
     })
 }
 

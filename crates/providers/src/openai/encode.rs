@@ -1,9 +1,12 @@
 //! Canonical prompt to request body.
 
+use std::borrow::Cow;
+
 use domain::conversation::{Body, Message, Prompt};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
+use crate::chat_form::STATE;
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -28,7 +31,7 @@ impl Serialize for Request<'_> {
         let Attempt { model, prompt, max_output_tokens, stream, .. } = self.attempt;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("model", model.upstream_name())?;
-        map.serialize_entry("messages", &prompt.messages)?;
+        map.serialize_entry("messages", &Messages(&prompt.messages))?;
         for (name, value) in &prompt.params {
             if !OURS.contains(&name.as_str()) {
                 map.serialize_entry(name, value)?;
@@ -42,6 +45,22 @@ impl Serialize for Request<'_> {
             map.serialize_entry("stream_options", &WithUsage(prompt.params.get("stream_options")))?;
         }
         map.end()
+    }
+}
+
+/// The messages without what only other providers understand.
+struct Messages<'a>(&'a [Message]);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|message| {
+            if !message.extra.contains_key(STATE) {
+                return Cow::Borrowed(message);
+            }
+            let mut message = message.clone();
+            message.extra.shift_remove(STATE);
+            Cow::Owned(message)
+        }))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::testing::{attempt, model, prompt};
 use crate::transport::Attempt;
 
 fn encoded(attempt: &Attempt<'_>) -> Value {
-    serde_json::from_slice(&Openai.encode(attempt).unwrap()).unwrap()
+    serde_json::from_slice(&Openai.encode(attempt).unwrap().body).unwrap()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use domain::model::{Model, Provider};
 use domain::time::Timestamp;
 use http::header::{AUTHORIZATION, HeaderValue};
 
-use crate::adapter::{Adapter, Call, Decoder};
+use crate::adapter::{Adapter, Call, Decoder, Encoded};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -24,8 +24,9 @@ impl Adapter for Openai {
         Ok(chat_url(base.unwrap_or(BASE_URL)))
     }
 
-    fn encode(&self, attempt: &Attempt<'_>) -> Result<Vec<u8>, Error> {
-        encode::encode(attempt, bound_name(attempt.model))
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
+        let body = encode::encode(attempt, bound_name(attempt.model))?;
+        Ok(Encoded { body, dropped: Vec::new() })
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
@@ -40,11 +41,11 @@ impl Adapter for Openai {
         Ok(())
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Reply, Error> {
+    fn decode(&self, _model: &Model, body: &[u8]) -> Result<Reply, Error> {
         decode::decode(body)
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    fn decoder(&self, _model: &Model) -> Box<dyn Decoder> {
         Box::<stream::Reader>::default()
     }
 }

@@ -1,4 +1,5 @@
 use domain::conversation::{Reply, StreamEvent};
+use domain::model::{Model, Provider, SANDBOX_URL};
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -6,14 +7,19 @@ use serde_json::{Value, json};
 use super::*;
 use crate::adapter::Adapter as _;
 use crate::internal::Internal;
+use crate::testing::model;
+
+fn sandbox() -> Model {
+    model(Provider::Internal, Some(SANDBOX_URL))
+}
 
 fn ask(request: &Value) -> Reply {
-    Internal.decode(&answer(request.to_string().as_bytes(), Timestamp(0))).unwrap()
+    Internal.decode(&sandbox(), &answer(request.to_string().as_bytes(), Timestamp(0))).unwrap()
 }
 
 fn streamed(request: &Value) -> Vec<StreamEvent> {
     let mut events = Vec::new();
-    let mut decoder = Internal.decoder();
+    let mut decoder = Internal.decoder(&sandbox());
     for piece in stream(request.to_string().as_bytes(), Timestamp(0)) {
         decoder.feed(&piece, &mut events).unwrap();
     }
@@ -135,6 +141,6 @@ fn json_is_answered_when_json_is_asked_for() {
 #[test]
 fn nothing_makes_it_fail() {
     for request in ["", "{}", "[]", r#"{"messages":[{"role":"user"}],"n":0,"tools":[{}]}"#] {
-        Internal.decode(&answer(request.as_bytes(), Timestamp(0))).unwrap();
+        Internal.decode(&sandbox(), &answer(request.as_bytes(), Timestamp(0))).unwrap();
     }
 }

@@ -1,0 +1,109 @@
+//! Answers of other formats, whole and streamed, in the chat-completions form.
+
+use domain::conversation::{Reply, StreamEvent};
+use domain::model::Provider;
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde_json::{Map, Value, json};
+
+use super::STATE;
+
+/// What a whole answer says.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    /// What the model thought aloud; empty when it did not.
+    pub(crate) reasoning: String,
+    /// Why it would not answer.
+    pub(crate) refusal: Option<String>,
+    /// Calls in order: id, name, arguments as JSON.
+    pub(crate) calls: Vec<(String, String, String)>,
+    /// What the provider wants back verbatim with the next turn; see [`STATE`].
+    pub(crate) state: Option<Value>,
+    pub(crate) finish: Option<FinishReason>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) upstream_model: Option<String>,
+}
+
+impl Answer {
+    /// The canonical reply. What is more than text is in the native form.
+    pub(crate) fn reply(self) -> Reply {
+        let is_plain = self.reasoning.is_empty()
+            && self.refusal.is_none()
+            && self.calls.is_empty()
+            && self.state.is_none();
+        let native = (!is_plain).then(|| self.native());
+        Reply {
+            text: self.text,
+            finish: self.finish,
+            usage: self.usage,
+            upstream_model: self.upstream_model,
+            native,
+            dropped: Vec::new(),
+        }
+    }
+
+    fn native(&self) -> Map<String, Value> {
+        let content = if self.text.is_empty() { Value::Null } else { self.text.clone().into() };
+        let mut message = json!({"role": "assistant", "content": content, "refusal": self.refusal});
+        if !self.reasoning.is_empty() {
+            message["reasoning_content"] = self.reasoning.clone().into();
+        }
+        if !self.calls.is_empty() {
+            let calls = self.calls.iter().map(|(id, name, arguments)| {
+                json!({"id": id, "type": "function",
+                    "function": {"name": name, "arguments": arguments}})
+            });
+            message["tool_calls"] = calls.collect();
+        }
+        if let Some(state) = &self.state {
+            message[STATE] = state.clone();
+        }
+        let finish = self.finish.map(FinishReason::chat_word);
+        let choice =
+            json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish});
+        let mut native = Map::new();
+        native.insert("choices".to_owned(), json!([choice]));
+        native.insert("usage".to_owned(), self.usage.as_ref().map(Usage::chat_form).into());
+        native
+    }
+}
+
+/// What a provider wants back verbatim, for the member [`STATE`].
+pub(crate) fn state(provider: Provider, model: &str, content: Value) -> Value {
+    json!({"provider": provider.as_str(), "model": model, "content": content})
+}
+
+/// A piece of a streamed answer that is more than text.
+fn piece(delta: Value) -> StreamEvent {
+    let mut chunk = Map::new();
+    let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": null});
+    chunk.insert("choices".to_owned(), json!([choice]));
+    StreamEvent::Native { text: String::new(), chunk }
+}
+
+/// The beginning of the call at an index.
+pub(crate) fn call_begins(index: usize, id: &str, name: &str) -> StreamEvent {
+    piece(json!({"tool_calls": [{"index": index, "id": id, "type": "function",
+        "function": {"name": name, "arguments": ""}}]}))
+}
+
+/// More of the arguments of the call at an index.
+pub(crate) fn arguments_piece(index: usize, text: &str) -> StreamEvent {
+    piece(json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}))
+}
+
+/// More of what the model thinks aloud.
+pub(crate) fn reasoning_piece(text: &str) -> StreamEvent {
+    piece(json!({"reasoning_content": text}))
+}
+
+/// More of why the model will not answer.
+pub(crate) fn refusal_piece(text: &str) -> StreamEvent {
+    piece(json!({"refusal": text}))
+}
+
+/// What the provider wants back verbatim; comes once, before the end.
+pub(crate) fn state_piece(state: Value) -> StreamEvent {
+    piece(json!({STATE: state}))
+}

@@ -1,0 +1,225 @@
+//! The messages of a prompt as turns of two speakers.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use domain::conversation::{Body, Message, Prompt, Role};
+use domain::model::Model;
+use serde_json::{Map, Value};
+
+use super::STATE;
+use crate::error::Error;
+
+/// A prompt without its parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation<'a> {
+    /// What the application says: system and developer messages, in order, none blank.
+    pub(crate) system: Vec<&'a str>,
+    /// The turns, in order: never two of one speaker in a row, never empty, the user's first.
+    pub(crate) turns: Vec<Turn<'a>>,
+}
+
+/// What one speaker says before the other does.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) speaker: Speaker,
+    /// At least one. Results of tools come before what the user says.
+    pub(crate) parts: Vec<Part<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    User,
+    Model,
+}
+
+/// A piece of a turn.
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    /// Text that is not blank.
+    Text(&'a str),
+    Image(Image<'a>),
+    Call(ToolCall<'a>),
+    Result(ToolResult<'a>),
+    /// A whole message of the model's in the provider's own form, to be sent as it came.
+    Own(&'a Value),
+}
+
+/// An image in a content part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Image<'a> {
+    /// A `data:` URL, taken apart.
+    Data { mime: &'a str, base64: &'a str },
+    /// An address that the provider is to fetch.
+    Url(&'a str),
+}
+
+/// A call of a tool that the model has asked for.
+#[derive(Debug)]
+pub(crate) struct ToolCall<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    /// Always an object; empty arguments are an empty one.
+    pub(crate) arguments: Value,
+}
+
+/// What a tool gave back.
+#[derive(Debug)]
+pub(crate) struct ToolResult<'a> {
+    pub(crate) id: &'a str,
+    /// The name of the tool, from the call that it answers.
+    pub(crate) name: &'a str,
+    pub(crate) text: Cow<'a, str>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Reads the messages for a model; whose own state is in them counts.
+    pub(crate) fn read(prompt: &'a Prompt, model: &Model) -> Result<Self, Error> {
+        let mut conversation = Self::default();
+        let mut names = HashMap::new();
+        for (index, message) in prompt.messages.iter().enumerate() {
+            let at = |what: &str| Error::unsupported(format!("messages[{index}]: {what}"));
+            match message.role {
+                Role::System | Role::Developer => conversation.hear(message, at)?,
+                Role::User => conversation.add(Speaker::User, said(message, at)?),
+                Role::Assistant => {
+                    let parts = match own_state(message, model) {
+                        Some(content) => vec![Part::Own(content)],
+                        None => said(message, at)?,
+                    };
+                    let calls = calls(message, at)?;
+                    names.extend(calls.iter().map(|call| (call.id, call.name)));
+                    let own = matches!(parts.as_slice(), [Part::Own(_)]);
+                    conversation.add(Speaker::Model, parts);
+                    if !own {
+                        conversation.add(Speaker::Model, calls.into_iter().map(Part::Call));
+                    }
+                }
+                Role::Tool => {
+                    let result = result(message, &names, at)?;
+                    conversation.add(Speaker::User, [Part::Result(result)]);
+                }
+            }
+        }
+        match conversation.turns.first() {
+            Some(turn) if turn.speaker == Speaker::User => {}
+            _ => return Err(Error::unsupported("The conversation must begin with a user message")),
+        }
+        for turn in &mut conversation.turns {
+            turn.parts.sort_by_key(|part| !matches!(part, Part::Result(_)));
+        }
+        Ok(conversation)
+    }
+
+    fn hear(&mut self, message: &'a Message, at: impl Fn(&str) -> Error) -> Result<(), Error> {
+        for part in said(message, &at)? {
+            match part {
+                Part::Text(text) => self.system.push(text),
+                _ => return Err(at("a system message can only hold text")),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, speaker: Speaker, parts: impl IntoIterator<Item = Part<'a>>) {
+        let mut parts = parts.into_iter().peekable();
+        if parts.peek().is_none() {
+            return;
+        }
+        match self.turns.last_mut() {
+            Some(turn) if turn.speaker == speaker => turn.parts.extend(parts),
+            _ => self.turns.push(Turn { speaker, parts: parts.collect() }),
+        }
+    }
+}
+
+/// Text and images of a message.
+fn said<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'a>>, Error> {
+    let text = |text: &'a str| (!text.trim().is_empty()).then_some(Part::Text(text));
+    match &message.body {
+        Body::Empty => Ok(Vec::new()),
+        Body::Text(said) => Ok(text(said).into_iter().collect()),
+        Body::Parts(parts) => {
+            let mut read = Vec::with_capacity(parts.len());
+            for part in parts {
+                match (string(part, "type"), string(part, "text")) {
+                    ("text" | "input_text" | "output_text", said) => read.extend(text(said)),
+                    ("refusal", _) => read.extend(text(string(part, "refusal"))),
+                    ("image_url" | "input_image", _) => read.push(Part::Image(image(part, &at)?)),
+                    (kind, _) => {
+                        let kind: String = kind.chars().take(40).collect();
+                        return Err(at(&format!("this model cannot take a content part '{kind}'")));
+                    }
+                }
+            }
+            Ok(read)
+        }
+    }
+}
+
+fn image<'a>(part: &'a Value, at: impl Fn(&str) -> Error) -> Result<Image<'a>, Error> {
+    let url = match part.get("image_url") {
+        Some(Value::String(url)) => url,
+        Some(object) => string(object, "url"),
+        None => "",
+    };
+    if let Some(data) = url.strip_prefix("data:") {
+        let (head, base64) = data.split_once(',').unwrap_or((data, ""));
+        return match head.strip_suffix(";base64") {
+            Some(mime) if mime.starts_with("image/") && !base64.is_empty() => {
+                Ok(Image::Data { mime, base64 })
+            }
+            _ => Err(at("an image must be a data: URL of an image in base64, or an https URL")),
+        };
+    }
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Ok(Image::Url(url));
+    }
+    Err(at("an image must be a data: URL of an image in base64, or an https URL"))
+}
+
+fn calls<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<ToolCall<'a>>, Error> {
+    let listed = message.extra.get("tool_calls").and_then(Value::as_array);
+    listed.into_iter().flatten().map(|call| one_call(call, &at)).collect()
+}
+
+fn one_call<'a>(call: &'a Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'a>, Error> {
+    let function = call.get("function").ok_or_else(|| at("a tool call has no function"))?;
+    let (id, name) = (string(call, "id"), string(function, "name"));
+    if id.is_empty() || name.is_empty() {
+        return Err(at("a tool call needs an id and a name"));
+    }
+    let text = string(function, "arguments").trim();
+    let arguments = if text.is_empty() { Ok(Map::new()) } else { serde_json::from_str(text) };
+    let arguments = arguments.map_err(|_| at("the arguments of a tool call must be an object"))?;
+    Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
+}
+
+fn result<'a>(
+    message: &'a Message,
+    names: &HashMap<&'a str, &'a str>,
+    at: impl Fn(&str) -> Error,
+) -> Result<ToolResult<'a>, Error> {
+    let id = message.extra.get("tool_call_id").and_then(Value::as_str).unwrap_or_default();
+    let name = names.get(id).ok_or_else(|| at("tool_call_id answers no earlier tool call"))?;
+    let text = match &message.body {
+        Body::Empty => Cow::Borrowed(""),
+        Body::Text(text) => Cow::Borrowed(text.as_str()),
+        Body::Parts(parts) => {
+            parts.iter().map(|part| string(part, "text")).collect::<String>().into()
+        }
+    };
+    Ok(ToolResult { id, name, text })
+}
+
+/// What the provider wants back verbatim, if it was this model that said it.
+fn own_state<'a>(message: &'a Message, model: &Model) -> Option<&'a Value> {
+    let state = message.extra.get(STATE)?;
+    let ours = string(state, "provider") == model.provider.as_str()
+        && string(state, "model") == model.upstream_name();
+    state.get("content").filter(|_| ours)
+}
+
+fn string<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}

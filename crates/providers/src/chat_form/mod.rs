@@ -1,0 +1,19 @@
+//! The chat-completions form, which is the canonical one, as typed parts: what the adapters of
+//! other formats read a prompt with and write an answer in.
+
+mod answer;
+mod conversation;
+mod params;
+mod tools;
+
+pub(crate) use answer::{
+    Answer, arguments_piece, call_begins, reasoning_piece, refusal_piece, state, state_piece,
+};
+pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolCall, ToolResult, Turn};
+pub(crate) use params::{Format, Params};
+pub(crate) use tools::{Choice, Tool, Tools};
+
+/// The member of an assistant message that carries what its provider wants back verbatim: signatures
+/// and thinking. `{"provider", "model", "content"}`; the content is the provider's own. It is dropped
+/// when another provider or model is called.
+pub(crate) const STATE: &str = "provider_state";

@@ -1,0 +1,141 @@
+//! The parameters of a prompt. An adapter takes those that its format has; what is left over is
+//! refused unless it is harmless to leave it out.
+
+use domain::conversation::Prompt;
+use domain::model::Model;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// Parameters that change nothing in an answer that its reader relies on: where a format has none
+/// of the kind they are dropped, and the caller is told. The table in docs/providers.md is this one.
+const HARMLESS: [&str; 9] = [
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "seed",
+    "prompt_cache_key",
+    "safety_identifier",
+    "prompt_cache_retention",
+    "verbosity",
+];
+
+/// The parameters that nobody has taken yet.
+#[derive(Debug)]
+pub(crate) struct Params<'a> {
+    left: Vec<(&'a str, &'a Value)>,
+}
+
+/// What form the text of an answer must have.
+#[derive(Debug)]
+pub(crate) enum Format<'a> {
+    /// Any JSON object.
+    Json,
+    /// JSON that fits a schema.
+    Schema { name: &'a str, schema: &'a Value },
+}
+
+impl<'a> Params<'a> {
+    /// All of a prompt's. Those that say nothing are left out: nulls, and values that ask for what
+    /// every model does anyway.
+    pub(crate) fn of(prompt: &'a Prompt) -> Self {
+        let params = prompt.params.iter().map(|(name, value)| (name.as_str(), value));
+        Self { left: params.filter(|(name, value)| !is_idle(name, value)).collect() }
+    }
+
+    /// Takes one, whatever it is.
+    pub(crate) fn take(&mut self, name: &str) -> Option<&'a Value> {
+        let at = self.left.iter().position(|(left, _)| *left == name)?;
+        Some(self.left.swap_remove(at).1)
+    }
+
+    /// Takes a number between two bounds.
+    pub(crate) fn number(
+        &mut self,
+        name: &str,
+        bounds: std::ops::RangeInclusive<f64>,
+    ) -> Result<Option<f64>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let number = value.as_f64().filter(|number| bounds.contains(number));
+        number.map(Some).ok_or_else(|| {
+            let (least, most) = bounds.into_inner();
+            Error::unsupported(format!("{name} must be a number from {least} to {most}"))
+        })
+    }
+
+    /// Takes a string.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<&'a str>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let text = value.as_str().map(Some);
+        text.ok_or_else(|| Error::unsupported(format!("{name} must be a string")))
+    }
+
+    /// Takes `stop`: one string or several.
+    pub(crate) fn stop(&mut self) -> Result<Vec<&'a str>, Error> {
+        let invalid = || Error::unsupported("stop must be a string or an array of strings");
+        match self.take("stop") {
+            None => Ok(Vec::new()),
+            Some(Value::String(stop)) => Ok(vec![stop]),
+            Some(Value::Array(stops)) => {
+                stops.iter().map(|stop| stop.as_str().ok_or_else(invalid)).collect()
+            }
+            Some(_) => Err(invalid()),
+        }
+    }
+
+    /// Takes `response_format`. `None` is plain text.
+    pub(crate) fn format(&mut self) -> Result<Option<Format<'a>>, Error> {
+        let Some(format) = self.take("response_format") else { return Ok(None) };
+        match format.get("type").and_then(Value::as_str) {
+            Some("text") => Ok(None),
+            Some("json_object") => Ok(Some(Format::Json)),
+            Some("json_schema") => {
+                let spec = format.get("json_schema");
+                let schema = spec.and_then(|spec| spec.get("schema"));
+                let schema = schema.filter(|schema| schema.is_object()).ok_or_else(|| {
+                    Error::unsupported("response_format.json_schema needs a schema")
+                })?;
+                let name = spec.and_then(|spec| spec.get("name")).and_then(Value::as_str);
+                Ok(Some(Format::Schema { name: name.unwrap_or("answer"), schema }))
+            }
+            _ => Err(Error::unsupported(
+                "response_format.type must be text, json_object or json_schema",
+            )),
+        }
+    }
+
+    /// Ends the taking: the names of what is dropped, or an error that names what cannot be.
+    pub(crate) fn finish(self, model: &Model) -> Result<Vec<String>, Error> {
+        let mut dropped = Vec::new();
+        for (name, _) in self.left {
+            if !HARMLESS.contains(&name) {
+                let name: String = name.chars().take(64).collect();
+                let model = &model.identifier;
+                return Err(Error::unsupported(format!(
+                    "{name} is not supported by model {model}"
+                )));
+            }
+            dropped.push(name.to_owned());
+        }
+        dropped.sort_unstable();
+        Ok(dropped)
+    }
+}
+
+/// Whether a parameter asks for nothing.
+fn is_idle(name: &str, value: &Value) -> bool {
+    match (name, value) {
+        (_, Value::Null) | ("stream_options", _) => true,
+        ("n", value) => value.as_u64() == Some(1),
+        ("frequency_penalty" | "presence_penalty" | "top_logprobs", value) => {
+            value.as_f64() == Some(0.0)
+        }
+        ("logprobs" | "store" | "echo", value) => value == &Value::Bool(false),
+        ("logit_bias", value) => value.as_object().is_some_and(Map::is_empty),
+        ("tools" | "functions" | "modalities" | "stop", Value::Array(list)) => {
+            list.is_empty() || (name == "modalities" && list.iter().all(|kind| kind == "text"))
+        }
+        _ => false,
+    }
+}
