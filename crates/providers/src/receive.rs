@@ -31,10 +31,15 @@ pub(crate) async fn accept(
     let html = kind.eq_ignore_ascii_case("text/html");
     if !status.is_success() {
         let retry_after = retry_after(response.headers(), now);
-        let said = if html || status.is_redirection() {
+        let error_type = error_type(response.headers());
+        let mut said = if html || status.is_redirection() {
             Said::default()
         } else {
             said(response.into_body(), deadline).await
+        };
+        said.message = match (error_type, said.message) {
+            (Some(error_type), Some(message)) => Some(format!("{error_type}: {message}")),
+            (error_type, message) => message.or(error_type),
         };
         return Err(Error::status(status.as_u16(), said, retry_after));
     }
@@ -62,6 +67,13 @@ pub(crate) const JSON: &str = "application/json";
 fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
+}
+
+/// What kind of error it is, where a header says so: AWS's own way.
+fn error_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get("x-amzn-errortype")?.to_str().ok()?;
+    let name = value.split(':').next().unwrap_or_default().trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// A whole body.
@@ -191,6 +203,20 @@ mod tests {
             headers.insert(name, value.parse().unwrap());
             assert_eq!(retry_after(&headers, now).map(|d| d.as_secs_f64()), seconds, "{value}");
         }
+    }
+
+    #[test]
+    fn the_kind_of_an_error_is_read_from_its_header() {
+        for (value, kind) in [
+            ("ValidationException", Some("ValidationException")),
+            ("ThrottlingException:http://internal.amazon.com/coral/", Some("ThrottlingException")),
+            (":", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amzn-errortype", value.parse().unwrap());
+            assert_eq!(error_type(&headers).as_deref(), kind);
+        }
+        assert_eq!(error_type(&HeaderMap::new()), None);
     }
 
     #[test]
