@@ -7,6 +7,7 @@ use domain::time::Timestamp;
 use domain::usage::Usage;
 use http::{HeaderMap, Uri};
 
+use crate::bedrock::Bedrock;
 use crate::error::Error;
 use crate::internal::Internal;
 use crate::openai::Openai;
@@ -149,6 +150,7 @@ pub(crate) fn adapter(provider: Provider) -> Option<&'static dyn Adapter> {
     match provider {
         Provider::Openai => Some(&Openai),
         Provider::Internal => Some(&Internal),
-        Provider::Anthropic | Provider::Gemini | Provider::Bedrock | Provider::Azure => None,
+        Provider::Bedrock => Some(&Bedrock),
+        Provider::Anthropic | Provider::Gemini | Provider::Azure => None,
     }
 }

@@ -6,6 +6,7 @@
 //! called, how often, and what a failure costs is decided elsewhere.
 
 mod adapter;
+mod bedrock;
 mod breaker;
 mod chat_form;
 mod connect;

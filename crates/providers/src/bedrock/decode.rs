@@ -1,0 +1,133 @@
+//! Whole answers to canonical replies, and what streamed ones share with them.
+
+use domain::conversation::Reply;
+use domain::model::{Model, Provider};
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::chat_form::{self, Answer};
+use crate::error::Error;
+use crate::receive::message_in;
+
+pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
+    let mut whole: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let content = whole
+        .get_mut("output")
+        .and_then(|output| output.get_mut("message")?.get_mut("content"))
+        .map(Value::take);
+    let Some(Value::Array(blocks)) = content else {
+        return Err(match message_in(&whole) {
+            Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
+            None => Error::malformed("it has no message"),
+        });
+    };
+    let mut answer = Answer {
+        finish: finish_reason(string(whole.get("stopReason")))?,
+        usage: whole.get("usage").and_then(usage),
+        ..Answer::default()
+    };
+    for block in &blocks {
+        read(block, &mut answer)?;
+    }
+    if !answer.calls.is_empty() && matches!(answer.finish, None | Some(FinishReason::Stop)) {
+        answer.finish = Some(FinishReason::ToolCalls);
+    }
+    answer.state = state(model.upstream_name(), blocks);
+    Ok(answer.reply())
+}
+
+fn read(block: &Value, answer: &mut Answer) -> Result<(), Error> {
+    if let Some(text) = block.get("text") {
+        answer.text.push_str(string(Some(text)));
+    } else if let Some(call) = block.get("toolUse").filter(|call| !is_servers_own(call)) {
+        let (id, name) = (string(call.get("toolUseId")), string(call.get("name")));
+        if id.is_empty() || name.is_empty() {
+            return Err(Error::malformed("a tool call has no id or no name"));
+        }
+        let arguments = call.get("input").map_or_else(|| "{}".to_owned(), Value::to_string);
+        answer.calls.push((id.to_owned(), name.to_owned(), arguments));
+    } else if let Some(thought) = block.get("reasoningContent") {
+        let text = thought.get("reasoningText").and_then(|text| text.get("text"));
+        answer.reasoning.push_str(string(text));
+    } else if let Some(cited) = block.get("citationsContent") {
+        let parts = cited.get("content").and_then(Value::as_array);
+        for part in parts.into_iter().flatten() {
+            answer.text.push_str(string(part.get("text")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a call is one that the provider has run itself.
+pub(super) fn is_servers_own(call: &Value) -> bool {
+    string(call.get("type")) == "server_tool_use"
+}
+
+/// What must come back with the next turn: the whole message as it was, if it holds thoughts that the
+/// model has signed. They count only where they stood; models that do not sign want none back. A
+/// blank text would be refused.
+pub(super) fn state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
+    if !blocks.iter().any(is_signed_thought) {
+        return None;
+    }
+    blocks.retain(|block| {
+        block.get("text").and_then(Value::as_str).is_none_or(|text| !text.trim().is_empty())
+    });
+    Some(chat_form::state(Provider::Bedrock, model, Value::Array(blocks)))
+}
+
+fn is_signed_thought(block: &Value) -> bool {
+    let Some(thought) = block.get("reasoningContent") else { return false };
+    let signature = thought.get("reasoningText").and_then(|text| text.get("signature"));
+    !string(signature).is_empty() || thought.get("redactedContent").is_some()
+}
+
+/// The canonical reason; `None` for words that we do not know.
+pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
+    Ok(Some(match word {
+        "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+        "tool_use" => FinishReason::ToolCalls,
+        "guardrail_intervened" | "content_filtered" => FinishReason::ContentFilter,
+        "malformed_model_output" | "malformed_tool_use" => {
+            return Err(Error::fault(format!("The model's answer cannot be used: {word}")));
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// What was used, if it says so.
+pub(super) fn usage(value: &Value) -> Option<Usage> {
+    let Counts { input, output, cache_read, cache_write } = Counts::deserialize(value).ok()?;
+    Some(Usage {
+        prompt: input.saturating_add(cache_read).saturating_add(cache_write),
+        cached: cache_read,
+        cache_write,
+        completion: output,
+        reasoning: 0,
+    })
+}
+
+/// Tokens: those read from the cache or written to it are not among the input.
+#[derive(Deserialize)]
+struct Counts {
+    #[serde(rename = "inputTokens")]
+    input: u64,
+    #[serde(rename = "outputTokens")]
+    output: u64,
+    #[serde(rename = "cacheReadInputTokens", default)]
+    cache_read: u64,
+    #[serde(rename = "cacheWriteInputTokens", default)]
+    cache_write: u64,
+}
+
+pub(super) fn string(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::testing;
+
+fn decoded(answer: &Value) -> Result<Reply, Error> {
+    decode(&testing::model(Provider::Bedrock, None), answer.to_string().as_bytes())
+}
+
+fn answer(content: Value, reason: &str) -> Value {
+    json!({
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": reason,
+        "usage": {"inputTokens": 30, "outputTokens": 12, "totalTokens": 49,
+            "cacheReadInputTokens": 5, "cacheWriteInputTokens": 2},
+        "metrics": {"latencyMs": 275},
+    })
+}
+
+#[test]
+fn an_answer_becomes_a_reply() {
+    let reply = decoded(&answer(json!([{"text": "Hi"}, {"text": " there"}]), "end_turn")).unwrap();
+    assert_eq!(reply.text, "Hi there");
+    assert_eq!(reply.finish, Some(FinishReason::Stop));
+    let usage = Usage { prompt: 37, cached: 5, cache_write: 2, completion: 12, reasoning: 0 };
+    assert_eq!(reply.usage, Some(usage));
+    assert!(reply.native.is_none() && reply.upstream_model.is_none());
+}
+
+#[test]
+fn calls_and_thoughts_are_in_the_native_form() {
+    let content = json!([
+        {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig=="}}},
+        {"reasoningContent": {"redactedContent": "AAEC"}},
+        {"text": " "},
+        {"text": "Let me see."},
+        {"toolUse": {"toolUseId": "tooluse_1", "name": "weather", "input": {"b": 1, "a": [2]}}},
+        {"toolUse": {"toolUseId": "tooluse_2", "name": "time", "input": {}}},
+        {"toolUse": {"toolUseId": "s1", "name": "search", "input": {}, "type": "server_tool_use"}},
+        {"citationsContent": {"content": [{"text": "cited"}], "citations": []}},
+    ]);
+    let reply = decoded(&answer(content.clone(), "tool_use")).unwrap();
+    assert_eq!(reply.text, " Let me see.cited");
+    assert_eq!(reply.finish, Some(FinishReason::ToolCalls));
+    let message = &reply.native.as_ref().unwrap()["choices"][0]["message"];
+    let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    assert_eq!(
+        message["tool_calls"],
+        json!([
+            call("tooluse_1", "weather", r#"{"b":1,"a":[2]}"#),
+            call("tooluse_2", "time", "{}")
+        ])
+    );
+    assert_eq!(message["reasoning_content"], "hm");
+    let mut kept = content;
+    kept.as_array_mut().unwrap().remove(2);
+    assert_eq!(
+        message["provider_state"],
+        json!({"provider": "bedrock", "model": "gpt-test", "content": kept})
+    );
+}
+
+#[test]
+fn thoughts_without_a_signature_are_not_sent_back() {
+    let content =
+        json!([{"reasoningContent": {"reasoningText": {"text": "hm"}}}, {"text": "Yes."}]);
+    let reply = decoded(&answer(content, "end_turn")).unwrap();
+    let message = &reply.native.as_ref().unwrap()["choices"][0]["message"];
+    assert_eq!(message["reasoning_content"], "hm");
+    assert!(message.get("provider_state").is_none());
+}
+
+#[test]
+fn every_reason_to_stop_is_known() {
+    for (word, reason) in [
+        ("end_turn", Some(FinishReason::Stop)),
+        ("stop_sequence", Some(FinishReason::Stop)),
+        ("max_tokens", Some(FinishReason::Length)),
+        ("model_context_window_exceeded", Some(FinishReason::Length)),
+        ("tool_use", Some(FinishReason::ToolCalls)),
+        ("guardrail_intervened", Some(FinishReason::ContentFilter)),
+        ("content_filtered", Some(FinishReason::ContentFilter)),
+        ("something_new", None),
+    ] {
+        assert_eq!(decoded(&answer(json!([]), word)).unwrap().finish, reason, "{word}");
+    }
+    for word in ["malformed_model_output", "malformed_tool_use"] {
+        let error = decoded(&answer(json!([{"text": "x"}]), word)).unwrap_err();
+        assert!(error.to_string().contains(word) && error.is_endpoint_fault());
+    }
+    let call = json!([{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]);
+    assert_eq!(decoded(&answer(call, "end_turn")).unwrap().finish, Some(FinishReason::ToolCalls));
+}
+
+#[test]
+fn what_is_no_answer_is_a_fault() {
+    let model = testing::model(Provider::Bedrock, None);
+    for (body, says) in [
+        ("<html>", "malformed"),
+        ("[]", "malformed"),
+        ("{}", "no message"),
+        (r#"{"message":"too busy"}"#, "too busy"),
+        (r#"{"output":{"message":{"content":"x"}}}"#, "no message"),
+        (r#"{"output":{"message":{"content":[{"toolUse":{"name":"f"}}]}}}"#, "no id"),
+    ] {
+        let error = decode(&model, body.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(says), "{body}: {error}");
+        assert!(error.is_endpoint_fault() && !error.retryable_here());
+    }
+    let unmetered = json!({"output": {"message": {"content": []}}, "usage": {"inputTokens": -1}});
+    assert_eq!(decoded(&unmetered).unwrap().usage, None);
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in any::<Vec<u8>>()) {
+        let _ = decode(&testing::model(Provider::Bedrock, None), &bytes);
+    }
+}

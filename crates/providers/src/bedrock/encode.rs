@@ -1,0 +1,308 @@
+//! Canonical prompt to a Converse request.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use domain::model::Model;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::adapter::Encoded;
+use crate::chat_form::{
+    Choice, Conversation, Format, Image, Params, Part, Speaker, Tool, Tools, Turn,
+};
+use crate::error::Error;
+use crate::transport::Attempt;
+
+/// The most characters of the id of a tool call.
+const MOST_ID_CHARS: usize = 64;
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
+pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
+    let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
+    let conversation = Conversation::read(prompt, model)?;
+    let mut params = Params::of(prompt);
+    let tools = Tools::take(&mut params)?;
+    let messages: Vec<Message<'_>> =
+        conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?;
+    let tool_config = tool_config(tools, &messages, model)?;
+    let request = Request {
+        messages,
+        system: conversation.system.into_iter().map(Block::Text).collect(),
+        inference_config: InferenceConfig {
+            max_tokens: max_output_tokens,
+            temperature: params.number("temperature", 0.0..=1.0)?,
+            top_p: params.number("top_p", 0.0..=1.0)?,
+            stop_sequences: params.stop()?,
+        },
+        tool_config,
+        output_config: OutputConfig {
+            text_format: text_format(&mut params, model)?,
+            effort: effort(&mut params, model)?,
+        },
+        additional: params.take("additionalModelRequestFields"),
+    };
+    let dropped = params.finish(model)?;
+    let body = serde_json::to_vec(&request)
+        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
+    Ok(Encoded { body, dropped })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    #[serde(skip_serializing_if = "InferenceConfig::is_empty")]
+    inference_config: InferenceConfig<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig>,
+    #[serde(skip_serializing_if = "OutputConfig::is_empty")]
+    output_config: OutputConfig<'a>,
+    /// Whatever only one vendor's models know (`top_k`, `thinking`); the caller's own words.
+    #[serde(rename = "additionalModelRequestFields", skip_serializing_if = "Option::is_none")]
+    additional: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+/// One member, named after the kind: what the service model calls a union.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Block<'a> {
+    Text(&'a str),
+    Image {
+        format: &'static str,
+        source: Bytes<'a>,
+    },
+    #[serde(rename_all = "camelCase")]
+    ToolUse {
+        tool_use_id: Cow<'a, str>,
+        name: &'a str,
+        input: Value,
+    },
+    #[serde(rename_all = "camelCase")]
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: Vec<ResultBlock<'a>>,
+    },
+    /// A block of the model's own, as it came.
+    #[serde(untagged)]
+    Own(&'a Value),
+}
+
+#[derive(Serialize)]
+struct Bytes<'a> {
+    bytes: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResultBlock<'a> {
+    text: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InferenceConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stop_sequences: Vec<&'a str>,
+}
+
+impl InferenceConfig<'_> {
+    fn is_empty(&self) -> bool {
+        self.max_tokens.is_none()
+            && self.temperature.is_none()
+            && self.top_p.is_none()
+            && self.stop_sequences.is_empty()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+}
+
+impl OutputConfig<'_> {
+    fn is_empty(&self) -> bool {
+        self.text_format.is_none() && self.effort.is_none()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig {
+    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+}
+
+fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
+    let role = match turn.speaker {
+        Speaker::User => "user",
+        Speaker::Model => "assistant",
+    };
+    let mut content = Vec::with_capacity(turn.parts.len());
+    for part in turn.parts {
+        match part {
+            Part::Text(text) => content.push(Block::Text(text)),
+            Part::Image(image) => content.push(picture(image)?),
+            Part::Call(call) => content.push(Block::ToolUse {
+                tool_use_id: legal_id(call.id),
+                name: call.name,
+                input: call.arguments,
+            }),
+            Part::Result(result) => {
+                // A blank text is refused, an empty list is not.
+                let said = Some(result.text).filter(|text| !text.trim().is_empty());
+                content.push(Block::ToolResult {
+                    tool_use_id: legal_id(result.id),
+                    content: said.into_iter().map(|text| ResultBlock { text }).collect(),
+                });
+            }
+            Part::Own(blocks) => {
+                let blocks = blocks.as_array().filter(|blocks| !blocks.is_empty());
+                let blocks = blocks.ok_or_else(|| {
+                    Error::unsupported("provider_state of a message is not what Bedrock sent")
+                })?;
+                content.extend(blocks.iter().map(Block::Own));
+            }
+        }
+    }
+    Ok(Message { role, content })
+}
+
+fn picture(image: Image<'_>) -> Result<Block<'_>, Error> {
+    let Image::Data { mime, base64 } = image else {
+        return Err(Error::unsupported(
+            "Bedrock fetches no images: send the image itself, as a data: URL",
+        ));
+    };
+    let format = match mime {
+        "image/png" => "png",
+        "image/jpeg" | "image/jpg" => "jpeg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        _ => return Err(Error::unsupported("Bedrock takes images as png, jpeg, gif or webp")),
+    };
+    Ok(Block::Image { format, source: Bytes { bytes: base64 } })
+}
+
+/// The id of a call as Bedrock takes it. Its own ids are; another provider's may be too long, or
+/// hold other characters, and the same one must become the same again in the result.
+fn legal_id(id: &str) -> Cow<'_, str> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
+    if id.len() <= MOST_ID_CHARS && id.chars().all(legal) {
+        return Cow::Borrowed(id);
+    }
+    let checksum = crc32fast::hash(id.as_bytes());
+    let start: String = id.chars().filter(|c| legal(*c)).take(MOST_ID_CHARS - 9).collect();
+    Cow::Owned(format!("{start}-{checksum:08x}"))
+}
+
+/// The tools, or why they cannot be offered as asked.
+fn tool_config(
+    tools: Tools<'_>,
+    messages: &[Message<'_>],
+    model: &Model,
+) -> Result<Option<ToolConfig>, Error> {
+    let unsupported = |what: &str| {
+        Err(Error::unsupported(format!("{what} is not supported by model {}", model.identifier)))
+    };
+    let earlier = called(messages);
+    if tools.list.is_empty() {
+        // While there are calls in the history their tools must be declared.
+        let tools: Vec<Value> = earlier
+            .into_iter()
+            .map(|name| specification(name, json!({"type": "object", "properties": {}})))
+            .collect();
+        return Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice: None }));
+    }
+    if tools.choice == Some(Choice::None) {
+        // There is no word for it; leaving the tools out says the same where that is allowed.
+        if earlier.is_empty() {
+            return Ok(None);
+        }
+        return unsupported("tool_choice none after tool calls");
+    }
+    if tools.one_at_a_time {
+        return unsupported("parallel_tool_calls: false");
+    }
+    let tool_choice = tools.choice.map(|choice| match choice {
+        Choice::Auto | Choice::None => json!({"auto": {}}),
+        Choice::Required => json!({"any": {}}),
+        Choice::Named(name) => json!({"tool": {"name": name}}),
+    });
+    let tools = tools.list.into_iter().map(declaration).collect();
+    Ok(Some(ToolConfig { tools, tool_choice }))
+}
+
+fn declaration(tool: Tool<'_>) -> Value {
+    let mut declared = specification(tool.name, tool.schema);
+    if let Some(description) = tool.description {
+        declared["toolSpec"]["description"] = description.into();
+    }
+    if tool.strict {
+        declared["toolSpec"]["strict"] = true.into();
+    }
+    declared
+}
+
+fn specification(name: &str, schema: Value) -> Value {
+    json!({"toolSpec": {"name": name, "inputSchema": {"json": schema}}})
+}
+
+/// The names of the tools that were called, each once, in order.
+fn called<'a>(messages: &[Message<'a>]) -> Vec<&'a str> {
+    let mut seen = HashSet::new();
+    let blocks = messages.iter().flat_map(|message| &message.content);
+    let names = blocks.filter_map(|block| match block {
+        Block::ToolUse { name, .. } => Some(*name),
+        Block::Own(block) => block.get("toolUse")?.get("name")?.as_str(),
+        _ => None,
+    });
+    names.filter(|name| seen.insert(*name)).collect()
+}
+
+fn text_format(params: &mut Params<'_>, model: &Model) -> Result<Option<Value>, Error> {
+    match params.format()? {
+        None => Ok(None),
+        Some(Format::Json) => Err(Error::unsupported(format!(
+            "response_format json_object is not supported by model {}: use json_schema",
+            model.identifier
+        ))),
+        Some(Format::Schema { name, schema }) => Ok(Some(json!({
+            "type": "json_schema",
+            "structure": {"jsonSchema": {"name": name, "schema": schema.to_string()}},
+        }))),
+    }
+}
+
+fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
+    match params.text("reasoning_effort")? {
+        Some(effort) if !EFFORTS.contains(&effort) => Err(Error::unsupported(format!(
+            "reasoning_effort of model {} must be one of {}",
+            model.identifier,
+            EFFORTS.join(", ")
+        ))),
+        effort => Ok(effort),
+    }
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,166 @@
+//! Embeddings and images by `InvokeModel`, whose bodies are each vendor's own: Amazon Titan and Cohere
+//! embed, Amazon Titan and Nova Canvas paint.
+
+use domain::model::Model;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::url;
+use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter};
+use crate::error::Error;
+use crate::receive::message_in;
+
+/// The most texts of one call of Cohere's models.
+const MOST_TEXTS: usize = 96;
+/// The most images of one call.
+const MOST_IMAGES: u64 = 5;
+/// Where a vendor's answer does not count, Bedrock does.
+const INPUT_TOKENS: &str = "x-amzn-bedrock-input-token-count";
+
+pub(super) struct Invoke;
+
+impl Embedder for Invoke {
+    /// Titan embeds one text a call. Cohere wants to know what the texts are for:
+    /// `additional_config.input_type`, by default `search_document`.
+    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+        let (model, name) = (ask.model, ask.model.upstream_name());
+        let bodies: Vec<Value> = if name.contains("titan-embed-text") {
+            if ask.dimensions.is_some() && !name.contains("titan-embed-text-v2") {
+                return Err(fixed_size(model));
+            }
+            let body = |text| with(json!({"inputText": text}), "dimensions", ask.dimensions);
+            ask.inputs.iter().map(body).collect()
+        } else if name.contains("cohere.embed") {
+            // Sizes can be chosen from the fourth version on.
+            if ask.dimensions.is_some() && name.contains("-v3") {
+                return Err(fixed_size(model));
+            }
+            let kind = model.config.all.get("input_type").and_then(Value::as_str);
+            let kind = kind.unwrap_or("search_document");
+            let body = |texts| {
+                let body = json!({"texts": texts, "input_type": kind});
+                with(body, "output_dimension", ask.dimensions)
+            };
+            ask.inputs.chunks(MOST_TEXTS).map(body).collect()
+        } else {
+            return Err(cannot(model, "embeddings", "Amazon Titan and Cohere"));
+        };
+        outgoing(model, bodies)
+    }
+
+    fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error> {
+        let answer: Embeddings =
+            serde_json::from_slice(body).map_err(|_| Error::malformed("it holds no vectors"))?;
+        let vectors = match (answer.vector, answer.vectors) {
+            (Some(vector), _) => vec![vector],
+            (None, Some(Vectors::Plain(vectors) | Vectors::ByType { float: vectors })) => vectors,
+            (None, None) => return Err(Error::malformed("it holds no vectors")),
+        };
+        let counted = || headers.get(INPUT_TOKENS)?.to_str().ok()?.parse().ok();
+        Ok(Embedded {
+            vectors,
+            upstream_model: None,
+            tokens: answer.input_text_token_count.or_else(counted),
+        })
+    }
+}
+
+/// An answer of Titan's or of Cohere's.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Embeddings {
+    #[serde(rename = "embedding")]
+    vector: Option<Vec<f32>>,
+    #[serde(rename = "embeddings")]
+    vectors: Option<Vectors>,
+    input_text_token_count: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Vectors {
+    Plain(Vec<Vec<f32>>),
+    /// Cohere's newer models answer by type of number.
+    ByType {
+        float: Vec<Vec<f32>>,
+    },
+}
+
+impl Painter for Invoke {
+    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+        let (model, name) = (ask.model, ask.model.upstream_name());
+        if !name.contains("titan-image") && !name.contains("nova-canvas") {
+            return Err(cannot(model, "images", "Amazon Titan and Nova Canvas"));
+        }
+        let side = |text: &str| text.parse::<u32>().ok().filter(|side| (1..=16_384).contains(side));
+        let size = ask.size.split_once('x').and_then(|(w, h)| Some((side(w)?, side(h)?)));
+        let Some((width, height)) = size else {
+            return Err(Error::unsupported("size must be width x height, as in 1024x1024"));
+        };
+        let whole_calls = ask.count / MOST_IMAGES;
+        let last = Some(ask.count % MOST_IMAGES).filter(|count| *count > 0);
+        let counts = (0..whole_calls).map(|_| MOST_IMAGES).chain(last);
+        let body = |count| {
+            json!({
+                "taskType": "TEXT_IMAGE",
+                "textToImageParams": {"text": ask.prompt},
+                "imageGenerationConfig":
+                    {"numberOfImages": count, "width": width, "height": height},
+            })
+        };
+        outgoing(model, counts.map(body).collect())
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Painted, Error> {
+        let answer: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+        // What the vendor's filters take out is missing from the images and named here.
+        if let Some(said) = message_in(&answer) {
+            return Err(Error::fault(format!("The provider answered with an error: {said}")));
+        }
+        let images = answer.get("images").and_then(Value::as_array);
+        let urls: Option<Vec<String>> = images
+            .into_iter()
+            .flatten()
+            .map(|image| {
+                let base64 = image.as_str().filter(|base64| !base64.is_empty())?;
+                Some(format!("data:image/png;base64,{base64}"))
+            })
+            .collect();
+        match urls {
+            Some(urls) if !urls.is_empty() => {
+                Ok(Painted { urls, upstream_model: None, usage: None })
+            }
+            _ => Err(Error::malformed("it holds no images")),
+        }
+    }
+}
+
+fn outgoing(model: &Model, bodies: Vec<Value>) -> Result<Vec<Outgoing>, Error> {
+    let url = url(model, "invoke")?;
+    let request = |body: Value| Outgoing { url: url.clone(), body: body.to_string().into_bytes() };
+    Ok(bodies.into_iter().map(request).collect())
+}
+
+fn with(mut body: Value, name: &str, value: Option<u64>) -> Value {
+    if let Some(value) = value {
+        body[name] = value.into();
+    }
+    body
+}
+
+fn fixed_size(model: &Model) -> Error {
+    Error::unsupported(format!("dimensions is not supported by model {}", model.identifier))
+}
+
+fn cannot(model: &Model, what: &str, who: &str) -> Error {
+    Error::unsupported(format!(
+        "Model {} makes no {what} here: on Bedrock those of {who} do",
+        model.identifier
+    ))
+}
+
+#[cfg(test)]
+#[path = "invoke_tests.rs"]
+mod tests;
