@@ -9,6 +9,8 @@ mod decode;
 mod encode;
 mod frames;
 mod invoke;
+#[cfg(test)]
+mod sim_tests;
 mod stream;
 
 use std::borrow::Cow;
