@@ -157,7 +157,7 @@ fn said<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part
     }
 }
 
-fn image<'a>(part: &'a Value, at: impl Fn(&str) -> Error) -> Result<Image<'a>, Error> {
+fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {
     let url = match part.get("image_url") {
         Some(Value::String(url)) => url,
         Some(object) => string(object, "url"),
@@ -178,12 +178,12 @@ fn image<'a>(part: &'a Value, at: impl Fn(&str) -> Error) -> Result<Image<'a>, E
     Err(at("an image must be a data: URL of an image in base64, or an https URL"))
 }
 
-fn calls<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<ToolCall<'a>>, Error> {
+fn calls(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<ToolCall<'_>>, Error> {
     let listed = message.extra.get("tool_calls").and_then(Value::as_array);
     listed.into_iter().flatten().map(|call| one_call(call, &at)).collect()
 }
 
-fn one_call<'a>(call: &'a Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'a>, Error> {
+fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Error> {
     let function = call.get("function").ok_or_else(|| at("a tool call has no function"))?;
     let (id, name) = (string(call, "id"), string(function, "name"));
     if id.is_empty() || name.is_empty() {
