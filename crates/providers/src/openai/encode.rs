@@ -14,23 +14,35 @@ use crate::transport::Attempt;
 const OURS: [&str; 6] =
     ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
 
-pub(super) fn encode(attempt: &Attempt<'_>, bound_name: &'static str) -> Result<Vec<u8>, Error> {
+/// What differs between the servers that speak the format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialect<'a> {
+    /// The name that the server knows the model by.
+    pub(crate) model: &'a str,
+    /// The parameter that bounds the completion.
+    pub(crate) bound_name: &'static str,
+    /// Whether it knows `stream_options`.
+    pub(crate) stream_options: bool,
+}
+
+pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Vec<u8>, Error> {
     let mut body = Vec::with_capacity(size(attempt.prompt));
-    serde_json::to_writer(&mut body, &Request { attempt, bound_name })
+    serde_json::to_writer(&mut body, &Request { attempt, dialect })
         .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
     Ok(body)
 }
 
 struct Request<'a> {
     attempt: &'a Attempt<'a>,
-    bound_name: &'static str,
+    dialect: Dialect<'a>,
 }
 
 impl Serialize for Request<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Attempt { model, prompt, max_output_tokens, stream, .. } = self.attempt;
+        let Attempt { prompt, max_output_tokens, stream, .. } = self.attempt;
+        let Dialect { model, bound_name, stream_options } = self.dialect;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("model", model.upstream_name())?;
+        map.serialize_entry("model", model)?;
         map.serialize_entry("messages", &Messages(&prompt.messages))?;
         for (name, value) in &prompt.params {
             if !OURS.contains(&name.as_str()) {
@@ -38,10 +50,12 @@ impl Serialize for Request<'_> {
             }
         }
         if let Some(bound) = max_output_tokens {
-            map.serialize_entry(self.bound_name, bound)?;
+            map.serialize_entry(bound_name, bound)?;
         }
         if *stream {
             map.serialize_entry("stream", &true)?;
+        }
+        if *stream && stream_options {
             map.serialize_entry("stream_options", &WithUsage(prompt.params.get("stream_options")))?;
         }
         map.end()

@@ -14,6 +14,8 @@ use crate::adapter::{Adapter, Call, Decoder, Encoded};
 use crate::error::Error;
 use crate::transport::Attempt;
 
+pub(crate) use encode::{Dialect, encode};
+
 const BASE_URL: &str = "https://api.openai.com/v1";
 
 pub(crate) struct Openai;
@@ -25,7 +27,13 @@ impl Adapter for Openai {
     }
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
-        let body = encode::encode(attempt, bound_name(attempt.model))?;
+        let model = attempt.model;
+        let dialect = Dialect {
+            model: model.upstream_name(),
+            bound_name: bound_name(model),
+            stream_options: true,
+        };
+        let body = encode(attempt, dialect)?;
         Ok(Encoded { body, dropped: Vec::new() })
     }
 
