@@ -5,8 +5,10 @@ use domain::conversation::{Reply, StreamEvent};
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
+use crate::anthropic::Anthropic;
+use crate::azure::Azure;
 use crate::bedrock::Bedrock;
 use crate::error::Error;
 use crate::internal::Internal;
@@ -18,6 +20,21 @@ pub(crate) struct Call {
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+}
+
+impl Call {
+    /// Puts a model's key, if it has one, into a header of its own.
+    pub(crate) fn set_key(&mut self, name: HeaderName, model: &Model) -> Result<(), Error> {
+        let key = model.api_key.as_ref().map_or("", |key| key.expose().trim());
+        if key.is_empty() {
+            return Ok(());
+        }
+        let mut value = HeaderValue::try_from(key)
+            .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(())
+    }
 }
 
 /// The body of a request, and what it leaves out.
@@ -150,7 +167,9 @@ pub(crate) fn adapter(provider: Provider) -> Option<&'static dyn Adapter> {
     match provider {
         Provider::Openai => Some(&Openai),
         Provider::Internal => Some(&Internal),
+        Provider::Anthropic => Some(&Anthropic),
+        Provider::Azure => Some(&Azure),
         Provider::Bedrock => Some(&Bedrock),
-        Provider::Anthropic | Provider::Gemini | Provider::Azure => None,
+        Provider::Gemini => None,
     }
 }

@@ -6,6 +6,8 @@
 //! called, how often, and what a failure costs is decided elsewhere.
 
 mod adapter;
+mod anthropic;
+mod azure;
 mod bedrock;
 mod breaker;
 mod chat_form;
@@ -21,6 +23,8 @@ mod receive;
 mod retry;
 mod sandbox;
 mod scrub;
+#[cfg(test)]
+mod sim_testing;
 mod sse;
 #[cfg(test)]
 mod testing;

@@ -340,7 +340,7 @@ async fn the_sandbox_needs_no_network() {
 
 #[tokio::test]
 async fn providers_without_an_adapter_say_so() {
-    for provider in [Provider::Anthropic, Provider::Gemini, Provider::Bedrock, Provider::Azure] {
+    for provider in [Provider::Gemini, Provider::Bedrock] {
         let model = model(provider, None);
         let error = client().complete(attempt(&model, &prompt(value!({})))).await.unwrap_err();
         assert!(matches!(error.kind, ErrorKind::Unsupported(_)));

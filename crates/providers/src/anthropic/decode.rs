@@ -1,0 +1,149 @@
+//! Whole answers to canonical replies, and what they share with streamed ones.
+
+use domain::conversation::Reply;
+use domain::model::{Model, Provider};
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde_json::{Map, Value};
+
+use crate::chat_form::{Answer, state};
+use crate::error::Error;
+use crate::receive::message_in;
+
+pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
+    let mut message: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    if message.contains_key("error") || text(message.get("type")) == "error" {
+        return Err(fault(&message));
+    }
+    let Some(Value::Array(blocks)) = message.remove("content") else {
+        return Err(Error::malformed("it has no content"));
+    };
+    let mut answer = Answer::default();
+    for block in &blocks {
+        match text(block.get("type")) {
+            "text" => answer.text.push_str(text(block.get("text"))),
+            "thinking" => answer.reasoning.push_str(text(block.get("thinking"))),
+            "tool_use" => answer.calls.push(call(block)?),
+            _ => {}
+        }
+    }
+    answer.finish = finish(text(message.get("stop_reason")), !answer.calls.is_empty());
+    answer.refusal = explanation(message.get("stop_details"));
+    answer.usage = message.get("usage").and_then(|usage| Counts::default().with(usage).usage());
+    answer.upstream_model =
+        Some(text(message.get("model")).to_owned()).filter(|name| !name.is_empty());
+    answer.state = own_state(model.upstream_name(), blocks);
+    Ok(answer.reply())
+}
+
+/// A call of a tool: id, name, arguments.
+fn call(block: &Value) -> Result<(String, String, String), Error> {
+    let (id, name) = (text(block.get("id")), text(block.get("name")));
+    if id.is_empty() || name.is_empty() {
+        return Err(Error::malformed("a tool call has no id or no name"));
+    }
+    let input = match block.get("input") {
+        Some(input @ Value::Object(_)) => input.to_string(),
+        None | Some(Value::Null) => "{}".to_owned(),
+        Some(_) => return Err(Error::malformed("the input of a tool call is no object")),
+    };
+    Ok((id.to_owned(), name.to_owned(), input))
+}
+
+/// The canonical reason; `None` when there is none.
+pub(super) fn finish(word: &str, calls_tools: bool) -> Option<FinishReason> {
+    Some(match word {
+        "" => return None,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+        "tool_use" => FinishReason::ToolCalls,
+        "refusal" => FinishReason::ContentFilter,
+        // `end_turn`, `stop_sequence`, `pause_turn`, and words that we do not know: they still end
+        // the answer.
+        _ if calls_tools => FinishReason::ToolCalls,
+        _ => FinishReason::Stop,
+    })
+}
+
+/// Why the model was kept from answering, in the provider's words.
+pub(super) fn explanation(details: Option<&Value>) -> Option<String> {
+    let said = text(details?.get("explanation"));
+    (!said.is_empty()).then(|| said.to_owned())
+}
+
+/// The whole content, to be sent back verbatim, if the model thought: its signatures hold only for
+/// what they were given for.
+pub(super) fn own_state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
+    let thinks =
+        |block: &Value| matches!(text(block.get("type")), "thinking" | "redacted_thinking");
+    if !blocks.iter().any(thinks) {
+        return None;
+    }
+    blocks.retain(|block| !is_blank_text(block));
+    Some(state(Provider::Anthropic, model, Value::Array(blocks)))
+}
+
+/// Whether a block is a text that says nothing, which the provider takes from nobody.
+pub(super) fn is_blank_text(block: &Value) -> bool {
+    text(block.get("type")) == "text" && text(block.get("text")).trim().is_empty()
+}
+
+/// The error that an answer or an event is.
+pub(super) fn fault(said: &Map<String, Value>) -> Error {
+    match message_in(said) {
+        Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
+        None => Error::fault("The provider answered with an error"),
+    }
+}
+
+pub(super) fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The counts of a message as they stand. Each report replaces those that it names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_read: u64,
+    cache_write: u64,
+    thinking: u64,
+}
+
+impl Counts {
+    pub(super) fn with(self, usage: &Value) -> Self {
+        let count = |value: Option<&Value>| {
+            value.and_then(Value::as_f64).map(|number| number.clamp(0.0, 9e15) as u64)
+        };
+        let details = usage.get("output_tokens_details");
+        Self {
+            input: count(usage.get("input_tokens")).or(self.input),
+            output: count(usage.get("output_tokens")).or(self.output),
+            cache_read: count(usage.get("cache_read_input_tokens")).unwrap_or(self.cache_read),
+            cache_write: count(usage.get("cache_creation_input_tokens"))
+                .unwrap_or(self.cache_write),
+            thinking: count(details.and_then(|details| details.get("thinking_tokens")))
+                .unwrap_or(self.thinking),
+        }
+    }
+
+    /// `None` when they say nothing. The provider counts cached tokens apart, and the thinking
+    /// within the output.
+    pub(super) fn usage(self) -> Option<Usage> {
+        if self.input.is_none() && self.output.is_none() {
+            return None;
+        }
+        let completion = self.output.unwrap_or(0);
+        Some(Usage {
+            prompt: self.input.unwrap_or(0) + self.cache_read + self.cache_write,
+            cached: self.cache_read,
+            cache_write: self.cache_write,
+            completion,
+            reasoning: self.thinking.min(completion),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

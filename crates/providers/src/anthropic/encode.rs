@@ -1,0 +1,319 @@
+//! Canonical prompt to request body.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use domain::conversation::{Body, Prompt};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::decode::is_blank_text;
+use crate::adapter::Encoded;
+use crate::chat_form::{Choice, Conversation, Format, Image, Params, Part, Speaker, Tools, Turn};
+use crate::error::Error;
+use crate::transport::Attempt;
+
+/// The bound where neither the caller nor the model's definition has one: the format requires it.
+/// Every model of the vendor's can write that much.
+pub(super) const MOST_TOKENS: u64 = 4096;
+
+pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
+    let Attempt { model, prompt, .. } = *attempt;
+    let conversation = Conversation::read(prompt, model)?;
+    let mut params = Params::of(prompt);
+    let (tools, tool_choice) = tools(Tools::take(&mut params)?, &conversation);
+    let output_config = match params.format()? {
+        None => None,
+        Some(Format::Schema { schema, .. }) => {
+            Some(json!({"format": {"type": "json_schema", "schema": schema}}))
+        }
+        Some(Format::Json) => {
+            let model = &model.identifier;
+            return Err(Error::unsupported(format!(
+                "response_format json_object is not supported by model {model}; send a json_schema"
+            )));
+        }
+    };
+    let mut request = Request {
+        model: model.upstream_name(),
+        max_tokens: attempt.max_output_tokens.unwrap_or(MOST_TOKENS),
+        system: conversation.system.into_iter().map(|text| Block::Text { text }).collect(),
+        messages: conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?,
+        tools,
+        tool_choice,
+        output_config,
+        stop_sequences: params.stop()?,
+        thinking: params.take("thinking"),
+        metadata: params.text("user")?.map(|user_id| Metadata { user_id }),
+        stream: attempt.stream,
+        temperature: None,
+        top_p: None,
+        top_k: None,
+    };
+    // Whoever asks a model for them that has them not is told by `finish`.
+    if takes_sampling(model.upstream_name()) {
+        request.temperature = params.number("temperature", 0.0..=1.0)?;
+        request.top_p = params.number("top_p", 0.0..=1.0)?;
+        request.top_k = params.take("top_k");
+    }
+    let dropped = params.finish(model)?;
+    let mut body = Vec::with_capacity(size(prompt));
+    serde_json::to_writer(&mut body, &request)
+        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
+    Ok(Encoded { body, dropped })
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stop_sequences: Vec<&'a str>,
+    /// In the vendor's own form: the chat-completions format has no such parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    user_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: &'a str,
+        input: Value,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Cow<'a, str>>,
+    },
+    /// As it came from the provider.
+    #[serde(untagged)]
+    Own(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Url { url: &'a str },
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: Value,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
+}
+
+#[derive(Serialize)]
+struct ToolChoice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    disable_parallel_tool_use: bool,
+}
+
+fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
+    let role = match turn.speaker {
+        Speaker::User => "user",
+        Speaker::Model => "assistant",
+    };
+    let mut content = Vec::with_capacity(turn.parts.len());
+    for part in turn.parts {
+        let block = match part {
+            Part::Text(text) => Block::Text { text },
+            Part::Image(_) if turn.speaker == Speaker::Model => {
+                return Err(Error::unsupported("An assistant message cannot hold an image"));
+            }
+            Part::Image(image) => Block::Image { source: source(image)? },
+            Part::Call(call) => {
+                Block::ToolUse { id: id(call.id), name: call.name, input: call.arguments }
+            }
+            Part::Result(result) => Block::ToolResult {
+                tool_use_id: id(result.id),
+                content: Some(result.text).filter(|text| !text.trim().is_empty()),
+            },
+            Part::Own(blocks) => {
+                content.extend(own(blocks)?.map(Block::Own));
+                continue;
+            }
+        };
+        content.push(block);
+    }
+    Ok(Message { role, content })
+}
+
+/// The blocks of an earlier answer, but for those that the provider sends and does not take.
+fn own(blocks: &Value) -> Result<impl Iterator<Item = &Value>, Error> {
+    let blocks = blocks.as_array().ok_or_else(|| {
+        Error::unsupported("The content of an assistant message's provider_state is no list")
+    })?;
+    Ok(blocks.iter().filter(|block| !is_blank_text(block)))
+}
+
+/// The vendor takes four kinds of image.
+fn source(image: Image<'_>) -> Result<Source<'_>, Error> {
+    match image {
+        Image::Url(url) => Ok(Source::Url { url }),
+        Image::Data { mime: "image/jpg", base64 } => {
+            Ok(Source::Base64 { media_type: "image/jpeg", data: base64 })
+        }
+        Image::Data {
+            mime: mime @ ("image/jpeg" | "image/png" | "image/gif" | "image/webp"),
+            base64,
+        } => Ok(Source::Base64 { media_type: mime, data: base64 }),
+        Image::Data { .. } => {
+            Err(Error::unsupported("This model takes images as JPEG, PNG, GIF or WebP only"))
+        }
+    }
+}
+
+/// An id as the format allows it (`^[a-zA-Z0-9_-]+$`): other vendors' may hold more, and a trace
+/// may go on with another model than it began with.
+fn id(id: &str) -> Cow<'_, str> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if id.bytes().all(fits) {
+        return Cow::Borrowed(id);
+    }
+    let mut written = String::with_capacity(id.len() + 8);
+    for byte in id.bytes() {
+        if fits(byte) {
+            written.push(byte.into());
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(written, "_{byte:02x}");
+        }
+    }
+    Cow::Owned(written)
+}
+
+fn tools<'a>(
+    tools: Tools<'a>,
+    conversation: &Conversation<'a>,
+) -> (Vec<Tool<'a>>, Option<ToolChoice<'a>>) {
+    if tools.list.is_empty() {
+        return called_before(conversation);
+    }
+    let choice = |kind, name| ToolChoice {
+        kind,
+        name,
+        disable_parallel_tool_use: tools.one_at_a_time && kind != "none",
+    };
+    let choice = match tools.choice {
+        None if !tools.one_at_a_time => None,
+        None | Some(Choice::Auto) => Some(choice("auto", None)),
+        Some(Choice::None) => Some(choice("none", None)),
+        Some(Choice::Required) => Some(choice("any", None)),
+        Some(Choice::Named(name)) => Some(choice("tool", Some(name))),
+    };
+    let list = tools.list.into_iter().map(|tool| Tool {
+        name: tool.name,
+        description: tool.description,
+        input_schema: tool.schema,
+        strict: tool.strict,
+    });
+    (list.collect(), choice)
+}
+
+/// Calls in the history are refused without a list of tools. A caller who gives none wants no
+/// further calls: the tools are named, and may not be called.
+fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<ToolChoice<'a>>) {
+    let mut names: Vec<&'a str> = Vec::new();
+    let mut note = |name: &'a str| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    for part in conversation.turns.iter().flat_map(|turn| &turn.parts) {
+        match part {
+            Part::Call(call) => note(call.name),
+            Part::Result(result) => note(result.name),
+            _ => {}
+        }
+    }
+    let list: Vec<_> = names
+        .into_iter()
+        .map(|name| Tool {
+            name,
+            description: None,
+            input_schema: json!({"type": "object"}),
+            strict: false,
+        })
+        .collect();
+    let none = ToolChoice { kind: "none", name: None, disable_parallel_tool_use: false };
+    let choice = (!list.is_empty()).then_some(none);
+    (list, choice)
+}
+
+/// Whether a model takes `temperature`, `top_p` and `top_k`: Opus from 4.7 on and every model from
+/// 5 on refuse them. What is not named as the vendor names its models is given what was asked for.
+fn takes_sampling(name: &str) -> bool {
+    let Some((_, name)) = name.split_once("claude-") else { return true };
+    let mut words = name.split(['-', '.', '@', ':']);
+    let family = words.next().unwrap_or_default();
+    // Older names begin with the number; dates are longer than two digits.
+    let mut number = || words.next().filter(|word| word.len() < 3)?.parse::<u8>().ok();
+    match (family, number(), number()) {
+        ("mythos", ..) => false,
+        (_, None, _) => true,
+        ("opus", Some(4), Some(minor)) => minor < 7,
+        (first, Some(major), _) => first.parse::<u8>().is_ok() || major < 5,
+    }
+}
+
+/// About how many bytes the body will have.
+fn size(prompt: &Prompt) -> usize {
+    let text = |body: &Body| match body {
+        Body::Text(text) => text.len() + text.len() / 16,
+        Body::Empty => 0,
+        Body::Parts(parts) => parts.len() * 256,
+    };
+    let messages: usize = prompt.messages.iter().map(|message| text(&message.body) + 64).sum();
+    256 + messages + prompt.params.len() * 64
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! The chat-completions format as Azure serves it: what differs is where a model is, how the
+//! request shows its key, and what older versions of the API know.
+
+use domain::conversation::Reply;
+use domain::model::Model;
+use domain::time::Timestamp;
+use http::header::HeaderName;
+use serde_json::Value;
+use url::form_urlencoded::byte_serialize;
+
+use crate::adapter::{Adapter, Call, Decoder, Encoded};
+use crate::error::Error;
+use crate::openai::{Dialect, Openai, chat_url, encode};
+use crate::transport::Attempt;
+
+/// The first version that knows `max_completion_tokens` and `stream_options`, preview or not.
+const NEWER: &str = "2024-09-01";
+
+pub(crate) struct Azure;
+
+impl Adapter for Azure {
+    fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
+        match Form::of(model)? {
+            Form::V1 { base, version: None } => Ok(chat_url(base)),
+            Form::V1 { base, version: Some(version) } => {
+                Ok(chat_url(base) + "?api-version=" + version)
+            }
+            Form::Deployment { root, version } => {
+                let base = [root, "/openai/deployments/", &segment(deployment(model))?].concat();
+                Ok(chat_url(&base) + "?api-version=" + version)
+            }
+        }
+    }
+
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
+        let newer = match Form::of(attempt.model)? {
+            Form::V1 { .. } => true,
+            Form::Deployment { version, .. } => version >= NEWER,
+        };
+        let dialect = Dialect {
+            // The v1 form finds the deployment by it; the other does not read it.
+            model: deployment(attempt.model),
+            bound_name: if newer { "max_completion_tokens" } else { "max_tokens" },
+            stream_options: newer,
+        };
+        Ok(Encoded { body: encode(attempt, dialect)?, dropped: Vec::new() })
+    }
+
+    fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
+        call.set_key(HeaderName::from_static("api-key"), model)
+    }
+
+    fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error> {
+        Openai.decode(model, body)
+    }
+
+    fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Openai.decoder(model)
+    }
+}
+
+/// The two kinds of address.
+enum Form<'a> {
+    /// A base url that ends in `/openai/v1`: no dated version.
+    V1 { base: &'a str, version: Option<&'a str> },
+    /// The resource's own address: each deployment is at a place of its own, for one version.
+    Deployment { root: &'a str, version: &'a str },
+}
+
+impl<'a> Form<'a> {
+    fn of(model: &'a Model) -> Result<Self, Error> {
+        let base = model.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        if base.is_empty() {
+            return Err(Error::unsupported("The model has no base url"));
+        }
+        let version = text(model, "api_version").map(checked_version).transpose()?;
+        if base.ends_with("/openai/v1") {
+            return match version {
+                Some(dated) if dated.starts_with(|first: char| first.is_ascii_digit()) => {
+                    Err(Error::unsupported(
+                        "The model's base url ends in /openai/v1, where no dated \
+                        additional_config.api_version is taken: leave one of them out",
+                    ))
+                }
+                version => Ok(Self::V1 { base, version }),
+            };
+        }
+        let Some(version) = version else {
+            return Err(Error::unsupported(
+                "The model needs an api version: set additional_config.api_version (for example \
+                2024-10-21), or let the base url end in /openai/v1",
+            ));
+        };
+        let root = base.strip_suffix("/openai").unwrap_or(base);
+        Ok(Self::Deployment { root, version })
+    }
+}
+
+/// A version goes into the URL as it is.
+fn checked_version(version: &str) -> Result<&str, Error> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if version.bytes().all(fits) {
+        return Ok(version);
+    }
+    Err(Error::unsupported(
+        "additional_config.api_version must be a version such as 2024-10-21 or 2025-04-01-preview",
+    ))
+}
+
+/// The name of the deployment; by default that of the model.
+fn deployment(model: &Model) -> &str {
+    text(model, "deployment").unwrap_or_else(|| model.upstream_name())
+}
+
+/// A name as one segment of a path. One that means another place cannot be written as such.
+fn segment(name: &str) -> Result<String, Error> {
+    if matches!(name, "." | "..") {
+        return Err(Error::unsupported("The model's deployment has no valid name"));
+    }
+    // Forms write a space as a plus.
+    Ok(byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20"))
+}
+
+fn text<'a>(model: &'a Model, key: &str) -> Option<&'a str> {
+    let value = model.config.all.get(key).and_then(Value::as_str).map(str::trim);
+    value.filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests;
