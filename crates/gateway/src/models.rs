@@ -361,12 +361,6 @@ fn view(project: &ProjectState, model: std::sync::Arc<Model>) -> ModelView {
             prices::AS_OF
         ));
     }
-    if !providers::speaks(model.provider) {
-        warnings.push(format!(
-            "This version cannot call {} models yet: calls go to the fallback, or are refused.",
-            model.provider
-        ));
-    }
     if let Some(fallback) = &model.config.fallback
         && !project.models.contains_key(fallback)
     {

@@ -11,6 +11,7 @@ use crate::anthropic::Anthropic;
 use crate::azure::Azure;
 use crate::bedrock::Bedrock;
 use crate::error::Error;
+use crate::gemini::Gemini;
 use crate::internal::Internal;
 use crate::openai::Openai;
 use crate::transport::Attempt;
@@ -162,14 +163,14 @@ pub(crate) trait Decoder: Send + Sync {
     fn is_done(&self) -> bool;
 }
 
-/// The adapter of a provider; `None` while there is none.
-pub(crate) fn adapter(provider: Provider) -> Option<&'static dyn Adapter> {
+/// The adapter of a provider.
+pub(crate) fn adapter(provider: Provider) -> &'static dyn Adapter {
     match provider {
-        Provider::Openai => Some(&Openai),
-        Provider::Internal => Some(&Internal),
-        Provider::Anthropic => Some(&Anthropic),
-        Provider::Azure => Some(&Azure),
-        Provider::Bedrock => Some(&Bedrock),
-        Provider::Gemini => None,
+        Provider::Openai => &Openai,
+        Provider::Internal => &Internal,
+        Provider::Anthropic => &Anthropic,
+        Provider::Azure => &Azure,
+        Provider::Bedrock => &Bedrock,
+        Provider::Gemini => &Gemini,
     }
 }

@@ -49,6 +49,10 @@ pub(crate) struct Said {
     pub(crate) message: Option<String>,
     /// The account is out of credit: waiting does not help.
     pub(crate) spent: bool,
+    /// The key is wrong, whatever the status says.
+    pub(crate) wrong_key: bool,
+    /// How long it wants to be left alone, where that is not in a header.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Error {
@@ -116,6 +120,9 @@ impl Error {
 
     /// The provider answered with a status that is no success.
     pub(crate) fn status(status: u16, said: Said, retry_after: Option<Duration>) -> Self {
+        // Google answers 400 to a wrong key; to us that is no fault of the request.
+        let status = if said.wrong_key { 401 } else { status };
+        let retry_after = retry_after.or(said.retry_after);
         let message = match &said.message {
             Some(said) => format!("The provider answered {status}: {said}"),
             None => format!("The provider answered {status}"),

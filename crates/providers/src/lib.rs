@@ -16,6 +16,7 @@ mod egress;
 mod endpoint;
 mod error;
 mod events;
+mod gemini;
 mod internal;
 mod openai;
 mod pool;
@@ -38,10 +39,3 @@ pub use error::{Error, ErrorKind};
 pub use events::EventStream;
 pub use retry::{MAX_BACK_OFF, back_off};
 pub use transport::{Attempt, Client};
-
-use domain::model::Provider;
-
-/// Whether there is an adapter for a provider.
-pub fn speaks(provider: Provider) -> bool {
-    adapter::adapter(provider).is_some()
-}

@@ -143,12 +143,23 @@ async fn said(body: Body, deadline: Instant) -> Said {
         let text = String::from_utf8_lossy(&body).trim().to_owned();
         (!text.is_empty()).then_some(text)
     });
-    let spent = object.and_then(|object| object.get("error")).is_some_and(|error| {
+    let error = object.and_then(|object| object.get("error"));
+    let spent = error.is_some_and(|error| {
         ["code", "type"]
             .iter()
             .any(|name| error.get(*name).is_some_and(|v| v == "insufficient_quota"))
     });
-    Said { message, spent }
+    let details = error.and_then(|error| error.get("details")?.as_array());
+    let detail = |name: &str| {
+        details.into_iter().flatten().find_map(|detail| detail.get(name).and_then(Value::as_str))
+    };
+    let wrong_key = detail("reason") == Some("API_KEY_INVALID");
+    Said { message, spent, wrong_key, retry_after: detail("retryDelay").and_then(retry_delay) }
+}
+
+/// A duration as Google writes it in the details of an error: seconds, as in `1.5s`.
+fn retry_delay(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok()
 }
 
 /// The message of an error object, in any of the shapes that servers use.
@@ -217,6 +228,15 @@ mod tests {
             assert_eq!(error_type(&headers).as_deref(), kind);
         }
         assert_eq!(error_type(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn delays_in_the_details_of_an_error_are_read() {
+        for (text, seconds) in
+            [("7s", Some(7.0)), ("34.5s", Some(34.5)), ("-1s", None), ("1", None), ("soons", None)]
+        {
+            assert_eq!(retry_delay(text).map(|d| d.as_secs_f64()), seconds, "{text}");
+        }
     }
 
     #[test]

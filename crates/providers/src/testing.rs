@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::conversation::{Message, Prompt};
+use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::{ModelId, ProjectId};
 use domain::model::{Model, ModelConfig, Provider};
 use domain::secret::Secret;
@@ -48,6 +48,23 @@ pub(crate) fn prompt(params: Value) -> Prompt {
         params,
         ..Prompt::default()
     }
+}
+
+/// Messages in the chat-completions form, with parameters.
+pub(crate) fn prompt_of(messages: Value, params: Value) -> Prompt {
+    let Value::Array(messages) = messages else { panic!("messages are a list") };
+    let messages = messages.into_iter().map(|message| {
+        let Value::Object(mut extra) = message else { panic!("a message is an object") };
+        let role = extra.shift_remove("role").unwrap();
+        let body = match extra.shift_remove("content") {
+            None | Some(Value::Null) => Body::Empty,
+            Some(Value::String(text)) => Body::Text(text),
+            Some(Value::Array(parts)) => Body::Parts(parts),
+            Some(other) => panic!("{other}"),
+        };
+        Message { role: Role::parse(role.as_str().unwrap()).unwrap(), body, extra }
+    });
+    Prompt { messages: messages.collect(), ..prompt(params) }
 }
 
 pub(crate) fn attempt<'a>(model: &'a Model, prompt: &'a Prompt) -> Attempt<'a> {

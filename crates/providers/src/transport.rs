@@ -7,6 +7,7 @@ use bytes::Bytes;
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
+use domain::usage::Usage;
 use http::header::{ACCEPT, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
@@ -103,7 +104,8 @@ impl Client {
             return Ok(());
         }
         let probing = async {
-            let endpoint = self.endpoint(model, &adapter_of(model)?.endpoint(model, false)?)?;
+            let endpoint =
+                self.endpoint(model, &adapter::adapter(model.provider).endpoint(model, false)?)?;
             let call = Call {
                 uri: endpoint.uri.clone(),
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
@@ -130,7 +132,7 @@ impl Client {
     pub async fn embed(&self, ask: EmbedAsk<'_>, deadline: Instant) -> Result<Embedded, Error> {
         let model = ask.model;
         let embedding = async {
-            let adapter = adapter_of(model)?;
+            let adapter = adapter::adapter(model.provider);
             let embedder = adapter.embedder().ok_or_else(|| cannot(model, "embeddings"))?;
             let mut all = Embedded::default();
             for outgoing in embedder.requests(&ask)? {
@@ -152,7 +154,7 @@ impl Client {
     pub async fn paint(&self, ask: ImageAsk<'_>, deadline: Instant) -> Result<Painted, Error> {
         let model = ask.model;
         let painting = async {
-            let adapter = adapter_of(model)?;
+            let adapter = adapter::adapter(model.provider);
             let painter = adapter.painter().ok_or_else(|| cannot(model, "images"))?;
             let mut all = Painted::default();
             for outgoing in painter.requests(&ask)? {
@@ -160,7 +162,7 @@ impl Client {
                 let part = painter.read(&body)?;
                 all.urls.extend(part.urls);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
-                all.usage = part.usage.or(all.usage);
+                all.usage = add(all.usage, part.usage);
             }
             Ok(all)
         };
@@ -168,7 +170,7 @@ impl Client {
     }
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
-        let (model, adapter) = (attempt.model, adapter_of(attempt.model)?);
+        let (model, adapter) = (attempt.model, adapter::adapter(attempt.model.provider));
         let Encoded { body, dropped } = adapter.encode(attempt)?;
         let reply = if model.is_sandbox() {
             adapter.decode(model, &sandbox::answer(&body, self.now()))?
@@ -182,7 +184,7 @@ impl Client {
     }
 
     async fn streamed_answer(&self, attempt: &Attempt<'_>) -> Result<EventStream, Error> {
-        let (model, adapter) = (attempt.model, adapter_of(attempt.model)?);
+        let (model, adapter) = (attempt.model, adapter::adapter(attempt.model.provider));
         let Encoded { body, dropped } = adapter.encode(attempt)?;
         let decoder = adapter.decoder(model);
         let stream = if model.is_sandbox() {
@@ -278,10 +280,15 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-fn adapter_of(model: &Model) -> Result<&'static dyn Adapter, Error> {
-    adapter::adapter(model.provider).ok_or_else(|| {
-        let name = model.provider.as_str();
-        Error::unsupported(format!("Provider {name} cannot be called by this version"))
+/// What several requests used together.
+fn add(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    Some(Usage {
+        prompt: one.prompt + other.prompt,
+        cached: one.cached + other.cached,
+        cache_write: one.cache_write + other.cache_write,
+        completion: one.completion + other.completion,
+        reasoning: one.reasoning + other.reasoning,
     })
 }
 

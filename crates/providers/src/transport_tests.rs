@@ -338,15 +338,6 @@ async fn the_sandbox_needs_no_network() {
     assert!(read.contains(&StreamEvent::Usage(reply.usage.unwrap())));
 }
 
-#[tokio::test]
-async fn providers_without_an_adapter_say_so() {
-    for provider in [Provider::Gemini, Provider::Bedrock] {
-        let model = model(provider, None);
-        let error = client().complete(attempt(&model, &prompt(value!({})))).await.unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::Unsupported(_)));
-    }
-}
-
 #[test]
 fn what_cannot_work_fails_at_the_start() {
     let proxy = Egress { proxy: Some("not a url".to_owned()), ..Egress::default() };

@@ -21,9 +21,9 @@ pub(crate) struct Azure;
 impl Adapter for Azure {
     fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
         match Form::of(model)? {
-            Form::V1 { base, version: None } => Ok(chat_url(base)),
-            Form::V1 { base, version: Some(version) } => {
-                Ok(chat_url(base) + "?api-version=" + version)
+            Form::V1 { root, version } => {
+                let url = chat_url(&[root, "/openai/v1"].concat());
+                Ok(version.map_or(url.clone(), |version| url + "?api-version=" + version))
             }
             Form::Deployment { root, version } => {
                 let base = [root, "/openai/deployments/", &segment(deployment(model))?].concat();
@@ -61,8 +61,9 @@ impl Adapter for Azure {
 
 /// The two kinds of address.
 enum Form<'a> {
-    /// A base url that ends in `/openai/v1`: no dated version.
-    V1 { base: &'a str, version: Option<&'a str> },
+    /// Below `/openai/v1`, which the base url may end in: no dated version, and the form where none is
+    /// configured.
+    V1 { root: &'a str, version: Option<&'a str> },
     /// The resource's own address: each deployment is at a place of its own, for one version.
     Deployment { root: &'a str, version: &'a str },
 }
@@ -74,7 +75,7 @@ impl<'a> Form<'a> {
             return Err(Error::unsupported("The model has no base url"));
         }
         let version = text(model, "api_version").map(checked_version).transpose()?;
-        if base.ends_with("/openai/v1") {
+        if let Some(root) = base.strip_suffix("/openai/v1") {
             return match version {
                 Some(dated) if dated.starts_with(|first: char| first.is_ascii_digit()) => {
                     Err(Error::unsupported(
@@ -82,17 +83,14 @@ impl<'a> Form<'a> {
                         additional_config.api_version is taken: leave one of them out",
                     ))
                 }
-                version => Ok(Self::V1 { base, version }),
+                version => Ok(Self::V1 { root, version }),
             };
         }
-        let Some(version) = version else {
-            return Err(Error::unsupported(
-                "The model needs an api version: set additional_config.api_version (for example \
-                2024-10-21), or let the base url end in /openai/v1",
-            ));
-        };
         let root = base.strip_suffix("/openai").unwrap_or(base);
-        Ok(Self::Deployment { root, version })
+        Ok(match version {
+            Some(version) => Self::Deployment { root, version },
+            None => Self::V1 { root, version: None },
+        })
     }
 }
 
@@ -128,3 +126,6 @@ fn text<'a>(model: &'a Model, key: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod sim_tests;

@@ -9,7 +9,7 @@ mod tools;
 pub(crate) use answer::{
     Answer, arguments_piece, call_begins, reasoning_piece, refusal_piece, state, state_piece,
 };
-pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolCall, ToolResult, Turn};
+pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};
 pub(crate) use params::{Format, Params};
 pub(crate) use tools::{Choice, Tool, Tools};
 

@@ -1,0 +1,48 @@
+//! Whole answers to canonical replies.
+
+use domain::conversation::Reply;
+use domain::model::Model;
+use domain::step::FinishReason;
+
+use super::kept::Kept;
+use super::wire::{Generated, Said, said};
+use crate::chat_form::Answer;
+use crate::error::Error;
+
+pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
+    let mut response = Generated::read(body)?;
+    let mut answer = Answer {
+        usage: response.usage(),
+        upstream_model: response.model_version.take(),
+        ..Answer::default()
+    };
+    let Some(mut candidate) = response.candidate() else {
+        let reason = response.blocked();
+        let refusal = reason.ok_or_else(|| Error::malformed("it has no candidates"))?;
+        return Ok(Answer {
+            refusal: Some(refusal),
+            finish: Some(FinishReason::ContentFilter),
+            ..answer
+        }
+        .reply());
+    };
+    let mut kept = Kept::default();
+    for part in candidate.take_parts() {
+        match said(&part, answer.calls.len(), response.response_id.as_deref())? {
+            Said::Text(text) => answer.text.push_str(text),
+            Said::Thought(text) => answer.reasoning.push_str(text),
+            Said::Call { id, name, arguments } => {
+                answer.calls.push((id, name.to_owned(), arguments));
+            }
+            Said::Other => {}
+        }
+        kept.add(part)?;
+    }
+    answer.finish = candidate.finish(!answer.calls.is_empty())?;
+    answer.state = kept.state(model.upstream_name());
+    Ok(answer.reply())
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

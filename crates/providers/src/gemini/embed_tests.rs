@@ -1,0 +1,63 @@
+use domain::model::Provider;
+use serde_json::json;
+
+use super::*;
+use crate::testing::model;
+
+fn sent(texts: &[String], dimensions: Option<u64>) -> Vec<(String, Value)> {
+    let model = Model {
+        identifier: "gemini-embedding-001".to_owned(),
+        ..model(Provider::Gemini, Some("http://x"))
+    };
+    let ask = EmbedAsk { model: &model, inputs: texts, dimensions };
+    let requests = Embeddings.requests(&ask).unwrap();
+    let read = |one: Outgoing| (one.url, serde_json::from_slice(&one.body).unwrap());
+    requests.into_iter().map(read).collect()
+}
+
+#[test]
+fn texts_become_requests() {
+    let base = "http://x/v1beta/models/gemini-embedding-001";
+    let text = |text: &str| json!({"parts": [{"text": text}]});
+    assert_eq!(
+        sent(&["a".to_owned()], Some(16)),
+        [(
+            format!("{base}:embedContent"),
+            json!({"content": text("a"), "outputDimensionality": 16}),
+        )],
+    );
+    let name = "models/gemini-embedding-001";
+    assert_eq!(
+        sent(&["a".to_owned(), "b".to_owned()], None),
+        [(
+            format!("{base}:batchEmbedContents"),
+            json!({"requests": [
+                {"model": name, "content": text("a")},
+                {"model": name, "content": text("b")},
+            ]}),
+        )],
+    );
+    let many: Vec<_> = (0..201).map(|number| number.to_string()).collect();
+    let sizes = |(_, body): &(String, Value)| body["requests"].as_array().map_or(1, Vec::len);
+    assert_eq!(sent(&many, None).iter().map(sizes).collect::<Vec<_>>(), [100, 100, 1]);
+}
+
+#[test]
+fn answers_become_vectors() {
+    let read = |body: Value| Embeddings.read(&HeaderMap::new(), body.to_string().as_bytes());
+    let one = read(json!({"embedding": {"values": [0.5, -1]}})).unwrap();
+    assert_eq!(one, Embedded { vectors: vec![vec![0.5, -1.0]], ..Embedded::default() });
+    let two = json!({"embeddings": [{"values": [1]}, {"values": [2]}],
+        "usageMetadata": {"promptTokenCount": 6}});
+    let two = read(two).unwrap();
+    assert_eq!((two.vectors, two.tokens), (vec![vec![1.0], vec![2.0]], Some(6)));
+    for (body, says) in [
+        (json!({"error": {"message": "no"}}), "no"),
+        (json!({"embedding": {}}), "empty"),
+        (json!({"embeddings": 1}), "no embeddings"),
+        (json!("x"), "no embeddings"),
+    ] {
+        let said = read(body).unwrap_err().to_string();
+        assert!(said.contains(says), "{said}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Ids of function calls. Models before the third generation give none, and match the results of
+//! a round with its calls by name and order; callers of the gateway need ids. The invented ones say
+//! which call of its message they stand for, so nothing has to be remembered.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+const PREFIX: &str = "call_";
+/// So many characters of the response's own id make an id unique: with them it fits into the 40
+/// that OpenAI's format allows, should the conversation go on there.
+const MOST_UNIQUE_CHARS: usize = 24;
+
+/// An id for the call at an index among those of its message.
+pub(super) fn invent(index: usize, response_id: &str, name: &str, arguments: &str) -> String {
+    let known = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+    let mut unique: String = response_id.chars().filter(known).take(MOST_UNIQUE_CHARS).collect();
+    if unique.is_empty() {
+        let mut hasher = DefaultHasher::new();
+        (name, arguments).hash(&mut hasher);
+        unique = format!("{:016x}", hasher.finish());
+    }
+    format!("{PREFIX}{index}_{unique}")
+}
+
+/// The index that an invented id stands for.
+pub(super) fn index_of(id: &str) -> Option<usize> {
+    let (index, _) = id.strip_prefix(PREFIX)?.split_once('_')?;
+    index.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invented_id_says_which_call_it_is() {
+        let long = "a_b-".repeat(40);
+        for (index, response_id) in [(0, "yk3baLqP"), (7, ""), (999, long.as_str()), (1, "é/%")] {
+            let id = invent(index, response_id, "f", "{}");
+            assert_eq!(index_of(&id), Some(index));
+            assert_eq!(id, invent(index, response_id, "f", "{}"));
+            let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+            assert!(id.len() <= 40 && id.bytes().all(legal), "{id}");
+        }
+        assert_ne!(invent(0, "x", "f", "{}"), invent(0, "y", "f", "{}"));
+        assert_ne!(invent(0, "", "f", "{}"), invent(0, "", "g", "{}"));
+    }
+
+    #[test]
+    fn other_ids_say_nothing() {
+        for id in ["", "call_", "call_1", "call_x_y", "toolu_1_2", "call_-1_x"] {
+            assert_eq!(index_of(id), None, "{id}");
+        }
+    }
+}

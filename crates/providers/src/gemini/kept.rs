@@ -1,0 +1,66 @@
+//! The parts of an answer, kept for the next turn: a model of the third generation wants its
+//! signatures back with the very parts they came with.
+
+use domain::model::Provider;
+use serde_json::Value;
+
+use super::wire::Part;
+use crate::chat_form;
+use crate::error::Error;
+
+/// About the most bytes of one answer that are kept; a whole answer may be as long.
+const MOST_KEPT_BYTES: usize = 32 * 1024 * 1024;
+/// About what a part takes besides its content.
+const PART_BYTES: usize = 64;
+const SIGNATURE: &str = "thoughtSignature";
+
+#[derive(Default)]
+pub(super) struct Kept {
+    parts: Vec<Value>,
+    bytes: usize,
+    /// Something in them is lost when only text, names and arguments are kept.
+    matters: bool,
+}
+
+impl Kept {
+    pub(super) fn add(&mut self, part: Part) -> Result<(), Error> {
+        let id = part.get("functionCall").and_then(|call| call.get("id"));
+        self.matters |= id.is_some() || part.contains_key(SIGNATURE);
+        let text = plain_text(&part);
+        if text == Some("") || part.is_empty() {
+            return Ok(());
+        }
+        self.bytes += match text {
+            Some(text) => text.len(),
+            None => PART_BYTES + serde_json::to_vec(&part).map_or(0, |written| written.len()),
+        };
+        if self.bytes > MOST_KEPT_BYTES {
+            return Err(Error::malformed("it is longer than 32 MiB"));
+        }
+        // A stream cuts one text into many parts.
+        match (text, self.parts.last_mut().and_then(more_of)) {
+            (Some(text), Some(earlier)) => earlier.push_str(text),
+            _ => self.parts.push(Value::Object(part)),
+        }
+        Ok(())
+    }
+
+    /// What is to come back with the next turn, if that matters.
+    pub(super) fn state(&mut self, model: &str) -> Option<Value> {
+        let parts = std::mem::take(&mut self.parts);
+        self.matters.then(|| chat_form::state(Provider::Gemini, model, Value::Array(parts)))
+    }
+}
+
+/// The text of a part that is nothing but text.
+fn plain_text(part: &Part) -> Option<&str> {
+    part.get("text").and_then(Value::as_str).filter(|_| part.len() == 1)
+}
+
+fn more_of(part: &mut Value) -> Option<&mut String> {
+    let part = part.as_object_mut().filter(|part| part.len() == 1)?;
+    match part.get_mut("text") {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}

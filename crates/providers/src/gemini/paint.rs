@@ -1,0 +1,99 @@
+//! Images: `generateContent` of a model that answers with them.
+
+use serde_json::{Value, json};
+
+use super::url;
+use super::wire::{Generated, Part};
+use crate::adapter::{ImageAsk, Outgoing, Painted, Painter};
+use crate::error::{Error, Said};
+
+/// The shapes that Google's models paint, as width and height.
+const SHAPES: [(u32, u32); 8] = [(1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (9, 16), (16, 9), (21, 9)];
+/// So much may the shape differ from the one that was asked for: 1792x1024 is 16:9.
+const TOLERANCE: f64 = 0.05;
+
+pub(super) struct Images;
+
+impl Painter for Images {
+    /// One request an image: a model paints one at a time.
+    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+        let url = url(ask.model, "generateContent")?;
+        let mut config = json!({"responseModalities": ["TEXT", "IMAGE"]});
+        if let Some(shape) = shape(ask)? {
+            config["imageConfig"] = json!({"aspectRatio": shape});
+        }
+        let request = json!({
+            "contents": [{"role": "user", "parts": [{"text": ask.prompt}]}],
+            "generationConfig": config,
+        });
+        let body = request.to_string().into_bytes();
+        let one = |_| Outgoing { url: url.clone(), body: body.clone() };
+        Ok((0..ask.count).map(one).collect())
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Painted, Error> {
+        let mut response = Generated::read(body)?;
+        let usage = response.usage();
+        let mut urls = Vec::new();
+        if let Some(mut candidate) = response.candidate() {
+            urls.extend(candidate.take_parts().iter().filter_map(image));
+            if urls.is_empty() {
+                if let Some(word) = candidate.filter() {
+                    return Err(blocked(format!("The provider blocked the image: {word}")));
+                }
+                candidate.finish(false)?;
+            }
+        } else if let Some(reason) = response.blocked() {
+            return Err(blocked(reason));
+        }
+        if urls.is_empty() {
+            return Err(Error::malformed("it holds no image"));
+        }
+        Ok(Painted { urls, upstream_model: response.model_version, usage })
+    }
+}
+
+/// A refusal of this prompt, as other providers answer it: with a status of 400.
+fn blocked(reason: String) -> Error {
+    Error::status(400, Said { message: Some(reason), ..Said::default() }, None)
+}
+
+/// The aspect ratio to ask for; `None` for a square, which is what models paint unasked, and which
+/// those can that know no ratios.
+fn shape(ask: &ImageAsk<'_>) -> Result<Option<String>, Error> {
+    if matches!(ask.size, "" | "auto") {
+        return Ok(None);
+    }
+    let side = |text: &str| text.parse::<u32>().ok().filter(|side| *side > 0);
+    let sides = ask.size.split_once('x').and_then(|(w, h)| Some((side(w)?, side(h)?)));
+    let ratio = |(width, height): (u32, u32)| f64::from(width) / f64::from(height);
+    let known = sides.and_then(|wanted| {
+        let off = |shape| (ratio(shape) / ratio(wanted) - 1.0).abs();
+        let nearest = SHAPES.into_iter().min_by(|one, other| off(*one).total_cmp(&off(*other)))?;
+        (off(nearest) <= TOLERANCE).then_some(nearest)
+    });
+    match known {
+        Some((width, height)) if width == height => Ok(None),
+        Some((width, height)) => Ok(Some(format!("{width}:{height}"))),
+        None => {
+            let size: String = ask.size.chars().take(20).collect();
+            let model = &ask.model.identifier;
+            Err(Error::unsupported(format!("size {size} is not supported by model {model}")))
+        }
+    }
+}
+
+/// The image of a part as a `data:` URL. Models that think paint drafts first: those are none.
+fn image(part: &Part) -> Option<String> {
+    if part.get("thought") == Some(&Value::Bool(true)) {
+        return None;
+    }
+    let data = part.get("inlineData")?;
+    let mime = data.get("mimeType")?.as_str().filter(|mime| mime.starts_with("image/"))?;
+    let base64 = data.get("data")?.as_str().filter(|data| !data.is_empty())?;
+    Some(format!("data:{mime};base64,{base64}"))
+}
+
+#[cfg(test)]
+#[path = "paint_tests.rs"]
+mod tests;

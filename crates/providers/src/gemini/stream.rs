@@ -1,0 +1,128 @@
+//! Streamed answers to canonical events.
+
+use domain::conversation::StreamEvent;
+use domain::model::Model;
+use domain::step::FinishReason;
+
+use super::kept::Kept;
+use super::wire::{Generated, Part, Said, said};
+use crate::adapter::Decoder;
+use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece};
+use crate::error::Error;
+use crate::sse::Sse;
+
+/// Reads one stream.
+pub(super) struct Reader {
+    sse: Sse,
+    answer: Heard,
+}
+
+impl Reader {
+    pub(super) fn new(model: &Model) -> Self {
+        let answer = Heard { model: model.upstream_name().to_owned(), ..Heard::default() };
+        Self { sse: Sse::default(), answer }
+    }
+}
+
+impl Decoder for Reader {
+    fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let answer = &mut self.answer;
+        self.sse.feed(bytes, |data| answer.hear(data, events))
+    }
+
+    fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let answer = &mut self.answer;
+        let last = self.sse.end(|data| answer.hear(data, events));
+        if answer.finished {
+            return Ok(());
+        }
+        last.and(Err(Error::fault("The provider's answer was cut off")))
+    }
+
+    /// Never: there is no mark for the end but the end of the connection, and the last count of
+    /// tokens may come after the reason to stop.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// What has been heard so far.
+#[derive(Default)]
+struct Heard {
+    /// The name that the model is called by.
+    model: String,
+    named: bool,
+    calls: usize,
+    kept: Kept,
+    finished: bool,
+}
+
+impl Heard {
+    fn hear(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if data.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let mut response = Generated::read(data)?;
+        if !self.named
+            && let Some(name) = response.model_version.take().filter(|name| !name.is_empty())
+        {
+            self.named = true;
+            events.push(StreamEvent::Model(name));
+        }
+        if !self.finished {
+            self.answer(&mut response, events)?;
+        }
+        // The counts before the last are of an unfinished answer, and some have no completion.
+        if self.finished {
+            events.extend(response.usage().map(StreamEvent::Usage));
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        response: &mut Generated,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
+        let Some(mut candidate) = response.candidate() else {
+            if let Some(reason) = response.blocked() {
+                self.finished = true;
+                events.push(refusal_piece(&reason));
+                events.push(StreamEvent::Finish(FinishReason::ContentFilter));
+            }
+            return Ok(());
+        };
+        for part in candidate.take_parts() {
+            self.part(part, response.response_id.as_deref(), events)?;
+        }
+        if let Some(reason) = candidate.finish(self.calls > 0)? {
+            self.finished = true;
+            events.extend(self.kept.state(&self.model).map(state_piece));
+            events.push(StreamEvent::Finish(reason));
+        }
+        Ok(())
+    }
+
+    fn part(
+        &mut self,
+        part: Part,
+        response_id: Option<&str>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
+        match said(&part, self.calls, response_id)? {
+            Said::Text("") | Said::Thought("") | Said::Other => {}
+            Said::Text(text) => events.push(StreamEvent::Text(text.to_owned())),
+            Said::Thought(text) => events.push(reasoning_piece(text)),
+            Said::Call { id, name, arguments } => {
+                events.push(call_begins(self.calls, &id, name));
+                events.push(arguments_piece(self.calls, &arguments));
+                self.calls += 1;
+            }
+        }
+        self.kept.add(part)
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+//! A `GenerateContentResponse`, which is a whole answer and each event of a streamed one.
+
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::ids;
+use crate::error::Error;
+use crate::receive::message_in;
+
+/// More than any answer has: sums of counts cannot overflow.
+pub(super) const MOST_TOKENS: u64 = 9_000_000_000_000_000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Generated {
+    candidates: Option<Vec<Candidate>>,
+    prompt_feedback: Option<Feedback>,
+    usage_metadata: Option<Map<String, Value>>,
+    pub(super) model_version: Option<String>,
+    pub(super) response_id: Option<String>,
+    error: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Candidate {
+    index: Option<u64>,
+    content: Option<Content>,
+    finish_reason: Option<String>,
+    finish_message: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Content {
+    parts: Option<Vec<Part>>,
+}
+
+/// A part as it came: what the model wants back verbatim is made of them.
+pub(super) type Part = Map<String, Value>;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Feedback {
+    block_reason: Option<String>,
+    block_reason_message: Option<String>,
+}
+
+impl Generated {
+    /// Reads one; an error that came in its place is one.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let response: Self = serde_json::from_slice(bytes)
+            .map_err(|_| Error::malformed("it is no GenerateContentResponse"))?;
+        if let Some(error) = &response.error {
+            return Err(failure(error));
+        }
+        Ok(response)
+    }
+
+    /// Why the prompt was blocked, if it was. Then there are no candidates.
+    pub(super) fn blocked(&self) -> Option<String> {
+        let feedback = self.prompt_feedback.as_ref()?;
+        let reason = feedback.block_reason.as_deref()?;
+        Some(match feedback.block_reason_message.as_deref().filter(|text| !text.is_empty()) {
+            Some(message) => format!("The provider blocked the prompt: {reason}: {message}"),
+            None => format!("The provider blocked the prompt: {reason}"),
+        })
+    }
+
+    /// Takes the first candidate; we never ask for more.
+    pub(super) fn candidate(&mut self) -> Option<Candidate> {
+        let candidates = self.candidates.take()?;
+        candidates.into_iter().find(|candidate| candidate.index.unwrap_or(0) == 0)
+    }
+
+    /// What was used; `None` where nothing is said. Completion tokens are those of the candidates,
+    /// which may be missing, and those of the thoughts, which Google counts apart.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let metadata = self.usage_metadata.as_ref()?;
+        let count = |name: &str| Some(metadata.get(name)?.as_u64()?.min(MOST_TOKENS));
+        let prompt = count("promptTokenCount");
+        let candidates = count("candidatesTokenCount");
+        let reasoning = count("thoughtsTokenCount").unwrap_or(0);
+        if prompt.is_none() && candidates.is_none() {
+            return None;
+        }
+        let prompt = prompt.unwrap_or(0);
+        Some(Usage {
+            prompt: prompt + count("toolUsePromptTokenCount").unwrap_or(0),
+            cached: count("cachedContentTokenCount").unwrap_or(0).min(prompt),
+            cache_write: 0,
+            completion: candidates.unwrap_or(0) + reasoning,
+            reasoning,
+        })
+    }
+}
+
+impl Candidate {
+    pub(super) fn take_parts(&mut self) -> Vec<Part> {
+        self.content.take().and_then(|content| content.parts).unwrap_or_default()
+    }
+
+    /// Why it stopped; `None` where it has not. `STOP` is what it says when it waits for tools, too.
+    pub(super) fn finish(&self, calls_tools: bool) -> Result<Option<FinishReason>, Error> {
+        let Some(word) = self.finish_reason.as_deref().filter(|word| !word.is_empty()) else {
+            return Ok(None);
+        };
+        Ok(Some(match word {
+            "MAX_TOKENS" => FinishReason::Length,
+            word if is_filter(word) => FinishReason::ContentFilter,
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MISSING_THOUGHT_SIGNATURE"
+            | "MALFORMED_RESPONSE"
+            | "OTHER"
+            | "IMAGE_OTHER"
+            | "NO_IMAGE" => return Err(self.broken(word)),
+            _ if calls_tools => FinishReason::ToolCalls,
+            // A word that we do not know still ends the answer.
+            _ => FinishReason::Stop,
+        }))
+    }
+
+    fn broken(&self, word: &str) -> Error {
+        match self.finish_message.as_deref().filter(|message| !message.is_empty()) {
+            Some(message) => Error::fault(format!("The model broke off: {word}: {message}")),
+            None => Error::fault(format!("The model broke off: {word}")),
+        }
+    }
+
+    /// The word for a filter that stopped it.
+    pub(super) fn filter(&self) -> Option<&str> {
+        self.finish_reason.as_deref().filter(|word| is_filter(word))
+    }
+}
+
+fn is_filter(word: &str) -> bool {
+    matches!(
+        word,
+        "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "LANGUAGE"
+            | "MODEL_ARMOR"
+            | "JAILBREAK"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
+    )
+}
+
+/// What a part says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Said<'a> {
+    Text(&'a str),
+    Thought(&'a str),
+    /// A call, with the id that callers know it by.
+    Call {
+        id: String,
+        name: &'a str,
+        arguments: String,
+    },
+    /// Nothing that a conversation in text has a place for.
+    Other,
+}
+
+/// Reads a part. The index is that of a call, should it be one.
+pub(super) fn said<'a>(
+    part: &'a Part,
+    index: usize,
+    response_id: Option<&str>,
+) -> Result<Said<'a>, Error> {
+    if let Some(call) = part.get("functionCall") {
+        let text = |name| call.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let name = text("name").ok_or_else(|| Error::malformed("a function call has no name"))?;
+        let arguments = match call.get("args") {
+            None | Some(Value::Null) => "{}".to_owned(),
+            Some(arguments @ Value::Object(_)) => arguments.to_string(),
+            Some(_) => return Err(Error::malformed("the args of a function call are no object")),
+        };
+        let id = text("id").map_or_else(
+            || ids::invent(index, response_id.unwrap_or_default(), name, &arguments),
+            str::to_owned,
+        );
+        return Ok(Said::Call { id, name, arguments });
+    }
+    let thought = part.get("thought") == Some(&Value::Bool(true));
+    Ok(match part.get("text").and_then(Value::as_str) {
+        Some(text) if thought => Said::Thought(text),
+        Some(text) => Said::Text(text),
+        None => Said::Other,
+    })
+}
+
+/// The error that came in place of an answer, with a status of 200 or within a stream.
+pub(super) fn failure(error: &Value) -> Error {
+    let said = error.as_str().map(str::to_owned);
+    match said.or_else(|| message_in(error.as_object()?)) {
+        Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
+        None => Error::fault("The provider answered with an error"),
+    }
+}
