@@ -22,6 +22,9 @@ use crate::sse::{self, EventBody, Style};
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 
+/// Names the parameters that were left out.
+const DROPPED: HeaderName = HeaderName::from_static("x-sluice-dropped-params");
+
 /// A chat completion request: the standard fields and `trace_id`.
 #[derive(Deserialize, ToSchema)]
 pub struct ChatBody {
@@ -127,15 +130,18 @@ pub async fn create(
     let now = app.gateway.now();
     if streams {
         let streamed = app.gateway.chat_stream(&caller, ask).await?;
-        let trace = match &streamed {
-            Streamed::Pieces(started, _) => started.trace,
-            Streamed::Blocked { trace, .. } => *trace,
+        let (trace, dropped) = match &streamed {
+            Streamed::Pieces(started, _) => (started.trace, started.dropped.clone()),
+            Streamed::Blocked { trace, .. } => (*trace, Vec::new()),
         };
         let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
-        return Ok(traced(trace, response));
+        return Ok(traced(trace, without(&dropped, response)));
     }
     Ok(match app.gateway.chat(&caller, ask).await? {
-        ChatAnswer::Reply(reply) => traced(reply.trace, present(*reply)),
+        ChatAnswer::Reply(mut reply) => {
+            let dropped = std::mem::take(&mut reply.dropped);
+            traced(reply.trace, without(&dropped, present(*reply)))
+        }
         ChatAnswer::Blocked { reason, step, trace } => {
             traced(trace, refused(reason, step, trace, now))
         }
@@ -218,6 +224,16 @@ fn refused(reason: String, step: StepId, trace: TraceId, now: Timestamp) -> Resp
         reason: Some(reason),
     })
     .into_response()
+}
+
+/// Says which parameters were left out because the model has none of the kind.
+fn without(dropped: &[String], mut response: Response) -> Response {
+    if !dropped.is_empty()
+        && let Ok(names) = HeaderValue::try_from(dropped.join(", "))
+    {
+        response.headers_mut().insert(DROPPED, names);
+    }
+    response
 }
 
 fn traced(trace: TraceId, mut response: Response) -> Response {

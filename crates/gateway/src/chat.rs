@@ -67,6 +67,8 @@ pub struct ChatReply {
     pub native: Option<Map<String, Value>>,
     /// Why the answer was withheld, if it was.
     pub blocked: Option<String>,
+    /// Parameters that the model has not and that were left out, by name.
+    pub dropped: Vec<String>,
 }
 
 /// What became of a chat completion.
@@ -172,6 +174,7 @@ impl Gateway {
             usage: reply.usage,
             native: reply.native.take(),
             blocked,
+            dropped: std::mem::take(&mut reply.dropped),
         };
         flight.finish().await?;
         Ok(answer)

@@ -36,6 +36,8 @@ pub struct Started {
     pub model: String,
     /// When it began.
     pub created: Timestamp,
+    /// Parameters that the model has not and that were left out, by name.
+    pub dropped: Vec<String>,
 }
 
 /// One piece of a streamed answer.
@@ -102,6 +104,7 @@ impl Gateway {
             trace: screened.turn().trace.id(),
             model: funded.model().identifier.clone(),
             created: funded.started_at(),
+            dropped: upstream.dropped().to_vec(),
         };
         let relay = Relay {
             restorer: restores.then(|| Restorer::new(screened.placeholders())),

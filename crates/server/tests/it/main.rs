@@ -21,6 +21,7 @@ mod crash;
 mod crowd;
 mod device;
 mod errors;
+mod formats;
 mod harness;
 mod limits;
 mod models;

@@ -1,0 +1,70 @@
+//! Models that do not speak the chat-completions format, behind a door that does.
+
+use serde_json::json;
+
+use crate::harness::{Answer, Backend, Mock, Server};
+
+crate::on_every_backend!(a_model_of_another_format, a_parameter_that_a_model_has_not);
+
+async fn a_model_of_another_format(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::json(
+        200,
+        &json!({
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-real",
+            "content": [
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Rome"}},
+            ],
+            "stop_reason": "tool_use", "stop_sequence": null,
+            "usage": {"input_tokens": 1000, "output_tokens": 100},
+        }),
+    ))
+    .await;
+    let more = json!({"provider": "anthropic", "is_public": false, "api_key": "sk-ant-x"});
+    mock.register_with(&owner, "claude", more).await;
+    let trace = key.trace().await;
+    let tool = json!({"type": "function", "function": {"name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}});
+    let ask = json!({
+        "model": "claude", "trace_id": trace, "seed": 7, "tools": [tool],
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Rome?"}],
+    });
+    let reply = key.post("/api/v1/chat/completions", &ask).await;
+    assert_eq!(reply.header("x-sluice-dropped-params"), "seed");
+    let answer = reply.ok(200);
+    let choice = &answer["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls", "{answer}");
+    let call = &choice["message"]["tool_calls"][0];
+    assert_eq!((&call["id"], &call["function"]["name"]), (&json!("toolu_1"), &json!("weather")));
+    assert_eq!(call["function"]["arguments"], r#"{"city":"Rome"}"#);
+    assert_eq!(answer["usage"]["prompt_tokens"], 1000);
+
+    let asked = mock.requests().pop().unwrap();
+    assert_eq!(asked.headers["x-api-key"], "sk-ant-x");
+    assert_eq!(asked.headers["anthropic-version"], "2023-06-01");
+    assert!(asked.body["max_tokens"].is_u64(), "{}", asked.body);
+    assert!(asked.body["system"].to_string().contains("Be brief."), "{}", asked.body);
+    assert_eq!(asked.body["tools"][0]["input_schema"]["type"], "object");
+
+    let step = &key.detail(&trace).await["steps"][0];
+    // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
+    assert_eq!(step["cost"], 0.21);
+}
+
+async fn a_parameter_that_a_model_has_not(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("never")).await;
+    for provider in ["anthropic", "gemini", "bedrock"] {
+        let more = json!({"provider": provider, "is_public": false, "api_key": "k",
+            "additional_config": {"region": "eu-central-1"}});
+        mock.register_with(&owner, provider, more).await;
+        let ask = json!({"model": provider, "trace_id": key.trace().await, "logit_bias": {"50256": -100},
+            "messages": [{"role": "user", "content": "Hello."}]});
+        let error = key.post("/api/v1/chat/completions", &ask).await.ok(422).to_string();
+        assert!(error.contains("logit_bias") && error.contains(provider), "{error}");
+    }
+    assert_eq!(mock.begun(), 0);
+}
