@@ -231,10 +231,13 @@ impl<C: Commit> Loop<C> {
     /// Notes whether commits are slow: the last one, or on some databases one of the last second.
     fn note_pace(&self, took: Duration) {
         let now = self.began.elapsed();
-        let until = if took > SLOW_COMMIT { now + C::STAYS_SLOW } else { Duration::ZERO };
-        let until = until.as_micros() as u64;
         let known = self.slow_until.load(Ordering::Relaxed);
-        if until > known || known <= now.as_micros() as u64 || known == u64::MAX {
+        // One small commit says little: the next ones may have statements to prepare.
+        let is_first = known == u64::MAX;
+        let slow = is_first || took > SLOW_COMMIT;
+        let until = if slow { now + C::STAYS_SLOW } else { Duration::ZERO };
+        let until = until.as_micros() as u64;
+        if until > known || known <= now.as_micros() as u64 || is_first {
             self.slow_until.store(until, Ordering::Relaxed);
         }
     }
