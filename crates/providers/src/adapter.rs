@@ -1,11 +1,13 @@
 //! What every vendor's directory provides: a pure translation in both directions, and how a
 //! request shows its credential.
 
-use domain::conversation::{Reply, StreamEvent};
+use domain::conversation::{Body, Prompt, Reply, StreamEvent};
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
 use domain::usage::Usage;
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use serde::Serialize;
 
 use crate::anthropic::Anthropic;
 use crate::azure::Azure;
@@ -26,16 +28,27 @@ pub(crate) struct Call {
 impl Call {
     /// Puts a model's key, if it has one, into a header of its own.
     pub(crate) fn set_key(&mut self, name: HeaderName, model: &Model) -> Result<(), Error> {
-        let key = model.api_key.as_ref().map_or("", |key| key.expose().trim());
-        if key.is_empty() {
-            return Ok(());
-        }
-        let mut value = HeaderValue::try_from(key)
+        key_of(model).map_or(Ok(()), |key| self.set_secret(name, key))
+    }
+
+    /// Shows a key as a bearer token.
+    pub(crate) fn set_bearer(&mut self, key: &str) -> Result<(), Error> {
+        self.set_secret(AUTHORIZATION, &format!("Bearer {key}"))
+    }
+
+    fn set_secret(&mut self, name: HeaderName, secret: &str) -> Result<(), Error> {
+        let mut value = HeaderValue::try_from(secret)
             .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
         Ok(())
     }
+}
+
+/// A model's key; `None` where it has none, or a blank one.
+pub(crate) fn key_of(model: &Model) -> Option<&str> {
+    let key = model.api_key.as_ref().map(|key| key.expose().trim());
+    key.filter(|key| !key.is_empty())
 }
 
 /// The body of a request, and what it leaves out.
@@ -44,6 +57,31 @@ pub(crate) struct Encoded {
     pub(crate) body: Vec<u8>,
     /// Parameters that the format has not, harmless to leave out; the caller is told.
     pub(crate) dropped: Vec<String>,
+}
+
+impl Encoded {
+    /// Writes a request that says what a prompt does.
+    pub(crate) fn write(
+        request: &impl Serialize,
+        prompt: &Prompt,
+        dropped: Vec<String>,
+    ) -> Result<Self, Error> {
+        let mut body = Vec::with_capacity(size(prompt));
+        serde_json::to_writer(&mut body, request)
+            .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
+        Ok(Self { body, dropped })
+    }
+}
+
+/// About how many bytes the body will have.
+fn size(prompt: &Prompt) -> usize {
+    let text = |body: &Body| match body {
+        Body::Text(text) => text.len() + text.len() / 16,
+        Body::Empty => 0,
+        Body::Parts(parts) => parts.len() * 256,
+    };
+    let messages: usize = prompt.messages.iter().map(|message| text(&message.body) + 64).sum();
+    256 + messages + prompt.params.len() * 64
 }
 
 /// One wire format.

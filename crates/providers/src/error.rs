@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
+use domain::model::Model;
 use domain::secret::Secret;
 
 use crate::connect::TooSlow;
@@ -107,6 +108,19 @@ impl Error {
         Self::fault(format!("The provider sent a malformed answer: {what}"))
     }
 
+    /// The provider's answer is an error, whatever its status; `said` is its message.
+    pub(crate) fn answered(said: Option<String>) -> Self {
+        match said {
+            Some(said) => Self::fault(format!("The provider answered with an error: {said}")),
+            None => Self::fault("The provider answered with an error"),
+        }
+    }
+
+    /// The answer ended before its end was told.
+    pub(crate) fn cut_off() -> Self {
+        Self::fault("The provider's answer was cut off")
+    }
+
     /// The egress rules forbid it.
     pub(crate) fn forbidden(refusal: Refusal) -> Self {
         Self { kind: ErrorKind::Forbidden, ..Self::fault(refusal.to_string()) }
@@ -116,6 +130,11 @@ impl Error {
     pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         let what = what.into();
         Self { kind: ErrorKind::Unsupported(what.clone()), ..Self::fault(what) }
+    }
+
+    /// A model has no such parameter, or not with this value.
+    pub(crate) fn lacking(model: &Model, what: impl std::fmt::Display) -> Self {
+        Self::unsupported(format!("{what} is not supported by model {}", model.identifier))
     }
 
     /// The provider answered with a status that is no success.

@@ -201,11 +201,7 @@ impl Http1 {
         address(&mut request, self.proxied);
         let mut answer = pin!(self.sender.try_send_request(request));
         let answer = poll_fn(|cx| {
-            if let Some(driver) = &mut self.driver
-                && Pin::new(driver).poll(cx).is_ready()
-            {
-                self.driver = None;
-            }
+            self.drive(cx);
             answer.as_mut().poll(cx)
         });
         answer.await.map_err(|error| match Unsent::of(error) {

@@ -24,7 +24,7 @@ pub(crate) struct Sim {
     host: String,
     port: u16,
     provider: &'static str,
-    client: Client,
+    pub(crate) client: Client,
 }
 
 /// A streamed answer, put together.
@@ -81,7 +81,8 @@ impl Sim {
         self.control("GET", &path, "")["violations"].take()
     }
 
-    fn control(&self, method: &str, path: &str, body: &str) -> Value {
+    /// Asks the simulator itself: what it has seen, or to forget it.
+    pub(crate) fn control(&self, method: &str, path: &str, body: &str) -> Value {
         let mut socket = TcpStream::connect((&*self.host, self.port)).unwrap();
         let length = body.len();
         let head = format!(

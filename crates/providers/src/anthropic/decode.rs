@@ -6,7 +6,7 @@ use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value};
 
-use crate::chat_form::{Answer, state};
+use crate::chat_form::{Answer, state, text};
 use crate::error::Error;
 use crate::receive::message_in;
 
@@ -14,7 +14,7 @@ pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
     let mut message: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
     if message.contains_key("error") || text(message.get("type")) == "error" {
-        return Err(fault(&message));
+        return Err(Error::answered(message_in(&message)));
     }
     let Some(Value::Array(blocks)) = message.remove("content") else {
         return Err(Error::malformed("it has no content"));
@@ -86,18 +86,6 @@ pub(super) fn own_state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
 /// Whether a block is a text that says nothing, which the provider takes from nobody.
 pub(super) fn is_blank_text(block: &Value) -> bool {
     text(block.get("type")) == "text" && text(block.get("text")).trim().is_empty()
-}
-
-/// The error that an answer or an event is.
-pub(super) fn fault(said: &Map<String, Value>) -> Error {
-    match message_in(said) {
-        Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
-        None => Error::fault("The provider answered with an error"),
-    }
-}
-
-pub(super) fn text(value: Option<&Value>) -> &str {
-    value.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The counts of a message as they stand. Each report replaces those that it names.

@@ -1,9 +1,9 @@
 //! Canonical prompt to request body.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use domain::conversation::{Body, Prompt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -56,11 +56,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         request.top_p = params.number("top_p", 0.0..=1.0)?;
         request.top_k = params.take("top_k");
     }
-    let dropped = params.finish(model)?;
-    let mut body = Vec::with_capacity(size(prompt));
-    serde_json::to_writer(&mut body, &request)
-        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
-    Ok(Encoded { body, dropped })
+    Encoded::write(&request, prompt, params.finish(model)?)
 }
 
 #[derive(Serialize)]
@@ -156,10 +152,6 @@ struct ToolChoice<'a> {
 }
 
 fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
-    let role = match turn.speaker {
-        Speaker::User => "user",
-        Speaker::Model => "assistant",
-    };
     let mut content = Vec::with_capacity(turn.parts.len());
     for part in turn.parts {
         let block = match part {
@@ -182,7 +174,7 @@ fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
         };
         content.push(block);
     }
-    Ok(Message { role, content })
+    Ok(Message { role: turn.speaker.role(), content })
 }
 
 /// The blocks of an earlier answer, but for those that the provider sends and does not take.
@@ -260,21 +252,15 @@ fn tools<'a>(
 /// Calls in the history are refused without a list of tools. A caller who gives none wants no
 /// further calls: the tools are named, and may not be called.
 fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<ToolChoice<'a>>) {
-    let mut names: Vec<&'a str> = Vec::new();
-    let mut note = |name: &'a str| {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    };
-    for part in conversation.turns.iter().flat_map(|turn| &turn.parts) {
-        match part {
-            Part::Call(call) => note(call.name),
-            Part::Result(result) => note(result.name),
-            _ => {}
-        }
-    }
+    let mut seen = HashSet::new();
+    let parts = conversation.turns.iter().flat_map(|turn| &turn.parts);
+    let names = parts.filter_map(|part| match part {
+        Part::Call(call) => Some(call.name),
+        Part::Result(result) => Some(result.name),
+        _ => None,
+    });
     let list: Vec<_> = names
-        .into_iter()
+        .filter(|name| seen.insert(*name))
         .map(|name| Tool {
             name,
             description: None,
@@ -301,17 +287,6 @@ fn takes_sampling(name: &str) -> bool {
         ("opus", Some(4), Some(minor)) => minor < 7,
         (first, Some(major), _) => first.parse::<u8>().is_ok() || major < 5,
     }
-}
-
-/// About how many bytes the body will have.
-fn size(prompt: &Prompt) -> usize {
-    let text = |body: &Body| match body {
-        Body::Text(text) => text.len() + text.len() / 16,
-        Body::Empty => 0,
-        Body::Parts(parts) => parts.len() * 256,
-    };
-    let messages: usize = prompt.messages.iter().map(|message| text(&message.body) + 64).sum();
-    256 + messages + prompt.params.len() * 64
 }
 
 #[cfg(test)]

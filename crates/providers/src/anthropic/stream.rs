@@ -7,10 +7,13 @@ use domain::model::Model;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::decode::{Counts, explanation, fault, finish, own_state, text};
+use super::decode::{Counts, explanation, finish, own_state};
 use crate::adapter::Decoder;
-use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece};
+use crate::chat_form::{
+    arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece, text,
+};
 use crate::error::Error;
+use crate::receive::message_in;
 use crate::sse::Sse;
 
 /// The most blocks of one answer, and the most bytes of them that are kept: what the longest
@@ -43,16 +46,12 @@ impl Decoder for Reader {
         if message.done {
             return Ok(());
         }
-        last.and(Err(cut_off()))
+        last.and(Err(Error::cut_off()))
     }
 
     fn is_done(&self) -> bool {
         self.message.done
     }
-}
-
-fn cut_off() -> Error {
-    Error::fault("The provider's answer was cut off")
 }
 
 /// What has been seen of the answer so far.
@@ -137,7 +136,7 @@ impl Message {
             "content_block_delta" => return self.block_goes_on(event, events),
             "content_block_stop" => self.block_stops(event.index, events),
             "message_delta" => self.changes(event, events),
-            "message_stop" if !self.finished => return Err(cut_off()),
+            "message_stop" if !self.finished => return Err(Error::cut_off()),
             "message_stop" => {
                 self.done = true;
                 events.push(StreamEvent::Done);
@@ -305,7 +304,7 @@ fn thought(text: &str, events: &mut Vec<StreamEvent>) {
 /// What an event is that is an error, or no event at all.
 fn unreadable(data: &[u8]) -> Error {
     match serde_json::from_slice::<Map<String, Value>>(data) {
-        Ok(object) if object.contains_key("error") => fault(&object),
+        Ok(object) if object.contains_key("error") => Error::answered(message_in(&object)),
         _ => Error::malformed("an event of the stream is none of the format's"),
     }
 }

@@ -23,7 +23,10 @@ impl Adapter for Azure {
         match Form::of(model)? {
             Form::V1 { root, version } => {
                 let url = chat_url(&[root, "/openai/v1"].concat());
-                Ok(version.map_or(url.clone(), |version| url + "?api-version=" + version))
+                Ok(match version {
+                    Some(version) => url + "?api-version=" + version,
+                    None => url,
+                })
             }
             Form::Deployment { root, version } => {
                 let base = [root, "/openai/deployments/", &segment(deployment(model))?].concat();
@@ -43,7 +46,7 @@ impl Adapter for Azure {
             bound_name: if newer { "max_completion_tokens" } else { "max_tokens" },
             stream_options: newer,
         };
-        Ok(Encoded { body: encode(attempt, dialect)?, dropped: Vec::new() })
+        encode(attempt, dialect)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {

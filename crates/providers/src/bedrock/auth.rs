@@ -7,10 +7,10 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4;
 use domain::model::Model;
 use domain::time::Timestamp;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::region;
-use crate::adapter::Call;
+use crate::adapter::{Call, key_of};
 use crate::error::Error;
 
 /// The name in the scope of signatures; the host's first label is another.
@@ -19,19 +19,10 @@ const SERVICE: &str = "bedrock";
 /// Puts the credential on a request. A model's `api_key` is `ACCESS_KEY_ID:SECRET[:SESSION_TOKEN]`,
 /// or else a Bedrock API key. Without one nothing is sent, for servers in between that sign.
 pub(super) fn authenticate(model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error> {
-    let key = model.api_key.as_ref().map_or("", |key| key.expose().trim());
-    if key.is_empty() {
-        return Ok(());
-    }
+    let Some(key) = key_of(model) else { return Ok(()) };
     match access_key(key)? {
         Some(credentials) => signed(model, call, credentials, now),
-        None => {
-            let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-                .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
-            value.set_sensitive(true);
-            call.headers.insert(AUTHORIZATION, value);
-            Ok(())
-        }
+        None => call.set_bearer(key),
     }
 }
 

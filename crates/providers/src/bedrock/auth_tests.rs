@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::testing;
+use http::header::AUTHORIZATION;
 
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 

@@ -7,7 +7,7 @@ use domain::usage::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::chat_form::{self, Answer};
+use crate::chat_form::{self, Answer, text};
 use crate::error::Error;
 use crate::receive::message_in;
 
@@ -20,12 +20,12 @@ pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
         .map(Value::take);
     let Some(Value::Array(blocks)) = content else {
         return Err(match message_in(&whole) {
-            Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
+            said @ Some(_) => Error::answered(said),
             None => Error::malformed("it has no message"),
         });
     };
     let mut answer = Answer {
-        finish: finish_reason(string(whole.get("stopReason")))?,
+        finish: finish_reason(text(whole.get("stopReason")))?,
         usage: whole.get("usage").and_then(usage),
         ..Answer::default()
     };
@@ -40,22 +40,22 @@ pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
 }
 
 fn read(block: &Value, answer: &mut Answer) -> Result<(), Error> {
-    if let Some(text) = block.get("text") {
-        answer.text.push_str(string(Some(text)));
+    if let Some(said) = block.get("text") {
+        answer.text.push_str(text(Some(said)));
     } else if let Some(call) = block.get("toolUse").filter(|call| !is_servers_own(call)) {
-        let (id, name) = (string(call.get("toolUseId")), string(call.get("name")));
+        let (id, name) = (text(call.get("toolUseId")), text(call.get("name")));
         if id.is_empty() || name.is_empty() {
             return Err(Error::malformed("a tool call has no id or no name"));
         }
         let arguments = call.get("input").map_or_else(|| "{}".to_owned(), Value::to_string);
         answer.calls.push((id.to_owned(), name.to_owned(), arguments));
     } else if let Some(thought) = block.get("reasoningContent") {
-        let text = thought.get("reasoningText").and_then(|text| text.get("text"));
-        answer.reasoning.push_str(string(text));
+        let said = thought.get("reasoningText").and_then(|said| said.get("text"));
+        answer.reasoning.push_str(text(said));
     } else if let Some(cited) = block.get("citationsContent") {
         let parts = cited.get("content").and_then(Value::as_array);
         for part in parts.into_iter().flatten() {
-            answer.text.push_str(string(part.get("text")));
+            answer.text.push_str(text(part.get("text")));
         }
     }
     Ok(())
@@ -63,7 +63,7 @@ fn read(block: &Value, answer: &mut Answer) -> Result<(), Error> {
 
 /// Whether a call is one that the provider has run itself.
 pub(super) fn is_servers_own(call: &Value) -> bool {
-    string(call.get("type")) == "server_tool_use"
+    text(call.get("type")) == "server_tool_use"
 }
 
 /// What must come back with the next turn: the whole message as it was, if it holds thoughts that the
@@ -82,7 +82,7 @@ pub(super) fn state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
 fn is_signed_thought(block: &Value) -> bool {
     let Some(thought) = block.get("reasoningContent") else { return false };
     let signature = thought.get("reasoningText").and_then(|text| text.get("signature"));
-    !string(signature).is_empty() || thought.get("redactedContent").is_some()
+    !text(signature).is_empty() || thought.get("redactedContent").is_some()
 }
 
 /// The canonical reason; `None` for words that we do not know.
@@ -122,10 +122,6 @@ struct Counts {
     cache_read: u64,
     #[serde(rename = "cacheWriteInputTokens", default)]
     cache_write: u64,
-}
-
-pub(super) fn string(value: Option<&Value>) -> &str {
-    value.and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,9 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::adapter::Encoded;
-use crate::chat_form::{
-    Choice, Conversation, Format, Image, Params, Part, Speaker, Tool, Tools, Turn,
-};
+use crate::chat_form::{Choice, Conversation, Format, Image, Params, Part, Tool, Tools, Turn};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -42,10 +40,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         },
         additional: params.take("additionalModelRequestFields"),
     };
-    let dropped = params.finish(model)?;
-    let body = serde_json::to_vec(&request)
-        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
-    Ok(Encoded { body, dropped })
+    Encoded::write(&request, prompt, params.finish(model)?)
 }
 
 #[derive(Serialize)]
@@ -152,10 +147,6 @@ struct ToolConfig {
 }
 
 fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
-    let role = match turn.speaker {
-        Speaker::User => "user",
-        Speaker::Model => "assistant",
-    };
     let mut content = Vec::with_capacity(turn.parts.len());
     for part in turn.parts {
         match part {
@@ -183,7 +174,7 @@ fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
             }
         }
     }
-    Ok(Message { role, content })
+    Ok(Message { role: turn.speaker.role(), content })
 }
 
 fn picture(image: Image<'_>) -> Result<Block<'_>, Error> {
@@ -220,9 +211,6 @@ fn tool_config(
     messages: &[Message<'_>],
     model: &Model,
 ) -> Result<Option<ToolConfig>, Error> {
-    let unsupported = |what: &str| {
-        Err(Error::unsupported(format!("{what} is not supported by model {}", model.identifier)))
-    };
     let earlier = called(messages);
     if tools.list.is_empty() {
         // While there are calls in the history their tools must be declared.
@@ -237,10 +225,10 @@ fn tool_config(
         if earlier.is_empty() {
             return Ok(None);
         }
-        return unsupported("tool_choice none after tool calls");
+        return Err(Error::lacking(model, "tool_choice none after tool calls"));
     }
     if tools.one_at_a_time {
-        return unsupported("parallel_tool_calls: false");
+        return Err(Error::lacking(model, "parallel_tool_calls: false"));
     }
     let tool_choice = tools.choice.map(|choice| match choice {
         Choice::Auto | Choice::None => json!({"auto": {}}),

@@ -117,7 +117,7 @@ impl Painter for Invoke {
             serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
         // What the vendor's filters take out is missing from the images and named here.
         if let Some(said) = message_in(&answer) {
-            return Err(Error::fault(format!("The provider answered with an error: {said}")));
+            return Err(Error::answered(Some(said)));
         }
         let images = answer.get("images").and_then(Value::as_array);
         let urls: Option<Vec<String>> = images
@@ -151,7 +151,7 @@ fn with(mut body: Value, name: &str, value: Option<u64>) -> Value {
 }
 
 fn fixed_size(model: &Model) -> Error {
-    Error::unsupported(format!("dimensions is not supported by model {}", model.identifier))
+    Error::lacking(model, "dimensions")
 }
 
 fn cannot(model: &Model, what: &str, who: &str) -> Error {

@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use domain::conversation::{Body, Message, Prompt, Reply, Role, StreamEvent};
 use domain::model::{Model, Provider};
-use domain::secret::Secret;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::testing::{attempt, model, prompt};
-use crate::{Attempt, Client, Egress, EmbedAsk, Error, ErrorKind, ImageAsk};
+use crate::sim_testing::Sim;
+use crate::testing::{attempt, prompt};
+use crate::{Attempt, EmbedAsk, Error, ErrorKind, ImageAsk};
 
 const ACCESS_KEY: &str = "AKIASIMULATOR0000001:simulator/secret+key/with/slashes0000001";
 const SESSION_KEY: &str =
@@ -22,68 +20,31 @@ const SESSION_KEY: &str =
 const BEARER_KEY: &str = "bedrock-api-key-sim";
 const CLAUDE: &str = "us.anthropic.claude-3-5-sonnet-20240620-v1:0";
 
-struct Sim {
-    control: String,
-    client: Client,
+fn named(sim: &Sim, name: &str, key: &str) -> Model {
+    let mut model = sim.model(name, key, &sim.base_url());
+    model.config.all.insert("region".to_owned(), json!("us-east-1"));
+    model
 }
 
-impl Sim {
-    fn new() -> Option<Self> {
-        let control = std::env::var("SLUICE_TEST_SIM").ok()?;
-        let allow = vec!["127.0.0.1".to_owned()];
-        let client = Client::new(Egress { allow, ..Egress::default() }).unwrap();
-        Some(Self { control: control.trim_start_matches("http://").to_owned(), client })
-    }
+async fn complete(sim: &Sim, model: &Model, prompt: &Prompt) -> Result<Reply, Error> {
+    let attempt = Attempt { max_output_tokens: Some(500), ..attempt(model, prompt) };
+    sim.client.complete(attempt).await
+}
 
-    fn model(&self, name: &str, key: &str) -> Model {
-        let port: u16 = self.control.rsplit(':').next().unwrap().parse().unwrap();
-        let base = format!("http://127.0.0.1:{}", port + 4);
-        let mut model = model(Provider::Bedrock, Some(&base));
-        model.config.upstream_model = Some(name.to_owned());
-        model.config.all.insert("region".to_owned(), json!("us-east-1"));
-        model.api_key = Some(Secret::new(key.to_owned()));
-        model
-    }
-
-    async fn control(&self, method: &str, path: &str, body: &str) -> Value {
-        let mut socket = TcpStream::connect(&self.control).await.unwrap();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.control,
-            body.len()
-        );
-        socket.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await.unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap()
-    }
-
-    async fn script(&self, answers: Value) {
-        let script = json!({"scripts": [{"provider": "bedrock", "answers": answers}]});
-        self.control("POST", "/_script", &script.to_string()).await;
-    }
-
-    async fn complete(&self, model: &Model, prompt: &Prompt) -> Result<Reply, Error> {
-        let attempt = Attempt { max_output_tokens: Some(500), ..attempt(model, prompt) };
-        self.client.complete(attempt).await
-    }
-
-    async fn stream(&self, model: &Model, prompt: &Prompt) -> (Vec<StreamEvent>, Option<Error>) {
-        let mut stream = match self.client.stream(attempt(model, prompt)).await {
-            Ok(stream) => stream,
-            Err(error) => return (Vec::new(), Some(error)),
-        };
-        let mut all = Vec::new();
-        while let Some(batch) = stream.next().await {
-            match batch {
-                Ok(events) => all.extend(events),
-                Err(error) => return (all, Some(error)),
-            }
+/// Every event as it came, for what [`Sim::stream`] puts together.
+async fn stream(sim: &Sim, model: &Model, prompt: &Prompt) -> (Vec<StreamEvent>, Option<Error>) {
+    let mut stream = match sim.client.stream(attempt(model, prompt)).await {
+        Ok(stream) => stream,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let mut all = Vec::new();
+    while let Some(batch) = stream.next().await {
+        match batch {
+            Ok(events) => all.extend(events),
+            Err(error) => return (all, Some(error)),
         }
-        (all, None)
     }
+    (all, None)
 }
 
 fn deadline() -> Instant {
@@ -155,29 +116,29 @@ fn results(message: &Message) -> Vec<Message> {
 
 #[tokio::test]
 async fn the_simulator_finds_nothing_wrong() {
-    let Some(sim) = Sim::new() else { return };
-    sim.control("POST", "/_reset", "{}").await;
+    let Some(sim) = Sim::find(Provider::Bedrock) else { return };
+    sim.control("POST", "/_reset", "{}");
     texts(&sim).await;
     for streamed in [false, true] {
         tool_rounds(&sim, streamed).await;
     }
     streams(&sim).await;
     embeddings_and_images(&sim).await;
-    let found = sim.control("GET", "/_violations?provider=bedrock", "").await;
-    assert_eq!(found["violations"], json!([]), "{found:#}");
+    assert_eq!(sim.violations(), json!([]));
     faults(&sim).await;
     wrong_keys(&sim).await;
-    assert_eq!(sim.control("GET", "/_health", "").await["bugs"], json!([]));
+    assert_eq!(sim.control("GET", "/_health", "")["bugs"], json!([]));
 }
 
 async fn texts(sim: &Sim) {
     for key in [ACCESS_KEY, SESSION_KEY, BEARER_KEY] {
-        let model = sim.model(CLAUDE, key);
-        let reply = sim.complete(&model, &prompt(json!({}))).await.unwrap();
+        let model = named(sim, CLAUDE, key);
+        let reply = complete(sim, &model, &prompt(json!({}))).await.unwrap();
         assert_eq!(reply.text, "echo: Hello there. How are you?");
         assert_eq!(reply.finish, Some(FinishReason::Stop));
     }
-    let model = sim.model(
+    let model = named(
+        sim,
         "arn:aws:bedrock:us-east-1:111122223333:inference-profile/us.amazon.nova-pro-v1:0",
         ACCESS_KEY,
     );
@@ -196,8 +157,8 @@ async fn texts(sim: &Sim) {
         Message { role: Role::User, body: Body::Parts(parts), extra: Map::new() },
     ]);
     let usage = json!({"input": 50, "output": 7, "cached": 20, "cache_write": 10});
-    sim.script(json!([{"text": "Hm.", "stop": "length", "usage": usage}])).await;
-    let reply = sim.complete(&model, &prompt).await.unwrap();
+    sim.script(json!([{"text": "Hm.", "stop": "length", "usage": usage}]));
+    let reply = complete(sim, &model, &prompt).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.finish), ("Hm.", Some(FinishReason::Length)));
     assert_eq!(reply.dropped, ["user"]);
     let usage = Usage { prompt: 50, cached: 20, cache_write: 10, completion: 7, reasoning: 0 };
@@ -207,7 +168,7 @@ async fn texts(sim: &Sim) {
 /// A round of two calls, a chained one with a call without arguments, and an answer; the thoughts
 /// go back as they came.
 async fn tool_rounds(sim: &Sim, streamed: bool) {
-    let model = sim.model(CLAUDE, ACCESS_KEY);
+    let model = named(sim, CLAUDE, ACCESS_KEY);
     let call =
         |name: &str, arguments: Value| json!({"tool": {"name": name, "arguments": arguments}});
     sim.script(json!([
@@ -219,17 +180,16 @@ async fn tool_rounds(sim: &Sim, streamed: bool) {
         ]},
         {"parts": [{"thinking": "Again."}, call("time", json!({}))]},
         {"text": "Done."},
-    ]))
-    .await;
+    ]));
     let mut prompt = prompt(json!({"tools": tools(), "tool_choice": "auto"}));
     for calls in [2, 1] {
         let message = if streamed {
-            let (events, error) = sim.stream(&model, &prompt).await;
+            let (events, error) = stream(sim, &model, &prompt).await;
             assert!(error.is_none(), "{error:?}");
             assert!(events.contains(&StreamEvent::Finish(FinishReason::ToolCalls)));
             back(&joined(&events))
         } else {
-            let reply = sim.complete(&model, &prompt).await.unwrap();
+            let reply = complete(sim, &model, &prompt).await.unwrap();
             assert_eq!(reply.finish, Some(FinishReason::ToolCalls));
             back(&reply.native.unwrap()["choices"][0]["message"])
         };
@@ -246,18 +206,17 @@ async fn tool_rounds(sim: &Sim, streamed: bool) {
         message.extra.shift_remove("provider_state");
     }
     foreign.params.clear();
-    assert_eq!(sim.complete(&model, &prompt).await.unwrap().text, "Done.");
-    sim.complete(&model, &foreign).await.unwrap();
+    assert_eq!(complete(sim, &model, &prompt).await.unwrap().text, "Done.");
+    complete(sim, &model, &foreign).await.unwrap();
 }
 
 async fn streams(sim: &Sim) {
-    let model = sim.model(CLAUDE, SESSION_KEY);
+    let model = named(sim, CLAUDE, SESSION_KEY);
     let usage = json!({"input": 9, "output": 4, "cached": 2});
     sim.script(
         json!([{"text": "Grüße 🙂 to all", "chunk_chars": 2, "split_bytes": 7, "usage": usage}]),
-    )
-    .await;
-    let (events, error) = sim.stream(&model, &prompt(json!({}))).await;
+    );
+    let (events, error) = stream(sim, &model, &prompt(json!({}))).await;
     assert!(error.is_none(), "{error:?}");
     assert_eq!(joined(&events)["content"], "Grüße 🙂 to all");
     let used = Usage { prompt: 9, cached: 2, completion: 4, ..Usage::default() };
@@ -271,8 +230,8 @@ async fn streams(sim: &Sim) {
         ("safety", FinishReason::ContentFilter),
         ("stop_sequence", FinishReason::Stop),
     ] {
-        sim.script(json!([{"text": "a", "stop": stop}])).await;
-        let (events, error) = sim.stream(&model, &prompt(json!({}))).await;
+        sim.script(json!([{"text": "a", "stop": stop}]));
+        let (events, error) = stream(sim, &model, &prompt(json!({}))).await;
         assert!(error.is_none() && events.contains(&StreamEvent::Finish(reason)), "{events:?}");
     }
 }
@@ -284,14 +243,14 @@ async fn embeddings_and_images(sim: &Sim) {
         ("amazon.titan-embed-text-v1", 2, None, 8),
         ("cohere.embed-multilingual-v3", 100, None, 8),
     ] {
-        let model = sim.model(name, ACCESS_KEY);
+        let model = named(sim, name, ACCESS_KEY);
         let ask = EmbedAsk { model: &model, inputs: &inputs[..count], dimensions };
         let embedded = sim.client.embed(ask, deadline()).await.unwrap();
         assert_eq!(embedded.vectors.len(), count);
         assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
         assert!(embedded.vectors[0] != embedded.vectors[1] && embedded.tokens > Some(0));
     }
-    let model = sim.model("amazon.nova-canvas-v1:0", BEARER_KEY);
+    let model = named(sim, "amazon.nova-canvas-v1:0", BEARER_KEY);
     let ask = ImageAsk { model: &model, prompt: "a cat", size: "512x512", count: 6 };
     let painted = sim.client.paint(ask, deadline()).await.unwrap();
     assert_eq!(painted.urls.len(), 6);
@@ -299,15 +258,15 @@ async fn embeddings_and_images(sim: &Sim) {
 }
 
 async fn faults(sim: &Sim) {
-    let model = sim.model(CLAUDE, ACCESS_KEY);
+    let model = named(sim, CLAUDE, ACCESS_KEY);
     for (fault, kind) in [
         (json!({"error": {"kind": "rate_limit"}}), Some(ErrorKind::RateLimited)),
         (json!({"error": {"kind": "overloaded"}}), Some(ErrorKind::Unreachable)),
         (json!({"malformed": true}), Some(ErrorKind::Unreachable)),
         (json!({"error": {"kind": "context"}}), None),
     ] {
-        sim.script(json!([fault])).await;
-        let error = sim.complete(&model, &prompt(json!({}))).await.unwrap_err();
+        sim.script(json!([fault]));
+        let error = complete(sim, &model, &prompt(json!({}))).await.unwrap_err();
         match kind {
             Some(kind) => assert_eq!(error.kind, kind, "{error}"),
             None => assert!(error.to_string().contains("ValidationException: "), "{error}"),
@@ -320,8 +279,8 @@ async fn faults(sim: &Sim) {
         (json!({"text": "abc", "fail_after": 2, "fail_how": "truncate"}), "broke"),
         (json!({"text": "abc", "fail_after": 2, "fail_how": "reset"}), "broke"),
     ] {
-        sim.script(json!([fault])).await;
-        let (_, error) = sim.stream(&model, &prompt(json!({}))).await;
+        sim.script(json!([fault]));
+        let (_, error) = stream(sim, &model, &prompt(json!({}))).await;
         let error = error.unwrap();
         assert!(error.to_string().contains(says) && error.is_endpoint_fault(), "{error}");
     }
@@ -329,7 +288,7 @@ async fn faults(sim: &Sim) {
 
 async fn wrong_keys(sim: &Sim) {
     for key in ["AKIASIMULATOR0000001:some-other-secret-key", "ABSKnot-the-right-one"] {
-        let error = sim.complete(&sim.model(CLAUDE, key), &prompt(json!({}))).await.unwrap_err();
+        let error = complete(sim, &named(sim, CLAUDE, key), &prompt(json!({}))).await.unwrap_err();
         assert!(matches!(error.kind, ErrorKind::Rejected { status: 403, .. }), "{error}");
         assert!(!format!("{error} {error:?}").contains(key.rsplit(':').next().unwrap()));
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::decode;
 use super::frames::{Broken, Frame, Frames};
 use crate::adapter::Decoder;
-use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, state_piece};
+use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, state_piece, text};
 use crate::error::Error;
 use crate::receive::message_in;
 
@@ -40,7 +40,7 @@ impl Decoder for Reader {
         if self.answer.stopped {
             return Ok(());
         }
-        Err(Error::fault("The provider's answer was cut off"))
+        Err(Error::cut_off())
     }
 
     fn is_done(&self) -> bool {
@@ -171,7 +171,7 @@ impl Answer {
             self.block(begun.content_block_index, || Block::Other)?;
             return Ok(());
         };
-        let (id, name) = (decode::string(call.get("toolUseId")), decode::string(call.get("name")));
+        let (id, name) = (text(call.get("toolUseId")), text(call.get("name")));
         if id.is_empty() || name.is_empty() {
             return Err(Error::malformed("a tool call has no id or no name"));
         }

@@ -33,6 +33,16 @@ pub(crate) enum Speaker {
     Model,
 }
 
+impl Speaker {
+    /// The role in the words of most formats.
+    pub(crate) fn role(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Model => "assistant",
+        }
+    }
+}
+
 /// A piece of a turn.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
@@ -200,7 +210,7 @@ fn result<'a>(
     names: &HashMap<&'a str, &'a str>,
     at: impl Fn(&str) -> Error,
 ) -> Result<ToolResult<'a>, Error> {
-    let id = message.extra.get("tool_call_id").and_then(Value::as_str).unwrap_or_default();
+    let id = super::text(message.extra.get("tool_call_id"));
     let name = names.get(id).ok_or_else(|| at("tool_call_id answers no earlier tool call"))?;
     let text = match &message.body {
         Body::Empty => Cow::Borrowed(""),
@@ -221,5 +231,5 @@ fn own_state<'a>(message: &'a Message, model: &Model) -> Option<&'a Value> {
 }
 
 fn string<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
+    super::text(value.get(name))
 }

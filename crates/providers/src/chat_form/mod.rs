@@ -6,12 +6,19 @@ mod conversation;
 mod params;
 mod tools;
 
+use serde_json::Value;
+
 pub(crate) use answer::{
     Answer, arguments_piece, call_begins, reasoning_piece, refusal_piece, state, state_piece,
 };
 pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};
 pub(crate) use params::{Format, Params};
 pub(crate) use tools::{Choice, Tool, Tools};
+
+/// The text of a member; empty where it is missing or of another kind.
+pub(crate) fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
 
 /// The member of an assistant message that carries what its provider wants back verbatim: signatures
 /// and thinking. `{"provider", "model", "content"}`; the content is the provider's own. It is dropped

@@ -111,10 +111,7 @@ impl<'a> Params<'a> {
         for (name, _) in self.left {
             if !HARMLESS.contains(&name) {
                 let name: String = name.chars().take(64).collect();
-                let model = &model.identifier;
-                return Err(Error::unsupported(format!(
-                    "{name} is not supported by model {model}"
-                )));
+                return Err(Error::lacking(model, name));
             }
             dropped.push(name.to_owned());
         }

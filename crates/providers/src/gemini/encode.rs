@@ -108,7 +108,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let mut params = Params::of(prompt);
     let tools = Tools::take(&mut params)?;
     if tools.one_at_a_time && !tools.list.is_empty() {
-        return Err(unsupported("parallel_tool_calls", model));
+        return Err(Error::lacking(model, "parallel_tool_calls"));
     }
     let mut dropped = Vec::new();
     let config = generation_config(&mut params, model, &mut dropped)?;
@@ -127,9 +127,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         tool_config: tools.choice.map(tool_config),
         generation_config: GenerationConfig { max_output_tokens, ..config },
     };
-    let body = serde_json::to_vec(&request)
-        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
-    Ok(Encoded { body, dropped })
+    Encoded::write(&request, prompt, dropped)
 }
 
 fn declaration<'a>(tool: &'a Tool<'a>) -> Declaration<'a> {
@@ -200,17 +198,13 @@ fn thinking(effort: &str, model: &Model) -> Result<ThinkingConfig, Error> {
     let (level, budget) = if is_recent(model) { (level, None) } else { (None, budget) };
     if level.is_none() && budget.is_none() {
         let effort: String = effort.chars().take(20).collect();
-        return Err(unsupported(&format!("reasoning_effort {effort}"), model));
+        return Err(Error::lacking(model, format_args!("reasoning_effort {effort}")));
     }
     Ok(ThinkingConfig {
         thinking_level: level,
         thinking_budget: budget,
         include_thoughts: budget != Some(0),
     })
-}
-
-fn unsupported(what: &str, model: &Model) -> Error {
-    Error::unsupported(format!("{what} is not supported by model {}", model.identifier))
 }
 
 #[cfg(test)]

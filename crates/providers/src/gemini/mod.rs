@@ -17,7 +17,6 @@ use domain::conversation::Reply;
 use domain::model::Model;
 use domain::time::Timestamp;
 use http::HeaderName;
-use http::header::HeaderValue;
 
 use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
 use crate::error::Error;
@@ -43,15 +42,7 @@ impl Adapter for Gemini {
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
-        let key = model.api_key.as_ref().map_or("", |key| key.expose().trim());
-        if key.is_empty() {
-            return Ok(());
-        }
-        let mut value = HeaderValue::try_from(key)
-            .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
-        value.set_sensitive(true);
-        call.headers.insert(KEY, value);
-        Ok(())
+        call.set_key(KEY, model)
     }
 
     fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error> {

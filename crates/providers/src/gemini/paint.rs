@@ -77,8 +77,7 @@ fn shape(ask: &ImageAsk<'_>) -> Result<Option<String>, Error> {
         Some((width, height)) => Ok(Some(format!("{width}:{height}"))),
         None => {
             let size: String = ask.size.chars().take(20).collect();
-            let model = &ask.model.identifier;
-            Err(Error::unsupported(format!("size {size} is not supported by model {model}")))
+            Err(Error::lacking(ask.model, format_args!("size {size}")))
         }
     }
 }

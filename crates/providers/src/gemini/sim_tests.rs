@@ -5,27 +5,19 @@ use std::time::Duration;
 
 use domain::conversation::{Prompt, StreamEvent};
 use domain::model::{Model, Provider};
-use domain::secret::Secret;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::adapter::{EmbedAsk, ImageAsk};
-use crate::egress::Egress;
 use crate::error::{Error, ErrorKind};
-use crate::testing::{attempt, model, prompt_of};
-use crate::transport::{Attempt, Client};
+use crate::sim_testing::Sim;
+use crate::testing::{attempt, prompt_of};
+use crate::transport::Attempt;
 
 const KEY: &str = "AIzaSim-gemini-key";
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
-
-struct Sim {
-    control: String,
-    client: Client,
-}
 
 /// What an answer came to, streamed or not.
 struct Heard {
@@ -34,76 +26,41 @@ struct Heard {
     usage: Option<Usage>,
 }
 
-impl Sim {
-    fn find() -> Option<Self> {
-        let url = std::env::var("SLUICE_TEST_SIM").ok()?;
-        let control = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let egress = Egress { allow: vec!["127.0.0.1".to_owned()], ..Egress::default() };
-        Some(Self { control, client: Client::new(egress).unwrap() })
+async fn say(sim: &Sim, model: &Model, prompt: &Prompt, stream: bool) -> Result<Heard, Error> {
+    let attempt = Attempt { max_output_tokens: Some(500), ..attempt(model, prompt) };
+    if stream {
+        return streamed(sim, attempt).await;
     }
+    let reply = sim.client.complete(attempt).await?;
+    let message = match reply.native {
+        Some(native) => native["choices"][0]["message"].as_object().unwrap().clone(),
+        None => Map::from_iter([
+            ("role".to_owned(), json!("assistant")),
+            ("content".to_owned(), json!(reply.text)),
+        ]),
+    };
+    Ok(Heard { message, finish: reply.finish, usage: reply.usage })
+}
 
-    fn model(&self, name: &str) -> Model {
-        let base = format!("http://{}/gemini", self.control);
-        let model = model(Provider::Gemini, Some(&base));
-        Model { identifier: name.to_owned(), api_key: Some(Secret::new(KEY.to_owned())), ..model }
-    }
-
-    async fn control(&self, method: &str, path: &str, body: &Value) -> Value {
-        let mut socket = TcpStream::connect(&self.control).await.unwrap();
-        let (body, host) = (body.to_string(), &self.control);
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        socket.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await.unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap()
-    }
-
-    async fn script(&self, answer: Value) {
-        let scripts = json!({"scripts": [{"provider": "gemini", "answers": [answer]}]});
-        self.control("POST", "/_script", &scripts).await;
-    }
-
-    async fn say(&self, model: &Model, prompt: &Prompt, stream: bool) -> Result<Heard, Error> {
-        let attempt = Attempt { max_output_tokens: Some(500), ..attempt(model, prompt) };
-        if stream {
-            return self.streamed(attempt).await;
-        }
-        let reply = self.client.complete(attempt).await?;
-        let message = match reply.native {
-            Some(native) => native["choices"][0]["message"].as_object().unwrap().clone(),
-            None => Map::from_iter([
-                ("role".to_owned(), json!("assistant")),
-                ("content".to_owned(), json!(reply.text)),
-            ]),
-        };
-        Ok(Heard { message, finish: reply.finish, usage: reply.usage })
-    }
-
-    async fn streamed(&self, attempt: Attempt<'_>) -> Result<Heard, Error> {
-        let mut stream = self.client.stream(attempt).await?;
-        let mut message = json!({"role": "assistant", "content": ""});
-        let (mut finish, mut usage) = (None, None);
-        while let Some(events) = stream.next().await {
-            for event in events? {
-                match event {
-                    StreamEvent::Text(text) => append(&mut message["content"], &text),
-                    StreamEvent::Native { chunk, .. } => {
-                        merge(&mut message, &chunk["choices"][0]["delta"]);
-                    }
-                    StreamEvent::Finish(reason) => finish = Some(reason),
-                    StreamEvent::Usage(used) => usage = Some(used),
-                    StreamEvent::Model(_) | StreamEvent::Done => {}
+async fn streamed(sim: &Sim, attempt: Attempt<'_>) -> Result<Heard, Error> {
+    let mut stream = sim.client.stream(attempt).await?;
+    let mut message = json!({"role": "assistant", "content": ""});
+    let (mut finish, mut usage) = (None, None);
+    while let Some(events) = stream.next().await {
+        for event in events? {
+            match event {
+                StreamEvent::Text(text) => append(&mut message["content"], &text),
+                StreamEvent::Native { chunk, .. } => {
+                    merge(&mut message, &chunk["choices"][0]["delta"]);
                 }
+                StreamEvent::Finish(reason) => finish = Some(reason),
+                StreamEvent::Usage(used) => usage = Some(used),
+                StreamEvent::Model(_) | StreamEvent::Done => {}
             }
         }
-        let message = message.as_object().unwrap().clone();
-        Ok(Heard { message, finish, usage })
     }
+    let message = message.as_object().unwrap().clone();
+    Ok(Heard { message, finish, usage })
 }
 
 fn append(value: &mut Value, text: &str) {
@@ -159,9 +116,9 @@ async fn tool_rounds(sim: &Sim, model: &Model, stream: bool, forget: bool) {
         json!({"tool_calls": [city("Oslo")], "group_calls": true}),
     ];
     for (round, answer) in rounds.into_iter().enumerate() {
-        sim.script(answer).await;
+        sim.script(json!([answer]));
         let prompt = prompt_of(messages.clone().into(), json!({"tools": tools()}));
-        let mut heard = sim.say(model, &prompt, stream).await.unwrap();
+        let mut heard = say(sim, model, &prompt, stream).await.unwrap();
         assert_eq!(heard.finish, Some(FinishReason::ToolCalls));
         if round == 0 {
             let usage =
@@ -181,10 +138,10 @@ async fn tool_rounds(sim: &Sim, model: &Model, stream: bool, forget: bool) {
         }));
     }
     let prompt = prompt_of(messages.into(), json!({"tools": tools(), "tool_choice": "auto"}));
-    let heard = sim.say(model, &prompt, stream).await.unwrap();
+    let heard = say(sim, model, &prompt, stream).await.unwrap();
     assert_eq!(heard.finish, Some(FinishReason::Stop));
     // Every result stands with the call whose arguments it repeats.
-    let requests = sim.control("GET", "/_requests?provider=gemini", &Value::Null).await;
+    let requests = sim.control("GET", "/_requests?provider=gemini", "");
     let last = requests.as_array().unwrap().last().unwrap()["body"].clone();
     let parts = |content: usize, name: &str| -> Vec<Value> {
         let parts = last["contents"][content]["parts"].as_array().unwrap();
@@ -210,8 +167,8 @@ async fn answers(sim: &Sim, model: &Model, stream: bool) {
         (json!({"stop": "safety", "block_prompt": true}), FinishReason::ContentFilter),
         (json!({"text": "End", "gemini_last": "separate"}), FinishReason::Stop),
     ] {
-        sim.script(answer.clone()).await;
-        let heard = sim.say(model, &hi(json!({})), stream).await.unwrap();
+        sim.script(json!([answer.clone()]));
+        let heard = say(sim, model, &hi(json!({})), stream).await.unwrap();
         assert_eq!(heard.finish, Some(finish), "{answer}");
         assert!(heard.usage.is_some());
         if let Some(text) = answer.get("text") {
@@ -227,14 +184,14 @@ async fn answers(sim: &Sim, model: &Model, stream: bool) {
         "tools": tools(), "tool_choice": {"type": "function", "function": {"name": "now"}},
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
     });
-    sim.say(model, &hi(params), stream).await.unwrap();
+    say(sim, model, &hi(params), stream).await.unwrap();
     let image = json!({"type": "image_url", "image_url": {"url": PICTURE}});
     let seen = json!([
         {"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]},
         {"role": "assistant", "content": "A crab."},
         {"role": "user", "content": "Sure?"},
     ]);
-    let heard = sim.say(model, &prompt_of(seen, json!({})), stream).await.unwrap();
+    let heard = say(sim, model, &prompt_of(seen, json!({})), stream).await.unwrap();
     assert_eq!(heard.message["content"], "echo: Sure?");
 }
 
@@ -249,27 +206,27 @@ async fn faults(sim: &Sim, model: &Model) {
             "MALFORMED_FUNCTION_CALL",
         ),
     ] {
-        sim.script(fault).await;
-        let Err(error) = sim.say(model, &hi, true).await else { panic!("no error: {says}") };
+        sim.script(json!([fault]));
+        let Err(error) = say(sim, model, &hi, true).await else { panic!("no error: {says}") };
         assert!(error.to_string().contains(says), "{error}");
     }
     for stream in [false, true] {
-        sim.script(json!({"error": "rate_limit"})).await;
-        let error = sim.say(model, &hi, stream).await.err().unwrap();
+        sim.script(json!([json!({"error": "rate_limit"})]));
+        let error = say(sim, model, &hi, stream).await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::RateLimited);
         assert_eq!(error.retry_after(), Some(Duration::from_secs(1)));
-        sim.script(json!({"error": "auth"})).await;
-        let error = sim.say(model, &hi, stream).await.err().unwrap();
+        sim.script(json!([json!({"error": "auth"})]));
+        let error = say(sim, model, &hi, stream).await.err().unwrap();
         assert!(error.to_string().contains("API key not valid") && error.fallback_helps());
     }
 }
 
 #[tokio::test]
 async fn the_simulator_finds_no_violation() {
-    let Some(sim) = Sim::find() else { return };
-    sim.control("POST", "/_reset", &json!({})).await;
+    let Some(sim) = Sim::find(Provider::Gemini) else { return };
+    sim.control("POST", "/_reset", "{}");
     for name in ["gemini-3.1-pro", "gemini-2.5-flash"] {
-        let model = sim.model(name);
+        let model = sim.model(name, KEY, &sim.base_url());
         for stream in [false, true] {
             answers(&sim, &model, stream).await;
             tool_rounds(&sim, &model, stream, false).await;
@@ -278,7 +235,7 @@ async fn the_simulator_finds_no_violation() {
         faults(&sim, &model).await;
     }
     let deadline = Instant::now() + Duration::from_secs(30);
-    let model = sim.model("gemini-embedding-001");
+    let model = sim.model("gemini-embedding-001", KEY, &sim.base_url());
     for count in [1, 3, 101] {
         let inputs: Vec<_> = (0..count).map(|number| format!("text {number}")).collect();
         let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions: Some(16) };
@@ -287,7 +244,7 @@ async fn the_simulator_finds_no_violation() {
         assert!(embedded.vectors.iter().all(|vector| vector.len() == 16));
         assert!(embedded.tokens.is_some());
     }
-    let model = sim.model("gemini-3.1-flash-image");
+    let model = sim.model("gemini-3.1-flash-image", KEY, &sim.base_url());
     for size in ["1024x1024", "1536x1024"] {
         let ask = ImageAsk { model: &model, prompt: "A crab", size, count: 2 };
         let painted = sim.client.paint(ask, deadline).await.unwrap();
@@ -295,8 +252,8 @@ async fn the_simulator_finds_no_violation() {
         assert!(painted.urls.iter().all(|url| url.starts_with("data:image/png;base64,iVBO")));
         assert!(painted.usage.is_some());
     }
-    let judged = sim.control("GET", "/_violations?provider=gemini", &Value::Null).await;
+    let judged = sim.control("GET", "/_violations?provider=gemini", "");
     assert_eq!(judged["violations"], json!([]), "{judged:#}");
-    let health = sim.control("GET", "/_health", &Value::Null).await;
+    let health = sim.control("GET", "/_health", "");
     assert_eq!(health["bugs"], json!([]));
 }

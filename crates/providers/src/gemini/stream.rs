@@ -36,7 +36,7 @@ impl Decoder for Reader {
         if answer.finished {
             return Ok(());
         }
-        last.and(Err(Error::fault("The provider's answer was cut off")))
+        last.and(Err(Error::cut_off()))
     }
 
     /// Never: there is no mark for the end but the end of the connection, and the last count of

@@ -200,8 +200,5 @@ pub(super) fn said<'a>(
 /// The error that came in place of an answer, with a status of 200 or within a stream.
 pub(super) fn failure(error: &Value) -> Error {
     let said = error.as_str().map(str::to_owned);
-    match said.or_else(|| message_in(error.as_object()?)) {
-        Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
-        None => Error::fault("The provider answered with an error"),
-    }
+    Error::answered(said.or_else(|| message_in(error.as_object()?)))
 }

@@ -7,6 +7,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::wire::{WireUsage, finish_reason};
+use crate::chat_form::text;
 use crate::error::Error;
 use crate::receive::message_in;
 
@@ -69,10 +70,6 @@ pub(super) fn content_text(content: Option<&Value>) -> String {
     }
 }
 
-pub(super) fn text(value: Option<&Value>) -> &str {
-    value.and_then(Value::as_str).unwrap_or_default()
-}
-
 pub(super) fn usage(value: Option<&Value>) -> Option<Usage> {
     WireUsage::deserialize(value?).ok()?.read()
 }
@@ -86,10 +83,7 @@ pub(super) fn error_in(answer: &Map<String, Value>) -> Option<Error> {
         _ => true,
     });
     let marked = text(answer.get("object")) == "error";
-    (named || marked).then(|| match message_in(answer) {
-        Some(said) => Error::fault(format!("The provider answered with an error: {said}")),
-        None => Error::fault("The provider answered with an error"),
-    })
+    (named || marked).then(|| Error::answered(message_in(answer)))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use domain::conversation::{Body, Message, Prompt};
+use domain::conversation::Message;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
+use crate::adapter::Encoded;
 use crate::chat_form::STATE;
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -25,11 +26,8 @@ pub(crate) struct Dialect<'a> {
     pub(crate) stream_options: bool,
 }
 
-pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Vec<u8>, Error> {
-    let mut body = Vec::with_capacity(size(attempt.prompt));
-    serde_json::to_writer(&mut body, &Request { attempt, dialect })
-        .map_err(|_| Error::unsupported("The conversation cannot be written as JSON"))?;
-    Ok(body)
+pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
+    Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new())
 }
 
 struct Request<'a> {
@@ -92,17 +90,6 @@ impl Serialize for WithUsage<'_> {
         }
         map.end()
     }
-}
-
-/// About how many bytes the body will have.
-fn size(prompt: &Prompt) -> usize {
-    let text = |message: &Message| match &message.body {
-        Body::Text(text) => text.len() + text.len() / 16,
-        Body::Empty => 0,
-        Body::Parts(parts) => parts.len() * 256,
-    };
-    let messages: usize = prompt.messages.iter().map(|message| text(message) + 64).sum();
-    256 + messages + prompt.params.len() * 64
 }
 
 #[cfg(test)]

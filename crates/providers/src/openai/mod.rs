@@ -8,9 +8,8 @@ mod wire;
 use domain::conversation::Reply;
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
-use http::header::{AUTHORIZATION, HeaderValue};
 
-use crate::adapter::{Adapter, Call, Decoder, Encoded};
+use crate::adapter::{Adapter, Call, Decoder, Encoded, key_of};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -33,20 +32,11 @@ impl Adapter for Openai {
             bound_name: bound_name(model),
             stream_options: true,
         };
-        let body = encode(attempt, dialect)?;
-        Ok(Encoded { body, dropped: Vec::new() })
+        encode(attempt, dialect)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
-        let key = model.api_key.as_ref().map_or("", |key| key.expose().trim());
-        if key.is_empty() {
-            return Ok(());
-        }
-        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-            .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
-        value.set_sensitive(true);
-        call.headers.insert(AUTHORIZATION, value);
-        Ok(())
+        key_of(model).map_or(Ok(()), |key| call.set_bearer(key))
     }
 
     fn decode(&self, _model: &Model, body: &[u8]) -> Result<Reply, Error> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::decode;
 use super::wire::{Delta, Says, Text, WireUsage, finish_reason};
 use crate::adapter::Decoder;
+use crate::chat_form::text;
 use crate::error::Error;
 use crate::sse::{Sse, TooLong};
 
@@ -30,7 +31,7 @@ impl Decoder for Reader {
         if chunks.done || chunks.finished {
             return Ok(());
         }
-        last.and(Err(Error::fault("The provider's answer was cut off")))
+        last.and(Err(Error::cut_off()))
     }
 
     fn is_done(&self) -> bool {
@@ -134,10 +135,10 @@ impl Chunks {
         if let Some(error) = decode::error_in(&chunk) {
             return Err(error);
         }
-        self.name(decode::text(chunk.get("model")), events);
+        self.name(text(chunk.get("model")), events);
         let usage = decode::usage(chunk.get("usage"));
         let first = decode::first_choice(&chunk);
-        let reason = decode::text(first.and_then(|choice| choice.get("finish_reason"))).to_owned();
+        let reason = text(first.and_then(|choice| choice.get("finish_reason"))).to_owned();
         let delta = first.and_then(|choice| choice.get("delta")?.as_object());
         let text = decode::content_text(delta.and_then(|delta| delta.get("content")));
         self.calls_tools |= delta.is_some_and(decode::calls_tools);
