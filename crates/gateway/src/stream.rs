@@ -144,10 +144,10 @@ impl Relay {
     /// The next pieces, at least one; `None` after the last.
     async fn next(&mut self) -> Option<Vec<Piece>> {
         loop {
-            self.flight.as_ref()?;
+            let flight = self.flight.as_ref()?;
             // All that the provider has sent so far leaves in one write.
             let mut pieces = Vec::new();
-            match self.upstream.next().await {
+            match flight.wait(self.upstream.next()).await {
                 Some(Ok(events)) => {
                     for event in events {
                         self.hear(event, &mut pieces);

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
+use crate::in_one_go::in_one_go;
 use crate::pace::{Pace, Paced};
 
 /// Connections at once, where files are no matter; a further one waits.
@@ -72,7 +73,7 @@ pub(crate) async fn serve(
                 let cut = cut.clone();
                 tasks.spawn(async move {
                     // A call that is cut off is recorded as such.
-                    cut.run_until_cancelled(connection).await;
+                    cut.run_until_cancelled(in_one_go(connection)).await;
                     drop(place);
                 });
             }

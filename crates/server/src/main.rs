@@ -4,6 +4,7 @@
 
 mod commands;
 mod config;
+mod in_one_go;
 mod listen;
 mod open;
 mod pace;

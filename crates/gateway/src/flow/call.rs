@@ -166,7 +166,8 @@ impl Gateway {
                 continue;
             }
             let mut flight = self.fund(&routed, model).await?;
-            let attempted = self.upstream.attempt::<M>(flight.funded()?).await;
+            let attempt = self.upstream.attempt::<M>(flight.funded()?);
+            let attempted = flight.wait(attempt).await;
             flight.heard.attempts = i64::from(attempted.attempts);
             let error = match attempted.result {
                 Ok(answer) => return Ok((flight, answer)),

@@ -1,6 +1,10 @@
-//! Fund: a step id is taken, the most the call can cost is known, and its start is written.
+//! Fund: a step id is taken, the most the call can cost is known, and its start is written, before
+//! the call or while it is open.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
@@ -8,6 +12,7 @@ use domain::money::Prices;
 use domain::step::StepStatus;
 use domain::time::Timestamp;
 use store::Start;
+use tokio::time::{Instant, timeout_at};
 
 use super::Routed;
 use crate::Gateway;
@@ -15,6 +20,9 @@ use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::tokens;
 
+/// A start is written when its call has been open for so long: most of the work of a fast call
+/// would be to write that it began. A call that the gateway's death ends sooner leaves nothing.
+const START_GRACE: Duration = Duration::from_millis(2);
 /// The completion bound where neither the caller nor the model gives one.
 const MAX_OUTPUT: u64 = 4096;
 
@@ -93,14 +101,13 @@ impl Gateway {
             max_output_tokens,
             started_at: self.clock.now(),
         };
-        let start = funded.start();
         let writer = self.store.writer();
-        if caller.project.settings.limits.strict || writer.is_slow() || writer.is_failing() {
-            writer.start_strict(start).await?;
-        } else {
-            writer.start(start).await?;
+        let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
+        let written = unsure || caller.project.settings.limits.strict;
+        if written {
+            writer.start(funded.start()).await?;
         }
-        Ok(InFlight::new(self.clone(), funded))
+        Ok(InFlight::new(self.clone(), funded, written))
     }
 }
 
@@ -160,13 +167,41 @@ const FAULT: &str = "The gateway failed while it handled this call";
 pub(crate) struct InFlight {
     gateway: Gateway,
     funded: Option<Box<Funded>>,
+    /// When its start is to be written, and whether it was.
+    due: Instant,
+    written: AtomicBool,
     /// What the model has said so far, as the provider sent it.
     pub(crate) heard: super::Ended,
 }
 
 impl InFlight {
-    fn new(gateway: Gateway, funded: Funded) -> Self {
-        Self { gateway, funded: Some(Box::new(funded)), heard: super::Ended::default() }
+    fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
+        Self {
+            gateway,
+            funded: Some(Box::new(funded)),
+            due: Instant::now() + START_GRACE,
+            written: written.into(),
+            heard: super::Ended::default(),
+        }
+    }
+
+    /// Waits for what the provider says. The start of a call that stays open is written meanwhile.
+    pub(crate) async fn wait<F: Future>(&self, what: F) -> F::Output {
+        if self.written.load(Ordering::Relaxed) {
+            return what.await;
+        }
+        let (mut what, mut due) = (pin!(what), self.due);
+        while let Ok(funded) = self.funded() {
+            if let Ok(output) = timeout_at(due, &mut what).await {
+                return output;
+            }
+            if self.gateway.store.writer().note_start(funded.start()) {
+                self.written.store(true, Ordering::Relaxed);
+                break;
+            }
+            due = Instant::now() + START_GRACE;
+        }
+        what.await
     }
 
     /// The call.

@@ -29,6 +29,9 @@ impl<'a> Batch<'a> {
                 Write::Step(step, sealed, ends) => {
                     if *ends == Ends::Lost || open.contains(&step.id.0) {
                         batch.closed.push(step.id.0);
+                    } else {
+                        // What begins and ends in one commit leaves no start behind.
+                        batch.starts.retain(|start| start.step != step.id);
                     }
                     batch.steps.push(step);
                     batch.contents.extend(sealed.as_deref().map(|sealed| (&**step, sealed)));

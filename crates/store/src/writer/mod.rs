@@ -12,7 +12,7 @@ mod postgres;
 mod sqlite;
 mod table;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -37,9 +37,6 @@ pub(crate) use sqlite::SqliteCommits;
 const QUEUE: usize = 16_384;
 /// How many writes share a commit at the most.
 const BATCH: usize = 512;
-/// A start is written when its call has been open for so long: most of the work of a fast call
-/// would be to write that it began. A call that the gateway's death ends sooner leaves nothing.
-const START_GRACE: Duration = Duration::from_millis(2);
 /// When commits take longer, callers wait for their start: the call could end before it is on disk.
 const SLOW_COMMIT: Duration = Duration::from_millis(5);
 /// How long anyone waits for a place in the queue, or for a commit.
@@ -94,7 +91,6 @@ impl Writer {
             commits,
             ledger: Ledger::new(node),
             clock,
-            young: VecDeque::new(),
             open: HashSet::new(),
             failing: failing.clone(),
             began,
@@ -108,13 +104,15 @@ impl Writer {
         self.wait(Write::Trace(Box::new(trace))).await
     }
 
-    /// Stores the start of a provider call, without waiting for the disk.
-    pub async fn start(&self, start: Start) -> Result<()> {
-        self.enqueue(Queued { write: Write::Start(Box::new(start)), done: None }).await
+    /// Stores the start of a provider call without waiting for the disk. False, and nothing is
+    /// stored, where there is no place in the queue.
+    pub fn note_start(&self, start: Start) -> bool {
+        let start = Write::Start(Box::new(start));
+        self.queue.try_send(Queued { write: start, done: None }).is_ok()
     }
 
     /// Stores the start of a provider call and waits for the disk.
-    pub async fn start_strict(&self, start: Start) -> Result<()> {
+    pub async fn start(&self, start: Start) -> Result<()> {
         self.wait(Write::Start(Box::new(start))).await
     }
 
@@ -133,7 +131,7 @@ impl Writer {
     }
 
     /// Whether the writer takes work.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         !self.queue.is_closed() && self.queue.capacity() > 0
     }
 
@@ -190,8 +188,6 @@ struct Loop<C> {
     commits: C,
     ledger: Ledger,
     clock: Clock,
-    /// Starts that nobody waits for and that are not due yet, oldest first.
-    young: VecDeque<(Instant, Start)>,
     /// Calls of this node whose start is in the database.
     open: HashSet<i64>,
     failing: Arc<AtomicBool>,
@@ -202,9 +198,7 @@ struct Loop<C> {
 impl<C: Commit> Loop<C> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
         let mut queued = Vec::with_capacity(BATCH);
-        loop {
-            let due = self.young.front().map(|(due, _)| *due);
-            let open = receive(&mut waiting, &mut queued, due).await;
+        while waiting.recv_many(&mut queued, BATCH).await > 0 {
             // Whoever is about to queue gets a turn: on a busy machine that makes commits larger
             // and fewer, on an idle one it costs nothing.
             self.commits.give_way(queued.len()).await;
@@ -213,18 +207,12 @@ impl<C: Commit> Loop<C> {
             {
                 queued.push(more);
             }
-            self.sort(&mut queued, !open);
-            if !queued.is_empty() {
-                let began = Instant::now();
-                self.commit(&mut queued).await;
-                let took = began.elapsed();
-                self.note_pace(took);
-                metrics::gauge!("sluice_writer_queue_depth").set(waiting.len() as f64);
-                metrics::histogram!("sluice_commit_seconds").record(took.as_secs_f64());
-            }
-            if !open {
-                return;
-            }
+            let began = Instant::now();
+            self.commit(&mut queued).await;
+            let took = began.elapsed();
+            self.note_pace(took);
+            metrics::gauge!("sluice_writer_queue_depth").set(waiting.len() as f64);
+            metrics::histogram!("sluice_commit_seconds").record(took.as_secs_f64());
         }
     }
 
@@ -240,27 +228,6 @@ impl<C: Commit> Loop<C> {
         if until > known || known <= now.as_micros() as u64 || is_first {
             self.slow_until.store(until, Ordering::Relaxed);
         }
-    }
-
-    /// Holds starts back until they are due. A call that ends before needs no start.
-    fn sort(&mut self, queued: &mut Vec<Queued>, last: bool) {
-        let now = Instant::now();
-        let mut ready = Vec::with_capacity(queued.len());
-        for item in queued.drain(..) {
-            match (item.write, item.done) {
-                (Write::Start(start), None) => self.young.push_back((now + START_GRACE, *start)),
-                (write, done) => {
-                    if let Write::Step(step, ..) = &write {
-                        self.young.retain(|(_, start)| start.step != step.id);
-                    }
-                    ready.push(Queued { write, done });
-                }
-            }
-        }
-        while let Some((_, start)) = self.young.pop_front_if(|(due, _)| last || *due <= now) {
-            ready.push(Queued { write: Write::Start(Box::new(start)), done: None });
-        }
-        *queued = ready;
     }
 
     async fn commit(&mut self, queued: &mut Vec<Queued>) {
@@ -303,21 +270,5 @@ impl<C: Commit> Loop<C> {
             });
         }
         result
-    }
-}
-
-/// Waits for something to write, or until a start is due. False when nothing can come any more.
-async fn receive(
-    waiting: &mut mpsc::Receiver<Queued>,
-    queued: &mut Vec<Queued>,
-    due: Option<Instant>,
-) -> bool {
-    let received = waiting.recv_many(queued, BATCH);
-    match due {
-        None => received.await > 0,
-        Some(due) => match tokio::time::timeout_at(due.into(), received).await {
-            Ok(count) => count > 0,
-            Err(_) => true,
-        },
     }
 }
