@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Commit;
 use super::batch::Batch;
@@ -36,11 +36,11 @@ impl SqliteCommits {
         Self { path, turn, connection: None, ended: Instant::now() }
     }
 
-    fn connection(&mut self) -> Result<&mut Connection> {
+    fn connection(&mut self) -> Result<&Connection> {
         if self.connection.is_none() {
             self.connection = Some(open(&self.path)?);
         }
-        self.connection.as_mut().ok_or_else(|| Error::Unavailable("no connection".to_owned()))
+        self.connection.as_ref().ok_or_else(|| Error::Unavailable("no connection".to_owned()))
     }
 }
 
@@ -84,36 +84,43 @@ fn open(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-fn write(
-    connection: &mut Connection,
-    batch: &Batch<'_>,
-    node: NodeId,
-    ledger: &Rows,
-) -> Result<()> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for trace in &batch.traces {
-        insert(&tx, *trace)?;
+fn write(connection: &Connection, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+    run(connection, "BEGIN IMMEDIATE")?;
+    let done = rows(connection, batch, node, ledger).and_then(|()| run(connection, "COMMIT"));
+    if done.is_err() && !connection.is_autocommit() {
+        run(connection, "ROLLBACK")?;
     }
-    for start in &batch.starts {
-        insert(&tx, &OpenCall(start, node.0))?;
-    }
-    for id in &batch.closed {
-        tx.prepare_cached(CLOSE)?.execute([id])?;
-    }
-    for step in &batch.steps {
-        insert(&tx, *step)?;
-    }
-    for (step, sealed) in &batch.contents {
-        insert(&tx, &SealedContent(step, sealed))?;
-    }
-    for (slot, counts) in ledger {
-        insert(&tx, &LedgerRow(slot, counts))?;
-    }
-    tx.commit()?;
+    done
+}
+
+fn run(connection: &Connection, statement: &str) -> Result<()> {
+    connection.prepare_cached(statement)?.execute([])?;
     Ok(())
 }
 
-fn insert<R: Row>(tx: &Transaction<'_>, row: &R) -> Result<()> {
+fn rows(connection: &Connection, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+    for trace in &batch.traces {
+        insert(connection, *trace)?;
+    }
+    for start in &batch.starts {
+        insert(connection, &OpenCall(start, node.0))?;
+    }
+    for id in &batch.closed {
+        connection.prepare_cached(CLOSE)?.execute([id])?;
+    }
+    for step in &batch.steps {
+        insert(connection, *step)?;
+    }
+    for (step, sealed) in &batch.contents {
+        insert(connection, &SealedContent(step, sealed))?;
+    }
+    for (slot, counts) in ledger {
+        insert(connection, &LedgerRow(slot, counts))?;
+    }
+    Ok(())
+}
+
+fn insert<R: Row>(connection: &Connection, row: &R) -> Result<()> {
     thread_local! {
         static TEXTS: std::cell::RefCell<Vec<(&'static str, std::rc::Rc<str>)>> =
             const { std::cell::RefCell::new(Vec::new()) };
@@ -128,7 +135,7 @@ fn insert<R: Row>(tx: &Transaction<'_>, row: &R) -> Result<()> {
         sql
     });
     let fields = row.fields()?;
-    tx.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(&fields))?;
+    connection.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(&fields))?;
     Ok(())
 }
 
