@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use domain::ids::StepId;
-use gateway::Outcome;
+use gateway::{Outcome, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -20,17 +20,50 @@ pub struct ExecuteAsk {
     trace_id: String,
     /// The prompt.
     input: String,
-    /// Not supported yet: 422 when it is not empty.
+    /// Functions that the model may call: in the function-calling form, with MCP's `inputSchema`,
+    /// or flat.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// Not supported yet: 422 when it is not empty.
+    /// What the tools of `parent_step_id` have answered, every call of the round. The conversation
+    /// is that of the parent.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<Object>>)]
-    tool_results: Option<Vec<Value>>,
-    /// The step whose tools were run.
+    tool_results: Option<Vec<ToolResultBody>>,
+    /// The step it follows from; with `tool_results` the one that asked for the tools.
     #[serde(default)]
     parent_step_id: Option<i64>,
+}
+
+/// What a tool has answered.
+#[derive(Deserialize, ToSchema)]
+pub struct ToolResultBody {
+    /// The call that it answers.
+    tool_call_id: String,
+    /// The answer.
+    content: String,
+    /// The tool.
+    #[serde(default)]
+    name: Option<String>,
+}
+
+/// A call that the model asks for.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToolCallBody {
+    /// The provider's id of the call.
+    id: String,
+    /// The tool.
+    name: String,
+    /// What it is called with.
+    #[schema(value_type = Object)]
+    arguments: Map<String, Value>,
+}
+
+/// The status of an answer that waits for tools.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Waits {
+    /// Run them, and send their results.
+    ToolCallsPending,
 }
 
 /// An answer, or why there is none.
@@ -46,6 +79,16 @@ pub enum OutcomeBody {
         /// The step that records it.
         #[schema(value_type = i64)]
         step_id: StepId,
+    },
+    /// The model waits for tools.
+    Tools {
+        /// What to run.
+        tool_calls: Vec<ToolCallBody>,
+        /// The step that records them: the `parent_step_id` of the results.
+        #[schema(value_type = i64)]
+        step_id: StepId,
+        /// Always `tool_calls_pending`.
+        status: Waits,
     },
     /// Refused by safety or routing, at no cost.
     Blocked {
@@ -63,6 +106,15 @@ impl From<Outcome> for OutcomeBody {
             Outcome::Text(done) => {
                 Self::Text { output: done.output, model: done.model, step_id: done.step }
             }
+            Outcome::Tools { calls, step } => {
+                let call = |call: ToolCall| ToolCallBody {
+                    id: call.id,
+                    name: call.name,
+                    arguments: call.arguments,
+                };
+                let tool_calls = calls.into_iter().map(call).collect();
+                Self::Tools { tool_calls, step_id: step, status: Waits::ToolCallsPending }
+            }
             Outcome::Blocked { reason, step } => Self::Blocked { reason, step_id: step },
         }
     }
@@ -76,20 +128,19 @@ pub async fn create(
     ByKey(caller): ByKey,
     Body(ask): Body<ExecuteAsk>,
 ) -> Result<Json<OutcomeBody>> {
-    let some = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    if some(&ask.tool_results) && ask.parent_step_id.is_none() {
-        return Err(gateway::Error::invalid(
-            "parent_step_id is required when tool_results is sent",
-        )
-        .into());
-    }
-    if some(&ask.tools) || some(&ask.tool_results) {
-        return Err(gateway::Error::invalid(
-            "tools are not supported on executions yet: use chat/completions",
-        )
-        .into());
-    }
-    Ok(Json(app.gateway.execute(&caller, &ask.trace_id, ask.input).await?.into()))
+    let results = ask.tool_results.unwrap_or_default().into_iter().map(|result| ToolResult {
+        call: result.tool_call_id,
+        content: result.content,
+        name: result.name,
+    });
+    let ask = gateway::ExecuteAsk {
+        trace_id: ask.trace_id,
+        input: ask.input,
+        tools: ask.tools.unwrap_or_default(),
+        results: results.collect(),
+        parent: ask.parent_step_id,
+    };
+    Ok(Json(app.gateway.execute(&caller, ask).await?.into()))
 }
 
 /// What is to be run, and on which model.

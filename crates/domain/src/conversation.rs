@@ -86,6 +86,21 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Reads what [`Message`] serializes to; `None` for anything else.
+    pub fn read(value: Value) -> Option<Self> {
+        let Value::Object(mut extra) = value else { return None };
+        let role = Role::parse(extra.shift_remove("role")?.as_str()?)?;
+        let body = match extra.shift_remove("content") {
+            None | Some(Value::Null) => Body::Empty,
+            Some(Value::String(text)) => Body::Text(text),
+            Some(Value::Array(parts)) => Body::Parts(parts),
+            Some(_) => return None,
+        };
+        Some(Self { role, body, extra })
+    }
+}
+
 /// The message in the chat-completions form: `role`, `content`, and what else came with it.
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

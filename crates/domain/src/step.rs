@@ -1,6 +1,6 @@
 //! Steps: what happened inside a trace.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::ids::{KeyId, ProjectId, StepId, TraceId};
 use crate::model::Provider;
@@ -198,10 +198,21 @@ pub struct Call {
     pub input_print: Option<i64>,
     /// Keyed fingerprint of the output.
     pub output_print: Option<i64>,
-    /// Keyed fingerprint of the tool calls it asked for.
-    pub tool_print: Option<i64>,
+    /// The tools that it asked for, if it did.
+    pub tools: Option<ToolUse>,
     /// Whether it ran in the shadow of another.
     pub shadow: bool,
+}
+
+/// The tool calls of one answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ToolUse {
+    /// How many there are.
+    pub calls: u32,
+    /// How well they fit what was declared, 0 to 1.
+    pub fidelity: f64,
+    /// Keyed fingerprint of names and arguments.
+    pub print: i64,
 }
 
 /// What a step's content is: sealed apart from its metrics.
@@ -210,6 +221,9 @@ pub struct Content {
     /// What the provider saw, or what was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
+    /// The other parameters of a model call: `tools`, `temperature` and the like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Map<String, Value>>,
     /// What came back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,

@@ -16,6 +16,7 @@ use crate::execute::{Gone, hear};
 use crate::flow::{Ask, Fallbacks, PiiRule, Routed, Turn};
 use crate::own_trace::OwnTrace;
 use crate::stream::{Piece, Streamed};
+use crate::tools;
 
 /// By these some servers of this format (routers of models, proxies, other gateways) let a caller
 /// choose the model, the provider or the address. Here the project does.
@@ -88,8 +89,8 @@ pub enum ChatAnswer {
 
 impl Gateway {
     /// Answers a conversation.
-    pub async fn chat(&self, caller: &Caller, ask: ChatAsk) -> Result<ChatAnswer> {
-        check_params(&ask.prompt.params)?;
+    pub async fn chat(&self, caller: &Caller, mut ask: ChatAsk) -> Result<ChatAnswer> {
+        prepare(&mut ask.prompt.params)?;
         let turn = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
         let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
@@ -106,8 +107,8 @@ impl Gateway {
     }
 
     /// Answers a conversation in a stream.
-    pub async fn chat_stream(&self, caller: &Caller, ask: ChatAsk) -> Result<Streamed> {
-        check_params(&ask.prompt.params)?;
+    pub async fn chat_stream(&self, caller: &Caller, mut ask: ChatAsk) -> Result<Streamed> {
+        prepare(&mut ask.prompt.params)?;
         let turn = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
         let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
@@ -181,14 +182,20 @@ impl Gateway {
     }
 }
 
-/// Refuses parameters that would choose another model than the one that was checked, routed and
+/// Brings tools into one form, and refuses parameters that would choose another model than the one that was checked, routed and
 /// funded.
-fn check_params(params: &Map<String, Value>) -> Result<()> {
+fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     let chooses = |name: &&str| params.get(*name).is_some_and(|value| !value.is_null());
     let faults: Vec<String> = CHOOSES_MODEL
         .iter()
         .filter(|name| chooses(name))
         .map(|name| format!("{name} is not supported: the project decides which model answers"))
         .collect();
-    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults));
+    }
+    match params.get_mut("tools") {
+        Some(Value::Array(tools)) => tools::normalise(tools),
+        _ => Ok(()),
+    }
 }

@@ -1,4 +1,4 @@
-//! Executions and direct runs: one text in, one text out.
+//! Executions and direct runs: one text in, one text out, with tools between them.
 
 use domain::conversation::{Message, Prompt, Reply};
 use domain::ids::StepId;
@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::flow::{
     Ask, BlockedBy, Choice, Fallbacks, InFlight, PiiRule, Routed, Screened, Screening, Turn,
 };
+use crate::tools::{self, ToolCall, ToolResult};
 
 /// An answer.
 #[derive(Debug)]
@@ -23,11 +24,34 @@ pub struct Executed {
     pub step: StepId,
 }
 
+/// What is to be executed.
+#[derive(Debug, Default)]
+pub struct ExecuteAsk {
+    /// An open trace of the caller's project.
+    pub trace_id: String,
+    /// The prompt. A follow-up takes the conversation from its parent.
+    pub input: String,
+    /// The tools that the model may call, in any form; a follow-up without any has those of the
+    /// first round.
+    pub tools: Vec<Value>,
+    /// What the tools of the parent step have answered.
+    pub results: Vec<ToolResult>,
+    /// The step it follows from.
+    pub parent: Option<i64>,
+}
+
 /// What became of an execution.
 #[derive(Debug)]
 pub enum Outcome {
     /// An answer.
     Text(Executed),
+    /// The model waits for tools.
+    Tools {
+        /// What they are called with.
+        calls: Vec<ToolCall>,
+        /// The step that records them: the parent of the follow-up with their results.
+        step: StepId,
+    },
     /// Refused by safety or routing, at no cost.
     Blocked {
         /// Why.
@@ -45,9 +69,19 @@ pub(crate) enum Gone {
 
 impl Gateway {
     /// Checks, routes, calls a model and records what it cost.
-    pub async fn execute(&self, caller: &Caller, trace_id: &str, input: String) -> Result<Outcome> {
-        let turn = self.turn(caller, trace_id, None, Door::Executions).await?;
-        match self.route(turn, prompt(input)).await? {
+    pub async fn execute(&self, caller: &Caller, mut ask: ExecuteAsk) -> Result<Outcome> {
+        tools::normalise(&mut ask.tools)?;
+        tools::check_functions(&ask.tools)?;
+        let turn = self.turn(caller, &ask.trace_id, ask.parent, Door::Executions).await?;
+        let mut prompt = if ask.results.is_empty() {
+            prompt(ask.input)
+        } else {
+            Box::pin(self.follow_up(&turn, ask.results)).await?
+        };
+        if !ask.tools.is_empty() {
+            prompt.params.insert("tools".to_owned(), ask.tools.into());
+        }
+        match self.route(turn, prompt).await? {
             Gone::On(routed) => self.answer(*routed).await,
             Gone::Blocked(reason, step) => Ok(Outcome::Blocked { reason, step }),
         }
@@ -146,16 +180,22 @@ impl Gateway {
     /// Calls, records, answers.
     async fn answer(&self, routed: Routed) -> Result<Outcome> {
         let (mut flight, mut reply) = self.call(routed).await?;
-        // The text is all that leaves, so it is all that is judged and kept.
-        reply.native = None;
+        // The text and the calls are all that leaves, so they are all that is judged and kept.
+        if tool_message(&reply).is_none() {
+            reply.native = None;
+        }
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply)?;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
-        flight.finish().await?;
-        Ok(match blocked {
-            Some(reason) => Outcome::Blocked { reason, step },
-            None => Outcome::Text(Executed { output: reply.text, model, step }),
+        let asked = flight.finish().await?;
+        Ok(match (blocked, asked) {
+            (Some(reason), _) => Outcome::Blocked { reason, step },
+            (None, Some(step)) => {
+                let calls = tool_message(&reply).map(tools::calls).unwrap_or_default();
+                Outcome::Tools { calls, step }
+            }
+            (None, None) => Outcome::Text(Executed { output: reply.text, model, step }),
         })
     }
 }
@@ -173,7 +213,8 @@ pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
 /// The whole message of an answer that asks for tools.
 pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
     let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
-    message.get("tool_calls").is_some_and(Value::is_array).then_some(message)
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
 }
 
 /// A prompt of one user message.

@@ -15,6 +15,7 @@ mod doctor;
 mod error;
 mod execute;
 pub mod flow;
+mod follow_up;
 mod jobs;
 mod keys;
 mod labels;
@@ -36,6 +37,7 @@ mod stream;
 #[cfg(test)]
 mod testing;
 mod tokens;
+mod tools;
 mod traces;
 
 use std::ops::Deref;
@@ -57,7 +59,7 @@ pub use cli::{NewUser, create_key, create_user, reset_password, rotate_master_ke
 pub use config::Config;
 pub use doctor::{Finding, inspect_models};
 pub use error::{Error, Result};
-pub use execute::{Executed, Outcome};
+pub use execute::{ExecuteAsk, Executed, Outcome};
 pub use keys::{KeyChange, KeyView, NewKey};
 pub use log::LogResult;
 pub use models::{ModelChange, ModelView};
@@ -69,6 +71,7 @@ pub use simulate::{Simulated, Simulation};
 pub use stats::{Period, Stats};
 pub use store::{Account, Audit, COUNT_LIMIT, Page};
 pub use stream::{Piece, Started, Streamed};
+pub use tools::{ToolCall, ToolResult};
 pub use traces::{TraceDetail, TracePage};
 
 use flow::Upstream;

@@ -2,6 +2,9 @@
 
 use aws_lc_rs::hmac::{Context, Key};
 use domain::conversation::{Body, Prompt};
+use serde_json::Value;
+
+use crate::tools::ToolCall;
 
 /// The fingerprint of a model and what it was asked.
 pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
@@ -30,6 +33,16 @@ pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
 pub(crate) fn text(key: &Key, text: &str) -> i64 {
     let mut context = Context::with_key(key);
     field(&mut context, text.as_bytes());
+    short(context)
+}
+
+/// The fingerprint of tool calls: their names and arguments, not their ids.
+pub(crate) fn tools(key: &Key, calls: &[ToolCall]) -> i64 {
+    let mut context = Context::with_key(key);
+    for call in calls {
+        field(&mut context, call.name.as_bytes());
+        field(&mut context, Value::from(call.arguments.clone()).to_string().as_bytes());
+    }
     short(context)
 }
 

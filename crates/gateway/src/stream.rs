@@ -3,6 +3,9 @@
 mod fragments;
 mod restorer;
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use domain::conversation::StreamEvent;
 use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason, StepStatus};
@@ -154,7 +157,11 @@ impl Relay {
                     }
                 }
                 Some(Err(error)) => return Some(self.broken(&error).await),
-                None => return Some(self.end().await),
+                None => {
+                    // What was passed on leaves before the work that the end is.
+                    pause().await;
+                    return Some(self.end().await);
+                }
             }
             if !pieces.is_empty() {
                 return Some(pieces);
@@ -223,17 +230,20 @@ impl Relay {
             Err(error) => return vec![Piece::Broken(flight.fault(error))],
         };
         flight.heard.output = judged.security;
+        flight.heard.message = self.fragments.message(&flight.heard.text);
         let mut finish = flight.heard.finish.unwrap_or(FinishReason::Stop);
         let usage = flight.heard.usage;
         let mut blocked = None;
         match judged.verdict {
             // Only held answers can still be changed.
             Verdict::Redacted(new) if self.holds => {
+                flight.heard.message = None;
                 let mut replacement = std::mem::take(&mut self.fragments).replaced_by(new);
                 flight.heard.instead = replacement.text();
                 self.held.iter_mut().for_each(|event| replacement.apply(event));
             }
             Verdict::Blocked(reason) if self.holds => {
+                flight.heard.message = None;
                 flight.heard.instead = Some(String::new());
                 self.held.clear();
                 finish = FinishReason::ContentFilter;
@@ -244,7 +254,7 @@ impl Relay {
         let mut pieces = Vec::new();
         self.pass_rest(&mut pieces);
         match flight.finish().await {
-            Ok(()) => pieces.push(Piece::End { finish, usage, blocked }),
+            Ok(_) => pieces.push(Piece::End { finish, usage, blocked }),
             Err(error) => pieces.push(Piece::Broken(error)),
         }
         pieces
@@ -261,7 +271,7 @@ impl Relay {
         self.held.clear();
         self.pass_rest(&mut pieces);
         pieces.push(Piece::Broken(match flight.finish().await {
-            Ok(()) => Error::ProviderUnreachable,
+            Ok(_) => Error::ProviderUnreachable,
             Err(error) => error,
         }));
         pieces
@@ -272,6 +282,19 @@ impl Relay {
         let said = self.fragments.said(&flight.heard.text);
         Ok(output::judge(&turn.caller.project, &said, crate::nonce()?))
     }
+}
+
+/// Lets the connection that carries the answer write what it has.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn first_token(began: Instant, model: &str) -> i64 {

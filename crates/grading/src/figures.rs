@@ -24,8 +24,7 @@ pub struct TraceFigures {
     pub tool_overhead_ms: Option<f64>,
     /// How likely the work goes round in circles, 0 to 1.
     pub stall_probability: f64,
-    /// Whether tools were called as they were declared. Steps do not hold it: this is 1.0, and who
-    /// has the contents sets it from [`tool_fidelity`](crate::tool_fidelity).
+    /// Whether tools were called as they were declared, 0 to 1; 1.0 without calls.
     pub tool_fidelity_score: f64,
     /// How alike the shadow model answered. Steps do not hold it: this is `None`.
     pub shadow_score: Option<f64>,
@@ -57,12 +56,20 @@ pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64
         chain_depth: graph::chain_depth(steps),
         tool_overhead_ms: graph::tool_overhead(steps).map(millis),
         stall_probability: stall::probability(steps, typical_gap_ms),
-        tool_fidelity_score: 1.0,
+        tool_fidelity_score: tool_fidelity(steps),
         shadow_score: None,
         pii_detected: any(|step| step.security.pii),
         injection_attempt: any(|step| step.security.injection),
         secret_leaked: any(|step| step.security.secret),
     }
+}
+
+/// The mean over all tool calls.
+fn tool_fidelity(steps: &[Step]) -> f64 {
+    let used = || steps.iter().filter_map(|step| step.call.as_ref()?.tools);
+    let calls: f64 = used().map(|tools| f64::from(tools.calls)).sum();
+    let sum: f64 = used().map(|tools| f64::from(tools.calls) * tools.fidelity).sum();
+    if calls > 0.0 { sum / calls } else { 1.0 }
 }
 
 /// The nearest-rank percentile of sorted values, `p` from 0 to 100; `None` of nothing.

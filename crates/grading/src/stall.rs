@@ -26,7 +26,7 @@ const IDLE_FROM_MS: f64 = 1000.0;
 pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let runs: Vec<&Step> =
         steps.iter().filter(|step| step.kind == StepKind::Run && !is_shadow(step)).collect();
-    let tools = most_alike(&runs, |call| call.tool_print);
+    let tools = most_alike(&runs, |call| call.tools.map(|tools| tools.print));
     let inputs = most_alike(&runs, |call| call.input_print);
     let outputs = most_alike(&runs, |call| call.output_print);
     let depth = graph::chain_depth(steps);

@@ -56,7 +56,7 @@ pub(crate) fn run(id: i64, model: &str, cost: i64, millis: i64, print: i64) -> S
         finish: None,
         input_print: Some(print),
         output_print: Some(print),
-        tool_print: None,
+        tools: None,
         shadow: false,
     });
     step

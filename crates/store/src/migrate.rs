@@ -9,12 +9,20 @@ use crate::db::Pool;
 use crate::error::{Error, Result};
 
 /// Version, name, text for SQLite, text for PostgreSQL. Old entries never change.
-const HISTORY: &[(i64, &str, &str, &str)] = &[(
-    1,
-    "first",
-    include_str!("../migrations/sqlite/0001_first.sql"),
-    include_str!("../migrations/postgres/0001_first.sql"),
-)];
+const HISTORY: &[(i64, &str, &str, &str)] = &[
+    (
+        1,
+        "first",
+        include_str!("../migrations/sqlite/0001_first.sql"),
+        include_str!("../migrations/postgres/0001_first.sql"),
+    ),
+    (
+        2,
+        "tools",
+        include_str!("../migrations/sqlite/0002_tools.sql"),
+        include_str!("../migrations/postgres/0002_tools.sql"),
+    ),
+];
 
 /// Brings the schema up to date. Refuses a database that a newer binary has written.
 pub(crate) async fn run(writer: &Pool) -> Result<()> {

@@ -5,7 +5,7 @@ use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
 use domain::step::{
-    Call, Content, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus,
+    Call, Content, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
 };
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
@@ -67,6 +67,8 @@ struct Row {
     finish_reason: Option<String>,
     input_print: Option<i64>,
     output_print: Option<i64>,
+    tool_calls: Option<i64>,
+    tool_fidelity: Option<f64>,
     tool_print: Option<i64>,
     shadow: Option<bool>,
     user_rating: Option<f64>,
@@ -93,6 +95,26 @@ impl Store {
         Ok(found.is_some())
     }
 
+    /// One step of a trace.
+    pub async fn step(&self, step: StepId, trace: TraceId) -> Result<Option<Step>> {
+        let row: Option<Row> = on!(&self.reader, db => {
+            sqlx::query_as("SELECT * FROM steps WHERE id = $1 AND trace_id = $2")
+                .bind(step.0).bind(trace.0)
+                .fetch_optional(db).await?
+        });
+        row.map(Row::read).transpose()
+    }
+
+    /// The content of a step, opened; `None` where none is stored.
+    pub async fn content(&self, step: StepId, key: &SealingKey) -> Result<Option<Content>> {
+        let sealed: Option<Vec<u8>> = on!(&self.reader, db => {
+            sqlx::query_scalar("SELECT sealed FROM step_contents WHERE step_id = $1")
+                .bind(step.0)
+                .fetch_optional(db).await?
+        });
+        sealed.map(|sealed| open(step, &sealed, key)).transpose()
+    }
+
     /// The contents of a trace's steps, opened: the first 64 MiB of them.
     pub async fn contents(
         &self,
@@ -114,9 +136,8 @@ impl Store {
         });
         rows.into_iter()
             .map(|(id, sealed)| {
-                let plain = key.open_content(&place(StepId(id)), &sealed)?;
-                let content = serde_json::from_slice(&plain).map_err(|_| Error::Seal)?;
-                Ok((StepId(id), content))
+                let step = StepId(id);
+                Ok((step, open(step, &sealed, key)?))
             })
             .collect()
     }
@@ -151,6 +172,11 @@ impl Store {
         }
         Ok(baselines)
     }
+}
+
+fn open(step: StepId, sealed: &[u8], key: &SealingKey) -> Result<Content> {
+    let plain = key.open_content(&place(step), sealed)?;
+    serde_json::from_slice(&plain).map_err(|_| Error::Seal)
 }
 
 /// What ties a sealed content to its step.
@@ -247,7 +273,11 @@ impl Row {
                 .transpose()?,
             input_print: self.input_print,
             output_print: self.output_print,
-            tool_print: self.tool_print,
+            tools: self.tool_print.map(|print| ToolUse {
+                calls: u32::try_from(self.tool_calls.unwrap_or(0)).unwrap_or(u32::MAX),
+                fidelity: self.tool_fidelity.unwrap_or(1.0),
+                print,
+            }),
             shadow: self.shadow.unwrap_or_default(),
         }))
     }

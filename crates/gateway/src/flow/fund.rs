@@ -218,8 +218,9 @@ impl InFlight {
         error
     }
 
-    /// Records how it ended. Returns once that is on disk.
-    pub(crate) async fn finish(mut self) -> Result<()> {
+    /// Records how it ended. Returns once that is on disk: the id of the step of the tools that the
+    /// model has asked for, if it has.
+    pub(crate) async fn finish(mut self) -> Result<Option<StepId>> {
         let Some(funded) = self.funded.take() else {
             return Err(Error::Internal("a call ended twice".to_owned()));
         };

@@ -1,16 +1,18 @@
 //! Record: a step, its content and its cost, on disk before the answer leaves.
 
+use aws_lc_rs::hmac::Key;
 use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::money::Usd;
-use domain::step::{Call, FinishReason, Routing, Security, Step, StepKind, StepStatus};
+use domain::step::{Call, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::usage::Usage;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
+use crate::tools::{self, ToolCall};
 use crate::{labels, output, prints, tokens};
 
 /// How a call ended, as far as it is known.
@@ -76,6 +78,8 @@ impl BlockedBy {
 #[derive(Serialize)]
 struct Stored<'a> {
     input: Option<Input<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a Map<String, Value>>,
     output: Option<Output<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     placeholders: Option<&'a checks::Placeholders>,
@@ -96,8 +100,13 @@ enum Output<'a> {
 }
 
 impl Gateway {
-    /// Records a run step and settles what it cost.
-    pub(crate) async fn record_run(&self, funded: &Funded, mut ended: Ended) -> Result<()> {
+    /// Records a run step and settles what it cost. Where the model asked for tools, a step of
+    /// theirs follows it: returns its id.
+    pub(crate) async fn record_run(
+        &self,
+        funded: &Funded,
+        mut ended: Ended,
+    ) -> Result<Option<StepId>> {
         let screened = funded.routed().screened();
         let turn = screened.turn();
         let prompt = screened.prompt();
@@ -108,6 +117,8 @@ impl Gateway {
         let (usage, counted_here) = usage(prompt, &ended);
         let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
         let model = funded.model();
+        let calls = ended.message.as_ref().map(tools::calls).unwrap_or_default();
+        let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
         let call = Call {
             model: model.identifier.clone(),
             provider: model.provider,
@@ -123,7 +134,7 @@ impl Gateway {
             finish: ended.finish,
             input_print: Some(prints::input(&project.print_key, &model.identifier, prompt)),
             output_print: Some(prints::text(&project.print_key, &ended.text)),
-            tool_print: None,
+            tools,
             shadow: false,
         };
         let step = Step {
@@ -151,6 +162,7 @@ impl Gateway {
         };
         let stored = Stored {
             input: Some(input(prompt)),
+            params: (!prompt.params.is_empty()).then_some(&prompt.params),
             output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
         };
@@ -158,9 +170,25 @@ impl Gateway {
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, step.finished_at, cost);
+        let run = step.id;
         self.store(turn, step, &stored).await?;
         self.trip_if_spent(&turn.caller).await;
-        Ok(())
+        if calls.is_empty() {
+            return Ok(None);
+        }
+        self.record_tools(turn, run, &calls).await.map(Some)
+    }
+
+    /// Records the tools that a run step has asked for. Returns the step's id.
+    async fn record_tools(&self, turn: &Turn, run: StepId, calls: &[ToolCall]) -> Result<StepId> {
+        let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let id = step.id;
+        let calls: Vec<Value> = calls
+            .iter()
+            .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
+            .collect();
+        self.record_plain(turn, step, None, &json!({"tool_calls": calls})).await?;
+        Ok(id)
     }
 
     /// Records a request that safety or routing has refused. Returns the step's id.
@@ -179,7 +207,8 @@ impl Gateway {
             ..self.plain_step(turn, StepKind::Blocked).await?
         };
         let id = step.id;
-        let stored = Stored { input: Some(input(prompt)), output: None, placeholders: None };
+        let stored =
+            Stored { input: Some(input(prompt)), params: None, output: None, placeholders: None };
         self.store(turn, step, &stored).await?;
         Ok(id)
     }
@@ -194,6 +223,7 @@ impl Gateway {
     ) -> Result<()> {
         let stored = Stored {
             input: input.map(Input::Text),
+            params: None,
             output: Some(Output::Value(output)),
             placeholders: None,
         };
@@ -264,6 +294,26 @@ fn usage(prompt: &Prompt, ended: &Ended) -> (Usage, bool) {
         }
         (None, _) => (tokens::count(prompt, &ended.text), true),
     }
+}
+
+/// What is kept of the tool calls of an answer.
+fn tool_use(
+    prompt: &Prompt,
+    message: Option<&Value>,
+    calls: &[ToolCall],
+    key: &Key,
+) -> Option<ToolUse> {
+    if calls.is_empty() {
+        return None;
+    }
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let declared = list(prompt.params.get("tools"));
+    let asked = list(message.and_then(|message| message.get("tool_calls")));
+    Some(ToolUse {
+        calls: u32::try_from(calls.len()).unwrap_or(u32::MAX),
+        fidelity: grading::tool_fidelity(&declared, &asked).unwrap_or(1.0),
+        print: prints::tools(key, calls),
+    })
 }
 
 fn merged(input: &Security, output: &Security) -> Security {

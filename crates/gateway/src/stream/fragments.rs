@@ -1,9 +1,9 @@
 //! What a streamed answer says beside the text of choice 0, put together from its chunks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use domain::conversation::StreamEvent;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::leaves::{self, Place};
 use crate::output::Said;
@@ -14,11 +14,15 @@ pub(super) struct Fragments {
     strings: Vec<(Place, String)>,
     /// Where each string is that came whole: most come with every chunk again.
     whole: HashMap<String, usize>,
+    /// The tool calls of choice 0 by their index, and what its provider wants back with them.
+    calls: BTreeMap<u64, Map<String, Value>>,
+    state: Option<Value>,
 }
 
 impl Fragments {
     /// Takes in what a chunk says.
     pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) {
+        self.add_calls(chunk);
         leaves::each(chunk, |place, text| {
             if !place.is_fragment() {
                 if !self.whole.contains_key(text) {
@@ -35,6 +39,44 @@ impl Fragments {
                 None => self.strings.push((place.clone(), text.clone())),
             }
         });
+    }
+
+    fn add_calls(&mut self, chunk: &Map<String, Value>) {
+        let choices = chunk.get("choices").and_then(Value::as_array);
+        let first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
+        let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else { return };
+        let Some(delta) = choice.get("delta") else { return };
+        if let Some(state) = delta.get("provider_state") {
+            self.state = Some(state.clone());
+        }
+        for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);
+            match self.calls.get_mut(&index) {
+                None => drop(self.calls.insert(index, whole_call(call))),
+                Some(known) => {
+                    let more = call.pointer("/function/arguments").and_then(Value::as_str);
+                    if let Some(Value::String(said)) =
+                        known.get_mut("function").and_then(|function| function.get_mut("arguments"))
+                    {
+                        said.push_str(more.unwrap_or_default());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The message of choice 0, where it calls tools.
+    pub(super) fn message(&self, text: &str) -> Option<Value> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        let content = if text.is_empty() { Value::Null } else { text.into() };
+        let calls: Vec<&Map<String, Value>> = self.calls.values().collect();
+        let mut message = json!({"role": "assistant", "content": content, "tool_calls": calls});
+        if let Some(state) = &self.state {
+            message["provider_state"] = state.clone();
+        }
+        Some(message)
     }
 
     /// Everything, after the text of choice 0.
@@ -65,6 +107,18 @@ impl Fragments {
         let whole = whole.filter_map(|(old, index)| Some((old, by_index.remove(&index)?)));
         Replacement { text, fragments, whole: whole.collect(), changed }
     }
+}
+
+/// A call as its first piece has it, in the form of a whole answer.
+fn whole_call(piece: &Value) -> Map<String, Value> {
+    let text = |path: &str| piece.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let function =
+        json!({"name": text("/function/name"), "arguments": text("/function/arguments")});
+    Map::from_iter([
+        ("id".to_owned(), text("/id").into()),
+        ("type".to_owned(), "function".into()),
+        ("function".to_owned(), function),
+    ])
 }
 
 /// What takes the place of strings of an answer whose chunks have all come.

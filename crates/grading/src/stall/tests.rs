@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use domain::step::ToolUse;
+
 use super::*;
 use crate::testing::{agent, run};
 
@@ -9,7 +11,7 @@ fn calls(prints: &[i64]) -> Vec<Step> {
     let steps = numbered.map(|(id, &print)| {
         let mut step = run(id, "small", 10, 100, id);
         if let Some(call) = &mut step.call {
-            call.tool_print = Some(print);
+            call.tools = Some(ToolUse { calls: 1, fidelity: 1.0, print });
         }
         step
     });
@@ -38,7 +40,7 @@ fn depth_with_repetition_is_a_stall() {
     let repeating = |rounds| {
         let mut steps = agent(rounds);
         for step in steps.iter_mut().filter(|s| s.kind == StepKind::Run).take(2) {
-            step.call.as_mut().unwrap().tool_print = Some(1);
+            step.call.as_mut().unwrap().tools = Some(ToolUse { calls: 1, fidelity: 1.0, print: 1 });
         }
         probability(&steps, None)
     };

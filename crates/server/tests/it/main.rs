@@ -29,4 +29,5 @@ mod privacy;
 mod process;
 mod providers;
 mod sweep;
+mod tools;
 mod walk;

@@ -87,7 +87,7 @@ impl Start {
                 finish: None,
                 input_print: None,
                 output_print: None,
-                tool_print: None,
+                tools: None,
                 shadow: false,
             }),
             user_rating: None,

@@ -21,6 +21,7 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
         let step = run(project, trace_id(1), id);
         let content = Content {
             input: Some(json!("what nobody may read on disk \u{0} 🙂 مرحبا")),
+            params: json!({"temperature": 0.5}).as_object().cloned(),
             output: Some(json!({"a": 1})),
             placeholders: None,
         };
@@ -30,6 +31,10 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
         let mut expected = step;
         expected.error = Some("NUL \u{fffd} here".to_owned());
         assert_eq!(format!("{:?}", stored[0]), format!("{expected:?}"), "{}", database.kind);
+        let alone = store.content(id, &key).await.unwrap();
+        assert_eq!(alone.as_ref(), Some(&content));
+        assert_eq!(store.step(id, trace_id(1)).await.unwrap().map(|step| step.id), Some(id));
+        assert!(store.step(id, trace_id(2)).await.unwrap().is_none());
         let contents = store.contents(trace_id(1), &key).await.unwrap();
         assert_eq!(contents, [(id, content)]);
         let found = store.trace(project, trace_id(1)).await.unwrap().unwrap();

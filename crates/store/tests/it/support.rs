@@ -145,7 +145,7 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
             finish: Some(domain::step::FinishReason::Length),
             input_print: Some(-5),
             output_print: Some(6),
-            tool_print: None,
+            tools: None,
             shadow: false,
         }),
         user_rating: Some(0.5),
