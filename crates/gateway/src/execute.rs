@@ -127,7 +127,7 @@ impl Gateway {
     }
 
     /// Screens; a refusal is recorded and comes back as its reason and step.
-    async fn screened(
+    pub(crate) async fn screened(
         &self,
         turn: &Turn,
         ask: Ask,
@@ -145,6 +145,13 @@ impl Gateway {
 
     /// Calls, records, answers.
     async fn answer(&self, routed: Routed) -> Result<Outcome> {
+        let (flight, outcome) = self.ask(routed).await?;
+        flight.finish().await?;
+        Ok(outcome)
+    }
+
+    /// Calls and judges the answer, which may leave once the call is recorded.
+    pub(crate) async fn ask(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
         let (mut flight, mut reply) = self.call(routed).await?;
         // The text is all that leaves, so it is all that is judged and kept.
         reply.native = None;
@@ -152,11 +159,11 @@ impl Gateway {
         let blocked = flight.present(&mut reply)?;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
-        flight.finish().await?;
-        Ok(match blocked {
+        let outcome = match blocked {
             Some(reason) => Outcome::Blocked { reason, step },
             None => Outcome::Text(Executed { output: reply.text, model, step }),
-        })
+        };
+        Ok((flight, outcome))
     }
 }
 

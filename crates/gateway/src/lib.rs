@@ -5,6 +5,7 @@
 
 mod accounts;
 mod admit;
+mod assistants;
 mod audit;
 mod bootstrap;
 mod chat;
@@ -12,9 +13,11 @@ mod check;
 mod cli;
 mod config;
 mod doctor;
+mod embeddings;
 mod error;
 mod execute;
 pub mod flow;
+mod images;
 mod jobs;
 mod keys;
 mod labels;
@@ -50,14 +53,18 @@ use tokio_util::task::TaskTracker;
 
 pub use accounts::Member;
 pub use admit::{Caller, Origin, Spends};
+pub use assistants::{AssistantAsk, Assisted};
 pub use bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use chat::{ChatAnswer, ChatAsk, ChatReply};
 pub use check::CheckResult;
+pub use checks::{Violation, ViolationKind};
 pub use cli::{NewUser, create_key, create_user, reset_password, rotate_master_key};
 pub use config::Config;
 pub use doctor::{Finding, inspect_models};
+pub use embeddings::{EmbeddingAsk, Embeddings, MOST_TEXTS};
 pub use error::{Error, Result};
 pub use execute::{Executed, Outcome};
+pub use images::{ImageAsk, Images};
 pub use keys::{KeyChange, KeyView, NewKey};
 pub use log::LogResult;
 pub use models::{ModelChange, ModelView};
