@@ -164,7 +164,7 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
     })
 }
 
-fn message(body: MessageBody) -> Result<Message> {
+pub(crate) fn message(body: MessageBody) -> Result<Message> {
     let role = Role::parse(&body.role).ok_or_else(|| {
         Failure::from(gateway::Error::invalid(format!(
             "messages: role must be system, developer, user, assistant or tool, not '{}'",

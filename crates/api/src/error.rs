@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::ids::StepId;
 use gateway::Error;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -28,6 +29,45 @@ pub struct ErrorBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub provider_status: Option<u16>,
+}
+
+/// A request for embeddings or images that safety has refused: 403, at no cost.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GuardBody {
+    /// What happened.
+    pub error: &'static str,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reason: Option<String>,
+    /// What was asked for that may not be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub violations: Vec<ViolationBody>,
+    /// The step that records it. A 403 of the address list has none.
+    #[schema(required = false, value_type = i64)]
+    pub step_id: StepId,
+}
+
+/// A term that no image may be asked for with.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ViolationBody {
+    /// `brand`, `copyright` or `policy`.
+    r#type: &'static str,
+    /// The term, as it is listed.
+    term: String,
+}
+
+impl From<gateway::Violation> for ViolationBody {
+    fn from(violation: gateway::Violation) -> Self {
+        Self { r#type: violation.kind.as_str(), term: violation.term }
+    }
+}
+
+impl IntoResponse for GuardBody {
+    fn into_response(self) -> Response {
+        (StatusCode::FORBIDDEN, Json(self)).into_response()
+    }
 }
 
 /// A failed request.

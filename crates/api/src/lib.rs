@@ -3,13 +3,16 @@
 //! A handler extracts, calls a use case, and presents what it says. Every route is behind the
 //! guard of its group (`router.rs`), and one table turns errors into responses (`error.rs`).
 
+mod assistants;
 mod audit;
 mod auth;
 mod chat;
 mod checks;
 mod edge;
+mod embeddings;
 mod error;
 mod executions;
+mod images;
 mod input;
 mod keys;
 mod logs;

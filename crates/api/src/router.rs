@@ -18,8 +18,8 @@ use crate::error::Failure;
 use crate::openapi::{self, Credential, Head};
 use crate::{App, Settings};
 use crate::{
-    audit, auth, chat, checks, edge, executions, keys, logs, models, projects, sdk, session,
-    simulate, stats, stream, traces, up,
+    assistants, audit, auth, chat, checks, edge, embeddings, executions, images, keys, logs,
+    models, projects, sdk, session, simulate, stats, stream, traces, up,
 };
 
 /// A group of routes behind one guard.
@@ -48,6 +48,9 @@ fn by_spending_key() -> Group {
         .routes(routes!(executions::create))
         .routes(routes!(stream::show, stream::create))
         .routes(routes!(chat::create))
+        .routes(routes!(embeddings::create))
+        .routes(routes!(assistants::create))
+        .routes(routes!(images::create))
         .routes(routes!(executions::run))
 }
 

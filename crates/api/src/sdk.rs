@@ -67,8 +67,8 @@ pub async fn show(State(app): State<App>, ByKey(caller): ByKey) -> Json<SdkConfi
             replay: false,
             mcp: false,
             tools: false,
-            embeddings: false,
-            images: false,
+            embeddings: true,
+            images: true,
         },
         limits: LimitsBody {
             requests_per_hour: plan.limits.requests_per_hour,

@@ -4,6 +4,7 @@
 //! [`Redactor`] is given its nonce). Work is linear in the text, and cheap scans decide which detectors run at all.
 //! The crate knows nothing of requests, providers or steps: callers hand over text parts and get a [`Report`].
 
+mod brands;
 mod checksum;
 mod fold;
 mod injection;
@@ -24,6 +25,7 @@ mod sha256;
 mod tests;
 mod words;
 
+pub use brands::{Violation, ViolationKind, violations};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::Policy;
 pub use redact::Redactor;

@@ -130,6 +130,16 @@ pub struct Prompt {
     pub params: Map<String, Value>,
 }
 
+impl Prompt {
+    /// What its messages say, one text a message; those that are no plain text are passed over.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().filter_map(|message| match &message.body {
+            Body::Text(text) => Some(text.as_str()),
+            Body::Empty | Body::Parts(_) => None,
+        })
+    }
+}
+
 /// A whole answer.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {

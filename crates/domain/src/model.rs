@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::ids::{ModelId, ProjectId};
-use crate::money::{Price, Prices};
+use crate::money::{Price, Prices, Usd};
 use crate::secret::Secret;
 use crate::tier::words;
 use crate::time::Timestamp;
@@ -115,15 +115,25 @@ impl Model {
 
     /// What its tokens cost; `None` when it is public and has no price.
     pub fn prices(&self) -> Option<Prices> {
-        let unknown = if self.is_private() { Some(Price::ZERO) } else { None };
-        let input = self.input_price.or(unknown)?;
-        let output = self.output_price.or(unknown)?;
+        let output = self.output_price.or(self.unknown_price())?;
+        Some(Prices { output, ..self.input_prices()? })
+    }
+
+    /// What its prompt tokens cost where there are no others; `None` when it is public and has no
+    /// price for them.
+    pub fn input_prices(&self) -> Option<Prices> {
+        let input = self.input_price.or(self.unknown_price())?;
         Some(Prices {
             input,
-            output,
+            output: Price::ZERO,
             cached_input: self.config.cached_input_price.unwrap_or(input),
             cache_write: self.config.cache_write_price.unwrap_or(input),
         })
+    }
+
+    /// What is not priced costs nothing on a model of one's own.
+    fn unknown_price(&self) -> Option<Price> {
+        self.is_private().then_some(Price::ZERO)
     }
 }
 
@@ -144,6 +154,8 @@ pub struct ModelConfig {
     pub cached_input_price: Option<Price>,
     /// `cache_write_cost_per_1k`.
     pub cache_write_price: Option<Price>,
+    /// `cost_per_image`: USD for one image.
+    pub image_price: Option<Usd>,
     /// Every key, known or not.
     pub all: Map<String, Value>,
 }

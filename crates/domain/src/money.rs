@@ -17,6 +17,12 @@ impl Usd {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// So many of it.
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX)))
+    }
+
     /// The amount as a number of dollars, for answers only.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / NANO

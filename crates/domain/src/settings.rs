@@ -19,6 +19,8 @@ pub const LOOP_REQUESTS: u64 = 50;
 pub const LOOP_WINDOW_SECONDS: u64 = 10;
 const MAX_RULES: usize = 100;
 const MAX_PATTERN: usize = 1024;
+const MAX_TERMS: usize = 1000;
+const MAX_TERM: usize = 200;
 
 /// The known keys of a project's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +43,8 @@ pub struct Settings {
     pub discard_content: bool,
     /// `auto_trace`: open and complete a trace for a chat completion that names none.
     pub auto_trace: bool,
+    /// `images.blocked_terms`: words that no image may be asked for with.
+    pub blocked_terms: Vec<String>,
     /// `shadow_model`.
     pub shadow_model: Option<ShadowModel>,
     /// `traces.idle_hours`: a pending trace that idles longer has failed.
@@ -110,6 +114,7 @@ impl Settings {
             allowed_regions: r.texts("allowed_regions"),
             discard_content: !r.flag("store_content").unwrap_or(true),
             auto_trace: r.flag("auto_trace").unwrap_or(false),
+            blocked_terms: r.object("images", read_blocked_terms).unwrap_or_default(),
             shadow_model: r.object("shadow_model", |r| ShadowModel {
                 enabled: r.flag("enabled").unwrap_or(false),
                 model: r.text("model"),
@@ -137,6 +142,23 @@ fn read_limits(r: &mut Reader<'_>) -> Limits {
         loop_window_seconds: r.count("loop_window_seconds", 1).unwrap_or(plain.loop_window_seconds),
         strict: r.flag("strict").unwrap_or(false),
     }
+}
+
+fn read_blocked_terms(r: &mut Reader<'_>) -> Vec<String> {
+    let terms = r.texts("blocked_terms").unwrap_or_default();
+    for term in &terms {
+        if term.len() > MAX_TERM || !term.chars().any(char::is_alphanumeric) {
+            let shown: String = term.chars().take(40).collect();
+            let what = format!(
+                "holds '{shown}': a term has a letter or a digit, and at most {MAX_TERM} bytes"
+            );
+            r.fault("blocked_terms", &what);
+        }
+    }
+    if terms.len() > MAX_TERMS {
+        r.fault("blocked_terms", &format!("holds more than {MAX_TERMS} terms"));
+    }
+    terms
 }
 
 fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {

@@ -48,6 +48,12 @@ words!(
         Stream = "stream",
         /// `POST /chat/completions`.
         Chat = "chat",
+        /// `POST /embeddings`.
+        Embeddings = "embeddings",
+        /// `POST /assistants`.
+        Assistants = "assistants",
+        /// `POST /images/generations`.
+        Images = "images",
         /// `POST /runs`.
         Runs = "runs",
         /// `POST /checks`.

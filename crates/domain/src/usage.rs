@@ -19,6 +19,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Nothing but prompt tokens.
+    pub fn of_prompt(tokens: u64) -> Self {
+        Self { prompt: tokens, ..Self::default() }
+    }
+
     /// The counts in the words of the chat-completions format.
     pub fn chat_form(&self) -> Value {
         json!({

@@ -66,7 +66,7 @@ fn by_id(models: &HashMap<String, Arc<Model>>) -> Vec<&Arc<Model>> {
 
 fn price(named: &str, model: &Model) -> Finding {
     let identifier = &model.identifier;
-    if model.prices().is_some() {
+    if model.prices().is_some() || model.config.image_price.is_some() {
         return Finding { well: true, what: format!("{named}: model {identifier} has a price.") };
     }
     let what = format!(

@@ -161,7 +161,7 @@ impl Gateway {
     }
 
     /// Screens; a refusal is recorded and comes back as its reason and step.
-    async fn screened(
+    pub(crate) async fn screened(
         &self,
         turn: &Turn,
         ask: Ask,
@@ -179,24 +179,34 @@ impl Gateway {
 
     /// Calls, records, answers.
     async fn answer(&self, routed: Routed) -> Result<Outcome> {
+        let (flight, mut outcome) = self.ask(routed).await?;
+        let asked = flight.finish().await?;
+        if let (Outcome::Tools { step, .. }, Some(asked)) = (&mut outcome, asked) {
+            *step = asked;
+        }
+        Ok(outcome)
+    }
+
+    /// Calls and judges the answer, which may leave once the call is recorded. Its step is that of
+    /// the call.
+    pub(crate) async fn ask(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
         let (mut flight, mut reply) = self.call(routed).await?;
-        // The text and the calls are all that leaves, so they are all that is judged and kept.
-        if tool_message(&reply).is_none() {
+        // The text and the calls of tools that were offered are all that leaves, so they are all that
+        // is judged and kept.
+        let offers = flight.funded()?.routed().screened().prompt().params.contains_key("tools");
+        if !offers || tool_message(&reply).is_none() {
             reply.native = None;
         }
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply)?;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
-        let asked = flight.finish().await?;
-        Ok(match (blocked, asked) {
+        let outcome = match (blocked, tool_message(&reply)) {
             (Some(reason), _) => Outcome::Blocked { reason, step },
-            (None, Some(step)) => {
-                let calls = tool_message(&reply).map(tools::calls).unwrap_or_default();
-                Outcome::Tools { calls, step }
-            }
+            (None, Some(message)) => Outcome::Tools { calls: tools::calls(message), step },
             (None, None) => Outcome::Text(Executed { output: reply.text, model, step }),
-        })
+        };
+        Ok((flight, outcome))
     }
 }
 

@@ -319,6 +319,7 @@ fn read_config(text: &str) -> std::result::Result<ModelConfig, Vec<String>> {
     };
     let cached_input_price = price("cached_input_cost_per_1k");
     let cache_write_price = price("cache_write_cost_per_1k");
+    let image_price = price("cost_per_image");
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -330,6 +331,7 @@ fn read_config(text: &str) -> std::result::Result<ModelConfig, Vec<String>> {
         timeout,
         cached_input_price,
         cache_write_price,
+        image_price,
         all,
     })
 }
@@ -347,7 +349,7 @@ fn taken(error: store::Error) -> Error {
 
 fn view(project: &ProjectState, model: std::sync::Arc<Model>) -> ModelView {
     let mut warnings = Vec::new();
-    if model.prices().is_none() {
+    if model.prices().is_none() && model.config.image_price.is_none() {
         warnings.push(
             "This public model has no price: calls are recorded at no cost, and keys with a cap or projects \
              with a budget cannot use it. Set input_cost_per_1k and output_cost_per_1k."

@@ -40,6 +40,11 @@ pub(crate) fn count(prompt: &Prompt, output: &str) -> Usage {
     Usage { prompt: tokens, completion: text(output), ..Usage::default() }
 }
 
+/// Counts texts to be embedded.
+pub(crate) fn of_texts(prompt: &Prompt) -> u64 {
+    prompt.texts().map(text).sum()
+}
+
 /// What a character is to a tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {

@@ -15,6 +15,7 @@ use grading::TraceFigures;
 use moka::sync::Cache;
 use serde_json::{Map, Value};
 use store::{AgentFigures, Page};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::Gateway;
@@ -28,6 +29,8 @@ const KNOWN: u64 = 100_000;
 const KNOWN_FOR: Duration = Duration::from_mins(1);
 /// For so long a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+/// Traces share so many locks for the numbers of their turns.
+const TURN_LOCKS: usize = 256;
 /// Metadata comes back with every list: it is no place for content.
 const LARGEST_METADATA: usize = 64 * 1024;
 /// Latency baselines look back this far.
@@ -41,7 +44,7 @@ pub(crate) struct TraceHandle {
     status: AtomicU8,
     sensitive: bool,
     /// One grading at a time: the last one has seen every step.
-    grading: tokio::sync::Mutex<()>,
+    grading: Mutex<()>,
 }
 
 impl TraceHandle {
@@ -52,7 +55,7 @@ impl TraceHandle {
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
             sensitive: asks_secure(sensitivity),
-            grading: tokio::sync::Mutex::default(),
+            grading: Mutex::default(),
         }
     }
 
@@ -88,13 +91,23 @@ pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
 pub(crate) struct KnownTraces {
     known: Cache<TraceId, Arc<TraceHandle>>,
     unknown: Cache<(ProjectId, TraceId), ()>,
+    turns: Box<[Mutex<()>]>,
 }
 
 impl KnownTraces {
     pub(crate) fn new() -> Self {
         let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
         let known = Cache::builder().max_capacity(KNOWN).time_to_live(KNOWN_FOR).build();
-        Self { known, unknown }
+        let turns = (0..TURN_LOCKS).map(|_| Mutex::default()).collect();
+        Self { known, unknown, turns }
+    }
+
+    /// To be held while a turn of a trace is recorded and counted, so that no two have one number.
+    /// A handle will not do: one that has been forgotten may still be in use.
+    pub(crate) fn turn_lock(&self, trace: TraceId) -> &Mutex<()> {
+        // The last bytes of an id are random.
+        let [.., high, low] = trace.0.into_bytes();
+        &self.turns[usize::from(u16::from_be_bytes([high, low])) % self.turns.len()]
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {

@@ -212,3 +212,24 @@ pub(crate) fn adapter(provider: Provider) -> &'static dyn Adapter {
         Provider::Gemini => &Gemini,
     }
 }
+
+/// How a model makes embeddings.
+pub(crate) fn embedder(model: &Model) -> Result<&'static dyn Embedder, Error> {
+    adapter(model.provider).embedder().ok_or_else(|| without(model, "embeddings"))
+}
+
+/// How a model makes images. The sandbox makes none.
+pub(crate) fn painter(model: &Model) -> Result<&'static dyn Painter, Error> {
+    let painter = adapter(model.provider).painter().filter(|_| !model.is_sandbox());
+    painter.ok_or_else(|| without(model, "images"))
+}
+
+fn without(model: &Model, what: &str) -> Error {
+    let Model { identifier, provider, .. } = model;
+    let who = if model.is_sandbox() {
+        "the sandbox".to_owned()
+    } else {
+        format!("provider {}", provider.as_str())
+    };
+    Error::unsupported(format!("Model {identifier} does not support {what}: {who} makes none"))
+}

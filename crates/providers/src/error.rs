@@ -42,6 +42,7 @@ pub struct Error {
     status: Option<u16>,
     retry_after: Option<Duration>,
     retryable: bool,
+    prompt_tokens: Option<u64>,
 }
 
 /// What a provider says in the body of an error.
@@ -87,6 +88,18 @@ impl Error {
         self.status
     }
 
+    /// The prompt tokens that were used before it failed, where a call takes several requests and
+    /// some were answered.
+    pub fn prompt_tokens(&self) -> Option<u64> {
+        self.prompt_tokens
+    }
+
+    /// The same error where other requests of the call were answered: they are not to be paid for a
+    /// second time.
+    pub(crate) fn after(self, prompt_tokens: Option<u64>) -> Self {
+        Self { retryable: false, prompt_tokens, ..self }
+    }
+
     /// The provider could not be reached; nothing of the request was sent.
     pub(crate) fn unsent(message: impl Into<String>) -> Self {
         Self { retryable: true, ..Self::fault(message) }
@@ -100,6 +113,7 @@ impl Error {
             status: None,
             retry_after: None,
             retryable: false,
+            prompt_tokens: None,
         }
     }
 

@@ -5,19 +5,16 @@ use domain::conversation::Reply;
 use domain::model::Model;
 use domain::time::Timestamp;
 
-use crate::adapter::{Adapter, Call, Decoder, Encoded};
+use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
 use crate::error::Error;
-use crate::openai::{Openai, chat_url};
+use crate::openai::{CHAT, Openai, Tasks, below};
 use crate::transport::Attempt;
 
 pub(crate) struct Internal;
 
 impl Adapter for Internal {
     fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
-        match model.base_url.as_deref() {
-            Some(base) if !base.is_empty() => Ok(chat_url(base)),
-            _ => Err(Error::unsupported("The model has no base url")),
-        }
+        url(model, CHAT)
     }
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
@@ -34,5 +31,22 @@ impl Adapter for Internal {
 
     fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
         Openai.decoder(model)
+    }
+
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
+        Some(&TASKS)
+    }
+
+    fn painter(&self) -> Option<&'static dyn Painter> {
+        Some(&TASKS)
+    }
+}
+
+static TASKS: Tasks = Tasks { url, name: Model::upstream_name };
+
+fn url(model: &Model, path: &str) -> Result<String, Error> {
+    match model.base_url.as_deref() {
+        Some(base) if !base.is_empty() => Ok(below(base, path)),
+        _ => Err(Error::unsupported("The model has no base url")),
     }
 }

@@ -39,3 +39,16 @@ pub use error::{Error, ErrorKind};
 pub use events::EventStream;
 pub use retry::{MAX_BACK_OFF, back_off};
 pub use transport::{Attempt, Client};
+
+use domain::model::Model;
+
+/// Refuses a model of which no embeddings can be asked; what its provider makes of it is another
+/// matter.
+pub fn check_embeds(model: &Model) -> Result<(), Error> {
+    adapter::embedder(model).map(drop)
+}
+
+/// Refuses a model of which no images can be asked.
+pub fn check_paints(model: &Model) -> Result<(), Error> {
+    adapter::painter(model).map(drop)
+}

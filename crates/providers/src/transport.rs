@@ -14,7 +14,7 @@ use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 
 use crate::adapter::{
-    self, Adapter, Call, EmbedAsk, Embedded, Encoded, ImageAsk, Outgoing, Painted,
+    self, Adapter, Call, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
 };
 use crate::connect::{Connector, OUR_NAME, Proxy};
 use crate::egress::{Egress, Resolver, Rules};
@@ -132,34 +132,44 @@ impl Client {
     pub async fn embed(&self, ask: EmbedAsk<'_>, deadline: Instant) -> Result<Embedded, Error> {
         let model = ask.model;
         let embedding = async {
-            let adapter = adapter::adapter(model.provider);
-            let embedder = adapter.embedder().ok_or_else(|| cannot(model, "embeddings"))?;
+            let embedder = adapter::embedder(model)?;
             let mut all = Embedded::default();
             for outgoing in embedder.requests(&ask)? {
-                let (headers, body) = self.exchange(model, adapter, outgoing, deadline).await?;
-                let part = embedder.read(&headers, &body)?;
+                let part = self.embed_part(model, embedder, outgoing, deadline).await;
+                // Texts that were embedded by then are paid for.
+                let part = match part {
+                    Err(error) if !all.vectors.is_empty() => return Err(error.after(all.tokens)),
+                    part => part?,
+                };
                 all.vectors.extend(part.vectors);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
                 all.tokens = sum(all.tokens, part.tokens);
             }
             if all.vectors.len() != ask.inputs.len() {
-                return Err(Error::malformed("it has not one vector for each text"));
+                let error = Error::malformed("it has not one vector for each text");
+                return Err(error.after(all.tokens));
             }
             Ok(all)
         };
         embedding.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
     }
 
-    /// Makes images.
+    /// Makes images: as many as were asked for, or those that were made before the provider failed.
     pub async fn paint(&self, ask: ImageAsk<'_>, deadline: Instant) -> Result<Painted, Error> {
         let model = ask.model;
         let painting = async {
-            let adapter = adapter::adapter(model.provider);
-            let painter = adapter.painter().ok_or_else(|| cannot(model, "images"))?;
+            let painter = adapter::painter(model)?;
             let mut all = Painted::default();
             for outgoing in painter.requests(&ask)? {
-                let (_, body) = self.exchange(model, adapter, outgoing, deadline).await?;
-                let part = painter.read(&body)?;
+                let part = match self.exchange(model, outgoing, deadline).await {
+                    Ok((_, body)) => painter.read(&body),
+                    Err(error) => Err(error),
+                };
+                let part = match part {
+                    // They are paid for.
+                    Err(_) if !all.urls.is_empty() => break,
+                    part => part?,
+                };
                 all.urls.extend(part.urls);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
                 all.usage = add(all.usage, part.usage);
@@ -167,6 +177,20 @@ impl Client {
             Ok(all)
         };
         painting.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
+    }
+
+    async fn embed_part(
+        &self,
+        model: &Model,
+        embedder: &dyn Embedder,
+        outgoing: Outgoing,
+        deadline: Instant,
+    ) -> Result<Embedded, Error> {
+        if model.is_sandbox() {
+            return embedder.read(&HeaderMap::new(), &sandbox::embed(&outgoing.body));
+        }
+        let (headers, body) = self.exchange(model, outgoing, deadline).await?;
+        embedder.read(&headers, &body)
     }
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
@@ -203,10 +227,10 @@ impl Client {
     async fn exchange(
         &self,
         model: &Model,
-        adapter: &dyn Adapter,
         outgoing: Outgoing,
         deadline: Instant,
     ) -> Result<(HeaderMap, Bytes), Error> {
+        let adapter = adapter::adapter(model.provider);
         let response = self.call(model, adapter, outgoing, JSON, deadline).await?;
         let headers = response.headers().clone();
         Ok((headers, receive::whole(response, deadline).await?))
@@ -266,11 +290,6 @@ impl Client {
     fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
-}
-
-fn cannot(model: &Model, what: &str) -> Error {
-    let provider = model.provider.as_str();
-    Error::unsupported(format!("Provider {provider} does not support {what}"))
 }
 
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {

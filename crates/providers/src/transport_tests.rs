@@ -336,6 +336,50 @@ async fn the_sandbox_needs_no_network() {
     let (read, error) = events(client.stream(attempt(&model, &prompt)).await.unwrap()).await;
     assert!(error.is_none());
     assert!(read.contains(&StreamEvent::Usage(reply.usage.unwrap())));
+    let texts = ["A red boat.".to_owned()];
+    let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: Some(16) };
+    let embedded = client.embed(ask, soon()).await.unwrap();
+    assert_eq!((embedded.vectors[0].len(), embedded.tokens), (16, Some(4)));
+    let ask = ImageAsk { model: &model, prompt: "A red boat", size: "auto", count: 1 };
+    let error = client.paint(ask, soon()).await.unwrap_err();
+    assert_eq!(error.to_string(), "Model gpt-test does not support images: the sandbox makes none");
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_mins(1)
+}
+
+/// Of several requests that a task takes, the first is answered.
+#[tokio::test]
+async fn what_was_done_before_a_failure_is_not_lost() {
+    let numbers = vec![value!({"values": [1]}); 100];
+    let answer = value!({"embeddings": numbers, "usageMetadata": {"promptTokenCount": 7}});
+    let server = Server::new(vec![
+        step(json("200 OK", &answer.to_string()), After::Keep),
+        step(json("503 Service Unavailable", "{}"), After::Keep),
+    ])
+    .await;
+    let model = Model { is_public: false, ..model(Provider::Gemini, Some(&server.url())) };
+    let texts: Vec<String> = (0..101).map(|number| number.to_string()).collect();
+    let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: None };
+    let error = client().embed(ask, soon()).await.unwrap_err();
+    assert!(error.is_endpoint_fault() && !error.retryable_here(), "it would be paid for again");
+    assert_eq!(error.prompt_tokens(), Some(7));
+
+    let part = value!({"inlineData": {"mimeType": "image/png", "data": "iVBO"}});
+    let answer = value!({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 2, "candidatesTokenCount": 1290}});
+    let server = Server::new(vec![
+        step(json("200 OK", &answer.to_string()), After::Keep),
+        step(json("503 Service Unavailable", "{}"), After::Keep),
+    ])
+    .await;
+    let model = Model { base_url: Some(server.url()), ..model };
+    let ask = ImageAsk { model: &model, prompt: "A crab", size: "auto", count: 3 };
+    let painted = client().paint(ask, soon()).await.unwrap();
+    assert_eq!(painted.urls, ["data:image/png;base64,iVBO"]);
+    assert_eq!(painted.usage.map(|usage| usage.completion), Some(1290));
+    assert_eq!(server.requests.lock().unwrap().len(), 2);
 }
 
 #[test]

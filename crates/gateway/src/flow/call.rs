@@ -7,10 +7,12 @@ use domain::conversation::Reply;
 use domain::ids::ModelId;
 use domain::step::StepStatus;
 use domain::time::Clock;
-use providers::{Attempt, Breakers, Client, EventStream};
+use domain::usage::Usage;
+use providers::{Breakers, Client, Embedded, EventStream, Painted};
 use tokio::time::Instant;
 
 use super::fund::InFlight;
+use super::mode::{Embedding, Mode, Painting, Streaming, Whole};
 use super::{Funded, Routed};
 use crate::Gateway;
 use crate::error::{Error, Result};
@@ -54,14 +56,7 @@ impl Upstream {
         loop {
             attempts += 1;
             let began = Instant::now();
-            let attempt = Attempt {
-                model,
-                prompt: funded.routed().screened().prompt(),
-                max_output_tokens: funded.max_output_tokens(),
-                stream: M::STREAM,
-                deadline,
-            };
-            let result = M::call(&self.client, attempt).await;
+            let result = M::call(&self.client, funded, deadline).await;
             metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());
             let now = self.clock.now();
@@ -100,45 +95,6 @@ impl Upstream {
     }
 }
 
-/// A whole answer or a streamed one.
-trait Mode {
-    type Answer;
-    const STREAM: bool;
-
-    fn call(
-        client: &Client,
-        attempt: Attempt<'_>,
-    ) -> impl Future<Output = std::result::Result<Self::Answer, providers::Error>> + Send;
-}
-
-struct Whole;
-
-impl Mode for Whole {
-    type Answer = Reply;
-    const STREAM: bool = false;
-
-    fn call(
-        client: &Client,
-        attempt: Attempt<'_>,
-    ) -> impl Future<Output = std::result::Result<Reply, providers::Error>> + Send {
-        client.complete(attempt)
-    }
-}
-
-struct Streaming;
-
-impl Mode for Streaming {
-    type Answer = EventStream;
-    const STREAM: bool = true;
-
-    fn call(
-        client: &Client,
-        attempt: Attempt<'_>,
-    ) -> impl Future<Output = std::result::Result<EventStream, providers::Error>> + Send {
-        client.stream(attempt)
-    }
-}
-
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
     /// leaves a failed step.
@@ -152,12 +108,22 @@ impl Gateway {
         Box::pin(self.first_answer::<Streaming>(routed)).await
     }
 
+    /// The same for embeddings.
+    pub(crate) async fn call_embed(&self, routed: Routed) -> Result<(InFlight, Embedded)> {
+        Box::pin(self.first_answer::<Embedding>(routed)).await
+    }
+
+    /// The same for images.
+    pub(crate) async fn call_paint(&self, routed: Routed) -> Result<(InFlight, Painted)> {
+        Box::pin(self.first_answer::<Painting>(routed)).await
+    }
+
     async fn first_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
         let routed = Arc::new(routed);
         let caller = &routed.screened().turn().caller;
         let (mut last, mut unpriced) = (None, None);
         for model in routed.models() {
-            if let Err(error) = caller.check_price(model) {
+            if let Err(error) = caller.check_charge(model, routed.screened().charge()) {
                 unpriced.get_or_insert(error);
                 continue;
             }
@@ -177,6 +143,7 @@ impl Gateway {
             tracing::info!(model = %model.identifier, %what, "a model call failed");
             flight.heard.status = StepStatus::Failed;
             flight.heard.error = Some(what);
+            flight.heard.usage = error.prompt_tokens().map(Usage::of_prompt);
             flight.finish().await?;
             let goes_on = error.fallback_helps();
             last = Some(meaning(&error));

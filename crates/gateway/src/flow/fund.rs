@@ -15,6 +15,7 @@ use store::Start;
 use tokio::time::{Instant, timeout_at};
 
 use super::Routed;
+use super::charge::Charge;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
@@ -60,6 +61,7 @@ pub struct Funded {
     routed: Arc<Routed>,
     model: Arc<Model>,
     step: StepId,
+    charge: Charge,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
     started_at: Timestamp,
@@ -71,9 +73,14 @@ impl Caller {
         self.key.key.hourly_limit.is_some() || self.project.settings.monthly_budget.is_some()
     }
 
-    /// Refuses a model whose calls could not be counted against a cap or a budget.
+    /// Refuses a model whose answers could not be counted against a cap or a budget.
     pub(crate) fn check_price(&self, model: &Model) -> Result<()> {
-        if self.is_bounded() && model.prices().is_none() {
+        self.check_charge(model, Charge::Tokens)
+    }
+
+    /// The same for any kind of call.
+    pub(super) fn check_charge(&self, model: &Model, charge: Charge) -> Result<()> {
+        if self.is_bounded() && !charge.is_priced(model) {
             return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
         }
         Ok(())
@@ -84,7 +91,8 @@ impl Gateway {
     /// Funds one attempt on one of the routed models.
     pub(crate) async fn fund(&self, routed: &Arc<Routed>, model: &Arc<Model>) -> Result<InFlight> {
         let caller = &routed.screened().turn().caller;
-        caller.check_price(model)?;
+        let charge = routed.screened().charge();
+        caller.check_charge(model, charge)?;
         let bounded = caller.is_bounded();
         let asked = routed.screened().prompt().max_output_tokens;
         let configured = model.config.max_output_tokens;
@@ -97,7 +105,8 @@ impl Gateway {
             routed: routed.clone(),
             model: model.clone(),
             step: self.store.step_id().await?,
-            prices: model.prices(),
+            charge,
+            prices: charge.prices(model),
             max_output_tokens,
             started_at: self.clock.now(),
         };
@@ -128,6 +137,10 @@ impl Funded {
         self.prices.as_ref()
     }
 
+    pub(crate) fn charge(&self) -> Charge {
+        self.charge
+    }
+
     pub(crate) fn max_output_tokens(&self) -> Option<u64> {
         self.max_output_tokens
     }
@@ -153,6 +166,10 @@ impl Funded {
             tier: self.routed.routing().tier,
             prompt_tokens: tokens::estimate(screened.length()),
             prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
+            flat_cost: self
+                .charge
+                .cost_of_images(&self.model, screened.prompt())
+                .map(|cost| cost.0),
             started_at: self.started_at.0,
         }
     }

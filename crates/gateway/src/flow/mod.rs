@@ -5,8 +5,10 @@
 //! which only `choose` makes from a [`Screened`], which only `screen` makes.
 
 mod call;
+mod charge;
 mod choose;
 mod fund;
+mod mode;
 mod record;
 mod screen;
 mod strings;

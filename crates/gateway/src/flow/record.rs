@@ -3,17 +3,21 @@
 use aws_lc_rs::hmac::Key;
 use domain::conversation::Prompt;
 use domain::ids::StepId;
+use domain::model::Model;
 use domain::money::Usd;
-use domain::step::{Call, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse};
+use domain::step::{
+    Call, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
+};
 use domain::usage::Usage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::charge::Charge;
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
-use crate::{labels, output, prints, tokens};
+use crate::{labels, output, prints};
 
 /// How a call ended, as far as it is known.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct Ended {
     pub(crate) upstream_model: Option<String>,
     pub(crate) first_token: Option<i64>,
     pub(crate) attempts: i64,
+    /// How many images were made.
+    pub(crate) images: Option<u64>,
     /// What the check of the output has found.
     pub(crate) output: Security,
 }
@@ -48,6 +54,7 @@ impl Default for Ended {
             upstream_model: None,
             first_token: None,
             attempts: 1,
+            images: None,
             output: Security::default(),
         }
     }
@@ -89,6 +96,8 @@ struct Stored<'a> {
 #[serde(untagged)]
 enum Input<'a> {
     Text(&'a str),
+    /// What is to be embedded.
+    Texts(Vec<&'a str>),
     Messages(&'a [domain::conversation::Message]),
 }
 
@@ -114,9 +123,15 @@ impl Gateway {
         if ended.status != StepStatus::Completed {
             output::judge_rest(project, &mut ended);
         }
-        let (usage, counted_here) = usage(prompt, &ended);
-        let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
-        let model = funded.model();
+        let (model, charge) = (funded.model(), funded.charge());
+        let (usage, counted_here) = usage(charge, model, prompt, &ended);
+        let (cost, estimated) = match charge.image_price(model) {
+            Some(price) => images(charge, price, &ended),
+            None => {
+                let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
+                (cost, counted_here && cost > Usd::ZERO)
+            }
+        };
         let calls = ended.message.as_ref().map(tools::calls).unwrap_or_default();
         let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
         let call = Call {
@@ -129,11 +144,15 @@ impl Gateway {
             usage,
             prices: funded.prices().copied(),
             cost,
-            cost_estimated: counted_here && cost > Usd::ZERO,
+            cost_estimated: estimated,
             first_token: ended.first_token,
             finish: ended.finish,
-            input_print: Some(prints::input(&project.print_key, &model.identifier, prompt)),
-            output_print: Some(prints::text(&project.print_key, &ended.text)),
+            // An image is another one each time: asking again repeats nothing.
+            input_print: (!matches!(charge, Charge::Images(_)))
+                .then(|| prints::input(&project.print_key, &model.identifier, prompt)),
+            output_print: charge
+                .is_for_text()
+                .then(|| prints::text(&project.print_key, &ended.text)),
             tools,
             shadow: false,
         };
@@ -150,7 +169,8 @@ impl Gateway {
             error: ended.error,
             started_at: funded.started_at(),
             finished_at: self.clock.now(),
-            routing: Some(funded.routed().routing().clone()),
+            // What no tier's model could have done has no right size.
+            routing: charge.is_for_text().then(|| funded.routed().routing().clone()),
             security: merged(screened.security(), &ended.output),
             call: Some(call),
             user_rating: None,
@@ -161,7 +181,7 @@ impl Gateway {
             None => Output::Text(ended.instead.as_ref().unwrap_or(&ended.text)),
         };
         let stored = Stored {
-            input: Some(input(prompt)),
+            input: Some(input(turn.door, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
             output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
@@ -207,8 +227,12 @@ impl Gateway {
             ..self.plain_step(turn, StepKind::Blocked).await?
         };
         let id = step.id;
-        let stored =
-            Stored { input: Some(input(prompt)), params: None, output: None, placeholders: None };
+        let stored = Stored {
+            input: Some(input(turn.door, prompt)),
+            params: None,
+            output: None,
+            placeholders: None,
+        };
         self.store(turn, step, &stored).await?;
         Ok(id)
     }
@@ -271,9 +295,10 @@ impl Gateway {
     }
 }
 
-fn input(prompt: &Prompt) -> Input<'_> {
+fn input(door: Door, prompt: &Prompt) -> Input<'_> {
     use domain::conversation::{Body, Role};
     match prompt.messages.as_slice() {
+        [_, _, ..] if door == Door::Embeddings => Input::Texts(prompt.texts().collect()),
         [message] if message.role == Role::User && message.extra.is_empty() => {
             match &message.body {
                 Body::Text(text) => Input::Text(text),
@@ -284,15 +309,26 @@ fn input(prompt: &Prompt) -> Input<'_> {
     }
 }
 
+/// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
+fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
+    match (ended.images, ended.status) {
+        (None, StepStatus::Failed) => (Usd::ZERO, false),
+        (made, _) => (price.times(charge.images(made)), made.is_none()),
+    }
+}
+
 /// What was used, and whether it had to be counted here. A call that failed before the provider
 /// said anything used nothing.
-fn usage(prompt: &Prompt, ended: &Ended) -> (Usage, bool) {
+fn usage(charge: Charge, model: &Model, prompt: &Prompt, ended: &Ended) -> (Usage, bool) {
     match (ended.usage, ended.status) {
         (Some(usage), _) => (usage, false),
         (None, StepStatus::Failed) if ended.text.is_empty() && ended.first_token.is_none() => {
             (Usage::default(), false)
         }
-        (None, _) => (tokens::count(prompt, &ended.text), true),
+        (None, _) => {
+            let images = charge.images(ended.images);
+            (charge.count(model, prompt, &ended.text, images), true)
+        }
     }
 }
 

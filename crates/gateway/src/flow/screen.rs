@@ -7,6 +7,7 @@ use domain::conversation::{Body, Prompt};
 use domain::safety::{Action, Category};
 use domain::step::Security;
 
+use super::charge::Charge;
 use super::{Turn, strings};
 use crate::error::Result;
 
@@ -34,7 +35,17 @@ pub struct Screened {
     security: Security,
     placeholders: Placeholders,
     sensitive: bool,
+    leaks: Leaks,
     turn: Turn,
+}
+
+/// What is still in a prompt when it leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leaks {
+    /// A credential.
+    pub(crate) secret: bool,
+    /// Payment, bank, government, tax or health numbers.
+    pub(crate) high_sensitivity: bool,
 }
 
 /// What safety says.
@@ -76,8 +87,12 @@ impl Turn {
             redact(&mut prompt, &redacted, crate::nonce()?)
         };
         let sensitive = security.pii && ask.pii == PiiRule::Route;
+        let leaks = Leaks {
+            secret: report.secret_leaked() && !redact_secrets,
+            high_sensitivity: report.high_sensitivity_pii() && !redact_pii,
+        };
         let turn = self.clone();
-        let screened = Screened { prompt, security, placeholders, sensitive, turn };
+        let screened = Screened { prompt, security, placeholders, sensitive, leaks, turn };
         Ok(Screening::Clear(Box::new(screened)))
     }
 }
@@ -101,6 +116,16 @@ impl Screened {
     /// Whether it holds personal data that a public model must not see.
     pub(crate) fn is_sensitive(&self) -> bool {
         self.sensitive
+    }
+
+    /// What is still in it of what must not go everywhere.
+    pub(crate) fn leaks(&self) -> Leaks {
+        self.leaks
+    }
+
+    /// By what a call with it is charged.
+    pub(super) fn charge(&self) -> Charge {
+        Charge::of(self.turn.door, &self.prompt)
     }
 
     pub(crate) fn turn(&self) -> &Turn {

@@ -8,9 +8,9 @@ use http::header::HeaderName;
 use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
-use crate::adapter::{Adapter, Call, Decoder, Encoded};
+use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
 use crate::error::Error;
-use crate::openai::{Dialect, Openai, chat_url, encode};
+use crate::openai::{CHAT, Dialect, Openai, Tasks, encode};
 use crate::transport::Attempt;
 
 /// The first version that knows `max_completion_tokens` and `stream_options`, preview or not.
@@ -20,19 +20,7 @@ pub(crate) struct Azure;
 
 impl Adapter for Azure {
     fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
-        match Form::of(model)? {
-            Form::V1 { root, version } => {
-                let url = chat_url(&[root, "/openai/v1"].concat());
-                Ok(match version {
-                    Some(version) => url + "?api-version=" + version,
-                    None => url,
-                })
-            }
-            Form::Deployment { root, version } => {
-                let base = [root, "/openai/deployments/", &segment(deployment(model))?].concat();
-                Ok(chat_url(&base) + "?api-version=" + version)
-            }
-        }
+        url(model, CHAT)
     }
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
@@ -59,6 +47,33 @@ impl Adapter for Azure {
 
     fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
         Openai.decoder(model)
+    }
+
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
+        Some(&TASKS)
+    }
+
+    fn painter(&self) -> Option<&'static dyn Painter> {
+        Some(&TASKS)
+    }
+}
+
+static TASKS: Tasks = Tasks { url, name: deployment };
+
+/// The address of one of the format's endpoints, given by its path.
+fn url(model: &Model, path: &str) -> Result<String, Error> {
+    match Form::of(model)? {
+        Form::V1 { root, version } => {
+            let url = [root, "/openai/v1", path].concat();
+            Ok(match version {
+                Some(version) => url + "?api-version=" + version,
+                None => url,
+            })
+        }
+        Form::Deployment { root, version } => {
+            let name = segment(deployment(model))?;
+            Ok([root, "/openai/deployments/", &name, path, "?api-version=", version].concat())
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Against the simulator, which judges with the vendor's own SDK types.
 
+use std::time::Duration;
+
 use domain::model::Provider;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::tests::at;
+use crate::adapter::{EmbedAsk, ImageAsk};
 use crate::error::ErrorKind;
 use crate::sim_testing::{Sim, prompt, tools};
 
@@ -58,5 +62,36 @@ async fn the_vendor_finds_no_fault() {
     sim.script(json!([{"text": "a", "stop": "content_filter"}]));
     let reply = sim.complete(&model, &ask).await.unwrap();
     assert_eq!(reply.finish, Some(FinishReason::ContentFilter));
+    assert_eq!(sim.violations(), json!([]));
+}
+
+#[tokio::test]
+async fn nor_with_embeddings_and_images() {
+    let Some(sim) = Sim::find(Provider::Azure) else { return };
+    let root = sim.base_url();
+    let deadline = Instant::now() + Duration::from_mins(1);
+    for config in [
+        json!({"api_version": "2024-10-21", "deployment": "our dep"}),
+        json!({"api_version": "2025-04-01-preview"}),
+        json!({"deployment": "our-dep"}),
+    ] {
+        let named =
+            |name: &str| at(sim.model(name, "azure-sim-key-0123456789", &root), config.clone());
+        let model = named("our-embeddings");
+        let inputs = ["one", "two"].map(str::to_owned);
+        for (inputs, dimensions, length) in [(&inputs[..1], None, 8), (&inputs[..], Some(16), 16)] {
+            let ask = EmbedAsk { model: &model, inputs, dimensions };
+            let embedded = sim.client.embed(ask, deadline).await.unwrap();
+            assert_eq!(embedded.vectors.len(), inputs.len());
+            assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
+            assert!(embedded.tokens > Some(0));
+        }
+        let model = named("our-images");
+        let ask = ImageAsk { model: &model, prompt: "A crab", size: "1536x1024", count: 2 };
+        let painted = sim.client.paint(ask, deadline).await.unwrap();
+        assert_eq!(painted.urls.len(), 2);
+        assert!(painted.urls[1].starts_with("data:image/png;base64,iVBOR"));
+        assert_eq!(painted.usage.map(|usage| usage.completion), Some(544));
+    }
     assert_eq!(sim.violations(), json!([]));
 }

@@ -5,6 +5,7 @@ use http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::adapter::{self, EmbedAsk, ImageAsk};
 use crate::egress::Egress;
 use crate::error::ErrorKind;
 use crate::testing::{self, After, CANARY, Server, Step, attempt, model, prompt};
@@ -51,6 +52,33 @@ fn an_address_has_one_of_two_forms() {
         ),
     ] {
         assert_eq!(Azure.endpoint(&azure(base, config), true).unwrap(), url, "{base}");
+    }
+}
+
+#[test]
+fn embeddings_and_images_are_at_the_same_place() {
+    let root = "https://x.openai.azure.com";
+    let inputs = ["a".to_owned()];
+    for (config, prefix, version) in [
+        (
+            json!({"api_version": "2024-10-21"}),
+            "/openai/deployments/dep-1",
+            "?api-version=2024-10-21",
+        ),
+        (json!({}), "/openai/v1", ""),
+    ] {
+        let mut model = azure(root, config);
+        model.config.all.insert("deployment".to_owned(), json!("dep-1"));
+        let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions: None };
+        let embed = adapter::embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
+        let ask = ImageAsk { model: &model, prompt: "a", size: "auto", count: 1 };
+        let paint = adapter::painter(&model).unwrap().requests(&ask).unwrap().remove(0);
+        assert_eq!(embed.url, format!("{root}{prefix}/embeddings{version}"));
+        assert_eq!(paint.url, format!("{root}{prefix}/images/generations{version}"));
+        for body in [embed.body, paint.body] {
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["model"], "dep-1");
+        }
     }
 }
 

@@ -1,28 +1,40 @@
-//! The chat-completions format, as OpenAI and every compatible server speak it.
+//! The chat-completions format, as OpenAI and every compatible server speak it, and the formats of
+//! embeddings and images that go with it.
 
 mod decode;
+mod embeddings;
 mod encode;
+mod images;
+#[cfg(test)]
+mod sim_tests;
 mod stream;
 mod wire;
 
 use domain::conversation::Reply;
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
+use http::HeaderMap;
 
-use crate::adapter::{Adapter, Call, Decoder, Encoded, key_of};
+use crate::adapter::{
+    Adapter, Call, Decoder, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
+    Painter, key_of,
+};
 use crate::error::Error;
 use crate::transport::Attempt;
 
 pub(crate) use encode::{Dialect, encode};
 
 const BASE_URL: &str = "https://api.openai.com/v1";
+/// The endpoint of conversations, below a base URL.
+pub(crate) const CHAT: &str = "/chat/completions";
+const EMBEDDINGS: &str = "/embeddings";
+const IMAGES: &str = "/images/generations";
 
 pub(crate) struct Openai;
 
 impl Adapter for Openai {
     fn endpoint(&self, model: &Model, _stream: bool) -> Result<String, Error> {
-        let base = model.base_url.as_deref().filter(|base| !base.is_empty());
-        Ok(chat_url(base.unwrap_or(BASE_URL)))
+        Ok(url(model, CHAT))
     }
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
@@ -46,11 +58,57 @@ impl Adapter for Openai {
     fn decoder(&self, _model: &Model) -> Box<dyn Decoder> {
         Box::<stream::Reader>::default()
     }
+
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
+        Some(&OWN)
+    }
+
+    fn painter(&self) -> Option<&'static dyn Painter> {
+        Some(&OWN)
+    }
 }
 
-/// The address of the chat-completions endpoint below a base URL.
-pub(crate) fn chat_url(base: &str) -> String {
-    [base.trim_end_matches('/'), "/chat/completions"].concat()
+/// What differs between the servers of the format where embeddings and images are asked for.
+pub(crate) struct Tasks {
+    /// The address of an endpoint that is at this path below a model's base URL.
+    pub(crate) url: fn(&Model, &str) -> Result<String, Error>,
+    /// The name that the server knows a model by.
+    pub(crate) name: fn(&Model) -> &str,
+}
+
+static OWN: Tasks = Tasks { url: |model, path| Ok(url(model, path)), name: Model::upstream_name };
+
+impl Embedder for Tasks {
+    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+        let url = (self.url)(ask.model, EMBEDDINGS)?;
+        embeddings::requests(&url, (self.name)(ask.model), ask)
+    }
+
+    fn read(&self, _headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error> {
+        embeddings::read(body)
+    }
+}
+
+impl Painter for Tasks {
+    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+        let url = (self.url)(ask.model, IMAGES)?;
+        Ok(vec![images::request(url, (self.name)(ask.model), ask)?])
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Painted, Error> {
+        images::read(body)
+    }
+}
+
+/// An address at the model's server: OpenAI's own where nothing else is said.
+fn url(model: &Model, path: &str) -> String {
+    let base = model.base_url.as_deref().filter(|base| !base.is_empty());
+    below(base.unwrap_or(BASE_URL), path)
+}
+
+/// The address of a path below a base URL.
+pub(crate) fn below(base: &str, path: &str) -> String {
+    [base.trim_end_matches('/'), path].concat()
 }
 
 /// The parameter that bounds the completion: OpenAI's newer models refuse `max_tokens`, many

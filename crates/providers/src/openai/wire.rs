@@ -65,7 +65,7 @@ impl WireUsage {
 
 /// A count of tokens as servers write it: an integer, sometimes `12.0`, sometimes null.
 #[derive(Clone, Copy, Default)]
-struct Count(Option<u64>);
+pub(super) struct Count(pub(super) Option<u64>);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -7,6 +7,7 @@
 //! is one token per twelve characters or part of it.
 
 mod answer;
+mod embed;
 mod schema;
 mod words;
 mod write;
@@ -27,6 +28,11 @@ pub(crate) fn stream(request: &[u8], now: Timestamp) -> Vec<Bytes> {
     let (bytes, request) = (request, parse(request));
     let frame = write::Frame::new(bytes, &request, now);
     write::stream(&frame, &answer::think(&request))
+}
+
+/// The body of an answer to a request for embeddings.
+pub(crate) fn embed(request: &[u8]) -> Vec<u8> {
+    embed::answer(&parse(request))
 }
 
 fn parse(request: &[u8]) -> Map<String, Value> {

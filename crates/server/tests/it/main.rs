@@ -20,6 +20,7 @@ mod control;
 mod crash;
 mod crowd;
 mod device;
+mod doors;
 mod errors;
 mod formats;
 mod harness;

@@ -43,6 +43,9 @@ pub struct Start {
     pub prompt_tokens: u64,
     /// Nano-dollars per 1,000 prompt and completion tokens, if known.
     pub prices: Option<(i64, i64)>,
+    /// Nano-dollars that it costs whatever its tokens are (images).
+    #[serde(default)]
+    pub flat_cost: Option<i64>,
     /// Microseconds since 1970.
     pub started_at: i64,
 }
@@ -81,7 +84,10 @@ impl Start {
                 attempts: 1,
                 usage,
                 prices,
-                cost: prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)),
+                cost: match self.flat_cost {
+                    Some(cost) => Usd(cost),
+                    None => prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)),
+                },
                 cost_estimated: true,
                 first_token: None,
                 finish: None,

@@ -24,6 +24,7 @@ pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
         tier: Some(domain::tier::Tier::Simple),
         prompt_tokens: 500,
         prices: Some((1_000_000, 2_000_000)),
+        flat_cost: None,
         started_at: NOW.0,
     }
 }

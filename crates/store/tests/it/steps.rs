@@ -3,7 +3,7 @@
 use domain::grade::{Assessment, Baselines, Grade, Grades};
 use domain::ids::StepId;
 use domain::money::Usd;
-use domain::step::Content;
+use domain::step::{Content, Door, Step, StepStatus};
 use domain::time::{DAY, HOUR};
 use domain::trace::TraceStatus;
 use serde_json::json;
@@ -43,6 +43,31 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
         if let store::Location::Sqlite(path) = &database.location {
             let raw = std::fs::read(path).unwrap();
             assert!(!raw.windows(14).any(|window| window == b"nobody may rea"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn turns_are_the_completed_answers_of_assistants() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let of =
+            |trace, door, status| Step { door, status, ..run(project, trace_id(trace), StepId(0)) };
+        let mut steps = vec![
+            of(1, Door::Assistants, StepStatus::Completed),
+            of(1, Door::Assistants, StepStatus::Completed),
+            of(1, Door::Assistants, StepStatus::Failed),
+            of(1, Door::Assistants, StepStatus::Cancelled),
+            of(1, Door::Chat, StepStatus::Completed),
+            of(2, Door::Assistants, StepStatus::Completed),
+        ];
+        for (id, step) in (10..).zip(&mut steps) {
+            step.id = StepId(id);
+            store.writer().step(step.clone(), None).await.unwrap();
+        }
+        for (trace, turns) in [(1, 2), (2, 1), (3, 0)] {
+            assert_eq!(store.assistant_turns(trace_id(trace)).await.unwrap(), turns);
         }
     }
 }

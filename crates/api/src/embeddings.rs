@@ -1,0 +1,193 @@
+//! Embeddings.
+
+use std::fmt;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use domain::ids::StepId;
+use gateway::{EmbeddingAsk, Embeddings, MOST_TEXTS};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{OneOfBuilder, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::error::{GuardBody, Result};
+use crate::input::Body;
+
+/// Texts to embed.
+#[derive(Deserialize, ToSchema)]
+pub struct EmbeddingBody {
+    /// An open trace of this key's project.
+    trace_id: String,
+    /// A text, or an array of texts: at most 2,048.
+    input: InputBody,
+    /// The identifier of a registered model; `text-embedding-3-small` where none is named.
+    #[serde(default)]
+    model: Option<String>,
+    /// How many numbers each vector is to have, where the model lets one choose.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 65_536)]
+    dimensions: Option<u64>,
+    /// `float`, or `base64`: each vector as the bytes of its float32 numbers, least significant first.
+    #[serde(default)]
+    #[schema(value_type = Option<Format>)]
+    encoding_format: Option<String>,
+}
+
+/// The texts; of too many, only enough to tell.
+struct InputBody(Vec<String>);
+
+impl PartialSchema for InputBody {
+    fn schema() -> RefOr<Schema> {
+        OneOfBuilder::new().item(String::schema()).item(Vec::<String>::schema()).into()
+    }
+}
+
+impl ToSchema for InputBody {}
+
+impl<'de> Deserialize<'de> for InputBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Texts;
+        impl<'de> Visitor<'de> for Texts {
+            type Value = InputBody;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("input to be a text or an array of texts")
+            }
+
+            fn visit_str<E>(self, text: &str) -> std::result::Result<InputBody, E> {
+                Ok(InputBody(vec![text.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> std::result::Result<InputBody, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(text) = seq.next_element()? {
+                    texts.push(text);
+                    if texts.len() > MOST_TEXTS {
+                        while seq.next_element::<IgnoredAny>()?.is_some() {}
+                        break;
+                    }
+                }
+                Ok(InputBody(texts))
+            }
+        }
+        deserializer.deserialize_any(Texts)
+    }
+}
+
+/// How vectors are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Format {
+    Float,
+    Base64,
+}
+
+/// Vectors.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VectorsBody {
+    /// One for each text, in their order: an array of numbers, or a text where base64 was asked for.
+    embeddings: Vec<VectorBody>,
+    /// The identifier of the model that made them.
+    model: String,
+    /// The tokens of the texts.
+    usage_tokens: u64,
+    /// The step that records it.
+    #[schema(value_type = i64)]
+    step_id: StepId,
+}
+
+/// A vector.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum VectorBody {
+    Numbers(Vec<f32>),
+    Base64(String),
+}
+
+/// Turn texts into vectors. Texts with credentials are refused, and those with highly sensitive
+/// personal data where the model is public.
+#[utoipa::path(post, path = "/api/v1/embeddings", tag = "Executions", request_body = EmbeddingBody,
+    responses((status = 200, body = VectorsBody),
+        (status = 403, body = GuardBody, description = "Blocked by the anti-leak guardrail, or the address may not call")))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Body(body): Body<EmbeddingBody>,
+) -> Result<Response> {
+    let EmbeddingBody { trace_id, input: InputBody(texts), model, dimensions, .. } = body;
+    let model = model.filter(|model| !model.is_empty());
+    let format = match body.encoding_format.as_deref() {
+        None | Some("float") => Format::Float,
+        Some("base64") => Format::Base64,
+        Some(_) => {
+            return Err(gateway::Error::invalid("encoding_format must be float or base64").into());
+        }
+    };
+    let ask = EmbeddingAsk { trace_id, model, texts, dimensions };
+    Ok(match app.gateway.embed(&caller, ask).await? {
+        Embeddings::Vectors { vectors, model, tokens, step } => {
+            let embeddings = vectors.into_iter().map(|vector| written(vector, format)).collect();
+            Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id: step })
+                .into_response()
+        }
+        Embeddings::Blocked { reason, step } => GuardBody {
+            error: "Blocked by anti-leak guardrail",
+            reason: Some(reason),
+            violations: Vec::new(),
+            step_id: step,
+        }
+        .into_response(),
+    })
+}
+
+fn written(vector: Vec<f32>, format: Format) -> VectorBody {
+    match format {
+        Format::Float => VectorBody::Numbers(vector),
+        Format::Base64 => {
+            let bytes: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+            VectorBody::Base64(STANDARD.encode(bytes))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(json: &str) -> std::result::Result<Vec<String>, String> {
+        let body = serde_json::from_str::<InputBody>(json).map_err(|error| error.to_string());
+        body.map(|InputBody(texts)| texts)
+    }
+
+    #[test]
+    fn an_input_is_a_text_or_texts() {
+        assert_eq!(texts(r#""a\n""#).unwrap(), ["a\n"]);
+        assert_eq!(texts(r#"["a", ""]"#).unwrap(), ["a", ""]);
+        assert!(texts("[]").unwrap().is_empty());
+        for wrong in ["1", "null", "[1]", r#"[["a"]]"#, r#"{"a": 1}"#] {
+            assert!(texts(wrong).is_err(), "{wrong}");
+        }
+        // Whatever is too much is read to its end, but not kept.
+        let many = json!(vec!["a"; 5000]).to_string();
+        assert_eq!(texts(&many).unwrap().len(), MOST_TEXTS + 1);
+    }
+
+    #[test]
+    fn vectors_are_numbers_or_their_bytes() {
+        let write = |format| serde_json::to_string(&written(vec![1.0, -2.5, 0.1], format)).unwrap();
+        assert_eq!(write(Format::Float), "[1.0,-2.5,0.1]");
+        assert_eq!(write(Format::Base64), r#""AACAPwAAIMDNzMw9""#);
+    }
+}

@@ -1,0 +1,79 @@
+//! Images.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::ids::StepId;
+use gateway::{ImageAsk, Images};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::error::{GuardBody, Result};
+use crate::input::Body;
+
+/// Images to make.
+#[derive(Deserialize, ToSchema)]
+pub struct ImageBody {
+    /// An open trace of this key's project.
+    trace_id: String,
+    /// What they are to show.
+    prompt: String,
+    /// The identifier of a registered model; `gpt-image-2` where none is named.
+    #[serde(default)]
+    model: Option<String>,
+    /// Width and height in pixels, or `auto`; `1024x1024` where nothing is said.
+    #[serde(default)]
+    size: Option<String>,
+    /// How many; one where nothing is said.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 10)]
+    n: Option<u64>,
+}
+
+/// Images.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ImagesBody {
+    /// A URL each: an address, or a `data:` URL where the provider sent the bytes.
+    images: Vec<String>,
+    /// The identifier of the model that made them.
+    model: String,
+    /// The step that records it.
+    #[schema(value_type = i64)]
+    step_id: StepId,
+}
+
+/// Make images. Prompts that name brands, protected works or the project's own blocked terms are
+/// refused.
+#[utoipa::path(post, path = "/api/v1/images/generations", tag = "Executions", request_body = ImageBody,
+    responses((status = 200, body = ImagesBody),
+        (status = 403, body = GuardBody, description = "Blocked by brand/copyright or safety check, or the address may not call")))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Body(body): Body<ImageBody>,
+) -> Result<Response> {
+    let ImageBody { trace_id, prompt, model, size, n } = body;
+    let model = model.filter(|model| !model.is_empty());
+    let ask = ImageAsk { trace_id, model, prompt, size, count: n };
+    Ok(match app.gateway.paint(&caller, ask).await? {
+        Images::Urls { urls, model, step } => {
+            Json(ImagesBody { images: urls, model, step_id: step }).into_response()
+        }
+        Images::Blocked { reason, step } => GuardBody {
+            error: "Blocked by safety check",
+            reason: Some(reason),
+            violations: Vec::new(),
+            step_id: step,
+        }
+        .into_response(),
+        Images::Violates { error, violations, step } => GuardBody {
+            error,
+            reason: None,
+            violations: violations.into_iter().map(Into::into).collect(),
+            step_id: step,
+        }
+        .into_response(),
+    })
+}

@@ -1,0 +1,118 @@
+//! Images in OpenAI's format, as Azure and compatible servers have it too.
+
+use domain::usage::Usage;
+use serde::{Deserialize, Serialize};
+
+use super::decode::error_in;
+use super::wire::{Count, Text};
+use crate::adapter::{ImageAsk, Outgoing, Painted};
+use crate::error::Error;
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    prompt: &'a str,
+    n: u64,
+    size: &'a str,
+}
+
+/// The request to an address, for the model of this name there. It never says `response_format`: the
+/// GPT image models refuse it, and whatever a server sends unasked is understood.
+pub(super) fn request(url: String, name: &str, ask: &ImageAsk<'_>) -> Result<Outgoing, Error> {
+    let request = Request { model: name, prompt: ask.prompt, n: ask.count, size: ask.size };
+    let body = serde_json::to_vec(&request)
+        .map_err(|_| Error::unsupported("The prompt cannot be written as JSON"))?;
+    Ok(Outgoing { url, body })
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    data: Vec<Image<'a>>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    output_format: Option<String>,
+    #[serde(default)]
+    usage: Option<ImageUsage>,
+}
+
+#[derive(Deserialize)]
+struct Image<'a> {
+    #[serde(default, borrow)]
+    url: Text<'a>,
+    #[serde(default, borrow)]
+    b64_json: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ImageUsage {
+    input_tokens: Count,
+    output_tokens: Count,
+}
+
+/// The images of an answer, as URLs.
+pub(super) fn read(body: &[u8]) -> Result<Painted, Error> {
+    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|_| no_list(body))?;
+    let kind = match answer.output_format.as_deref() {
+        Some("jpeg" | "jpg") => "jpeg",
+        Some("webp") => "webp",
+        _ => "png",
+    };
+    let urls: Result<Vec<String>, Error> =
+        answer.data.iter().map(|image| image.url(kind)).collect();
+    let urls = urls?;
+    if urls.is_empty() {
+        return Err(Error::malformed("it holds no image"));
+    }
+    Ok(Painted {
+        urls,
+        upstream_model: answer.model.filter(|name| !name.is_empty()),
+        usage: answer.usage.and_then(|usage| usage.read()),
+    })
+}
+
+impl Image<'_> {
+    fn url(&self, kind: &str) -> Result<String, Error> {
+        let (data, url) = (&*self.b64_json.0, &*self.url.0);
+        if !data.is_empty() {
+            if !data.bytes().all(is_base64) {
+                return Err(Error::malformed("an image is no base64"));
+            }
+            return Ok(["data:image/", kind, ";base64,", data].concat());
+        }
+        if ["https://", "http://", "data:image/"].iter().any(|start| url.starts_with(start)) {
+            return Ok(url.to_owned());
+        }
+        Err(Error::malformed("an image has neither bytes nor an address"))
+    }
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+impl ImageUsage {
+    /// `None` when it says nothing.
+    fn read(&self) -> Option<Usage> {
+        let (prompt, completion) = (self.input_tokens.0, self.output_tokens.0);
+        prompt.or(completion)?;
+        Some(Usage {
+            prompt: prompt.unwrap_or(0),
+            completion: completion.unwrap_or(0),
+            ..Usage::default()
+        })
+    }
+}
+
+/// What is wrong with a body that holds no list of images.
+fn no_list(body: &[u8]) -> Error {
+    let object = serde_json::from_slice(body).ok();
+    let said = object.as_ref().and_then(error_in);
+    said.unwrap_or_else(|| Error::malformed("it is no list of images"))
+}
+
+#[cfg(test)]
+#[path = "images_tests.rs"]
+mod tests;

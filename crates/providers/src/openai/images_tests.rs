@@ -1,0 +1,73 @@
+use domain::model::Provider;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::adapter::painter;
+use crate::testing::model;
+
+fn answer(body: &Value) -> Result<Painted, Error> {
+    read(body.to_string().as_bytes())
+}
+
+#[test]
+fn a_prompt_becomes_one_request_without_a_response_format() {
+    let model = model(Provider::Openai, Some("http://127.0.0.1/v1"));
+    let ask = ImageAsk { model: &model, prompt: "a boat", size: "1024x1024", count: 2 };
+    let [outgoing] = painter(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
+    assert_eq!(outgoing.url, "http://127.0.0.1/v1/images/generations");
+    let body: Value = serde_json::from_slice(&outgoing.body).unwrap();
+    assert_eq!(body, json!({"model": "gpt-test", "prompt": "a boat", "n": 2, "size": "1024x1024"}));
+}
+
+#[test]
+fn images_become_urls() {
+    let usage = json!({"input_tokens": 12, "output_tokens": 544, "total_tokens": 556,
+        "input_tokens_details": {"text_tokens": 12, "image_tokens": 0}});
+    let body = json!({"created": 1, "data": [{"b64_json": "iVBORw0KGgo="}, {"b64_json": "AAAA"}],
+        "output_format": "webp", "usage": usage});
+    let painted = answer(&body).unwrap();
+    assert_eq!(
+        painted.urls,
+        ["data:image/webp;base64,iVBORw0KGgo=", "data:image/webp;base64,AAAA"]
+    );
+    let usage = painted.usage.unwrap();
+    assert_eq!((usage.prompt, usage.completion), (12, 544));
+    let body = json!({"data": [
+        {"url": "https://images.example/1.png", "revised_prompt": "A boat"},
+        {"url": null, "b64_json": "AAAA"},
+        {"url": "https://images.example/2.png", "b64_json": null},
+    ]});
+    let painted = answer(&body).unwrap();
+    let urls = [
+        "https://images.example/1.png",
+        "data:image/png;base64,AAAA",
+        "https://images.example/2.png",
+    ];
+    assert_eq!((painted.urls.as_slice(), painted.usage), (&urls.map(str::to_owned)[..], None));
+}
+
+#[test]
+fn what_is_no_list_of_images_is_a_fault() {
+    for (body, says) in [
+        (json!({"data": []}), "no image"),
+        (json!({"data": [{}]}), "neither"),
+        (json!({"data": [{"url": ""}]}), "neither"),
+        (json!({"data": [{"url": "javascript:alert(1)"}]}), "neither"),
+        (json!({"data": [{"b64_json": "<svg>"}]}), "no base64"),
+        (json!({"created": 1}), "no list"),
+        (json!({"error": {"message": "overloaded"}}), "overloaded"),
+        (json!([]), "no list"),
+    ] {
+        let error = answer(&body).unwrap_err();
+        assert!(error.to_string().contains(says), "{body}: {error}");
+        assert!(error.is_endpoint_fault());
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read(&bytes);
+    }
+}
