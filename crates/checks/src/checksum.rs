@@ -61,6 +61,16 @@ pub(crate) fn mod_11_10(digits: &[u8]) -> bool {
     (11 - product) % 10 == u32::from(*check)
 }
 
+/// CRC-32 of the usual polynomial: the last characters of GitHub's tokens.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, byte: &u8| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            (sum >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(sum & 1))
+        })
+    };
+    !bytes.iter().fold(u32::MAX, step)
+}
+
 /// The number that digits spell.
 pub(crate) fn number(digits: &[u8]) -> u64 {
     digits.iter().fold(0, |n, &d| n * 10 + u64::from(d))
@@ -120,6 +130,7 @@ mod tests {
         assert!(luhn(&digits("4111 1111 1111 1111")) && !luhn(&digits("4111 1111 1111 1112")));
         assert!(verhoeff(&digits("2363")) && !verhoeff(&digits("2364")));
         assert!(iban(b"GB82WEST12345698765432") && !iban(b"GB82WEST12345698765433"));
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert!(mod_11_10(&digits("86095742719")) && !mod_11_10(&digits("86095742718")));
         assert!(base58check(b"1BoatSLRHtKNngkdXEeobR76b53LETtpyT"));
         assert!(bech32(b"bc", b"qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"));

@@ -1,4 +1,5 @@
-//! Undoes cheap disguises: full-width characters, invisible characters, typographic dashes, spaces and quotes.
+//! Undoes cheap disguises: full-width characters, digits of other scripts, invisible characters, typographic dashes, dots,
+//! spaces and quotes.
 //!
 //! Detectors read the folded text; [`Folded::original`] leads their ranges back.
 
@@ -93,8 +94,12 @@ fn foldable(text: &str) -> impl Iterator<Item = (usize, char, Fold)> {
 fn may_fold(first: u8, second: u8) -> bool {
     match first {
         0xd0 => (0x90..0xb0).contains(&second),
+        0xd9 => (0xa0..0xaa).contains(&second),
+        0xdb => (0xb0..0xba).contains(&second),
+        0xe0 => DIGITS.iter().any(|&zero| second == 0x80 | (zero >> 6 & 0x3f) as u8),
         0xe2 => matches!(second, 0x80 | 0x81 | 0x88),
-        0xe3 => second == 0x80,
+        0xe3 => matches!(second, 0x80 | 0x83),
+        0xf0 => second == 0x9d,
         0xc2 | 0xef | 0xf3 => true,
         _ => false,
     }
@@ -106,6 +111,23 @@ enum Fold {
     To(char),
     Drop,
     Hidden(char),
+}
+
+/// The zeros of scripts of India and of Southeast Asia whose digits are written in numbers; nine others follow each.
+const DIGITS: [u32; 12] = [
+    0x0966, 0x09e6, 0x0a66, 0x0ae6, 0x0b66, 0x0be6, 0x0c66, 0x0ce6, 0x0d66, 0x0e50, 0x0ed0, 0x0f20,
+];
+
+/// The digit that a character of another script is.
+fn digit(c: char) -> Option<char> {
+    let code = c as u32;
+    let value = match code {
+        0x0660..=0x0669 | 0x06f0..=0x06f9 => code & 0xf,
+        // Bold, double-struck and the like.
+        0x1d7ce..=0x1d7ff => (code - 0x1d7ce) % 10,
+        _ => DIGITS.iter().map(|&zero| code.wrapping_sub(zero)).find(|&value| value < 10)?,
+    };
+    char::from_digit(value, 10)
 }
 
 fn fold(c: char) -> Fold {
@@ -123,14 +145,19 @@ fn fold(c: char) -> Fold {
         | '\u{e007f}' => Fold::Drop,
         // The word lists are in lower case; ASCII is compared without case anyway.
         'А'..='Я' => char::from_u32(c as u32 + 0x20).map_or(Fold::Keep, Fold::To),
-        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe63}' => Fold::To('-'),
+        '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => {
+            Fold::To('-')
+        }
+        '\u{2024}' | '\u{2027}' | '\u{30fb}' | '\u{fe52}' => Fold::To('.'),
+        '\u{2044}' | '\u{2215}' => Fold::To('/'),
+        '\u{fe6b}' => Fold::To('@'),
         '\u{2018}' | '\u{2019}' | '\u{201b}' => Fold::To('\''),
         '\u{201c}' | '\u{201d}' | '\u{201f}' => Fold::To('"'),
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0).map_or(Fold::Keep, Fold::To),
         '\u{e0020}'..='\u{e007e}' => {
             char::from_u32(c as u32 - 0xe0000).map_or(Fold::Drop, Fold::Hidden)
         }
-        _ => Fold::Keep,
+        _ => digit(c).map_or(Fold::Keep, Fold::To),
     }
 }
 

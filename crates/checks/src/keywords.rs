@@ -17,7 +17,7 @@ const CASELESS: u64 = 0x2020_2020_2020_2020;
 pub(crate) enum Meaning {
     /// Gives a number or a name near it a meaning.
     Context(Context),
-    /// Index into [`formats::FORMATS`].
+    /// Index into [`formats::all`].
     Format(u16),
     /// The name of something secret.
     Name,
@@ -53,7 +53,7 @@ pub(crate) struct Keyword {
 /// All of them.
 pub(crate) fn all() -> Vec<Keyword> {
     let mut out = Vec::new();
-    for (index, format) in formats::FORMATS.iter().enumerate() {
+    for (index, format) in formats::all().enumerate() {
         let text = format.prefix.to_ascii_lowercase().into_bytes().into();
         let meaning = Meaning::Format(index as u16);
         out.push(Keyword { text, meaning, place: Place::Word, right: false });
@@ -65,7 +65,10 @@ pub(crate) fn all() -> Vec<Keyword> {
     for (bit, texts) in vocabulary::CLASSES {
         out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Anchor(*bit))));
     }
-    for (index, mark) in structured::MARKS.iter().enumerate().filter(|(_, mark)| mark.len() > 2) {
+    for (index, mark) in structured::MARKS.iter().enumerate() {
+        if !structured::is_scanned(index) {
+            continue;
+        }
         let text = mark.to_ascii_lowercase().into_bytes().into();
         let meaning = Meaning::Mark(index);
         out.push(Keyword { text, meaning, place: Place::Inside, right: false });

@@ -283,6 +283,14 @@ proptest! {
     }
 
     #[test]
+    fn odd_texts_are_borne(parts in prop::collection::vec("0x|eyJ|_eyJ|SG\\.|key=|AKC|AP6|-p |value|password|iban |GB82|card |wallet|rut |784-|[\"'=:(){}.,@/+~-]|[0-9]{1,5}|[A-Za-z]{1,6}|[A-Fa-f0-9]{16}|\\PC|\u{661}|\u{ff11}|\u{200b}|\n| ", 0..40)) {
+        let text = parts.concat();
+        for finding in inspect(&text).findings {
+            prop_assert!(text.get(finding.bytes).is_some_and(|found| !found.is_empty()));
+        }
+    }
+
+    #[test]
     fn offsets_are_characters(before in "\\PC{0,20}", after in "\\PC{0,20}") {
         let text = format!("{before} ann@a.example {after}");
         for finding in inspect(&text).findings {

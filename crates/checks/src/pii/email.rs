@@ -5,6 +5,41 @@ use super::{Entity, View};
 /// Longest local part and longest domain that are looked at.
 const REACH: usize = 128;
 
+/// Handles of payment addresses of India's UPI, which look like e-mail addresses without a domain.
+const UPI: &[&str] = &[
+    "oksbi",
+    "okaxis",
+    "okhdfcbank",
+    "okicici",
+    "ybl",
+    "ibl",
+    "axl",
+    "paytm",
+    "ptyes",
+    "ptsbi",
+    "ptaxis",
+    "pthdfc",
+    "upi",
+    "apl",
+    "yapl",
+    "rapl",
+    "waicici",
+    "wahdfcbank",
+    "waaxis",
+    "wasbi",
+    "icici",
+    "hdfcbank",
+    "sbi",
+    "axisbank",
+    "kotak",
+    "barodampay",
+    "idfcbank",
+    "indus",
+    "freecharge",
+    "ikwik",
+    "jupiteraxis",
+];
+
 /// Finds addresses.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
     for at in memchr::memchr_iter(b'@', view.bytes).take(limit * 4) {
@@ -15,6 +50,8 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
             && is_address(&view.text[start..at], &view.text[at + 1..end], &view.text[end..])
         {
             found.push(Entity::new("EMAIL", start..end, 0.9));
+        } else if start < at && UPI.iter().any(|h| view.text[at + 1..end].eq_ignore_ascii_case(h)) {
+            found.push(Entity::new("UPI_ID", start..end, 0.8));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! International bank account numbers.
 
+use super::context::{self, Context};
 use super::{Entity, View};
 use crate::checksum;
 
@@ -96,6 +97,29 @@ const LENGTHS: &[(&[u8; 2], usize)] = &[
     (b"YE", 30),
 ];
 
+/// A number that fails its check, or of a country that has none: taken for one right behind the word, as it was meant.
+fn named(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
+    if !context::leads(view.scan, Context::Iban, start, 8) {
+        return;
+    }
+    let part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    let rest = &view.bytes[start..view.bytes.len().min(start + 42)];
+    let mut end = 0;
+    while end < rest.len() {
+        let group = rest[end..].iter().take_while(|b| part(b)).count();
+        end += group;
+        let more = rest.get(end) == Some(&b' ') && rest.get(end + 1).is_some_and(part);
+        if group == 0 || !more {
+            break;
+        }
+        end += 1;
+    }
+    let count = |class: fn(&u8) -> bool| rest[..end].iter().filter(|b| class(b)).count();
+    if (14..=34).contains(&count(u8::is_ascii_alphanumeric)) && count(u8::is_ascii_digit) >= 8 {
+        found.push(Entity::new("IBAN", start..start + end, 0.93));
+    }
+}
+
 /// Finds account numbers that begin with a token such as `GB82` or `GB82WEST...`.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     for token in &view.tokens {
@@ -107,20 +131,29 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             continue;
         }
         let country = [start[0].to_ascii_uppercase(), start[1].to_ascii_uppercase()];
-        let Some(&(_, length)) = LENGTHS.iter().find(|(c, _)| **c == country) else { continue };
+        let Some(&(_, length)) = LENGTHS.iter().find(|(c, _)| **c == country) else {
+            named(view, token.start, found);
+            continue;
+        };
         let mut compact = Vec::with_capacity(34);
-        let mut end = token.start;
+        let (mut end, mut broken) = (token.start, false);
         while compact.len() < length && end < view.bytes.len() {
             match view.bytes[end] {
                 b if b.is_ascii_alphanumeric() => compact.push(b.to_ascii_uppercase()),
                 b' ' | b'-' if view.bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric) => {}
+                b'\n' if !broken => broken = true,
                 _ => break,
             }
             end += 1;
         }
         let over = view.bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
-        if compact.len() == length && !over && checksum::iban(&compact) {
+        let full = compact.len() == length && !over;
+        if full && checksum::iban(&compact) {
             found.push(Entity::new("IBAN", token.start..end, 0.95));
+        } else if full && !broken {
+            // One with a slip of the pen: none of its groups is a payment card.
+            found.push(Entity::new("", token.start..end, 0.92));
+            named(view, token.start, found);
         } else if end - token.start >= 15 && end - token.start > compact.len() {
             // Built like one, but wrong: its groups are no phone or identity numbers either.
             found.push(Entity::new("", token.start..end, 0.75));

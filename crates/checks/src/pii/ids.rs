@@ -2,7 +2,7 @@
 
 use super::context::{self, Context as C};
 use super::number::{MAX_DIGITS, Number};
-use super::{Entity, View};
+use super::{Entity, View, world};
 use crate::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
 
 /// How one kind of number looks and how sure a match is.
@@ -56,10 +56,30 @@ const ROWS: &[Row] = &[
     Row { kind: "CH_AHV", shapes: &[&[3, 4, 4, 2]], separators: b".", run: 13, check: swiss, context: C::NationalId, grouped: 0.85, plain: 0.65, whole: 0.7 },
     Row { kind: "FR_NIR", shapes: &[&[1, 2, 2, 2, 3, 3, 2]], separators: b" ", run: 15, check: nir, context: C::Nir, grouped: 0.8, plain: 0.6, whole: 0.7 },
     Row { kind: "CN_ID", shapes: &[], separators: b"", run: 18, check: chinese, context: C::NationalId, grouped: 0.0, plain: 0.7, whole: 0.8 },
+    Row { kind: "JP_MY_NUMBER", shapes: &[&[4, 4, 4]], separators: b" -", run: 12, check: world::my_number, context: C::MyNumber, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "MY_NRIC", shapes: &[&[6, 2, 4]], separators: b"-", run: 12, check: world::malaysian, context: C::Nric, grouped: 0.6, plain: 0.0, whole: 0.0 },
+    Row { kind: "ID_NIK", shapes: &[], separators: b"", run: 16, check: world::indonesian, context: C::Nik, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "HR_OIB", shapes: &[], separators: b"", run: 11, check: mod_11_10, context: C::Oib, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "PT_NIF", shapes: &[&[3, 3, 3]], separators: b" ", run: 9, check: world::portuguese, context: C::PortugueseTax, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "GR_AFM", shapes: &[], separators: b"", run: 9, check: world::greek, context: C::Afm, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "RO_CNP", shapes: &[], separators: b"", run: 13, check: world::romanian, context: C::Cnp, grouped: 0.0, plain: 0.0, whole: 0.5 },
+    Row { kind: "BG_EGN", shapes: &[], separators: b"", run: 10, check: world::bulgarian, context: C::Egn, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "CZ_BIRTH_NUMBER", shapes: &[&[6, 4]], separators: b"/", run: 10, check: world::czech, context: C::BirthNumber, grouped: 0.65, plain: 0.0, whole: 0.0 },
+    Row { kind: "EE_ISIKUKOOD", shapes: &[], separators: b"", run: 11, check: world::baltic, context: C::Baltic, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "AT_SVNR", shapes: &[&[4, 6]], separators: b" ", run: 10, check: world::austrian, context: C::SocialInsurance, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "AR_CUIT", shapes: &[&[2, 8, 1]], separators: b"-", run: 11, check: world::argentine, context: C::Cuit, grouped: 0.7, plain: 0.0, whole: 0.0 },
+    Row { kind: "RU_SNILS", shapes: &[&[3, 3, 3, 2]], separators: b"*", run: 11, check: world::snils, context: C::Snils, grouped: 0.6, plain: 0.0, whole: 0.0 },
+    Row { kind: "RU_INN", shapes: &[], separators: b"", run: 12, check: world::inn, context: C::Inn, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "AE_EMIRATES_ID", shapes: &[&[3, 4, 7, 1]], separators: b"- ", run: 15, check: world::emirati, context: C::NationalId, grouped: 0.85, plain: 0.6, whole: 0.7 },
+    Row { kind: "SA_ID", shapes: &[], separators: b"", run: 10, check: world::saudi, context: C::Iqama, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "IL_ID", shapes: &[], separators: b"", run: 9, check: luhn, context: C::Teudat, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "PK_CNIC", shapes: &[&[5, 7, 1]], separators: b"-", run: 13, check: any, context: C::Cnic, grouped: 0.6, plain: 0.0, whole: 0.0 },
+    Row { kind: "NG_NIN", shapes: &[&[4, 3, 4]], separators: b"- ", run: 11, check: any, context: C::Nin, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "NZ_IRD", shapes: &[&[3, 3, 3], &[2, 3, 3]], separators: b"-", run: 9, check: world::ird, context: C::Ird, grouped: 0.0, plain: 0.0, whole: 0.0 },
 ];
 
 /// The rows, as bits, that a number of so many digits may belong to: written in one run, and in groups.
-static ROWS_OF: [[u32; MAX_DIGITS + 1]; 2] = {
+static ROWS_OF: [[u64; MAX_DIGITS + 1]; 2] = {
     let mut out = [[0; MAX_DIGITS + 1]; 2];
     let mut index = 0;
     while index < ROWS.len() {
@@ -85,7 +105,7 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
     if n.continued || n.digits.iter().all(|d| *d == n.digits[0]) {
         return;
     }
-    if let Some(score) = card(view, n) {
+    if let Some(score) = card(view, n).filter(|_| !n.broken || near_card(view, n)) {
         found.push(Entity::new("PAYMENT_CARD", n.range.clone(), score));
     }
     let whole = view.is_whole(&n.range);
@@ -113,7 +133,16 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
             (false, false) => row.grouped,
         };
         let near = context::near(view.scan, row.context, n.range.start, n.range.end);
-        let score = if near { 0.85 } else { alone };
+        // Over the end of a line groups of digits are often several numbers, and so is "Suite 512 48 3920 Maple Lane".
+        let street = || context::near(view.scan, C::Street, n.range.start, n.range.end);
+        let loose = n.broken || n.separator == b' ' && n.lens == [3, 2, 4] && street();
+        let score = if near {
+            0.85
+        } else if loose {
+            0.0
+        } else {
+            alone
+        };
         if score > 0.0 {
             found.push(Entity::new(row.kind, n.range.clone(), score));
         }
@@ -131,6 +160,10 @@ fn runs_on(bytes: &[u8], n: &Number<'_>) -> bool {
 
 fn fits(separators: &[u8], separator: u8) -> bool {
     separators.contains(&separator) || separators == b"*"
+}
+
+fn near_card(view: &View<'_>, n: &Number<'_>) -> bool {
+    context::near(view.scan, C::Card, n.range.start, n.range.end)
 }
 
 /// Payment cards: issuer range, length, Luhn, and the way of grouping.
@@ -175,10 +208,15 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
         }
         _ => false,
     };
-    let near = context::near(view.scan, C::Card, n.range.start, n.range.end);
+    let near = near_card(view, n);
     // Next to the word "card", a number of the right length and check digit needs no known issuer.
-    if !(issued || near && (12..=19).contains(&d.len())) || !grouped || !luhn(d) {
+    if !(issued || near && (12..=19).contains(&d.len())) || !grouped {
         return None;
+    }
+    if !luhn(d) {
+        // With a slip of the pen it is still what the words right before it say.
+        let named = n.lens == [4, 4, 4, 4] && context::leads(view.scan, C::Card, n.range.start, 12);
+        return (issued && named).then_some(0.5);
     }
     let usual = matches!(d.len(), 14..=16);
     Some(match (near, usual, n.lens.len() > 1) {
@@ -247,7 +285,7 @@ fn medicare(d: &[u8]) -> bool {
     matches!(d[0], 2..=6) && weighted(d, &[1, 3, 7, 9, 1, 3, 7, 9]) % 10 == u32::from(d[8])
 }
 
-fn is_day(month: u64, day: u64) -> bool {
+pub(super) fn is_day(month: u64, day: u64) -> bool {
     let last = match month {
         2 => 29,
         4 | 6 | 9 | 11 => 30,
@@ -335,7 +373,9 @@ fn rrn(d: &[u8]) -> bool {
 
 fn thai(d: &[u8]) -> bool {
     let sum = weighted(&d[..12], &[13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2]);
-    (1..=8).contains(&d[0]) && (11 - sum % 11) % 10 == u32::from(d[12])
+    // The provinces, as they are numbered.
+    let province = matches!(number(&d[1..3]), 10..=27 | 30..=50 | 51 | 53..=57 | 60..=67 | 70..=77 | 80..=86 | 90..=96);
+    (1..=8).contains(&d[0]) && province && (11 - sum % 11) % 10 == u32::from(d[12])
 }
 
 fn south_african(d: &[u8]) -> bool {

@@ -11,20 +11,24 @@ struct Label {
     kind: &'static str,
     length: Range<usize>,
     digits: usize,
+    score: f64,
 }
 
 #[rustfmt::skip]
 const LABELS: &[Label] = &[
-    Label { context: C::Passport, kind: "PASSPORT", length: 6..13, digits: 5 },
-    Label { context: C::Licence, kind: "DRIVER_LICENSE", length: 5..21, digits: 4 },
-    Label { context: C::Account, kind: "BANK_ACCOUNT", length: 6..22, digits: 6 },
-    Label { context: C::Routing, kind: "ROUTING_NUMBER", length: 8..13, digits: 8 },
-    Label { context: C::Aadhaar, kind: "IN_AADHAAR", length: 12..17, digits: 12 },
-    Label { context: C::Pan, kind: "IN_PAN", length: 9..12, digits: 3 },
-    Label { context: C::TaxId, kind: "TAX_ID", length: 7..18, digits: 6 },
-    Label { context: C::Ssn, kind: "US_SSN", length: 9..12, digits: 5 },
-    Label { context: C::Health, kind: "HEALTH_ID", length: 5..16, digits: 4 },
-    Label { context: C::NationalId, kind: "NATIONAL_ID", length: 6..20, digits: 5 },
+    Label { context: C::Passport, kind: "PASSPORT", length: 6..13, digits: 5, score: 0.58 },
+    Label { context: C::Licence, kind: "DRIVER_LICENSE", length: 5..21, digits: 4, score: 0.58 },
+    Label { context: C::Account, kind: "BANK_ACCOUNT", length: 6..22, digits: 6, score: 0.72 },
+    Label { context: C::Routing, kind: "ROUTING_NUMBER", length: 8..13, digits: 8, score: 0.58 },
+    Label { context: C::Aadhaar, kind: "IN_AADHAAR", length: 12..17, digits: 12, score: 0.58 },
+    Label { context: C::Pan, kind: "IN_PAN", length: 9..12, digits: 3, score: 0.58 },
+    Label { context: C::TaxId, kind: "TAX_ID", length: 7..18, digits: 6, score: 0.58 },
+    Label { context: C::Ssn, kind: "US_SSN", length: 9..12, digits: 5, score: 0.58 },
+    Label { context: C::Health, kind: "HEALTH_ID", length: 5..16, digits: 4, score: 0.58 },
+    Label { context: C::Ifsc, kind: "ROUTING_NUMBER", length: 11..12, digits: 3, score: 0.58 },
+    Label { context: C::SortCode, kind: "ROUTING_NUMBER", length: 6..7, digits: 6, score: 0.58 },
+    Label { context: C::Voter, kind: "VOTER_ID", length: 8..17, digits: 6, score: 0.58 },
+    Label { context: C::NationalId, kind: "NATIONAL_ID", length: 6..20, digits: 5, score: 0.58 },
 ];
 
 /// How far behind its label a value may stand.
@@ -40,7 +44,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
                 let digits = token.iter().filter(|b| b.is_ascii_digit()).count();
                 let date = digits == 8 && token.len() == 10;
                 if label.length.contains(&length) && digits >= label.digits && !date {
-                    found.push(Entity::new(label.kind, range, 0.58));
+                    found.push(Entity::new(label.kind, range, label.score));
                 }
             }
         }
@@ -132,6 +136,7 @@ fn is_filler(word: &[u8]) -> bool {
         "for",
         "record",
         "ending",
+        "like",
     ];
     std::str::from_utf8(word).is_ok_and(|w| FILLER.iter().any(|f| w.eq_ignore_ascii_case(f)))
 }

@@ -6,11 +6,15 @@ mod email;
 mod iban;
 mod ids;
 mod labelled;
+mod letters;
 mod network;
 mod number;
 mod phone;
+#[cfg(test)]
+mod tests;
 mod token;
 mod wallet;
+mod world;
 
 use std::ops::Range;
 
@@ -64,6 +68,7 @@ pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
             | "ADDRESS"
             | "DATE_OF_BIRTH"
             | "CRYPTO_ADDRESS"
+            | "UPI_ID"
             | "AU_ABN"
             | "AU_ACN"
     )

@@ -25,6 +25,8 @@ pub(super) struct Number<'a> {
     pub(super) range: Range<usize>,
     /// Whether digits go on right behind or in front, after a separator without space.
     pub(super) continued: bool,
+    /// Whether a line ends between two of its groups.
+    pub(super) broken: bool,
 }
 
 /// What a text holds that has digits in it.
@@ -114,13 +116,19 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 
 fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
-    let (mut count, mut separator) = (0, 0u8);
+    let (mut count, mut separator, mut broken) = (0, 0u8, false);
     let start = view.groups[first].start;
     for (index, group) in view.groups[first..].iter().take(MAX_GROUPS).enumerate() {
         if index > 0 {
             let gap = &view.bytes[view.groups[first + index - 1].end..group.start];
-            let &[byte @ (b' ' | b'-' | b'.' | b'/' | b':' | b'+')] = gap else { return };
-            separator = if index == 1 || separator == byte { byte } else { b'*' };
+            match *gap {
+                [byte @ (b' ' | b'-' | b'.' | b'/' | b':' | b'+')] => {
+                    separator =
+                        if matches!(separator, 0) || separator == byte { byte } else { b'*' };
+                }
+                [b'\n'] | [b'\r' | b' ', b'\n'] if !broken => broken = true,
+                _ => return,
+            }
         }
         if count + group.len() > MAX_DIGITS {
             return;
@@ -130,13 +138,14 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             count += 1;
         }
         lens[index] = group.len() as u8;
-        if count >= MIN_DIGITS {
+        if count >= MIN_DIGITS && (separator != 0 || !broken) {
             let number = Number {
                 digits: &digits[..count],
                 lens: &lens[..=index],
                 separator,
                 range: start..group.end,
                 continued: continued(view.bytes, start, group.end),
+                broken,
             };
             ids::find(view, &number, found);
         }

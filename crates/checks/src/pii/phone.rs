@@ -134,7 +134,7 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     }
     if called && (7..=13).contains(&count) {
         // A number in the same sentence as a phone, but with a nearer label of its own, is left to that label.
-        return if lens.len() > 1 || count >= 7 { 0.55 } else { 0.0 };
+        return if lens.len() > 1 || count >= 7 { 0.57 } else { 0.0 };
     }
     let trunk =
         digits[0] == 0 && digits[1] != 0 && lens.len() >= 2 && lens[0] >= 3 && !spaced(b'.');

@@ -1,12 +1,12 @@
 //! Identity numbers that mix letters and digits.
 
 use super::context::{self, Context as C};
-use super::{Entity, View};
+use super::{Entity, View, letters};
 use crate::words::{LETTER, free_after, free_before, kind};
 
 struct Row {
     kind: &'static str,
-    /// `A` a letter, `9` a digit, `X` either, `U` and `1` themselves.
+    /// `A` a letter, `9` a digit, `X` either, `U`, `Z`, `1` and `2` themselves.
     mask: &'static [u8],
     check: fn(&[u8]) -> bool,
     context: C,
@@ -35,6 +35,17 @@ const ROWS: &[Row] = &[
     Row { kind: "IT_IDENTITY_CARD", mask: b"9999999AA", check: any, context: C::NationalId, plain: 0.0, whole: 0.45 },
     Row { kind: "DRIVER_LICENSE", mask: b"U1XXXXXXXA", check: any, context: C::Licence, plain: 0.5, whole: 0.6 },
     Row { kind: "MEDICAL_LICENSE", mask: b"AA9999999", check: dea, context: C::Dea, plain: 0.0, whole: 0.6 },
+    Row { kind: "TW_ID", mask: b"A199999999", check: letters::taiwanese, context: C::NationalId, plain: 0.0, whole: 0.6 },
+    Row { kind: "TW_ID", mask: b"A299999999", check: letters::taiwanese, context: C::NationalId, plain: 0.0, whole: 0.6 },
+    Row { kind: "IE_PPS", mask: b"9999999A", check: letters::irish, context: C::Pps, plain: 0.0, whole: 0.6 },
+    Row { kind: "IE_PPS", mask: b"9999999AA", check: letters::irish, context: C::Pps, plain: 0.0, whole: 0.6 },
+    Row { kind: "HK_ID", mask: b"A999999X", check: letters::hong_kong, context: C::Hkid, plain: 0.0, whole: 0.0 },
+    Row { kind: "MX_RFC", mask: b"AAAA999999XXX", check: letters::rfc, context: C::Rfc, plain: 0.0, whole: 0.6 },
+    Row { kind: "IN_GSTIN", mask: b"99AAAAA9999AXZX", check: letters::gstin, context: C::Gstin, plain: 0.7, whole: 0.8 },
+    Row { kind: "IN_VOTER", mask: b"AAA9999999", check: any, context: C::Voter, plain: 0.0, whole: 0.0 },
+    Row { kind: "DE_SOCIAL_SECURITY", mask: b"99999999A999", check: letters::german_pension, context: C::SocialInsurance, plain: 0.6, whole: 0.7 },
+    Row { kind: "DE_HEALTH_INSURANCE", mask: b"A999999999", check: letters::german_health, context: C::Health, plain: 0.0, whole: 0.5 },
+    Row { kind: "US_MBI", mask: b"9AX9AX9AA99", check: letters::mbi, context: C::Medicare, plain: 0.5, whole: 0.7 },
     Row { kind: "PASSPORT", mask: b"A99999999", check: any, context: C::Passport, plain: 0.0, whole: 0.45 },
     Row { kind: "PASSPORT", mask: b"A9999999", check: not_zero, context: C::Passport, plain: 0.0, whole: 0.45 },
     Row { kind: "PASSPORT", mask: b"AA9999999", check: any, context: C::Passport, plain: 0.0, whole: 0.45 },
@@ -44,6 +55,12 @@ const ROWS: &[Row] = &[
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     let mut compact = [0u8; 20];
     for range in &view.tokens {
+        if range.len() == 7 && view.bytes.get(range.end) == Some(&b'(') {
+            hong_kong(view, range.start, range.end, found);
+        }
+        if range.len() == 4 && view.bytes.get(range.end) == Some(&b'-') {
+            medicare(view, range.start, found);
+        }
         if (8..=18).contains(&range.len()) {
             compact[..range.len()].copy_from_slice(&view.bytes[range.clone()]);
             compact[..range.len()].make_ascii_uppercase();
@@ -59,6 +76,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     for range in &view.groups {
         match range.len() {
             7 | 8 => dashed_letter(view, range.start, range.end, found),
+            3 => chilean(view, range.start, range.end, found),
             6 => dashed_hetu(view, range.start, range.end, found),
             2 if behind_pair(view.bytes, range.start) => spaced(view, range.start - 3, found),
             _ => {}
@@ -81,7 +99,7 @@ fn matches(mask: &[u8], token: &[u8]) -> bool {
         && mask.iter().zip(token).all(|(m, b)| match m {
             b'A' => b.is_ascii_uppercase(),
             b'9' => b.is_ascii_digit(),
-            b'U' | b'1' => m == b,
+            b'U' | b'Z' | b'1' | b'2' => m == b,
             _ => b.is_ascii_alphanumeric(),
         })
 }
@@ -99,6 +117,58 @@ fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Enti
         token[..digits].copy_from_slice(&view.bytes[start..end]);
         token[digits] = rest[1].to_ascii_uppercase();
         judge(view, &token[..=digits], start, end + 2, found);
+    }
+}
+
+/// `1EG4-TE5-MK73`: an American Medicare number as it is printed.
+fn medicare(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
+    let Some(printed) = view.bytes.get(start..start + 13) else { return };
+    let mut token = [0u8; 11];
+    let parts = [(0, 4, 0), (5, 8, 4), (9, 13, 7)];
+    for (from, to, at) in parts {
+        token[at..at + to - from].copy_from_slice(&printed[from..to]);
+    }
+    token.make_ascii_uppercase();
+    let mask = b"9AX9AX9AA99";
+    if printed[4] == b'-' && printed[8] == b'-' && matches(mask, &token) && letters::mbi(&token) {
+        found.push(Entity::new("US_MBI", start..start + 13, 0.75));
+    }
+}
+
+/// `A123456(3)`: a number of Hong Kong.
+fn hong_kong(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    let Some([b'(', check, b')']) = view.bytes.get(end..end + 3) else { return };
+    let mut token = [0u8; 8];
+    token[..7].copy_from_slice(&view.bytes[start..end]);
+    token[7] = *check;
+    token.make_ascii_uppercase();
+    if matches(b"A999999X", &token) && letters::hong_kong(&token) {
+        found.push(Entity::new("HK_ID", start..end + 3, 0.75));
+    }
+}
+
+/// `12.345.678-5`, `12.345.678-K`: a Chilean number, told by its dots and its check digit.
+fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    let bytes = view.bytes;
+    let (Some(&b'-'), Some(&check)) = (bytes.get(end), bytes.get(end + 1)) else { return };
+    // Three digits between dots, and up to two before them.
+    let Some(lead) = start.checked_sub(5) else { return };
+    let dotted = bytes[start - 1] == b'.'
+        && bytes[lead] == b'.'
+        && bytes[lead + 1..start - 1].iter().all(u8::is_ascii_digit);
+    if !dotted || !free_after(bytes, end + 2) {
+        return;
+    }
+    let begin =
+        lead - bytes[..lead].iter().rev().take(2).take_while(|b| b.is_ascii_digit()).count();
+    let digits = bytes[begin..end].iter().filter(|b| b.is_ascii_digit()).map(|b| b - b'0');
+    let sum: u32 = digits.rev().zip([2, 3, 4, 5, 6, 7, 2, 3]).map(|(d, w)| u32::from(d) * w).sum();
+    let fits = match (11 - sum % 11) % 11 {
+        10 => check.eq_ignore_ascii_case(&b'K'),
+        value => u32::from(check) == value + u32::from(b'0'),
+    };
+    if begin < lead && fits && free_before(bytes, begin) {
+        found.push(Entity::new("CL_RUT", begin..end + 2, 0.75));
     }
 }
 
@@ -156,7 +226,7 @@ fn any(_: &[u8]) -> bool {
     true
 }
 
-fn digits(token: &[u8]) -> u64 {
+pub(super) fn digits(token: &[u8]) -> u64 {
     token.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| n * 10 + u64::from(b - b'0'))
 }
 

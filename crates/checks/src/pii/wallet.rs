@@ -4,15 +4,22 @@ use super::context::{self, Context};
 use super::{Entity, View};
 use crate::checksum;
 
+/// What addresses of segregated witnesses and of chains of that kind begin with.
+const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];
+
 /// Tries each long token.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     for range in view.tokens.iter().filter(|r| (26..=90).contains(&r.len())) {
         let token = &view.bytes[range.clone()];
+        // Bitcoin and what descends from it, Tron: the first character tells which.
         let base58 =
-            token.len() <= 35 && matches!(token[0], b'1' | b'3') && checksum::base58check(token);
+            token.len() <= 35 && b"13LMDXTA9".contains(&token[0]) && checksum::base58check(token);
         let bech32 = || {
-            token[..3].eq_ignore_ascii_case(b"bc1")
-                && checksum::bech32(b"bc", &token[3..].to_ascii_lowercase())
+            PREFIXES.iter().any(|prefix| {
+                token[..prefix.len()].eq_ignore_ascii_case(prefix)
+                    && token[prefix.len()] == b'1'
+                    && checksum::bech32(prefix, &token[prefix.len() + 1..].to_ascii_lowercase())
+            })
         };
         let score = if base58 || bech32() {
             0.95

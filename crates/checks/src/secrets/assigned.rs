@@ -2,6 +2,7 @@
 
 use super::{Secret, placeholder};
 use crate::scan::Scan;
+use crate::words::floor;
 
 /// Parts of names. `~` in front: may stand inside a word.
 pub(crate) const NAMES: &[&str] = &[
@@ -38,10 +39,40 @@ pub(crate) const NAMES: &[&str] = &[
     "~license_k",
     "~pat$",
     "~dsn",
+    "pass$",
+    "~_pass$",
+    "senha",
+    "hasło",
+    "пароль",
+    "密码",
 ];
+
+/// Those of them that announce what a person has chosen.
+const PASSWORDS: &[&str] =
+    &["pass", "pwd", "contra", "mot", "_pass", "senha", "hasło", "пароль", "密码"];
 
 /// The longest value that is looked at.
 const MAX_VALUE: usize = 512;
+
+/// Names of checksums and of what is told by one.
+const DIGESTS: &[&str] = &[
+    "sha1",
+    "sha256",
+    "sha384",
+    "sha512",
+    "md5",
+    "checksum",
+    "integrity",
+    "commit",
+    "version",
+    "revision",
+    "digest",
+    "hash",
+    "cache",
+    "fingerprint",
+    "etag",
+    "h1",
+];
 
 /// How a name and its value are joined.
 #[derive(Clone, Copy, PartialEq)]
@@ -81,23 +112,12 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     {
         at += 1;
     }
-    let name = text[start..end].to_ascii_lowercase();
-    let whole = text[crate::words::floor(text, start.saturating_sub(16))..at].to_ascii_lowercase();
-    if whole
-        .rsplit(|c: char| c.is_whitespace() || "\"',;{(".contains(c))
-        .next()
-        .is_some_and(|n| n.contains("public"))
-    {
-        return None;
-    }
-    let identifier =
-        !name.contains("id") && at >= 2 && bytes[at - 2..at].eq_ignore_ascii_case(b"id");
-    let password = name.starts_with("pass")
-        || name.starts_with("pwd")
-        || name.starts_with("contra")
-        || name.starts_with("mot");
     let (value_at, join) = joined(bytes, at)?;
-    let weak = name == "key"
+    let name = &text[start..end];
+    let is =
+        |word: &str| name.get(..word.len()).is_some_and(|lead| lead.eq_ignore_ascii_case(word));
+    let password = PASSWORDS.iter().any(|word| is(word));
+    let weak = is("key")
         && start > 0
         && bytes[start - 1].is_ascii_alphabetic()
         && at == end
@@ -105,6 +125,8 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     if weak {
         return None;
     }
+    let named_id = ["id", "Id", "ID"].iter().any(|id| name.contains(id));
+    let identifier = !named_id && at >= 2 && bytes[at - 2..at].eq_ignore_ascii_case(b"id");
     let mut from = value_at;
     // The value may follow a scheme or a short wrapper: `Bearer ...`, `{AQAAABAAA ...}`.
     for _ in 0..3 {
@@ -116,12 +138,14 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
         } else {
             judge(text, from, value, password, join)
         };
-        if let Some(score) = judged {
-            return Some(Secret {
-                kind: if password { "password" } else { "assigned_secret" },
-                bytes: from..to,
-                score,
-            });
+        let found = judged.map(|score| (to, score)).or_else(|| quoted(bytes, from, to, join));
+        if let Some((to, score)) = found {
+            let whole = floor(text, start.saturating_sub(24));
+            if misfits(&text[whole..at], &text[from..to]) {
+                return None;
+            }
+            let kind = if password { "password" } else { "assigned_secret" };
+            return Some(Secret { kind, bytes: from..to, score });
         }
         if value.len() > 12 || to >= bytes.len() || join == Join::Spaced || password {
             return None;
@@ -141,8 +165,61 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     None
 }
 
+/// Whether a name, with what leads up to it, says that a value is none: that it is public, or of another length than the
+/// forty characters of a secret key of AWS.
+fn misfits(lead: &str, value: &str) -> bool {
+    let lead = lead.to_ascii_lowercase();
+    let name = lead.rsplit(|c: char| c.is_whitespace() || "\"',;{(".contains(c)).next();
+    name.is_some_and(|name| name.contains("public"))
+        || lead.contains("aws_secret_access_key") && value.len() != 40
+}
+
+/// A value in quotes that holds more signs than a bare one may, up to the quote that closes it: where it ends, and its
+/// score. `to` is where a bare value would end.
+fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f64)> {
+    let quote = *bytes.get(from.checked_sub(1)?)?;
+    if join == Join::Spaced || !matches!(quote, b'"' | b'\'') {
+        return None;
+    }
+    let reach = &bytes[from..bytes.len().min(from + MAX_VALUE)];
+    let length = reach.iter().position(|b| *b == quote || !b.is_ascii_graphic())?;
+    let value = std::str::from_utf8(&reach[..length]).ok()?;
+    let has = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
+    let live = reach[length] == quote
+        && from + length > to
+        && (16..=128).contains(&length)
+        && has(u8::is_ascii_digit) >= 2
+        && has(u8::is_ascii_uppercase) >= 2
+        && has(u8::is_ascii_lowercase) >= 2
+        && has(u8::is_ascii_punctuation) * 2 <= length
+        && placeholder::entropy(value) >= 3.5
+        && !value.contains("://")
+        && !placeholder::is_code(value)
+        && !placeholder::is_stand_in(value);
+    live.then_some((from + length, 0.75))
+}
+
+/// Where the value begins when the name is itself a value, and the next field holds the secret:
+/// `"name": "DB_PASSWORD", "value": "..."`, `<add key="ApiKey" value="..."/>`, `variable "token" { default = "..." }`.
+fn value_field(bytes: &[u8], from: usize) -> Option<usize> {
+    let gap = |at: usize, signs: &[u8]| {
+        let rest = bytes[at..].iter().take(40);
+        at + rest.take_while(|b| b.is_ascii_whitespace() || signs.contains(b)).count()
+    };
+    let field = gap(from, b"\"',-{");
+    let is = |word: &&[u8]| {
+        bytes.get(field..field + word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word))
+    };
+    let word = [&b"value"[..], b"default"].into_iter().find(is).filter(|_| field > from)?;
+    let join = gap(field + word.len(), b"\"'");
+    matches!(bytes.get(join), Some(b':' | b'=')).then(|| gap(join + 1, b"\"'"))
+}
+
 /// Where the value behind a name begins, and what joins them.
 fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
+    if let Some(at) = value_field(bytes, from) {
+        return Some((at, Join::Assigned));
+    }
     let mut at = from;
     let mut join = Join::Spaced;
     while at < bytes.len() && at - from < 24 {
@@ -245,11 +322,23 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
         || symbols * 5 < value.len() && digits >= 3 && value.bytes().all(|b| b.is_ascii_graphic());
     let path = value.contains("://")
         || value.matches('/').count() > 2 && symbols * 5 > value.len()
-        || value.starts_with(['/', '.', '-', '#']);
+        || value.starts_with(['/', '.', '#'])
+        || value.starts_with('-') && (value.starts_with("--") || digits < 3);
     let random = value.len() >= 16
+        && !placeholder::is_versioned(value)
         && placeholder::entropy(value) >= if digits > 0 { 3.0 } else { 3.4 }
         && !placeholder::is_wordy(value);
     let long_enough = value.len() >= if join == Join::Assigned { 16 } else { 20 };
+    let short = (12..16).contains(&value.len()) && letters >= 4 && placeholder::is_jumbled(value);
+    let number = letters == 0 && value.len() >= 20 && !placeholder::is_counted(value);
+    if join == Join::Assigned
+        && symbols == 0
+        && digits >= 3
+        && (short || number)
+        && is_strong(text, from)
+    {
+        return Some(0.6);
+    }
     let header = join == Join::Assigned
         && (10..16).contains(&value.len())
         && symbols == 0
@@ -258,20 +347,27 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
         && value.bytes().any(|b| b.is_ascii_uppercase())
         && value.bytes().any(|b| b.is_ascii_lowercase())
         && !placeholder::is_wordy(value)
-        && text[crate::words::floor(text, from.saturating_sub(16))..from]
-            .to_ascii_lowercase()
-            .contains("token");
+        && text[floor(text, from.saturating_sub(16))..from].to_ascii_lowercase().contains("token");
     if header {
         return Some(0.7);
     }
-    (charset && !path && random && long_enough && (join != Join::Spaced || digits >= 2))
+    let chance = charset && !path && random && long_enough;
+    (chance && (join != Join::Spaced || digits >= 2) && !placeholder::spells_words(value))
         .then_some(0.8)
+}
+
+/// Whether the name in front leaves no doubt that a secret follows, however short.
+fn is_strong(text: &str, from: usize) -> bool {
+    let lead = text[floor(text, from.saturating_sub(24))..from].to_ascii_lowercase();
+    ["token", "secret", "api_key", "apikey", "accessid", "access_id", "access_key"]
+        .iter()
+        .any(|name| lead.contains(name))
 }
 
 /// Whether the value ends as its name does: `key_length = Cipher.key_length`.
 fn repeats_name(text: &str, from: usize, value: &str) -> bool {
     let tail = value.rsplit(['.', ':', '_']).next().unwrap_or_default();
-    let lead = &text[crate::words::floor(text, from.saturating_sub(48))..from];
+    let lead = &text[floor(text, from.saturating_sub(48))..from];
     let lead = lead.rsplit('\n').next().unwrap_or_default().to_ascii_lowercase();
     tail.len() >= 2
         && tail.bytes().all(|b| b.is_ascii_alphabetic())
@@ -280,25 +376,13 @@ fn repeats_name(text: &str, from: usize, value: &str) -> bool {
 
 /// Whether the value is announced or shaped as a checksum.
 fn is_digest(text: &str, from: usize, value: &str) -> bool {
-    let lead = crate::words::floor(text, from.saturating_sub(24));
+    let lead = floor(text, from.saturating_sub(24));
     let lead = text[lead..from].rsplit('\n').next().unwrap_or_default().to_ascii_lowercase();
-    [
-        "sha1",
-        "sha256",
-        "sha512",
-        "sha384",
-        "md5",
-        "checksum",
-        "integrity",
-        "commit",
-        "version",
-        "revision",
-        "digest",
-        "hash",
-        "h1:",
-    ]
-    .iter()
-    .any(|w| lead.contains(w))
+    let named = lead.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
+        let stem = ["sum", "id", "s", "value"].iter().find_map(|end| word.strip_suffix(end));
+        DIGESTS.iter().any(|name| word.ends_with(name) || stem.is_some_and(|s| s.ends_with(name)))
+    });
+    named
         || value.starts_with("sha256-")
         || value.starts_with("sha512-")
         || value.starts_with("sha256:")

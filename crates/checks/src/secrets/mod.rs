@@ -4,9 +4,12 @@ pub(crate) mod assigned;
 pub(crate) mod formats;
 mod placeholder;
 pub(crate) mod structured;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
+use self::formats::{Body, Charset, Format};
 use crate::scan::Scan;
 use crate::words::is_word;
 
@@ -25,7 +28,7 @@ pub(crate) struct Secret {
 pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
     let mut found = Vec::new();
     for &(at, index) in &scan.formats {
-        found.extend(formatted(text, at, &formats::FORMATS[index as usize]));
+        found.extend(formats::get(index).and_then(|format| formatted(text, at, format)));
         if found.len() > limit * 2 {
             break;
         }
@@ -48,7 +51,14 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
     kept
 }
 
-fn formatted(text: &str, at: usize, format: &formats::Format) -> Option<Secret> {
+/// Scores: a live value, one made for tests, one whose check value does not fit, and one that has the form but looks
+/// filled in. The last is for a person to look at; it does not block by itself.
+const LIVE: f64 = 0.95;
+const TEST: f64 = 0.8;
+const MISCOUNTED: f64 = 0.8;
+const FILLED: f64 = 0.55;
+
+fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
     let bytes = text.as_bytes();
     if !bytes[at..].starts_with(format.prefix.as_bytes()) {
         return None;
@@ -56,14 +66,11 @@ fn formatted(text: &str, at: usize, format: &formats::Format) -> Option<Secret> 
     let from = at + format.prefix.len();
     let rest =
         bytes[from..].iter().take(format.length.1 + 1).take_while(|&&b| format.rest.has(b)).count();
-    let trailing =
-        bytes[from..from + rest].iter().rev().take_while(|b| b".,:=!-/@".contains(b)).count();
     // Full stops and the like at the end belong to the sentence, unless they pad base64.
-    let rest = if matches!(format.rest, formats::Charset::Dotted | formats::Charset::Path) {
-        rest - trailing
-    } else {
-        rest
-    };
+    let ends = matches!(format.rest, Charset::Dotted | Charset::Path | Charset::Signs);
+    let trailing =
+        bytes[from..from + rest].iter().rev().take_while(|b| b".,:=!-/@%$~+".contains(b));
+    let rest = if ends { rest - trailing.count() } else { rest };
     let end = from + rest;
     if rest < format.length.0
         || rest > format.length.1
@@ -71,20 +78,39 @@ fn formatted(text: &str, at: usize, format: &formats::Format) -> Option<Secret> 
     {
         return None;
     }
-    let value = &text[from..end];
     let cut = matches!(bytes.get(end), Some(b'#' | b'*' | b'<' | b'[' | b'{'))
         || bytes[end..].starts_with(b"..");
-    let inside = at > 0 && bytes[at - 1] == b'.';
-    let anthropic = format.kind.starts_with("anthropic") && !value.ends_with("AA");
-    if cut
-        || inside
-        || anthropic
-        || placeholder::is_masked(value)
-        || placeholder::is_counted(value)
-        || !placeholder::is_varied(value)
-    {
+    let inside = at > 0 && bytes[at - 1] == b'.' && !matches!(format.rest, Charset::Path);
+    if cut || inside {
         return None;
     }
-    let test = format.prefix.contains("test") || format.prefix.contains("sandbox");
-    Some(Secret { kind: format.kind, bytes: at..end, score: if test { 0.8 } else { 0.95 } })
+    let score = liveness(format, &text[from..end])?;
+    Some(Secret { kind: format.kind, bytes: at..end, score })
+}
+
+/// How live the characters behind a beginning look.
+fn liveness(format: &Format, value: &str) -> Option<f64> {
+    let masked = placeholder::is_masked(value);
+    let filled = masked || placeholder::is_counted(value) || !placeholder::is_varied(value);
+    match format.body {
+        Body::Checked(check) if !check(value) => return None,
+        Body::Random if filled || !placeholder::is_mixed(value) => return None,
+        Body::Free if filled => return Some(FILLED),
+        // Words and years are as free; live values are longer or change kind more often.
+        Body::Free if value.len() < 20 && !placeholder::is_jumbled(value) => return None,
+        Body::Free if !placeholder::is_mixed(value) => return None,
+        _ => {}
+    }
+    if filled {
+        let example = masked || placeholder::is_sample(value) || !format.is_exact();
+        return (!example).then_some(FILLED);
+    }
+    let counted = format.kind.starts_with("github") && value.len() == 36;
+    Some(if counted && !formats::crc_fits(value) {
+        MISCOUNTED
+    } else if format.prefix.contains("test") || format.prefix.contains("sandbox") {
+        TEST
+    } else {
+        LIVE
+    })
 }

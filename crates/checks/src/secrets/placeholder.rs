@@ -45,12 +45,65 @@ pub(crate) fn is_counted(value: &str) -> bool {
         .any(|run| lower.contains(run))
 }
 
+/// Whether a value is a documentation's own: it says so, or counts through a whole alphabet.
+pub(crate) fn is_sample(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let counts = |pair: &[u8]| pair[1] == pair[0].wrapping_add(1);
+    let ordered = value.as_bytes().windows(2).fold((0, 0), |(run, most): (usize, usize), pair| {
+        let run = if counts(pair) { run + 1 } else { 0 };
+        (run, most.max(run))
+    });
+    value.trim_end_matches('=').ends_with("EXAMPLE")
+        || ["your_", "replace_with", "_here", "placeholder"].iter().any(|word| lower.contains(word))
+        || ordered.1 >= 20
+}
+
+/// Whether all characters are the same.
+pub(crate) fn is_repeated(value: &str) -> bool {
+    value.as_bytes().windows(2).all(|pair| pair[0] == pair[1])
+}
+
 /// Whether a value has as many different characters as a random one would.
 pub(crate) fn is_varied(value: &str) -> bool {
     let mut seen = [false; 256];
     value.bytes().for_each(|b| seen[b as usize] = true);
     let distinct = seen.iter().filter(|s| **s).count();
     distinct >= (value.len() / 5).clamp(2, 9)
+}
+
+/// Whether a value mixes kinds of characters as random ones do: letters with digits, or both cases throughout.
+pub(crate) fn is_mixed(value: &str) -> bool {
+    let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
+    let (digits, upper, lower) =
+        (count(u8::is_ascii_digit), count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+    let letters = upper + lower;
+    digits >= 2 && letters >= 2 && !is_wordy(value)
+        || letters >= 16 && upper.min(lower) * 4 >= letters
+}
+
+/// Whether the kind of character changes so often that a short value can only be random: `w3t8k5m27h1z`.
+pub(crate) fn is_jumbled(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let changes = bytes.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
+    bytes.len() >= 12 && changes * 2 >= bytes.len()
+}
+
+/// Whether a value ends in the number of a version: `parser-2.11.0`.
+pub(crate) fn is_versioned(value: &str) -> bool {
+    let tail = value.rsplit(['-', '_', '@', ':']).next().unwrap_or_default();
+    let tail = tail.strip_prefix('v').unwrap_or(tail);
+    tail.len() < value.len()
+        && tail.contains('.')
+        && tail.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether base64 decodes to a sentence: words, not chance, were written down.
+pub(crate) fn spells_words(value: &str) -> bool {
+    let decoded = crate::injection::decode::base64(value.as_bytes(), 120);
+    let readable = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b' ' | b',' | b'.');
+    decoded.len() >= 12
+        && memchr::memchr_iter(b' ', &decoded).count() >= 2
+        && decoded.iter().all(readable)
 }
 
 /// Whether a value says itself that it is none.
@@ -112,7 +165,7 @@ pub(crate) fn is_wordy(value: &str) -> bool {
         }
         let numbered = value
             .split(['.', '_', '-'])
-            .filter(|p| p.len() > 1 && p.bytes().all(|b| b.is_ascii_digit()) || p.len() <= 4)
+            .filter(|p| p.bytes().all(|b| b.is_ascii_digit()) || p.len() <= 4 && is_uniform(p))
             .map(str::len)
             .sum::<usize>();
         if numbered * 2 >= letters + digits && value.len() < 32 {
@@ -152,6 +205,11 @@ pub(crate) fn is_wordy(value: &str) -> bool {
     }
     // Letters in long pieces with a few digits at the end of some: `feature2-branch10`.
     digits * 6 <= value.len() && letters >= pieces.max(1) * 4
+}
+
+/// Whether all characters are of one kind.
+fn is_uniform(part: &str) -> bool {
+    part.as_bytes().windows(2).all(|pair| class(pair[0]) == class(pair[1]))
 }
 
 fn class(byte: u8) -> u8 {

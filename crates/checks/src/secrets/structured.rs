@@ -6,6 +6,7 @@ use memchr::memmem;
 use regex::Regex;
 
 use super::{Secret, placeholder};
+use crate::pii::context::Context;
 use crate::scan::{self, Scan};
 use crate::words::{ceil, floor, free_before, is_word};
 
@@ -17,26 +18,41 @@ struct Rule {
     score: f64,
     before: usize,
     after: usize,
+    /// Whether the mark stands inside of a long run: it is then looked for only where there is one, not by the scan.
+    buried: bool,
 }
 
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    Rule { mark: "://", kind: "url_credentials", pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260 },
-    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110 },
-    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110 },
-    Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42 },
-    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^\w:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^\w-])", score: 0.9, before: 12, after: 38 },
-    Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90 },
-    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|\W)", score: 0.9, before: 34, after: 8 },
-    Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1 },
-    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400 },
-    Rule { mark: "<password>", kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: 120 },
-    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*([A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80 },
-    Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90 },
+    Rule { mark: "://", kind: "url_credentials", pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, buried: false },
+    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
+    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
+    Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, buried: true },
+    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^\w:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^\w-])", score: 0.9, before: 12, after: 38, buried: true },
+    Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90, buried: false },
+    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|\W)", score: 0.9, before: 34, after: 8, buried: false },
+    Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, buried: false },
+    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})\b"#, score: 0.9, before: 0, after: 40, buried: false },
+    Rule { mark: "@gems.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, buried: false },
+    Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"\b([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})\b", score: 0.95, before: 52, after: 28, buried: true },
+    Rule { mark: "+ASt", kind: "azure_storage_key", pattern: r"([A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, buried: true },
+    Rule { mark: "+ACR", kind: "azure_registry_password", pattern: r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})\b", score: 0.95, before: 44, after: 8, buried: true },
+    Rule { mark: "AzSe", kind: "azure_search_key", pattern: r"\b([A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5})\b", score: 0.95, before: 43, after: 8, buried: true },
+    Rule { mark: "AzFu", kind: "azure_functions_key", pattern: r"([A-Za-z0-9_-]{44}AzFu[A-Za-z0-9_-]{5}[AQgw]==)", score: 0.95, before: 45, after: 10, buried: true },
+    Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, buried: true },
+    Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, buried: true },
+    Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"\b(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, buried: true },
+    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, buried: false },
+    Rule { mark: "sshpass -p", kind: "password", pattern: r#"-p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, buried: false },
+    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, buried: false },
+    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, buried: false },
+    Rule { mark: "<password>", kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: 120, buried: false },
+    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, buried: false },
+    Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, buried: false },
 ];
 
-/// The marks that the scan looks for, in any case, so that only what is there is looked for again: those of the rules, in
-/// their order, and last that of a key block.
+/// All marks: those of the rules, in their order, and last that of a key block. The scan looks for most of them, in any
+/// case, so that only what is there is looked for again.
 pub(crate) static MARKS: [&str; RULES.len() + 1] = {
     let mut marks = [KEY_BLOCK; RULES.len() + 1];
     let mut index = 0;
@@ -47,6 +63,11 @@ pub(crate) static MARKS: [&str; RULES.len() + 1] = {
     marks
 };
 const KEY_BLOCK: &str = "-----BEGIN";
+
+/// Whether the scan looks for a mark.
+pub(crate) fn is_scanned(index: usize) -> bool {
+    RULES.get(index).is_none_or(|rule| !rule.buried)
+}
 
 static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, Option<Regex>)>> = LazyLock::new(|| {
     RULES
@@ -62,11 +83,11 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         private_keys(text, found, limit);
     }
     if scan.long_runs {
+        wallet_keys(text, scan, found, limit);
         dotted_tokens(text, found, limit);
     }
-    // Two bytes are too few to be looked for by the scan; what they mark is long and without space.
     let possible =
-        |&index: &usize| if MARKS[index].len() > 2 { marked(index) } else { scan.long_runs };
+        |&index: &usize| if RULES[index].buried { scan.long_runs } else { marked(index) };
     for index in (0..RULES.len()).filter(possible) {
         let (rule, (finder, pattern)) = (&RULES[index], &COMPILED[index]);
         let Some(pattern) = pattern else { continue };
@@ -76,15 +97,21 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             let Some(value) = pattern.captures(&text[from..to]).and_then(|c| c.get(1)) else {
                 continue;
             };
-            if is_live(rule.kind, value.as_str()) {
-                found.push(Secret {
-                    kind: rule.kind,
-                    bytes: from + value.start()..from + value.end(),
-                    score: rule.score,
-                });
+            if let Some(score) = liveness(rule, value.as_str()) {
+                let bytes = from + value.start()..from + value.end();
+                found.push(Secret { kind: rule.kind, bytes, score });
             }
         }
     }
+}
+
+/// How live the value of a rule looks.
+fn liveness(rule: &Rule, value: &str) -> Option<f64> {
+    // The line of a registry's configuration says what it is, whatever it is filled with.
+    if rule.kind == "npm_token" && value.starts_with("npm_") {
+        return Some(if placeholder::is_masked(&value[4..]) { 0.55 } else { rule.score });
+    }
+    is_live(rule.kind, value).then_some(rule.score)
 }
 
 fn is_live(kind: &str, value: &str) -> bool {
@@ -101,14 +128,18 @@ fn is_live(kind: &str, value: &str) -> bool {
         "token",
         "test",
         "mypassword",
+        "guest",
+        "admin",
+        "root",
+        "postgres",
         "changeme",
         "xxx",
         "abc",
     ]
     .contains(&lower.as_str())
-        || lower.starts_with("your")
         || lower.starts_with('[')
-        || placeholder::is_masked(password);
+        || placeholder::is_repeated(password)
+        || placeholder::is_stand_in(password);
     let code = placeholder::is_code(value) || password.starts_with(['$', '<', '{', '%']);
     let path = kind == "url_credentials" && password.starts_with('/');
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
@@ -147,6 +178,30 @@ fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
     }
 }
 
+/// Keys of wallets, sixty-four hexadecimal digits, near a word that says so. Hashes of transactions look the same: they
+/// have a word of their own in front.
+fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
+    let mut done = 0;
+    let wallets = scan.contexts.iter().filter(|hit| hit.2 == Context::Wallet);
+    for &(start, end, _) in wallets.take(limit) {
+        let from = floor(text, start.saturating_sub(160).max(done));
+        let to = floor(text, (end + 160).min(text.len()));
+        done = done.max(to);
+        for at in memmem::find_iter(text.get(from..to).unwrap_or_default().as_bytes(), b"0x") {
+            let begin = from + at;
+            let key = &text.as_bytes()[begin + 2..];
+            let length = key.iter().take(65).take_while(|b| b.is_ascii_hexdigit()).count();
+            let lead = text[floor(text, begin.saturating_sub(24))..begin].to_ascii_lowercase();
+            let other = ["tx", "hash", "transaction", "block", "root", "sign"];
+            let named = other.iter().any(|word| lead.contains(word));
+            if length == 64 && !named && free_before(text.as_bytes(), begin) {
+                let bytes = begin..begin + 66;
+                found.push(Secret { kind: "wallet_private_key", bytes, score: 0.55 });
+            }
+        }
+    }
+}
+
 /// Tokens of parts joined by dots: JWTs (`eyJ...`) and Discord bot tokens.
 fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
     let bytes = text.as_bytes();
@@ -164,12 +219,14 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         if first < scan::LONG as usize {
             continue;
         }
+        // A prefix may be joined to it: `ghs_123_eyJ...`.
+        let lead = memmem::find(&bytes[start..dot], b"_eyJ").map_or(start, |at| start + at + 1);
         let second = run(dot + 1);
         let third =
             if bytes.get(dot + 1 + second) == Some(&b'.') { run(dot + 2 + second) } else { 0 };
         let end = if third > 0 { dot + 2 + second + third } else { dot + 1 + second };
         done = dot + 1;
-        if bytes[start..].starts_with(b"eyJ") && second >= 10 && is_json_head(&bytes[start..dot]) {
+        if bytes[lead..].starts_with(b"eyJ") && second >= 10 && is_json_head(&bytes[lead..dot]) {
             found.push(Secret { kind: "jwt", bytes: start..end, score: 0.9 });
         } else if (23..=30).contains(&first)
             && second == 6
@@ -187,8 +244,7 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
 /// Whether base64 decodes to the beginning of a JSON object that names an algorithm or a type.
 fn is_json_head(encoded: &[u8]) -> bool {
     let decoded = crate::injection::decode::base64(encoded, 400);
-    std::str::from_utf8(&decoded).is_ok_and(|t| {
-        t.starts_with("{\"")
-            && ["\"alg\"", "\"typ\"", "\"enc\"", "\"kid\""].iter().any(|k| t.contains(k))
-    })
+    let names = ["\"alg\"", "\"typ\"", "\"enc\"", "\"kid\""];
+    decoded.starts_with(b"{\"")
+        && names.iter().any(|name| memmem::find(&decoded, name.as_bytes()).is_some())
 }

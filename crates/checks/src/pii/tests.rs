@@ -1,0 +1,96 @@
+//! Personal data as the rest of the crate sees it.
+
+use super::find;
+use crate::fold::Folded;
+use crate::scan::{Scan, Scope};
+
+/// Kinds and texts of what is found.
+fn entities(source: &str) -> Vec<(&'static str, String)> {
+    let folded = Folded::new(source);
+    let found = find(&folded.text, &Scan::new(&folded.text, Scope::Leaks), 100);
+    let original = |bytes| source[folded.original(bytes)].to_owned();
+    found.into_iter().map(|entity| (entity.kind, original(entity.bytes))).collect()
+}
+
+#[test]
+fn identity_numbers_of_many_countries() {
+    for (text, kind, value) in [
+        ("my number 1234 5678 9018 please", "JP_MY_NUMBER", "1234 5678 9018"),
+        ("OIB: 69435151530", "HR_OIB", "69435151530"),
+        ("contribuinte 123456789", "PT_NIF", "123456789"),
+        ("CNP 1800101221144", "RO_CNP", "1800101221144"),
+        ("rodné číslo 710319/2745", "CZ_BIRTH_NUMBER", "710319/2745"),
+        ("isikukood 37605030299", "EE_ISIKUKOOD", "37605030299"),
+        ("CUIT 20-12345678-6", "AR_CUIT", "20-12345678-6"),
+        ("СНИЛС 112-233-445 95", "RU_SNILS", "112-233-445 95"),
+        ("RUT 12.345.678-5", "CL_RUT", "12.345.678-5"),
+        ("HKID A123456(3)", "HK_ID", "A123456(3)"),
+        ("PPS number 1234567T", "IE_PPS", "1234567T"),
+        ("GSTIN 27AAPFU0939F1ZV", "IN_GSTIN", "27AAPFU0939F1ZV"),
+        ("Medicare 1EG4-TE5-MK73", "US_MBI", "1EG4-TE5-MK73"),
+        ("id card A123456789", "TW_ID", "A123456789"),
+        ("Rentenversicherung 15070649C103", "DE_SOCIAL_SECURITY", "15070649C103"),
+    ] {
+        assert!(entities(text).contains(&(kind, value.to_owned())), "{text}: {:?}", entities(text));
+    }
+}
+
+#[test]
+fn the_same_digits_without_a_name_are_no_identity() {
+    for text in [
+        "order 69435151530 shipped",
+        "part 123456789 in stock",
+        "see A123456789 in the list",
+        "build 37605030299",
+        "1234567T",
+        "ratio 12.345.678-6",
+    ] {
+        let found = entities(&format!("we note {text} today"));
+        assert!(found.is_empty(), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn disguised_numbers_are_read_and_cover_what_was_written() {
+    for text in [
+        "4111\u{a0}1111\u{a0}1111\u{a0}1111",
+        "4111\u{2011}1111\u{2011}1111\u{2011}1111",
+        "41\u{200b}11 1111 1111 1111",
+        "\u{664}\u{661}\u{661}\u{661} 1111 1111 1111",
+        "\u{96a}\u{967}\u{967}\u{967} 1111 1111 1111",
+        "\u{1d7d2}\u{1d7cf}\u{1d7cf}\u{1d7cf} 1111 1111 1111",
+        "4111 1111\n1111 1111",
+    ] {
+        let source = format!("my card: {text}.");
+        assert_eq!(entities(&source), [("PAYMENT_CARD", text.to_owned())]);
+    }
+    assert_eq!(entities("GB82 WEST 1234\n5698 7654 32")[0].0, "IBAN");
+}
+
+#[test]
+fn numbers_in_columns_are_not_one_number() {
+    assert!(entities("1234 4111\n1111 1111\n1111 5678").is_empty());
+}
+
+#[test]
+fn what_a_label_announces_is_believed_although_its_check_fails() {
+    for (text, kind, value) in [
+        ("her credit card 4111 1111 1111 1112 was", "PAYMENT_CARD", "4111 1111 1111 1112"),
+        ("IBAN 'DE89 3704 0044 0532 0130 01'", "IBAN", "DE89 3704 0044 0532 0130 01"),
+        ("account number 321-54-9876", "BANK_ACCOUNT", "321-54-9876"),
+        ("sort code 20-00-00", "ROUTING_NUMBER", "20-00-00"),
+        ("IFSC HDFC0001234", "ROUTING_NUMBER", "HDFC0001234"),
+    ] {
+        assert_eq!(entities(text), [(kind, value.to_owned())], "{text}");
+    }
+    assert!(entities("row 4111 1111 1111 1112 of the table").is_empty());
+    assert!(entities("Suite 512 48 3920 Maple Lane").iter().all(|(kind, _)| *kind != "US_SSN"));
+}
+
+#[test]
+fn payment_addresses_and_wallets() {
+    assert_eq!(entities("pay to asha.k@oksbi")[0], ("UPI_ID", "asha.k@oksbi".to_owned()));
+    let tron = "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW";
+    assert_eq!(entities(tron)[0], ("CRYPTO_ADDRESS", tron.to_owned()));
+    assert!(entities("TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMX").is_empty());
+}

@@ -1,0 +1,180 @@
+//! What providers document of the characters behind a beginning.
+
+use crate::checksum::crc32;
+
+/// Whether the parts between separators have these lengths; 0 stands for any.
+fn parts(body: &str, separator: char, lengths: &[usize]) -> bool {
+    let mut rest = lengths.iter();
+    body.split(separator).all(|part| {
+        rest.next().is_some_and(|&length| !part.is_empty() && (length == 0 || part.len() == length))
+    }) && rest.next().is_none()
+}
+
+fn is_hex(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether the last six characters are the check value of those before: GitHub's and npm's tokens end in a CRC-32 in base
+/// 62.
+pub(crate) fn crc_fits(body: &str) -> bool {
+    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let Some((random, check)) = body.len().checked_sub(6).and_then(|at| body.split_at_checked(at))
+    else {
+        return false;
+    };
+    let mut sum = crc32(random.as_bytes());
+    check.bytes().rev().all(|byte| {
+        let digit = ALPHABET[(sum % 62) as usize];
+        sum /= 62;
+        byte == digit
+    })
+}
+
+/// The length alone tells.
+pub(super) fn any(_: &str) -> bool {
+    true
+}
+
+/// Every key of OpenAI has the company's name in base64 in the middle.
+pub(super) fn openai(body: &str) -> bool {
+    body.contains("T3BlbkFJ")
+}
+
+/// Keys of Anthropic end in the padding of what they encode.
+pub(super) fn anthropic(body: &str) -> bool {
+    body.ends_with("AA")
+}
+
+pub(super) fn sendgrid(body: &str) -> bool {
+    let Some((id, secret)) = body.split_once('.') else { return false };
+    (20..=22).contains(&id.len()) && (40..=48).contains(&secret.len())
+}
+
+/// Eleven digits, then thirty-five letters and digits.
+pub(super) fn notion(body: &str) -> bool {
+    body.get(..11).is_some_and(is_number)
+}
+
+/// The kind of key, an identifier, the secret.
+pub(super) fn tailscale(body: &str) -> bool {
+    let mut parts = body.split('-');
+    let kind = parts.next().unwrap_or_default();
+    let known = ["api", "auth", "client", "scim", "webhook", "oidc"].contains(&kind);
+    known && parts.clone().count() == 2 && parts.all(|part| part.len() >= 8)
+}
+
+/// Numbers of the team and the bot before the secret.
+pub(super) fn slack(body: &str) -> bool {
+    let mut parts = body.split('-');
+    let first = parts.next().unwrap_or_default();
+    let last = parts.next_back().unwrap_or_default();
+    is_number(first) && last.len() >= 8
+}
+
+/// An instance, or `local`, may stand before forty hexadecimal digits.
+pub(super) fn sourcegraph(body: &str) -> bool {
+    let secret = body.rsplit('_').next().unwrap_or_default();
+    secret.len() == 40 && is_hex(secret)
+}
+
+/// `HRKU-` is followed by a UUID, or by `AA` and fifty-eight characters.
+pub(super) fn heroku(body: &str) -> bool {
+    parts(body, '-', &[8, 4, 4, 4, 12]) || body.starts_with("AA")
+}
+
+/// A UUID, with a word in front or a code behind in some regions.
+pub(super) fn uuid(body: &str) -> bool {
+    body.len() == 36 && parts(body, '-', &[8, 4, 4, 4, 12])
+}
+
+/// Three letters say which of the application's secrets it is.
+pub(super) fn square(body: &str) -> bool {
+    body.get(..4).is_some_and(|lead| {
+        lead.ends_with('-') && lead.bytes().take(3).all(|b| b.is_ascii_lowercase())
+    })
+}
+
+/// Fourteen characters and sixty-four hexadecimal digits.
+pub(super) fn airtable(body: &str) -> bool {
+    parts(body, '.', &[14, 64]) && body.get(15..).is_some_and(is_hex)
+}
+
+/// A merchant, then thirty-two hexadecimal digits.
+pub(super) fn braintree(body: &str) -> bool {
+    parts(body, '$', &[16, 32])
+}
+
+/// An account's number, then the secret in capitals.
+pub(super) fn clickup(body: &str) -> bool {
+    body.split_once('_').is_some_and(|(id, secret)| is_number(id) && secret.len() == 32)
+}
+
+/// Identifier, then sixty-four characters.
+pub(super) fn dynatrace(body: &str) -> bool {
+    parts(body, '.', &[24, 64])
+}
+
+/// Account, token, secret.
+pub(super) fn harness(body: &str) -> bool {
+    parts(body, '.', &[22, 24, 20])
+}
+
+/// Two runs of hexadecimal digits of these lengths.
+pub(super) fn postman(body: &str) -> bool {
+    parts(body, '-', &[24, 34])
+}
+
+pub(super) fn langsmith(body: &str) -> bool {
+    ["pt_", "sk_"].iter().any(|kind| body.starts_with(kind)) && parts(&body[3..], '_', &[32, 10])
+}
+
+/// The routable form: a payload, two characters for its length, seven of a check value.
+pub(super) fn gitlab(body: &str) -> bool {
+    body.rsplit_once('.').is_some_and(|(payload, tail)| payload.len() >= 20 && tail.len() == 9)
+}
+
+/// An organisation's identifier of fifteen characters, an exclamation mark, the session.
+pub(super) fn salesforce(body: &str) -> bool {
+    body.split_once('!').is_some_and(|(id, session)| id.len() == 12 && session.len() >= 60)
+}
+
+/// A cloud project, then the secret.
+pub(super) fn circleci(body: &str) -> bool {
+    parts(body, '_', &[22, 40])
+}
+
+/// A client, a date, a user and the secret behind dashes.
+pub(super) fn mercado_pago(body: &str) -> bool {
+    body.split('-').count() >= 4 && body.split('-').next().is_some_and(is_number)
+}
+
+/// Eight hexadecimal digits are the check value behind thirty-two characters.
+pub(super) fn grafana(body: &str) -> bool {
+    parts(body, '_', &[32, 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_values() {
+        // The CRC-32 of "123456789" is 0xcbf43926, which is 3jZRME in base 62.
+        assert!(crc_fits("1234567893jZRME"));
+        assert!(!crc_fits("1234567803jZRME"));
+        assert!(!crc_fits("short"));
+    }
+
+    #[test]
+    fn structures() {
+        assert!(tailscale("auth-kAbCdEfGh123-x1y2z3a4b5c6d7e8") && !tailscale("foo"));
+        assert!(notion("12345678901abc") && !notion("1234567890Xabc"));
+        assert!(airtable(&format!("{}.{}", "a".repeat(14), "0f".repeat(32))));
+        assert!(uuid("2f1c7f0e-3b1d-4d8e-9a53-0c6f0a8d7b11") && !uuid("2f1c7f0e"));
+        assert!(slack("123456-abcdefgh") && !slack("example-abcdefgh"));
+    }
+}

@@ -1,0 +1,173 @@
+//! Credential formats that can be told by their beginning: one row each. A new provider is a new row.
+
+mod bodies;
+mod cloud;
+mod development;
+mod services;
+
+pub(crate) use bodies::crc_fits;
+
+/// Which characters follow the beginning.
+#[derive(Clone, Copy)]
+pub(crate) enum Charset {
+    /// Letters and digits.
+    Alnum,
+    /// Lower-case letters and digits.
+    Lower,
+    /// Upper-case letters and digits.
+    Upper,
+    /// Hexadecimal digits and dashes between them.
+    Hex,
+    /// Letters, digits, `-` and `_`.
+    Url,
+    /// Letters, digits, `-`, `_` and `. : = !`.
+    Dotted,
+    /// Letters, digits and `+ / = - _ ,`.
+    Base64,
+    /// What may stand in the path of a URL.
+    Path,
+    /// Letters, digits and nearly all signs that need no quotes: `- _ . : = ! $ ~ + / %`.
+    Signs,
+}
+
+/// What is asked of the characters behind the beginning, besides their set and their number.
+#[derive(Clone, Copy)]
+pub(crate) enum Body {
+    /// Nothing: no other text begins like this.
+    Plain,
+    /// To look random: the beginning may stand before ordinary words.
+    Random,
+    /// Nothing, not even that it is no placeholder: the provider's values are as short and as free as that.
+    Free,
+    /// What the provider documents of it.
+    Checked(fn(&str) -> bool),
+}
+
+/// One format.
+pub(crate) struct Format {
+    /// The name a finding carries.
+    pub(crate) kind: &'static str,
+    /// How it begins, in exactly this case.
+    pub(crate) prefix: &'static str,
+    /// What follows.
+    pub(crate) rest: Charset,
+    /// Fewest and most characters of the rest.
+    pub(crate) length: (usize, usize),
+    /// What else is asked of the rest.
+    pub(crate) body: Body,
+}
+
+/// All formats, in tables that are each short enough to be read.
+const TABLES: [&[Format]; 3] = [cloud::FORMATS, development::FORMATS, services::FORMATS];
+
+/// All formats, in the order in which [`get`] counts them. The longest match wins.
+pub(crate) fn all() -> impl Iterator<Item = &'static Format> {
+    TABLES.iter().copied().flatten()
+}
+
+/// One format by its place in [`all`].
+pub(crate) fn get(index: u16) -> Option<&'static Format> {
+    let mut index = usize::from(index);
+    for table in TABLES {
+        if index < table.len() {
+            return Some(&table[index]);
+        }
+        index -= table.len();
+    }
+    None
+}
+
+impl Format {
+    /// Whether a match leaves no doubt that the text has the very form of this credential, whatever it is filled with.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(self.body, Body::Checked(_))
+            || self.length.0 == self.length.1 && !matches!(self.body, Body::Random)
+    }
+}
+
+impl Charset {
+    /// Whether a byte belongs to it.
+    pub(crate) fn has(self, byte: u8) -> bool {
+        let signs: &[u8] = match self {
+            Self::Alnum => b"",
+            Self::Lower => return byte.is_ascii_lowercase() || byte.is_ascii_digit(),
+            Self::Upper => return byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            Self::Hex => return byte.is_ascii_hexdigit() || byte == b'-',
+            Self::Url => b"-_",
+            Self::Dotted => b"-_.:=!",
+            Self::Base64 => b"+/=-_,",
+            Self::Path => b"/-_@.",
+            Self::Signs => b"-_.:=!$~+/%",
+        };
+        byte.is_ascii_alphanumeric() || signs.contains(&byte)
+    }
+}
+
+const fn row(
+    kind: &'static str,
+    prefix: &'static str,
+    rest: Charset,
+    length: (usize, usize),
+    body: Body,
+) -> Format {
+    Format { kind, prefix, rest, length, body }
+}
+
+/// A beginning that nothing else has.
+const fn f(
+    kind: &'static str,
+    prefix: &'static str,
+    rest: Charset,
+    min: usize,
+    max: usize,
+) -> Format {
+    row(kind, prefix, rest, (min, max), Body::Plain)
+}
+
+/// A beginning that ordinary words may follow.
+const fn r(
+    kind: &'static str,
+    prefix: &'static str,
+    rest: Charset,
+    min: usize,
+    max: usize,
+) -> Format {
+    row(kind, prefix, rest, (min, max), Body::Random)
+}
+
+/// A beginning before values so free that a placeholder cannot be told from them.
+const fn free(
+    kind: &'static str,
+    prefix: &'static str,
+    rest: Charset,
+    min: usize,
+    max: usize,
+) -> Format {
+    row(kind, prefix, rest, (min, max), Body::Free)
+}
+
+/// A beginning before a rest of known structure.
+const fn c(
+    kind: &'static str,
+    prefix: &'static str,
+    rest: Charset,
+    min: usize,
+    max: usize,
+    check: fn(&str) -> bool,
+) -> Format {
+    row(kind, prefix, rest, (min, max), Body::Checked(check))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_counted_once_and_can_be_met() {
+        for (index, format) in all().enumerate() {
+            assert!(get(index as u16).is_some_and(|other| std::ptr::eq(other, format)));
+            assert!(format.length.0 <= format.length.1, "{}", format.prefix);
+        }
+        assert!(get(all().count() as u16).is_none());
+    }
+}

@@ -1,0 +1,180 @@
+//! Credentials as the rest of the crate sees them.
+
+use super::formats::{self, Body, Charset, Format};
+use super::{Secret, find, formatted};
+use crate::scan::{Scan, Scope};
+
+fn secrets(text: &str) -> Vec<Secret> {
+    find(text, &Scan::new(text, Scope::Leaks), 100)
+}
+
+fn kinds(text: &str) -> Vec<&'static str> {
+    secrets(text).iter().map(|secret| secret.kind).collect()
+}
+
+/// Characters of a set as chance would draw them; the same each time.
+fn body(charset: Charset, length: usize) -> String {
+    let mut state = 0x2545_f491_u32;
+    let mut draw = || {
+        loop {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            let byte = (state >> 8) as u8 & 0x7f;
+            if byte.is_ascii_alphanumeric() && charset.has(byte) {
+                return char::from(byte);
+            }
+        }
+    };
+    (0..length).map(|_| draw()).collect()
+}
+
+fn unchecked() -> impl Iterator<Item = &'static Format> {
+    formats::all().filter(|format| !matches!(format.body, Body::Checked(_)))
+}
+
+/// How long a value must be that changes its kind of character as seldom as chance allows.
+fn shortest(format: &Format) -> usize {
+    format.length.0.max(if matches!(format.body, Body::Free) { 20 } else { 0 })
+}
+
+#[test]
+fn every_format_is_found_from_its_shortest_form_on() {
+    for format in unchecked() {
+        let (least, most) = format.length;
+        let found = |length: usize| {
+            let text = format!("= {}{} ,", format.prefix, body(format.rest, length));
+            formatted(&text, 2, format).is_some()
+        };
+        assert!(found(shortest(format)) && found(most), "{} {}", format.kind, format.prefix);
+        assert!(!found(least - 1) && !found(most + 1), "{} {}", format.kind, format.prefix);
+    }
+}
+
+#[test]
+fn the_index_leads_to_every_format() {
+    for format in unchecked() {
+        let text = format!("= {}{} ,", format.prefix, body(format.rest, shortest(format)));
+        assert!(!secrets(&text).is_empty(), "{} {}", format.kind, format.prefix);
+    }
+}
+
+#[test]
+fn what_only_shows_the_form_is_left_alone() {
+    for format in unchecked().filter(|format| !matches!(format.body, Body::Free)) {
+        for filler in ["x", "X", "*", "0", "_"] {
+            let text = format!("= {}{} ,", format.prefix, filler.repeat(format.length.0));
+            assert!(formatted(&text, 2, format).is_none(), "{text}");
+        }
+    }
+    for text in [
+        "AKIAQ3ZK7TWMZEXAMPLE",
+        "sk-proj-your_key_here_your_key_here_your_key_here_your_key_here",
+        "hf_abcdefghijklmnopqrstuvwxyzabcdefgh",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}
+
+#[test]
+fn a_filled_in_form_of_the_exact_length_is_for_review() {
+    // Ones where the identifier and the secret are, as in the tests of a program.
+    let text = format!("tskey-auth-{}-{}", "1".repeat(12), "2".repeat(24));
+    assert!(secrets(&text).iter().all(|s| s.score < 0.7) && kinds(&text) == ["tailscale_key"]);
+}
+
+#[test]
+fn structures_are_checked() {
+    let (id, secret) = (body(Charset::Alnum, 22), body(Charset::Alnum, 43));
+    assert_eq!(kinds(&format!("SG.{id}.{secret}")), ["sendgrid_api_key"]);
+    assert!(kinds(&format!("SG.{id}{secret}.x")).is_empty());
+    let company = format!("sk-proj-{id}{id}T3BlbkFJ{secret}");
+    assert_eq!(kinds(&company), ["openai_api_key"]);
+    assert!(kinds(&company.replace("T3BlbkFJ", "T3BlbkFx")).is_empty());
+    let hex = body(Charset::Lower, 32).replace(|c: char| !c.is_ascii_hexdigit(), "7");
+    assert_eq!(
+        kinds(&format!("access_token$production$a1b2c3d4e5f6g7h8${hex}")),
+        ["braintree_token"]
+    );
+}
+
+#[test]
+fn tokens_of_github_say_whether_they_are_whole() {
+    // Made for this test: thirty characters and their CRC-32 in base 62.
+    let random = "Zx81kQmW0aLr5TnBv7YdJ2cHs9EfGu";
+    let mut sum = crate::checksum::crc32(random.as_bytes());
+    let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut check = Vec::new();
+    for _ in 0..6 {
+        check.insert(0, digits[(sum % 62) as usize]);
+        sum /= 62;
+    }
+    let whole = format!("ghp_{random}{}", String::from_utf8(check).unwrap());
+    let other = format!("ghp_{random}3PoI4X");
+    assert!(secrets(&whole)[0].score > secrets(&other)[0].score);
+    assert!(secrets(&other)[0].score > 0.7);
+}
+
+#[test]
+fn values_are_found_in_all_kinds_of_files() {
+    for text in [
+        "export API_TOKEN=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+        "api-key: 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+        "<clientSecret>9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1</clientSecret>",
+        "<add key=\"ApiKey\" value=\"9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1\"/>",
+        "{\"name\": \"API_TOKEN\", \"value\": \"9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1\"}",
+        "- name: DB_PASSWORD\n  value: s3Kr9wLmPq2x",
+        "variable \"db_password\" { default = \"kJ8$mN2pQ9xL\" }",
+        "ENV SECRET_KEY=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+        "secret = 'Vt8[kQzM2w]R7pLx(d4Hn9]Bc5s'",
+        "service_secret: \"w3t8k5m27h1ze4\"",
+        "Authorization: Bearer 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+        "sshpass -p 'Kd92mQx1Lp' ssh host",
+        "mysql -h db -u root -pKd92mQx1Lp shop",
+        "BUNDLE_GEMS__CONTRIBSYS__COM=\"1f2e3d4c:9a8b7c6d\"",
+    ] {
+        assert!(!secrets(text).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_value_is_left_alone() {
+    for text in [
+        "token = getToken(\"user-1234567890\")",
+        "password=os.environ.get(\"DB_PASSWORD\")",
+        "password = getpass.getpass()",
+        "api_key: {{ .Values.apiKey }}",
+        "csrfToken = generateToken(32)",
+        "PUBLIC_KEY=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+        "cache key: 9b74c9897bac770ffc029102a200c5de",
+        "file_checksum_key = 9b74c9897bac770ffc029102a200c5de",
+        "key = \"org.example.tools:xml-parser-core-2.4.1\"",
+        "SOME_KEY = dGhpcyBpcyBvbmx5IHNvbWUgdGV4dA==",
+        "AWS_SECRET_ACCESS_KEY=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+        "amqp://guest:guest@localhost:5672/",
+        "https://user:REPLACE_ME_PLEASE@host.example",
+        "https://user:2222@host.example",
+        "mysql -u root -p shop_database",
+        "APACregional2024 and APBiology2023notes",
+        "max_tokens=4096, token_count=128000",
+        "example.net/x/tool v0.4.1/go.mod h1:Qx7+dN2vKc9LmW4hTzR8sYbJ1pGfE6uAo3iXwZq5VhM=",
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}
+
+#[test]
+fn keys_of_wallets_are_told_from_hashes_of_transactions() {
+    let key = "0x5d0e7a91c3f84b26a8e1d97c402b6f35e98a17d4c06b52f3917ae84d20c5b6f8";
+    assert_eq!(kinds(&format!("this opens my wallet {key} now")), ["wallet_private_key"]);
+    assert!(kinds(&format!("my wallet has sent it in tx {key}")).is_empty());
+    assert!(kinds(&format!("see {key}")).is_empty());
+}
+
+#[test]
+fn a_signed_token_is_found_behind_a_prefix() {
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI3NyJ9.c2lnbmF0dXJlLW9mLXRlc3Q";
+    assert_eq!(kinds(token), ["jwt"]);
+    assert_eq!(kinds(&format!("ghs_77_{token}")), ["jwt"]);
+}
