@@ -5,17 +5,22 @@
 
 mod audit;
 mod auth;
+mod canonical;
 mod chat;
 mod checks;
+mod door;
 mod edge;
 mod error;
 mod executions;
 mod input;
 mod keys;
 mod logs;
+mod messages;
+mod model_list;
 mod models;
 mod openapi;
 mod projects;
+mod responses;
 mod router;
 mod sdk;
 mod session;
@@ -26,6 +31,7 @@ mod stream;
 mod trace_detail;
 mod traces;
 mod up;
+mod wording;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -48,6 +48,10 @@ words!(
         Stream = "stream",
         /// `POST /chat/completions`.
         Chat = "chat",
+        /// `POST /messages`.
+        Messages = "messages",
+        /// `POST /responses`.
+        Responses = "responses",
         /// `POST /runs`.
         Runs = "runs",
         /// `POST /checks`.
