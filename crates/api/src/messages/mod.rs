@@ -25,7 +25,7 @@ use request::MessagesBody;
 #[utoipa::path(post, path = "/api/v1/messages", tag = "Executions",
     request_body = MessagesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace, where the body has none"),
-        ("anthropic-version" = Option<String>, Header, description = "Read by nobody")),
+        ("anthropic-version" = Option<String>, Header, description = "Accepted; every version is answered alike")),
     responses((status = 200, content(
         (MessageAnswer = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn create(
