@@ -16,6 +16,8 @@ use crate::input;
 
 /// The session cookie.
 pub const COOKIE_NAME: &str = "sluice_session";
+/// Where some vendors' clients put the key.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -100,7 +102,7 @@ pub async fn own_session(
 
 /// Lets keys and signed-in members pass.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
-    let who = if request.headers().contains_key(AUTHORIZATION) {
+    let who = if presents_key(request.headers()) {
         Either::Key(Box::new(admit(&app, &request, Spends::No).await?))
     } else {
         let claim = claim(&app, &request)?;
@@ -117,8 +119,8 @@ fn admit<'a>(
     spends: Spends,
 ) -> impl Future<Output = std::result::Result<Caller, Error>> + Send + use<'a> {
     let origin = origin(app, request);
-    let bearer = bearer(request.headers()).map(str::to_owned);
-    async move { app.gateway.gate(bearer.as_deref(), &origin, spends).await }
+    let key = presented(request.headers()).map(str::to_owned);
+    async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
 }
 
 /// What a request says about its session.
@@ -176,8 +178,16 @@ pub fn origin(app: &App, request: &Request) -> Origin {
     Origin { address: address.to_canonical(), user_agent: agent.unwrap_or_default().to_owned() }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+fn presents_key(headers: &HeaderMap) -> bool {
+    headers.contains_key(AUTHORIZATION) || headers.contains_key(API_KEY)
+}
+
+/// The key of a request: the bearer's; without that header, the vendors'.
+fn presented(headers: &HeaderMap) -> Option<&str> {
+    let Some(value) = headers.get(AUTHORIZATION) else {
+        return headers.get(API_KEY)?.to_str().ok().map(str::trim);
+    };
+    let value = value.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

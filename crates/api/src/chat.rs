@@ -2,28 +2,24 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::conversation::{Body as Said, Message, Prompt, Role};
 use domain::ids::{StepId, TraceId};
+use domain::step::Door;
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::{ChatAnswer, ChatAsk, ChatReply, Streamed};
+use gateway::{ChatAnswer, ChatAsk, ChatReply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::door;
 use crate::error::{Failure, Result};
 use crate::input::Body;
 use crate::sse::{self, EventBody, Style};
-
-/// Names the trace, in requests and in answers.
-const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
-
-/// Names the parameters that were left out.
-const DROPPED: HeaderName = HeaderName::from_static("x-sluice-dropped-params");
 
 /// A chat completion request: the standard fields and `trace_id`.
 #[derive(Deserialize, ToSchema)]
@@ -122,7 +118,7 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<ChatBody>,
 ) -> Result<Response> {
-    let header = headers.get(TRACE_ID).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header = door::trace_of(&headers);
     let streams = body.stream.unwrap_or(false);
     let with_usage =
         body.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false);
@@ -130,20 +126,17 @@ pub async fn create(
     let now = app.gateway.now();
     if streams {
         let streamed = app.gateway.chat_stream(&caller, ask).await?;
-        let (trace, dropped) = match &streamed {
-            Streamed::Pieces(started, _) => (started.trace, started.dropped.clone()),
-            Streamed::Blocked { trace, .. } => (*trace, Vec::new()),
-        };
+        let (trace, dropped) = door::notes_of(&streamed);
         let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
-        return Ok(traced(trace, without(&dropped, response)));
+        return Ok(door::noted(trace, &dropped, response));
     }
     Ok(match app.gateway.chat(&caller, ask).await? {
         ChatAnswer::Reply(mut reply) => {
             let dropped = std::mem::take(&mut reply.dropped);
-            traced(reply.trace, without(&dropped, present(*reply)))
+            door::noted(reply.trace, &dropped, present(*reply))
         }
         ChatAnswer::Blocked { reason, step, trace } => {
-            traced(trace, refused(reason, step, trace, now))
+            door::noted(trace, &[], refused(reason, step, trace, now))
         }
     })
 }
@@ -158,6 +151,7 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
         return Err(gateway::Error::invalid("max_tokens must be at least 1").into());
     }
     Ok(ChatAsk {
+        door: Door::Chat,
         trace_id: body.trace_id.or(header),
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, max_output_tokens, params: body.params },
@@ -224,21 +218,4 @@ fn refused(reason: String, step: StepId, trace: TraceId, now: Timestamp) -> Resp
         reason: Some(reason),
     })
     .into_response()
-}
-
-/// Says which parameters were left out because the model has none of the kind.
-fn without(dropped: &[String], mut response: Response) -> Response {
-    if !dropped.is_empty()
-        && let Ok(names) = HeaderValue::try_from(dropped.join(", "))
-    {
-        response.headers_mut().insert(DROPPED, names);
-    }
-    response
-}
-
-fn traced(trace: TraceId, mut response: Response) -> Response {
-    if let Ok(value) = HeaderValue::from_str(&trace.to_string()) {
-        response.headers_mut().insert(TRACE_ID, value);
-    }
-    response
 }

@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 /// Official client libraries honour it: a refused request that is sent again feeds its own loop.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// What every error looks like.
-#[derive(Debug, Default, Serialize, ToSchema)]
+/// What every error looks like, but for doors in other vendors' formats.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ErrorBody {
     /// What happened.
     pub error: String,
@@ -87,6 +87,11 @@ impl Failure {
     pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         let body = ErrorBody { error: error.into(), ..ErrorBody::default() };
         Self { status, body, retry_after: None, stop_retrying: false }
+    }
+
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// Its body, for streams that have begun.
@@ -164,7 +169,9 @@ impl From<Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self.body)).into_response();
+        let mut response = (self.status, Json(&self.body)).into_response();
+        // Doors in other formats tell it in their own words (`wording.rs`).
+        response.extensions_mut().insert(self.body);
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }

@@ -3,16 +3,17 @@
 
 use axum::Json;
 use axum::extract::State;
+use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
     ContentBuilder, OpenApi as Document, Ref, RefOr, ResponseBuilder, SecurityRequirement,
 };
-use utoipa::{OpenApi, ToSchema};
 
 use crate::App;
 use crate::auth::COOKIE_NAME;
 use crate::error::ErrorBody;
+use crate::wording::{MessagesError, ResponsesError};
 
 /// The head of the document.
 #[derive(OpenApi)]
@@ -22,7 +23,7 @@ use crate::error::ErrorBody;
         description = "A governed gateway between application code and AI model providers.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
-    components(schemas(ErrorBody))
+    components(schemas(ErrorBody, MessagesError, ResponsesError))
 )]
 pub(crate) struct Head;
 
@@ -61,19 +62,20 @@ const WITH_BODY: &[(&str, &str)] = &[
     ("415", "The body is not JSON"),
 ];
 
-/// Adds to every operation of a group what all of its kind share.
-pub(crate) fn complete(mut document: Document, credential: Credential) -> Document {
+/// Adds to every operation of a group what all of its kind share. `error` names what their errors
+/// look like.
+pub(crate) fn complete(mut document: Document, credential: Credential, error: &str) -> Document {
     for item in document.paths.paths.values_mut() {
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.put, &mut item.delete];
         for operation in operations.into_iter().flatten() {
-            complete_operation(operation, credential);
+            complete_operation(operation, credential, error);
         }
     }
     document
 }
 
-fn complete_operation(operation: &mut Operation, credential: Credential) {
+fn complete_operation(operation: &mut Operation, credential: Credential, error: &str) {
     let mut shared = ANY.to_vec();
     if credential != Credential::None {
         shared.extend(WITH_CREDENTIAL);
@@ -87,9 +89,8 @@ fn complete_operation(operation: &mut Operation, credential: Credential) {
         shared.extend(WITH_CREDENTIAL);
     }
     for (status, description) in shared {
-        let content = ContentBuilder::new()
-            .schema(Some(RefOr::Ref(Ref::from_schema_name(ErrorBody::name()))))
-            .build();
+        let content =
+            ContentBuilder::new().schema(Some(RefOr::Ref(Ref::from_schema_name(error)))).build();
         let response =
             ResponseBuilder::new().description(description).content("application/json", content);
         operation
@@ -102,7 +103,7 @@ fn complete_operation(operation: &mut Operation, credential: Credential) {
     let requirement = |name: &str| SecurityRequirement::new(name, none.clone());
     operation.security = match credential {
         Credential::None => None,
-        Credential::Key => Some(vec![requirement("key")]),
+        Credential::Key => Some(vec![requirement("key"), requirement("x-api-key")]),
         Credential::Session => Some(vec![requirement("session")]),
         Credential::Either => Some(vec![requirement("key"), requirement("session")]),
     };
@@ -113,6 +114,8 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
     let components = document.components.get_or_insert_default();
     let cookie = ApiKey::Cookie(ApiKeyValue::new(COOKIE_NAME));
     components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
+    let header = ApiKey::Header(ApiKeyValue::new("x-api-key"));
+    components.add_security_scheme("x-api-key", SecurityScheme::ApiKey(header));
     components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     document
 }

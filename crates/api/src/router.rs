@@ -8,18 +8,20 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::head;
 use tower_http::catch_panic::CatchPanicLayer;
-use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi as Document;
+use utoipa::{OpenApi as _, ToSchema as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use crate::error::Failure;
+use crate::error::{ErrorBody, Failure};
 use crate::openapi::{self, Credential, Head};
+use crate::wording::{MessagesError, ResponsesError};
 use crate::{App, Settings};
 use crate::{
     assistants, audit, auth, chat, checks, edge, embeddings, executions, images, keys, logs,
-    models, projects, sdk, session, simulate, stats, stream, traces, up,
+    messages, model_list, models, projects, responses, sdk, session, simulate, stats, stream,
+    traces, up, wording,
 };
 
 /// A group of routes behind one guard.
@@ -54,6 +56,21 @@ fn by_spending_key() -> Group {
         .routes(routes!(executions::run))
 }
 
+/// Doors for Anthropic's clients, which ask for a key and call models.
+fn for_messages() -> Group {
+    OpenApiRouter::new().routes(routes!(messages::create))
+}
+
+/// Doors for OpenAI's clients, which ask for a key and call models.
+fn for_responses() -> Group {
+    OpenApiRouter::new().routes(routes!(responses::create))
+}
+
+/// Doors for the clients of both, which ask for a key and cost nothing.
+fn for_listing() -> Group {
+    OpenApiRouter::new().routes(routes!(model_list::list)).routes(routes!(model_list::show))
+}
+
 /// Routes that ask for a key and cost nothing.
 fn by_key() -> Group {
     OpenApiRouter::new()
@@ -84,17 +101,22 @@ fn open() -> Group {
 
 /// The API description.
 pub fn document() -> Document {
+    let ours = ErrorBody::name();
     let groups = [
-        (by_session(), Credential::Session),
-        (of_session(), Credential::Session),
-        (by_spending_key(), Credential::Key),
-        (by_key(), Credential::Key),
-        (by_either(), Credential::Either),
-        (open(), Credential::None),
+        (by_session(), Credential::Session, ours.clone()),
+        (of_session(), Credential::Session, ours.clone()),
+        (by_spending_key(), Credential::Key, ours.clone()),
+        (for_messages(), Credential::Key, MessagesError::name()),
+        (for_responses(), Credential::Key, ResponsesError::name()),
+        (for_listing(), Credential::Key, ResponsesError::name()),
+        (by_key(), Credential::Key, ours.clone()),
+        (by_either(), Credential::Either, ours.clone()),
+        (open(), Credential::None, ours),
     ];
-    let document = groups.into_iter().fold(Head::openapi(), |mut whole, (group, credential)| {
-        let (_, part) = group.split_for_parts();
-        whole.merge(openapi::complete(part, credential));
+    let document = groups.into_iter().fold(Head::openapi(), |mut whole, group| {
+        let (routes, credential, error) = group;
+        let (_, part) = routes.split_for_parts();
+        whole.merge(openapi::complete(part, credential, &error));
         whole
     });
     openapi::with_credentials(document)
@@ -113,6 +135,21 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(
             routes_of(by_spending_key())
                 .route_layer(from_fn_with_state(app.clone(), auth::spending_key)),
+        )
+        .merge(
+            routes_of(for_messages())
+                .route_layer(from_fn_with_state(app.clone(), auth::spending_key))
+                .route_layer(from_fn(wording::messages)),
+        )
+        .merge(
+            routes_of(for_responses())
+                .route_layer(from_fn_with_state(app.clone(), auth::spending_key))
+                .route_layer(from_fn(wording::responses)),
+        )
+        .merge(
+            routes_of(for_listing())
+                .route_layer(from_fn_with_state(app.clone(), auth::key))
+                .route_layer(from_fn(wording::responses)),
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));

@@ -47,6 +47,11 @@ pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
         }
         Streamed::Blocked { reason, step, trace } => Body::from(refused(&reason, step, trace, now)),
     };
+    events(body)
+}
+
+/// Events as a response.
+pub fn events(body: Body) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

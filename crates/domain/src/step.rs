@@ -54,6 +54,10 @@ words!(
         Assistants = "assistants",
         /// `POST /images/generations`.
         Images = "images",
+        /// `POST /messages`.
+        Messages = "messages",
+        /// `POST /responses`.
+        Responses = "responses",
         /// `POST /runs`.
         Runs = "runs",
         /// `POST /checks`.

@@ -1,5 +1,5 @@
-//! Chat completions: a conversation in the standard format, personal data redacted on the way out
-//! and put back on the way in.
+//! Conversations, in whichever format they came: personal data redacted on the way out and put back
+//! on the way in.
 
 use domain::conversation::Prompt;
 use domain::ids::{StepId, TraceId};
@@ -36,9 +36,11 @@ const CHOOSES_MODEL: [&str; 13] = [
     "extra_body",
 ];
 
-/// A chat completion request.
+/// A conversation that wants an answer.
 #[derive(Debug)]
 pub struct ChatAsk {
+    /// The endpoint it came in by.
+    pub door: Door,
     /// The trace; without one a project that says `auto_trace` opens one.
     pub trace_id: Option<String>,
     /// The model; without one the request is routed.
@@ -72,7 +74,7 @@ pub struct ChatReply {
     pub dropped: Vec<String>,
 }
 
-/// What became of a chat completion.
+/// What became of it.
 pub enum ChatAnswer {
     /// An answer.
     Reply(Box<ChatReply>),
@@ -91,7 +93,7 @@ impl Gateway {
     /// Answers a conversation.
     pub async fn chat(&self, caller: &Caller, mut ask: ChatAsk) -> Result<ChatAnswer> {
         prepare(&mut ask.prompt.params)?;
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
         let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => {
@@ -109,7 +111,7 @@ impl Gateway {
     /// Answers a conversation in a stream.
     pub async fn chat_stream(&self, caller: &Caller, mut ask: ChatAsk) -> Result<Streamed> {
         prepare(&mut ask.prompt.params)?;
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref()).await?;
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
         let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => self.relay(*routed).await,
@@ -141,15 +143,15 @@ impl Gateway {
     }
 
     /// The turn of a chat completion; a project that says so opens a trace for one without.
-    async fn chat_turn(&self, caller: &Caller, trace_id: Option<&str>) -> Result<Turn> {
+    async fn chat_turn(&self, caller: &Caller, trace_id: Option<&str>, door: Door) -> Result<Turn> {
         if let Some(id) = trace_id {
-            return self.turn(caller, id, None, Door::Chat).await;
+            return self.turn(caller, id, None, door).await;
         }
         if !caller.project.settings.auto_trace {
             return Err(Error::Malformed("Missing required parameter: trace_id".to_owned()));
         }
         let own = OwnTrace::open(self, caller).await?;
-        let turn = self.turn(caller, &own.id().to_string(), None, Door::Chat).await?;
+        let turn = self.turn(caller, &own.id().to_string(), None, door).await?;
         Ok(Turn { own: Some(own), ..turn })
     }
 

@@ -1,5 +1,6 @@
 //! The model registry: definitions, their credentials, their prices.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{ModelId, ProjectId};
@@ -11,6 +12,7 @@ use store::{ModelRow, SealingKey};
 
 use crate::Gateway;
 use crate::accounts::Member;
+use crate::admit::Caller;
 use crate::audit::Event;
 use crate::error::{Error, Result};
 use crate::prices;
@@ -26,7 +28,7 @@ const LARGEST_CONFIG: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct ModelView {
     /// The model; its credential is here but is never shown.
-    pub model: std::sync::Arc<Model>,
+    pub model: Arc<Model>,
     /// What will surprise, said before it does.
     pub warnings: Vec<String>,
 }
@@ -61,12 +63,15 @@ pub struct ModelChange {
 }
 
 impl Gateway {
+    /// The models that a key can name, oldest first.
+    pub fn callable_models(&self, caller: &Caller) -> Vec<Arc<Model>> {
+        by_age(&caller.project)
+    }
+
     /// A project's models, oldest first.
     pub fn list_models(&self, member: &Member, project: ProjectId) -> Result<Vec<ModelView>> {
         let project = self.visible_project(member, project)?;
-        let mut models: Vec<_> = project.models.values().cloned().collect();
-        models.sort_by_key(|model| model.id);
-        Ok(models.into_iter().map(|model| view(&project, model)).collect())
+        Ok(by_age(&project).into_iter().map(|model| view(&project, model)).collect())
     }
 
     /// One model.
@@ -243,6 +248,12 @@ impl Gateway {
     }
 }
 
+fn by_age(project: &ProjectState) -> Vec<Arc<Model>> {
+    let mut models: Vec<_> = project.models.values().cloned().collect();
+    models.sort_by_key(|model| model.id);
+    models
+}
+
 /// What ties a sealed credential to its place. The data key is the project's own, so a credential
 /// cannot move between projects.
 const CREDENTIAL: &str = "model:api_key";
@@ -347,7 +358,7 @@ fn taken(error: store::Error) -> Error {
     }
 }
 
-fn view(project: &ProjectState, model: std::sync::Arc<Model>) -> ModelView {
+fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
     let mut warnings = Vec::new();
     if model.prices().is_none() && model.config.image_price.is_none() {
         warnings.push(

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,16 +17,17 @@ use crate::transport::Attempt;
 /// The bound where neither the caller nor the model's definition has one: the format requires it.
 /// Every model of the vendor's can write that much.
 pub(super) const MOST_TOKENS: u64 = 4096;
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
     let mut params = Params::of(prompt);
     let (tools, tool_choice) = tools(Tools::take(&mut params)?, &conversation);
-    let output_config = match params.format()? {
+    let format = match params.format()? {
         None => None,
         Some(Format::Schema { schema, .. }) => {
-            Some(json!({"format": {"type": "json_schema", "schema": schema}}))
+            Some(json!({"type": "json_schema", "schema": schema}))
         }
         Some(Format::Json) => {
             let model = &model.identifier;
@@ -34,6 +36,8 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
             )));
         }
     };
+    let effort = effort(&mut params, model)?;
+    let asks = format.is_some() || effort.is_some();
     let mut request = Request {
         model: model.upstream_name(),
         max_tokens: attempt.max_output_tokens.unwrap_or(MOST_TOKENS),
@@ -41,7 +45,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         messages: conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?,
         tools,
         tool_choice,
-        output_config,
+        output_config: asks.then_some(OutputConfig { format, effort }),
         stop_sequences: params.stop()?,
         thinking: params.take("thinking"),
         metadata: params.text("user")?.map(|user_id| Metadata { user_id }),
@@ -71,7 +75,7 @@ struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    output_config: Option<Value>,
+    output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stop_sequences: Vec<&'a str>,
     /// In the vendor's own form: the chat-completions format has no such parameter.
@@ -87,6 +91,14 @@ struct Request<'a> {
     top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -271,6 +283,17 @@ fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<
     let none = ToolChoice { kind: "none", name: None, disable_parallel_tool_use: false };
     let choice = (!list.is_empty()).then_some(none);
     (list, choice)
+}
+
+/// The vendor's words; others' levels below `low` it has none for.
+fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
+    match params.text("reasoning_effort")? {
+        Some(effort) if !EFFORTS.contains(&effort) => {
+            let effort: String = effort.chars().take(16).collect();
+            Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
+        }
+        effort => Ok(effort),
+    }
 }
 
 /// Whether a model takes `temperature`, `top_p` and `top_k`: Opus from 4.7 on and every model from

@@ -81,6 +81,7 @@ fn a_prompt_becomes_a_request() {
     let params = json!({
         "temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END", "STOP"], "user": "u-1",
         "thinking": {"type": "disabled"}, "seed": 7, "n": 1, "tools": [weather_tool()],
+        "reasoning_effort": "low",
         "response_format": {"type": "json_schema",
             "json_schema": {"name": "a", "strict": true, "schema": {"type": "object"}}},
     });
@@ -99,7 +100,8 @@ fn a_prompt_becomes_a_request() {
             ],
             "tools": [{"name": "weather", "description": "The weather", "input_schema":
                 {"type": "object", "properties": {"city": {"type": "string"}}}}],
-            "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+            "output_config":
+                {"format": {"type": "json_schema", "schema": {"type": "object"}}, "effort": "low"},
             "stop_sequences": ["END", "STOP"],
             "thinking": {"type": "disabled"},
             "metadata": {"user_id": "u-1"},
@@ -265,7 +267,10 @@ fn sampling_is_for_models_that_take_it() {
 #[test]
 fn what_the_format_has_not_is_refused() {
     for (params, part) in [
-        (json!({"reasoning_effort": "low"}), "reasoning_effort is not supported by model claude"),
+        (
+            json!({"reasoning_effort": "minimal"}),
+            "reasoning_effort minimal is not supported by model claude",
+        ),
         (json!({"logprobs": true}), "logprobs is not supported"),
         (json!({"n": 2}), "n is not supported"),
         (json!({"frequency_penalty": 0.5}), "frequency_penalty is not supported"),

@@ -137,6 +137,19 @@ impl Reply {
         lines.map(|line| data(line).unwrap_or_else(|| panic!("no event: {line}"))).collect()
     }
 
+    /// The events of a stream whose events have names: the data, which holds the same names.
+    pub fn named_events(&self) -> Vec<Value> {
+        assert_eq!(self.status, 200, "{}", self.text);
+        assert_eq!(self.header("content-type").split(';').next(), Some("text/event-stream"));
+        let events = self.text.split_terminator("\n\n").map(|event| {
+            let (name, data) = event.split_once('\n').unwrap();
+            let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+            assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
+            data
+        });
+        events.collect()
+    }
+
     /// The chunks of a stream that ended with `[DONE]`.
     pub fn chunks(&self) -> Vec<Value> {
         let mut events = self.events();

@@ -1,0 +1,86 @@
+//! Whole answers, taken apart.
+
+use gateway::ChatReply;
+use serde_json::{Map, Value};
+
+use super::State;
+
+/// What a model says in a whole answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// What it thought aloud; empty when it did not.
+    pub(crate) thought: String,
+    /// What it said.
+    pub(crate) text: String,
+    /// Why it would not answer; empty when it did.
+    pub(crate) refusal: String,
+    /// The tools that it calls, in order.
+    pub(crate) calls: Vec<Call>,
+    /// What its provider wants back verbatim.
+    pub(crate) state: Option<State>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// As the model wrote them: JSON, if it wrote well.
+    pub(crate) arguments: String,
+}
+
+impl Answer {
+    /// Takes the content out of a reply.
+    pub(crate) fn of(reply: &mut ChatReply) -> Self {
+        let native = reply.native.take();
+        let mut message = native.and_then(first_message).unwrap_or_default();
+        let calls = message.remove("tool_calls");
+        let calls = calls.as_ref().and_then(Value::as_array).into_iter().flatten().enumerate();
+        Self {
+            thought: thought(&mut message),
+            text: std::mem::take(&mut reply.text),
+            refusal: taken_text(&mut message, "refusal"),
+            calls: calls
+                .filter_map(|(index, call)| read_call(call, || fallback_id(reply, index)))
+                .collect(),
+            state: State::taken(&mut message),
+        }
+    }
+}
+
+/// Two names of the same thing.
+pub(super) fn thought(of: &mut Map<String, Value>) -> String {
+    let thought = taken_text(of, "reasoning_content");
+    if thought.is_empty() { taken_text(of, "reasoning") } else { thought }
+}
+
+/// A text member; empty where there is none.
+pub(super) fn taken_text(of: &mut Map<String, Value>, name: &str) -> String {
+    match of.remove(name) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+fn first_message(mut native: Map<String, Value>) -> Option<Map<String, Value>> {
+    let Some(Value::Array(choices)) = native.remove("choices") else { return None };
+    let Some(Value::Object(mut choice)) = choices.into_iter().next() else { return None };
+    match choice.remove("message") {
+        Some(Value::Object(message)) => Some(message),
+        _ => None,
+    }
+}
+
+fn read_call(call: &Value, fallback_id: impl FnOnce() -> String) -> Option<Call> {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let function = call.get("function")?;
+    let id = Some(text(call.get("id"))).filter(|id| !id.is_empty()).unwrap_or_else(fallback_id);
+    let call =
+        Call { id, name: text(function.get("name")), arguments: text(function.get("arguments")) };
+    (!call.name.is_empty()).then_some(call)
+}
+
+/// Some servers give their calls no ids, and a client cannot answer a call without.
+fn fallback_id(reply: &ChatReply, index: usize) -> String {
+    format!("call_{}_{index}", reply.step)
+}

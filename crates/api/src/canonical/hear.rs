@@ -1,0 +1,112 @@
+//! Chunks of a streamed answer, taken apart.
+
+use std::collections::HashMap;
+
+use domain::ids::StepId;
+use serde_json::{Map, Value};
+
+use super::State;
+use super::answer::{taken_text, thought};
+use super::order::{Order, Voice};
+
+/// Reads the chunks of one answer.
+#[derive(Debug)]
+pub(crate) struct Hearing {
+    step: StepId,
+    calls: Vec<Calling>,
+    by_index: HashMap<u64, usize>,
+}
+
+/// A call as far as it has come.
+#[derive(Debug)]
+struct Calling {
+    id: String,
+    /// What came of the arguments before the name; `None` from the name on.
+    early: Option<String>,
+}
+
+impl Hearing {
+    /// Nothing was heard yet.
+    pub(crate) fn new(step: StepId) -> Self {
+        Self { step, calls: Vec::new(), by_index: HashMap::new() }
+    }
+
+    /// Passes on what choice 0 says in a chunk; these doors ask for no other.
+    pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut Order) {
+        let Some(Value::Array(choices)) = chunk.remove("choices") else { return };
+        let first = choices
+            .into_iter()
+            .find(|choice| choice.get("index").is_none_or(|index| index.as_u64() == Some(0)));
+        let Some(Value::Object(mut delta)) =
+            first.and_then(|mut choice| choice.get_mut("delta").map(Value::take))
+        else {
+            return;
+        };
+        order.say(Voice::Thought, thought(&mut delta));
+        order.say(Voice::Text, content(&mut delta));
+        order.say(Voice::Refusal, taken_text(&mut delta, "refusal"));
+        if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
+            for call in calls {
+                self.call(call, order);
+            }
+        }
+        if let Some(state) = State::taken(&mut delta) {
+            order.state(state);
+        }
+    }
+
+    fn call(&mut self, call: Value, order: &mut Order) {
+        let Value::Object(mut call) = call else { return };
+        let id = taken_text(&mut call, "id");
+        let index = call.get("index").and_then(Value::as_u64);
+        let mut function = match call.remove("function") {
+            Some(Value::Object(function)) => function,
+            _ => Map::new(),
+        };
+        let place = self.place(index, id);
+        let (name, text) =
+            (taken_text(&mut function, "name"), taken_text(&mut function, "arguments"));
+        let calling = &mut self.calls[place];
+        match &mut calling.early {
+            None => order.arguments(place, &text),
+            Some(early) => {
+                early.push_str(&text);
+                if !name.is_empty() {
+                    let text = calling.early.take().unwrap_or_default();
+                    order.call(place, calling.id.clone(), name);
+                    order.arguments(place, &text);
+                }
+            }
+        }
+    }
+
+    /// Which call a piece belongs to. Some servers give none of their pieces an index, or all of
+    /// their calls the same one: a new id begins a new call.
+    fn place(&mut self, index: Option<u64>, id: String) -> usize {
+        let known = match index {
+            Some(index) => self.by_index.get(&index).copied(),
+            None => self.calls.len().checked_sub(1),
+        };
+        if let Some(known) = known.filter(|known| id.is_empty() || self.calls[*known].id == id) {
+            return known;
+        }
+        let place = self.calls.len();
+        let id = if id.is_empty() { format!("call_{}_{place}", self.step) } else { id };
+        self.calls.push(Calling { id, early: Some(String::new()) });
+        if let Some(index) = index {
+            self.by_index.insert(index, place);
+        }
+        place
+    }
+}
+
+/// The text of a piece: a string, or parts that are text.
+fn content(delta: &mut Map<String, Value>) -> String {
+    match delta.remove("content") {
+        Some(Value::String(text)) => text,
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.get("text")?.as_str()).collect()
+        }
+        _ => String::new(),
+    }
+}

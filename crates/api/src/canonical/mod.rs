@@ -1,0 +1,18 @@
+//! Between the canonical form, which is chat completions, and the doors of other formats: what they
+//! all read a request and write an answer with. Pure, and of no format in particular.
+
+mod answer;
+mod hear;
+mod order;
+mod prompt;
+mod read;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub(crate) use answer::{Answer, Call};
+pub(crate) use hear::Hearing;
+pub(crate) use order::{Beat, Order, Part, Voice};
+pub(crate) use prompt::{
+    State, assistant, call, function, image_part, plain, result, state_of, text_part,
+};
+pub(crate) use read::{Node, invalid, malformed};

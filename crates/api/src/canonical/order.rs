@@ -1,0 +1,218 @@
+//! Puts what a streamed answer says into the order of formats in which one thing is said after the
+//! other: in chat completions the pieces of several calls may come in turns.
+
+use std::collections::VecDeque;
+
+use super::State;
+
+/// How a model says something in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// It thinks aloud.
+    Thought,
+    /// It answers.
+    Text,
+    /// It says why it will not.
+    Refusal,
+}
+
+/// A thing that an answer is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Words.
+    Said(Voice),
+    /// A tool that the model calls.
+    Call {
+        /// The call's id.
+        id: String,
+        /// The tool's name.
+        name: String,
+    },
+}
+
+/// What happens next. Between `Begin` and `End` there is no other `Begin`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Beat {
+    /// A part begins.
+    Begin(Part),
+    /// More of it, never empty.
+    More(String),
+    /// It is over.
+    End,
+}
+
+/// The order in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    beats: Vec<Beat>,
+    open: Option<Open>,
+    /// What has to wait until the open call is over.
+    queue: VecDeque<Waiting>,
+    calls: Vec<Called>,
+    state: Option<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Open {
+    Said(Voice),
+    Call(usize),
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Said(Voice, String),
+    Call { place: usize, part: Part },
+}
+
+/// A call's arguments.
+#[derive(Debug, Default)]
+struct Called {
+    /// What has come before the call could begin.
+    early: String,
+    json: Json,
+    is_over: bool,
+}
+
+impl Order {
+    /// More in words.
+    pub(crate) fn say(&mut self, voice: Voice, text: String) {
+        if !text.is_empty() {
+            self.queue.push_back(Waiting::Said(voice, text));
+            self.go_on();
+        }
+    }
+
+    /// The beginning of a call; places are counted from 0, in order.
+    pub(crate) fn call(&mut self, place: usize, id: String, name: String) {
+        if self.calls.len() <= place {
+            self.calls.resize_with(place + 1, Called::default);
+        }
+        self.queue.push_back(Waiting::Call { place, part: Part::Call { id, name } });
+        self.go_on();
+    }
+
+    /// More of a call's arguments.
+    pub(crate) fn arguments(&mut self, place: usize, text: &str) {
+        let Some(call) = self.calls.get_mut(place).filter(|call| !call.is_over) else { return };
+        if text.is_empty() {
+            return;
+        }
+        call.json.feed(text);
+        if self.open == Some(Open::Call(place)) {
+            self.beats.push(Beat::More(text.to_owned()));
+            if self.calls[place].json.is_whole() {
+                self.close();
+                self.go_on();
+            }
+        } else {
+            call.early.push_str(text);
+        }
+    }
+
+    /// What the provider wants back verbatim.
+    pub(crate) fn state(&mut self, state: State) {
+        self.state = Some(state);
+    }
+
+    /// What happens next, so far as it is known.
+    pub(crate) fn beats(&mut self) -> Vec<Beat> {
+        std::mem::take(&mut self.beats)
+    }
+
+    /// The rest: nothing more is to be said.
+    pub(crate) fn finish(&mut self) -> Vec<Beat> {
+        while self.open.is_some() || !self.queue.is_empty() {
+            self.close();
+            self.go_on();
+        }
+        self.beats()
+    }
+
+    /// The state, once it has come.
+    pub(crate) fn take_state(&mut self) -> Option<State> {
+        self.state.take()
+    }
+
+    /// Whether a tool was called.
+    pub(crate) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Lets out what need not wait any longer. A call is over when its arguments are whole.
+    fn go_on(&mut self) {
+        while !matches!(self.open, Some(Open::Call(_)))
+            && let Some(next) = self.queue.pop_front()
+        {
+            match next {
+                Waiting::Said(voice, text) => {
+                    if self.open != Some(Open::Said(voice)) {
+                        self.begin(Open::Said(voice), Part::Said(voice));
+                    }
+                    self.beats.push(Beat::More(text));
+                }
+                Waiting::Call { place, part } => {
+                    self.begin(Open::Call(place), part);
+                    let call = &mut self.calls[place];
+                    let early = std::mem::take(&mut call.early);
+                    let is_whole = call.json.is_whole();
+                    if !early.is_empty() {
+                        self.beats.push(Beat::More(early));
+                    }
+                    if is_whole {
+                        self.close();
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, what: Open, part: Part) {
+        self.close();
+        self.beats.push(Beat::Begin(part));
+        self.open = Some(what);
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        if let Open::Call(place) = open {
+            self.calls[place].is_over = true;
+        }
+        self.beats.push(Beat::End);
+    }
+}
+
+/// Notices when an object has come whole, without keeping it.
+#[derive(Debug, Default)]
+struct Json {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    began: bool,
+}
+
+impl Json {
+    fn feed(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => {
+                    self.began = true;
+                    self.depth += 1;
+                }
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.began && self.depth == 0
+    }
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

@@ -1,0 +1,111 @@
+//! The pieces that a canonical prompt is made of.
+
+use domain::conversation::{Body, Message, Role};
+use serde_json::{Map, Value, json};
+
+/// The member of an assistant message that carries what its provider wants back verbatim.
+const STATE: &str = "provider_state";
+
+/// What a provider wants back verbatim, as a text that a client keeps without reading it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State(Value);
+
+impl State {
+    /// The member of a message or a chunk, if it is there.
+    pub(crate) fn taken(from: &mut Map<String, Value>) -> Option<Self> {
+        from.remove(STATE).filter(Value::is_object).map(Self)
+    }
+
+    /// The text.
+    pub(crate) fn token(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// The state in a text that a client has sent back; `None` where it is not one of ours.
+pub(crate) fn state_of(token: &str) -> Option<State> {
+    let state: Map<String, Value> = serde_json::from_str(token).ok()?;
+    let is_ours = ["provider", "model", "content"].iter().all(|name| state.contains_key(*name));
+    is_ours.then(|| State(Value::Object(state)))
+}
+
+/// A content part that is text.
+pub(crate) fn text_part(text: String) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A content part that is an image.
+pub(crate) fn image_part(url: String, detail: Option<String>) -> Value {
+    let mut image = json!({"url": url});
+    if let Some(detail) = detail {
+        image["detail"] = detail.into();
+    }
+    json!({"type": "image_url", "image_url": image})
+}
+
+/// A tool call.
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+/// A function that may be called.
+pub(crate) fn function(
+    name: String,
+    description: Option<String>,
+    parameters: Option<Value>,
+    strict: Option<Value>,
+) -> Value {
+    let mut function = Map::new();
+    function.insert("name".to_owned(), name.into());
+    let more = [
+        ("description", description.map(Value::from)),
+        ("parameters", parameters),
+        ("strict", strict),
+    ];
+    for (name, value) in more {
+        if let Some(value) = value {
+            function.insert(name.to_owned(), value);
+        }
+    }
+    json!({"type": "function", "function": function})
+}
+
+/// A message of nothing but content.
+pub(crate) fn plain(role: Role, parts: Vec<Value>) -> Message {
+    Message { role, body: body(parts), extra: Map::new() }
+}
+
+/// A turn of the model's.
+pub(crate) fn assistant(parts: Vec<Value>, calls: Vec<Value>, state: Option<State>) -> Message {
+    let mut extra = Map::new();
+    let body = if parts.is_empty() { Body::Empty } else { body(parts) };
+    if !calls.is_empty() {
+        extra.insert("tool_calls".to_owned(), calls.into());
+    }
+    if let Some(State(state)) = state {
+        extra.insert(STATE.to_owned(), state);
+    }
+    Message { role: Role::Assistant, body, extra }
+}
+
+/// What a tool gave back. The form has no place for images in it: they are handed back, for the
+/// user's next message.
+pub(crate) fn result(id: String, parts: Vec<Value>) -> (Message, Vec<Value>) {
+    let is_text = |part: &Value| part.get("type").and_then(Value::as_str) == Some("text");
+    let (texts, images) = parts.into_iter().partition(is_text);
+    let mut extra = Map::new();
+    extra.insert("tool_call_id".to_owned(), id.into());
+    (Message { role: Role::Tool, body: body(texts), extra }, images)
+}
+
+/// One text goes as a plain string: not every server of the format reads lists.
+fn body(mut parts: Vec<Value>) -> Body {
+    match parts.as_mut_slice() {
+        [] => Body::Text(String::new()),
+        [part] => match part.get_mut("text").map(Value::take) {
+            Some(Value::String(text)) => Body::Text(text),
+            _ => Body::Parts(parts),
+        },
+        _ => Body::Parts(parts),
+    }
+}

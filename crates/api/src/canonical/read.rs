@@ -1,0 +1,88 @@
+//! Objects of a request, taken apart member by member. Every fault says where it is.
+
+use gateway::Error;
+use serde_json::{Map, Value};
+
+use crate::error::{Failure, Result};
+
+/// A value of the caller's is quoted up to here.
+const LONGEST_QUOTE: usize = 40;
+
+/// An object of a request, and where it stands in it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    at: String,
+    members: Map<String, Value>,
+}
+
+impl Node {
+    /// The object at a place.
+    pub(crate) fn of(at: String, value: Value) -> Result<Self> {
+        match value {
+            Value::Object(members) => Ok(Self { at, members }),
+            _ => Err(malformed(format!("{at} must be an object"))),
+        }
+    }
+
+    /// The objects of a list.
+    pub(crate) fn all(at: &str, list: Vec<Value>) -> impl Iterator<Item = Result<Self>> {
+        let items = list.into_iter().enumerate();
+        items.map(move |(index, item)| Self::of(format!("{at}[{index}]"), item))
+    }
+
+    /// Takes a member; null is none.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.members.remove(name).filter(|value| !value.is_null())
+    }
+
+    /// Takes a text that has to be there.
+    pub(crate) fn text(&mut self, name: &str) -> Result<String> {
+        let text = self.maybe_text(name)?;
+        text.ok_or_else(|| malformed(format!("Missing required parameter: {}", self.path(name))))
+    }
+
+    /// Takes a text.
+    pub(crate) fn maybe_text(&mut self, name: &str) -> Result<Option<String>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(malformed(format!("{} must be a string", self.path(name)))),
+        }
+    }
+
+    /// Takes an object.
+    pub(crate) fn maybe_node(&mut self, name: &str) -> Result<Option<Self>> {
+        let at = self.path(name);
+        self.take(name).map(|value| Self::of(at, value)).transpose()
+    }
+
+    /// Takes a flag; one that is not there is down.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool> {
+        match self.take(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(_) => Err(malformed(format!("{} must be a boolean", self.path(name)))),
+        }
+    }
+
+    /// Where a member stands.
+    pub(crate) fn path(&self, name: &str) -> String {
+        if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
+    }
+
+    /// What is here is sound, and nothing that can be carried out here.
+    pub(crate) fn unsupported(&self, what: &str, kind: &str) -> Failure {
+        let kind: String = kind.chars().take(LONGEST_QUOTE).collect();
+        invalid(format!("{}: {what} of type '{kind}' is not supported", self.at))
+    }
+}
+
+/// A request that makes no sense as it stands.
+pub(crate) fn malformed(what: String) -> Failure {
+    Error::Malformed(what).into()
+}
+
+/// A request that makes sense and cannot be carried out.
+pub(crate) fn invalid(what: impl Into<String>) -> Failure {
+    Error::invalid(what).into()
+}

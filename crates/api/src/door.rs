@@ -1,0 +1,40 @@
+//! What all doors to a conversation share: how the trace is named, and the notes on an answer.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use domain::ids::TraceId;
+use gateway::Streamed;
+
+/// Names the trace, in requests and in answers.
+const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
+
+/// Names the parameters that were left out.
+const DROPPED: HeaderName = HeaderName::from_static("x-sluice-dropped-params");
+
+/// The trace that a request's headers name.
+pub fn trace_of(headers: &HeaderMap) -> Option<String> {
+    headers.get(TRACE_ID).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The trace of a streamed answer, and the parameters that were left out.
+pub fn notes_of(streamed: &Streamed) -> (TraceId, Vec<String>) {
+    match streamed {
+        Streamed::Pieces(started, _) => (started.trace, started.dropped.clone()),
+        Streamed::Blocked { trace, .. } => (*trace, Vec::new()),
+    }
+}
+
+/// Notes on an answer its trace, and which parameters were left out because the door or the model
+/// has none of the kind.
+pub fn noted(trace: TraceId, dropped: &[String], mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    if !dropped.is_empty()
+        && let Ok(names) = HeaderValue::try_from(dropped.join(", "))
+    {
+        headers.insert(DROPPED, names);
+    }
+    if let Ok(value) = HeaderValue::from_str(&trace.to_string()) {
+        headers.insert(TRACE_ID, value);
+    }
+    response
+}

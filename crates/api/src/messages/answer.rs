@@ -1,0 +1,160 @@
+//! A whole answer in Anthropic's format.
+
+use domain::ids::{StepId, TraceId};
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use gateway::ChatReply;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::canonical::{Answer, Call, State};
+
+/// A message of the model's. `step_id`, `trace_id` and `reason` are ours.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MessageAnswer {
+    id: String,
+    /// Always `message`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Always `assistant`.
+    role: &'static str,
+    model: String,
+    /// Blocks: `thinking`, `text`, `tool_use`, `redacted_thinking`.
+    #[schema(value_type = Vec<Object>)]
+    content: Vec<Value>,
+    /// `end_turn`, `max_tokens`, `tool_use` or `refusal`; null where a stream begins.
+    stop_reason: Option<&'static str>,
+    /// Always null: which one it was is not told by every provider.
+    #[schema(value_type = Option<String>)]
+    stop_sequence: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    stop_details: Option<Value>,
+    #[schema(value_type = Object)]
+    usage: Value,
+    #[schema(value_type = i64)]
+    step_id: StepId,
+    #[schema(value_type = String)]
+    trace_id: TraceId,
+    /// Why the request was refused or the answer withheld.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<String>,
+}
+
+impl MessageAnswer {
+    /// An answer that says nothing yet.
+    pub(super) fn blank(step: StepId, trace: TraceId, model: String) -> Self {
+        Self {
+            id: format!("msg_{step}"),
+            kind: "message",
+            role: "assistant",
+            model,
+            content: Vec::new(),
+            stop_reason: None,
+            stop_sequence: (),
+            stop_details: None,
+            usage: usage(None),
+            step_id: step,
+            trace_id: trace,
+            reason: None,
+        }
+    }
+
+    /// The same as a stream begins with it: why it stopped comes at the end.
+    pub(super) fn unsaid(self) -> Self {
+        Self { stop_reason: None, stop_details: None, ..self }
+    }
+}
+
+/// An answer.
+pub fn whole(mut reply: ChatReply) -> MessageAnswer {
+    let answer = Answer::of(&mut reply);
+    let mut message = MessageAnswer::blank(reply.step, reply.trace, reply.model);
+    message.usage = usage(reply.usage);
+    let said = Some(answer.refusal.as_str()).filter(|said| !said.is_empty());
+    let refusal = reply.blocked.as_deref().or(said);
+    message.stop_details = refusal.map(stop_details);
+    message.stop_reason =
+        Some(stop_reason(reply.finish, !answer.calls.is_empty(), refusal.is_some()));
+    message.reason = reply.blocked;
+    message.content = content(answer);
+    message
+}
+
+/// A request that was refused before any model was called.
+pub fn refused(reason: String, step: StepId, trace: TraceId) -> MessageAnswer {
+    let mut message = MessageAnswer::blank(step, trace, String::new());
+    message.stop_reason = Some("refusal");
+    message.stop_details = Some(stop_details(&reason));
+    message.reason = Some(reason);
+    message
+}
+
+fn content(answer: Answer) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    // A signature is what clients send back unread, and so is redacted thinking.
+    match (answer.thought.is_empty(), &answer.state) {
+        (false, state) => {
+            let signature = state.as_ref().map(State::token).unwrap_or_default();
+            blocks.push(json!({"type": "thinking", "thinking": answer.thought,
+                "signature": signature}));
+        }
+        (true, Some(state)) => blocks.push(redacted_thinking(state)),
+        (true, None) => {}
+    }
+    for text in [answer.text, answer.refusal] {
+        if !text.is_empty() {
+            blocks.push(json!({"type": "text", "text": text, "citations": null}));
+        }
+    }
+    blocks.extend(answer.calls.iter().map(tool_use));
+    blocks
+}
+
+/// A block that carries what the provider wants back verbatim.
+pub(super) fn redacted_thinking(state: &State) -> Value {
+    json!({"type": "redacted_thinking", "data": state.token()})
+}
+
+/// The format's calls hold objects. What a model wrote that is none is kept as it is, in a member of
+/// its own.
+fn tool_use(call: &Call) -> Value {
+    let text = call.arguments.trim();
+    let input = if text.is_empty() { Ok(Map::new()) } else { serde_json::from_str(text) };
+    let input = input.map_or_else(|_| json!({"INVALID_JSON": text}), Value::Object);
+    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+}
+
+/// Why the model stopped, in the format's words.
+pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) -> &'static str {
+    match finish {
+        FinishReason::ContentFilter | FinishReason::Refusal => "refusal",
+        FinishReason::Length => "max_tokens",
+        FinishReason::Stop | FinishReason::ToolCalls if has_calls => "tool_use",
+        FinishReason::Stop | FinishReason::ToolCalls if refuses => "refusal",
+        FinishReason::Stop | FinishReason::ToolCalls => "end_turn",
+    }
+}
+
+/// The words of a refusal.
+pub(super) fn stop_details(explanation: &str) -> Value {
+    json!({"type": "refusal", "category": null, "explanation": explanation})
+}
+
+/// The counts in the format's words, where cached tokens are no input tokens.
+pub(super) fn usage(usage: Option<Usage>) -> Value {
+    let usage = usage.unwrap_or_default();
+    json!({
+        "input_tokens": usage.prompt.saturating_sub(usage.cached + usage.cache_write),
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+    })
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -1,0 +1,85 @@
+use proptest::prelude::*;
+
+use super::super::request;
+use super::*;
+use crate::canonical::testing::{Speech, speech};
+
+fn said(message: &MessageAnswer) -> Value {
+    serde_json::to_value(message).unwrap()
+}
+
+#[test]
+fn a_plain_answer() {
+    let speech = Speech { text: "Hello.".to_owned(), ..Speech::default() };
+    let message = said(&whole(ChatReply { native: None, ..speech.reply(FinishReason::Stop) }));
+    assert_eq!(
+        message,
+        json!({
+            "id": "msg_7", "type": "message", "role": "assistant", "model": "m",
+            "content": [{"type": "text", "text": "Hello.", "citations": null}],
+            "stop_reason": "end_turn", "stop_sequence": null,
+            "usage": {"input_tokens": 15, "cache_read_input_tokens": 10,
+                "cache_creation_input_tokens": 5, "output_tokens": 9,
+                "output_tokens_details": {"thinking_tokens": 4}},
+            "step_id": 7, "trace_id": message["trace_id"],
+        })
+    );
+}
+
+#[test]
+fn why_it_stopped() {
+    use FinishReason::{ContentFilter, Length, Refusal, Stop, ToolCalls};
+    let table = [
+        (Stop, false, false, "end_turn"),
+        (Stop, true, false, "tool_use"),
+        (Stop, false, true, "refusal"),
+        (Length, false, false, "max_tokens"),
+        (Length, true, false, "max_tokens"),
+        (ToolCalls, true, false, "tool_use"),
+        (ToolCalls, false, false, "end_turn"),
+        (ContentFilter, false, false, "refusal"),
+        (Refusal, false, true, "refusal"),
+    ];
+    for (finish, calls, refuses, word) in table {
+        assert_eq!(stop_reason(finish, calls, refuses), word, "{finish:?} {calls} {refuses}");
+    }
+}
+
+#[test]
+fn a_withheld_answer_says_why() {
+    let mut reply = Speech::default().reply(FinishReason::ContentFilter);
+    reply.blocked = Some("It held a secret".to_owned());
+    let message = said(&whole(reply));
+    assert_eq!(message["content"], json!([]));
+    assert_eq!(message["stop_reason"], "refusal");
+    assert_eq!(message["stop_details"]["explanation"], "It held a secret");
+    assert_eq!(message["reason"], "It held a secret");
+}
+
+#[test]
+fn arguments_that_are_no_object_are_kept() {
+    for (arguments, input) in [
+        ("", json!({})),
+        (" {\"b\": 1, \"a\": 2} ", json!({"b": 1, "a": 2})),
+        ("{\"cut", json!({"INVALID_JSON": "{\"cut"})),
+        ("[1]", json!({"INVALID_JSON": "[1]"})),
+    ] {
+        let call =
+            Call { id: "c".to_owned(), name: "f".to_owned(), arguments: arguments.to_owned() };
+        assert_eq!(tool_use(&call)["input"], input);
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_answer_that_is_sent_back_says_the_same(speech in speech()) {
+        let message = said(&whole(speech.reply(FinishReason::Stop)));
+        let body = json!({"max_tokens": 9, "messages": [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": message["content"]},
+        ]});
+        let (ask, left_out) = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
+        prop_assert_eq!(&ask.prompt.messages[1], &speech.message());
+        prop_assert!(left_out.is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! `POST /messages`: Anthropic's format in and out, whatever provider answers.
+
+mod answer;
+mod request;
+mod stream;
+
+use axum::Json;
+use axum::body::Body as Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use gateway::{ChatAnswer, Streamed};
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::door;
+use crate::error::Result;
+use crate::input::Body;
+use crate::sse::{self, EventBody};
+use answer::MessageAnswer;
+use request::MessagesBody;
+
+/// Answer a conversation in Anthropic's format. Personal data is replaced before any provider sees it
+/// and put back in the answer.
+#[utoipa::path(post, path = "/api/v1/messages", tag = "Executions",
+    request_body = MessagesBody,
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace, where the body has none"),
+        ("anthropic-version" = Option<String>, Header, description = "Accepted; every version is answered alike")),
+    responses((status = 200, content(
+        (MessageAnswer = "application/json"), (EventBody = "text/event-stream")))))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    headers: HeaderMap,
+    Body(body): Body<MessagesBody>,
+) -> Result<Response> {
+    let streams = body.streams();
+    let (ask, left_out) = request::ask(body, door::trace_of(&headers))?;
+    if streams {
+        let streamed = app.gateway.chat_stream(&caller, ask).await?;
+        let (trace, dropped) = door::notes_of(&streamed);
+        let events = match streamed {
+            Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
+            Streamed::Blocked { reason, step, trace } => {
+                Bytes::from(stream::refused(&reason, step, trace))
+            }
+        };
+        return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
+    }
+    let (trace, dropped, answer) = match app.gateway.chat(&caller, ask).await? {
+        ChatAnswer::Reply(mut reply) => {
+            (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
+        }
+        ChatAnswer::Blocked { reason, step, trace } => {
+            (trace, Vec::new(), answer::refused(reason, step, trace))
+        }
+    };
+    Ok(door::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
+}

@@ -1,0 +1,377 @@
+//! A request in Anthropic's format as a canonical prompt.
+
+use std::collections::BTreeSet;
+
+use domain::conversation::{Message, Prompt, Role};
+use domain::step::Door;
+use gateway::ChatAsk;
+use serde::Deserialize;
+use serde_json::{Map, Number, Value, json};
+use utoipa::ToSchema;
+
+use crate::canonical::{
+    Node, State, assistant, call, function, image_part, invalid, malformed, plain, result,
+    state_of, text_part,
+};
+use crate::error::Result;
+
+/// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
+const LEFT_OUT: [&str; 5] =
+    ["service_tier", "cache_control", "inference_geo", "diagnostics", "user_profile_id"];
+
+/// A request in Anthropic's format, and `trace_id`.
+#[derive(Deserialize, ToSchema)]
+pub struct MessagesBody {
+    /// An open trace of this key's project; the header `X-Trace-Id` does as well.
+    #[serde(default)]
+    trace_id: Option<String>,
+    /// A registered model; an empty one is routed.
+    #[serde(default)]
+    model: Option<String>,
+    /// The conversation, oldest first.
+    messages: Vec<MessageBody>,
+    /// The most completion tokens.
+    #[schema(minimum = 1)]
+    max_tokens: u64,
+    /// What the application says: a text or text blocks.
+    #[serde(default)]
+    system: Option<Value>,
+    /// Answer with server-sent events.
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    temperature: Option<Number>,
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    top_p: Option<Number>,
+    #[serde(default)]
+    top_k: Option<u64>,
+    #[serde(default)]
+    stop_sequences: Option<Vec<String>>,
+    /// Tools of the caller's own: `{name, description, input_schema}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<Value>>,
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    tool_choice: Option<Map<String, Value>>,
+    /// For models that have it.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Map<String, Value>>,
+    /// `user_id` counts.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    /// `format` (a JSON schema) and `effort`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    output_config: Option<Map<String, Value>>,
+    /// Nothing else is supported, but for what can be left out without harm.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    others: Map<String, Value>,
+}
+
+/// One message.
+#[derive(Deserialize, ToSchema)]
+pub struct MessageBody {
+    /// `user`, `assistant` or `system`.
+    role: String,
+    /// A text, or content blocks: `text`, `image`, `tool_use`, `tool_result`, `thinking`,
+    /// `redacted_thinking`.
+    content: Value,
+}
+
+impl MessagesBody {
+    /// Whether the answer is to be streamed.
+    pub fn streams(&self) -> bool {
+        self.stream.unwrap_or(false)
+    }
+}
+
+/// What is asked, and the names of what was left out.
+pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<(ChatAsk, Vec<String>)> {
+    let mut reader = Reader::default();
+    if body.messages.is_empty() {
+        return Err(invalid("messages must not be empty"));
+    }
+    if body.max_tokens == 0 {
+        return Err(invalid("max_tokens must be at least 1"));
+    }
+    for (name, value) in &body.others {
+        match LEFT_OUT.iter().find(|known| *known == name) {
+            Some(known) => reader.leave_out(known, value),
+            None if value.is_null() => {}
+            None => {
+                let name: String = name.chars().take(64).collect();
+                return Err(invalid(format!("{name} is not supported")));
+            }
+        }
+    }
+    let mut messages = Vec::with_capacity(body.messages.len() + 1);
+    if let Some(system) = body.system {
+        messages.push(plain(Role::System, reader.texts("system", system)?));
+    }
+    for (index, message) in body.messages.into_iter().enumerate() {
+        reader.message(&format!("messages[{index}]"), message, &mut messages)?;
+    }
+    let mut params = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            params.insert(name.to_owned(), value);
+        }
+    };
+    set("temperature", body.temperature.map(Value::Number));
+    set("top_p", body.top_p.map(Value::Number));
+    set("top_k", body.top_k.map(Value::from));
+    set("stop", body.stop_sequences.filter(|stops| !stops.is_empty()).map(Value::from));
+    set("tools", body.tools.map(|tools| reader.tools(tools)).transpose()?);
+    if let Some(choice) = body.tool_choice {
+        let (choice, one_at_a_time) = tool_choice(choice)?;
+        set("tool_choice", Some(choice));
+        set("parallel_tool_calls", one_at_a_time.then_some(Value::Bool(false)));
+    }
+    set("thinking", body.thinking.filter(is_thinking).map(Value::Object));
+    set("user", body.metadata.and_then(|mut metadata| metadata.remove("user_id")));
+    if let Some(config) = body.output_config {
+        let mut config = Node::of("output_config".to_owned(), Value::Object(config))?;
+        set("reasoning_effort", config.maybe_text("effort")?.map(Value::from));
+        set("response_format", config.maybe_node("format")?.map(response_format).transpose()?);
+    }
+    let ask = ChatAsk {
+        door: Door::Messages,
+        trace_id: body.trace_id.or(trace),
+        model: body.model.filter(|model| !model.is_empty()),
+        prompt: Prompt { messages, max_output_tokens: Some(body.max_tokens), params },
+    };
+    Ok((ask, reader.left_out.into_iter().map(str::to_owned).collect()))
+}
+
+/// Reads what is said, and remembers what has no canonical form.
+#[derive(Default)]
+struct Reader {
+    left_out: BTreeSet<&'static str>,
+}
+
+impl Reader {
+    fn leave_out(&mut self, name: &'static str, value: &Value) {
+        if !value.is_null() {
+            self.left_out.insert(name);
+        }
+    }
+
+    /// Takes hints out of a block that are lost.
+    fn lose(&mut self, block: &mut Node, names: &[&'static str]) {
+        for name in names {
+            if let Some(value) = block.take(name) {
+                let is_idle = value == false || value.as_array().is_some_and(Vec::is_empty);
+                self.leave_out(name, if is_idle { &Value::Null } else { &value });
+            }
+        }
+    }
+
+    fn message(&mut self, at: &str, body: MessageBody, all: &mut Vec<Message>) -> Result<()> {
+        let content = format!("{at}.content");
+        match body.role.as_str() {
+            "user" => {
+                let blocks = blocks(&content, body.content)?;
+                self.user(Node::all(&content, blocks), all)
+            }
+            "assistant" => {
+                let blocks = blocks(&content, body.content)?;
+                all.push(self.assistant(Node::all(&content, blocks))?);
+                Ok(())
+            }
+            "system" => {
+                all.push(plain(Role::System, self.texts(&content, body.content)?));
+                Ok(())
+            }
+            other => {
+                let other: String = other.chars().take(40).collect();
+                Err(invalid(format!("{at}.role must be user, assistant or system, not '{other}'")))
+            }
+        }
+    }
+
+    /// Results of tools are messages of their own, which come before what the user says.
+    fn user(
+        &mut self,
+        blocks: impl Iterator<Item = Result<Node>>,
+        all: &mut Vec<Message>,
+    ) -> Result<()> {
+        let mut parts = Vec::new();
+        let before = all.len();
+        for block in blocks {
+            let mut block = block?;
+            let kind = block.text("type")?;
+            if kind != "tool_result" {
+                parts.push(self.part(block, &kind)?);
+                continue;
+            }
+            self.lose(&mut block, &["is_error", "cache_control"]);
+            let id = block.text("tool_use_id")?;
+            let (message, images) = result(id, self.result_parts(&mut block)?);
+            all.push(message);
+            parts.extend(images);
+        }
+        if !parts.is_empty() || all.len() == before {
+            all.push(plain(Role::User, parts));
+        }
+        Ok(())
+    }
+
+    fn result_parts(&mut self, block: &mut Node) -> Result<Vec<Value>> {
+        let Some(content) = block.take("content") else { return Ok(Vec::new()) };
+        let at = block.path("content");
+        let blocks = blocks(&at, content)?;
+        let parts = Node::all(&at, blocks).map(|block| {
+            let mut block = block?;
+            let kind = block.text("type")?;
+            self.part(block, &kind)
+        });
+        parts.collect()
+    }
+
+    fn assistant(&mut self, blocks: impl Iterator<Item = Result<Node>>) -> Result<Message> {
+        let (mut parts, mut calls, mut state) = (Vec::new(), Vec::new(), None);
+        for block in blocks {
+            let mut block = block?;
+            let kind = block.text("type")?;
+            match kind.as_str() {
+                "tool_use" => {
+                    self.lose(&mut block, &["cache_control"]);
+                    calls.push(tool_use(block)?);
+                }
+                // What it thought is in the state, where it can be used at all.
+                "thinking" => self.find_state(block.maybe_text("signature")?, &mut state),
+                "redacted_thinking" => self.find_state(block.maybe_text("data")?, &mut state),
+                _ => parts.push(self.part(block, &kind)?),
+            }
+        }
+        Ok(assistant(parts, calls, state))
+    }
+
+    fn find_state(&mut self, token: Option<String>, state: &mut Option<State>) {
+        let Some(token) = token.filter(|token| !token.is_empty()) else { return };
+        match state_of(&token) {
+            Some(found) => *state = Some(found),
+            None => {
+                self.left_out.insert("thinking");
+            }
+        }
+    }
+
+    /// Text or an image.
+    fn part(&mut self, mut block: Node, kind: &str) -> Result<Value> {
+        self.lose(&mut block, &["cache_control", "citations"]);
+        match kind {
+            "text" => Ok(text_part(block.text("text")?)),
+            "image" => {
+                let source = block.maybe_node("source")?;
+                image(source.ok_or_else(|| {
+                    malformed(format!("Missing required parameter: {}", block.path("source")))
+                })?)
+            }
+            _ => Err(block.unsupported("a block", kind)),
+        }
+    }
+
+    /// Text blocks alone.
+    fn texts(&mut self, at: &str, content: Value) -> Result<Vec<Value>> {
+        let blocks = blocks(at, content)?;
+        let texts = Node::all(at, blocks).map(|block| {
+            let mut block = block?;
+            let kind = block.text("type")?;
+            if kind == "text" {
+                self.part(block, &kind)
+            } else {
+                Err(block.unsupported("a block", &kind))
+            }
+        });
+        texts.collect()
+    }
+
+    fn tools(&mut self, tools: Vec<Value>) -> Result<Value> {
+        let tools = Node::all("tools", tools).map(|tool| {
+            let mut tool = tool?;
+            let kind = tool.maybe_text("type")?.unwrap_or_else(|| "custom".to_owned());
+            if kind != "custom" {
+                return Err(tool.unsupported("a tool", &kind));
+            }
+            self.lose(&mut tool, &["cache_control"]);
+            let name = tool.text("name")?;
+            let description = tool.maybe_text("description")?;
+            Ok(function(name, description, tool.take("input_schema"), tool.take("strict")))
+        });
+        tools.collect()
+    }
+}
+
+/// Content as blocks: a text is one of text.
+fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {
+    match content {
+        Value::String(text) => Ok(vec![text_part(text)]),
+        Value::Array(blocks) => Ok(blocks),
+        _ => Err(malformed(format!("{at} must be a string or an array of blocks"))),
+    }
+}
+
+fn tool_use(mut block: Node) -> Result<Value> {
+    let (id, name) = (block.text("id")?, block.text("name")?);
+    let arguments = match block.take("input") {
+        None => "{}".to_owned(),
+        Some(input @ Value::Object(_)) => input.to_string(),
+        Some(_) => return Err(malformed(format!("{} must be an object", block.path("input")))),
+    };
+    Ok(call(&id, &name, &arguments))
+}
+
+fn image(mut source: Node) -> Result<Value> {
+    let kind = source.text("type")?;
+    match kind.as_str() {
+        "base64" => {
+            let (media, data) = (source.text("media_type")?, source.text("data")?);
+            Ok(image_part(format!("data:{media};base64,{data}"), None))
+        }
+        "url" => Ok(image_part(source.text("url")?, None)),
+        _ => Err(source.unsupported("a source", &kind)),
+    }
+}
+
+/// The canonical choice, and whether one call at a time is wanted.
+fn tool_choice(choice: Map<String, Value>) -> Result<(Value, bool)> {
+    let mut choice = Node::of("tool_choice".to_owned(), Value::Object(choice))?;
+    let kind = choice.text("type")?;
+    let canonical = match kind.as_str() {
+        "auto" => "auto".into(),
+        "any" => "required".into(),
+        "none" => "none".into(),
+        "tool" => json!({"type": "function", "function": {"name": choice.text("name")?}}),
+        _ => return Err(choice.unsupported("a choice", &kind)),
+    };
+    Ok((canonical, choice.flag("disable_parallel_tool_use")?))
+}
+
+/// Whether thinking is asked for.
+fn is_thinking(thinking: &Map<String, Value>) -> bool {
+    thinking.get("type").and_then(Value::as_str) != Some("disabled")
+}
+
+fn response_format(mut format: Node) -> Result<Value> {
+    let kind = format.text("type")?;
+    if kind != "json_schema" {
+        return Err(format.unsupported("a format", &kind));
+    }
+    let schema = format
+        .take("schema")
+        .filter(Value::is_object)
+        .ok_or_else(|| malformed(format!("{} must be an object", format.path("schema"))))?;
+    let schema = json!({"name": "answer", "schema": schema, "strict": true});
+    Ok(json!({"type": "json_schema", "json_schema": schema}))
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

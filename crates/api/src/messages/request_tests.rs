@@ -1,0 +1,207 @@
+use axum::http::StatusCode;
+use domain::conversation::Body;
+use proptest::prelude::*;
+
+use super::*;
+use crate::canonical::testing::{Asked, Exchange, conversation};
+
+fn read(body: Value) -> MessagesBody {
+    serde_json::from_value(body).unwrap()
+}
+
+fn asked(mut body: Value) -> (ChatAsk, Vec<String>) {
+    let blank = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
+    for (name, value) in blank.as_object().unwrap() {
+        body.as_object_mut().unwrap().entry(name).or_insert(value.clone());
+    }
+    ask(read(body), None).unwrap()
+}
+
+fn fault(body: Value) -> (u16, String) {
+    let mut whole = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
+    for (name, value) in body.as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    let failure = ask(read(whole), None).unwrap_err();
+    let status: StatusCode = failure.status();
+    (status.as_u16(), failure.into_body().error)
+}
+
+#[test]
+fn parameters_have_their_canonical_names() {
+    let (ask, left_out) = asked(json!({
+        "model": "m", "trace_id": "t", "temperature": 0.30, "top_p": 1, "top_k": 5,
+        "stop_sequences": ["END"], "metadata": {"user_id": "u"}, "service_tier": "auto",
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"a": 1}}},
+        "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
+        "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"},
+            "cache_control": {"type": "ephemeral"}}, {"type": "custom", "name": "g", "strict": true}],
+        "container": null,
+    }));
+    assert_eq!((ask.model.as_deref(), ask.trace_id.as_deref()), (Some("m"), Some("t")));
+    assert_eq!(ask.prompt.max_output_tokens, Some(9));
+    assert_eq!(
+        Value::Object(ask.prompt.params),
+        json!({
+            "temperature": 0.3, "top_p": 1, "top_k": 5, "stop": ["END"], "user": "u",
+            "thinking": {"type": "enabled", "budget_tokens": 1024}, "reasoning_effort": "low",
+            "response_format": {"type": "json_schema",
+                "json_schema": {"name": "answer", "schema": {"a": 1}, "strict": true}},
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "parallel_tool_calls": false,
+            "tools": [
+                {"type": "function", "function": {"name": "f", "description": "d",
+                    "parameters": {"type": "object"}}},
+                {"type": "function", "function": {"name": "g", "strict": true}},
+            ],
+        })
+    );
+    assert_eq!(left_out, ["cache_control", "service_tier"]);
+    for (choice, canonical) in [("auto", "auto"), ("any", "required"), ("none", "none")] {
+        let (ask, _) = asked(json!({"tool_choice": {"type": choice}}));
+        assert_eq!(ask.prompt.params["tool_choice"], canonical);
+        assert!(!ask.prompt.params.contains_key("parallel_tool_calls"));
+    }
+    let (ask, left_out) = asked(json!({"thinking": {"type": "disabled"}, "model": ""}));
+    assert!(ask.prompt.params.is_empty() && ask.model.is_none() && left_out.is_empty());
+}
+
+#[test]
+fn what_was_said_has_its_canonical_form() {
+    let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    let (ask, _) = asked(json!({"system": blocks, "messages": [
+        {"role": "user", "content": [
+            {"type": "text", "text": "And?"},
+            {"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image", "source": {"type": "url", "url": "https://a.example/b.png"}}]},
+            {"type": "tool_result", "tool_use_id": "t2"},
+            {"type": "image", "source":
+                {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+        ]},
+        {"role": "assistant", "content": "Well"},
+    ]}));
+    let said: Vec<Value> =
+        ask.prompt.messages.iter().map(|m| serde_json::to_value(m).unwrap()).collect();
+    let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    assert_eq!(
+        Value::Array(said),
+        json!([
+            {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "tool", "content": "see", "tool_call_id": "t1"},
+            {"role": "tool", "content": "", "tool_call_id": "t2"},
+            {"role": "user", "content": [{"type": "text", "text": "And?"},
+                image("https://a.example/b.png"), image("data:image/png;base64,AAAA")]},
+            {"role": "assistant", "content": "Well"},
+        ])
+    );
+}
+
+#[test]
+fn thinking_of_others_is_left_out() {
+    let (ask, left_out) = asked(json!({"messages": [{"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="},
+        {"type": "redacted_thinking", "data": "{\"no\": \"state\"}"},
+    ]}]}));
+    assert_eq!(ask.prompt.messages[0].body, Body::Empty);
+    assert!(ask.prompt.messages[0].extra.is_empty());
+    assert_eq!(left_out, ["thinking"]);
+}
+
+#[test]
+fn faults_say_where() {
+    let messages = |content: Value| json!({"messages": [{"role": "user", "content": content}]});
+    let table = [
+        (json!({"messages": []}), 422, "messages must not be empty"),
+        (json!({"max_tokens": 0}), 422, "max_tokens must be at least 1"),
+        (json!({"mcp_servers": [1]}), 422, "mcp_servers is not supported"),
+        (
+            json!({"messages": [{"role": "robot", "content": "?"}]}),
+            422,
+            "messages[0].role must be user, assistant or system, not 'robot'",
+        ),
+        (messages(json!(5)), 400, "messages[0].content must be a string or an array of blocks"),
+        (messages(json!(["a"])), 400, "messages[0].content[0] must be an object"),
+        (
+            messages(json!([{"type": "document", "source": {}}])),
+            422,
+            "messages[0].content[0]: a block of type 'document' is not supported",
+        ),
+        (
+            messages(json!([{"type": "text"}])),
+            400,
+            "Missing required parameter: messages[0].content[0].text",
+        ),
+        (
+            messages(json!([{"type": "image", "source": {"type": "file", "file_id": "f"}}])),
+            422,
+            "messages[0].content[0].source: a source of type 'file' is not supported",
+        ),
+        (
+            json!({"system": [{"type": "image"}]}),
+            422,
+            "system[0]: a block of type 'image' is not supported",
+        ),
+        (
+            json!({"tools": [{"type": "web_search_20260209", "name": "web_search"}]}),
+            422,
+            "tools[0]: a tool of type 'web_search_20260209' is not supported",
+        ),
+        (
+            json!({"tool_choice": {"type": "x"}}),
+            422,
+            "tool_choice: a choice of type 'x' is not supported",
+        ),
+    ];
+    for (body, status, error) in table {
+        assert_eq!(fault(body), (status, error.to_owned()));
+    }
+}
+
+/// An exchange as a client of the format writes it; what tools gave back opens the next message.
+fn written(exchange: &Exchange) -> [Value; 3] {
+    let asked = exchange.asked.iter().map(|asked| match asked {
+        Asked::Text(text) => json!({"type": "text", "text": text}),
+        Asked::Image(url) => {
+            let (head, data) = url.split_once(";base64,").unwrap();
+            let media = head.strip_prefix("data:").unwrap();
+            json!({"type": "image", "source":
+                {"type": "base64", "media_type": media, "data": data}})
+        }
+    });
+    let speech = &exchange.speech;
+    let mut said = Vec::new();
+    if let Some(state) = &speech.state {
+        said.push(json!({"type": "thinking", "thinking": "hm", "signature": state.to_string()}));
+    }
+    if !speech.text.is_empty() {
+        said.push(json!({"type": "text", "text": speech.text}));
+    }
+    for call in &speech.calls {
+        let input: Value = serde_json::from_str(&call.arguments).unwrap();
+        said.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}));
+    }
+    let results = speech.calls.iter().zip(&exchange.results).map(
+        |(call, text)| json!({"type": "tool_result", "tool_use_id": call.id, "content": text}),
+    );
+    [asked.collect(), said.into(), results.collect()]
+}
+
+proptest! {
+    #[test]
+    fn any_conversation_keeps_roles_order_ids_and_arguments(all in conversation()) {
+        let mut messages = Vec::new();
+        for exchange in &all {
+            let [asked, said, results] = written(exchange);
+            messages.push(json!({"role": "user", "content": asked}));
+            messages.push(json!({"role": "assistant", "content": said}));
+            if results != json!([]) {
+                messages.push(json!({"role": "user", "content": results}));
+            }
+        }
+        let (ask, _) = asked(json!({"messages": messages}));
+        let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
+        prop_assert_eq!(ask.prompt.messages, expected);
+    }
+}

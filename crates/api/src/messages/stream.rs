@@ -1,0 +1,186 @@
+//! A streamed answer in Anthropic's format.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use bytes::Bytes;
+use domain::ids::{StepId, TraceId};
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use gateway::{Piece, Started};
+use serde_json::{Value, json};
+
+use super::answer::{MessageAnswer, redacted_thinking, stop_details, stop_reason, usage};
+use crate::canonical::{Beat, Hearing, Order, Part, Voice};
+use crate::error::Failure;
+use crate::wording::MessagesError;
+
+/// The events of an answer.
+pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
+    let mut writer = Writer::new(started);
+    Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(writer.write(pieces))))
+}
+
+/// All events of a request that was refused before any model was called.
+pub fn refused(reason: &str, step: StepId, trace: TraceId) -> String {
+    let mut out = String::new();
+    begin(&mut out, &super::answer::refused(reason.to_owned(), step, trace).unsaid());
+    end(&mut out, "refusal", Some(reason), None);
+    out
+}
+
+/// Writes pieces as events.
+struct Writer {
+    /// What the answer begins with; taken when it has.
+    blank: Option<MessageAnswer>,
+    hearing: Hearing,
+    order: Order,
+    /// The number of the open block, or of the next.
+    index: u64,
+    /// What kind of piece the open block takes, and the name of its text.
+    delta: (&'static str, &'static str),
+    /// What the model gives as the reason why it will not answer.
+    refusal: String,
+    refuses: bool,
+}
+
+impl Writer {
+    fn new(started: &Started) -> Self {
+        let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
+        Self {
+            blank: Some(blank),
+            hearing: Hearing::new(started.step),
+            order: Order::default(),
+            index: 0,
+            delta: ("", ""),
+            refusal: String::new(),
+            refuses: false,
+        }
+    }
+
+    fn write(&mut self, pieces: Vec<Piece>) -> Bytes {
+        let mut out = String::with_capacity(256 * pieces.len());
+        if let Some(blank) = self.blank.take() {
+            begin(&mut out, &blank);
+        }
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => self.order.say(Voice::Text, text),
+                Piece::Native(chunk) => self.hearing.hear(chunk, &mut self.order),
+                Piece::End { finish, usage, blocked } => {
+                    self.end(&mut out, finish, usage, blocked);
+                    continue;
+                }
+                Piece::Broken(error) => {
+                    let error = MessagesError::from(Failure::from(error));
+                    event(&mut out, "error", &error);
+                    continue;
+                }
+            }
+            let beats = self.order.beats();
+            self.play(&mut out, beats);
+        }
+        out.into()
+    }
+
+    fn play(&mut self, out: &mut String, beats: Vec<Beat>) {
+        for beat in beats {
+            match beat {
+                Beat::Begin(part) => self.block_begins(out, part),
+                Beat::More(text) => {
+                    if self.refuses {
+                        self.refusal.push_str(&text);
+                    }
+                    let (kind, name) = self.delta;
+                    let delta = json!({"type": kind, name: text});
+                    let more = json!({"type": "content_block_delta", "index": self.index,
+                        "delta": delta});
+                    event(out, "content_block_delta", &more);
+                }
+                Beat::End => self.block_ends(out),
+            }
+        }
+    }
+
+    fn block_begins(&mut self, out: &mut String, part: Part) {
+        let block = match &part {
+            Part::Said(Voice::Thought) => {
+                json!({"type": "thinking", "thinking": "", "signature": ""})
+            }
+            Part::Said(Voice::Text | Voice::Refusal) => {
+                json!({"type": "text", "text": "", "citations": null})
+            }
+            Part::Call { id, name } => {
+                json!({"type": "tool_use", "id": id, "name": name, "input": {}})
+            }
+        };
+        self.refuses = part == Part::Said(Voice::Refusal);
+        self.delta = match part {
+            Part::Said(Voice::Thought) => ("thinking_delta", "thinking"),
+            Part::Said(Voice::Text | Voice::Refusal) => ("text_delta", "text"),
+            Part::Call { .. } => ("input_json_delta", "partial_json"),
+        };
+        self.block(out, &block);
+    }
+
+    fn block(&mut self, out: &mut String, block: &Value) {
+        let start = json!({"type": "content_block_start", "index": self.index,
+            "content_block": block});
+        event(out, "content_block_start", &start);
+    }
+
+    fn block_ends(&mut self, out: &mut String) {
+        let stop = json!({"type": "content_block_stop", "index": self.index});
+        event(out, "content_block_stop", &stop);
+        self.index += 1;
+    }
+
+    fn end(
+        &mut self,
+        out: &mut String,
+        finish: FinishReason,
+        usage: Option<Usage>,
+        blocked: Option<String>,
+    ) {
+        let beats = self.order.finish();
+        self.play(out, beats);
+        // It comes when the thinking is long over: its place is a block of its own.
+        if let Some(state) = self.order.take_state() {
+            self.block(out, &redacted_thinking(&state));
+            self.block_ends(out);
+        }
+        let said = Some(std::mem::take(&mut self.refusal)).filter(|said| !said.is_empty());
+        let refusal = blocked.or(said);
+        let reason = stop_reason(finish, self.order.has_calls(), refusal.is_some());
+        end(out, reason, refusal.as_deref(), usage);
+    }
+}
+
+fn begin(out: &mut String, blank: &MessageAnswer) {
+    event(out, "message_start", &json!({"type": "message_start", "message": blank}));
+}
+
+fn end(out: &mut String, stop_reason: &str, refusal: Option<&str>, used: Option<Usage>) {
+    let mut delta = json!({"stop_reason": stop_reason, "stop_sequence": null});
+    if let Some(refusal) = refusal {
+        delta["stop_details"] = stop_details(refusal);
+    }
+    let usage = usage(used);
+    event(out, "message_delta", &json!({"type": "message_delta", "delta": delta, "usage": usage}));
+    event(out, "message_stop", &json!({"type": "message_stop"}));
+}
+
+fn event(out: &mut String, name: &str, data: &impl serde::Serialize) {
+    out.push_str("event: ");
+    out.push_str(name);
+    out.push_str("\ndata: ");
+    // Strings, numbers and their lists and maps always serialize.
+    out.push_str(&serde_json::to_string(data).unwrap_or_default());
+    out.push_str("\n\n");
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

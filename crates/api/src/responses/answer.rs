@@ -1,0 +1,216 @@
+//! A whole answer in the Responses format.
+
+use domain::ids::{StepId, TraceId};
+use domain::step::FinishReason;
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use gateway::ChatReply;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::canonical::{Answer, State};
+
+/// An answer, and what it repeats of its request. `step_id`, `trace_id` and `reason` are ours.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ResponseAnswer {
+    id: String,
+    /// Always `response`.
+    object: &'static str,
+    created_at: i64,
+    /// `completed` or `incomplete`; in streams `in_progress` and `failed` as well.
+    status: &'static str,
+    #[schema(value_type = Option<Object>)]
+    error: Option<Value>,
+    #[schema(value_type = Option<Object>)]
+    incomplete_details: Option<Value>,
+    model: String,
+    /// Items: `reasoning`, `message`, `function_call`.
+    #[schema(value_type = Vec<Object>)]
+    output: Vec<Value>,
+    #[schema(value_type = Option<Object>)]
+    usage: Option<Value>,
+    #[schema(value_type = i64)]
+    step_id: StepId,
+    #[schema(value_type = String)]
+    trace_id: TraceId,
+    /// Why the request was refused or the answer withheld.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<String>,
+    /// What it repeats.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    echo: Map<String, Value>,
+}
+
+/// How an answer ended.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    pub(super) output: Vec<Value>,
+    pub(super) usage: Option<Usage>,
+    /// Why the answer was withheld.
+    pub(super) blocked: Option<String>,
+}
+
+impl ResponseAnswer {
+    /// An answer that says nothing yet.
+    pub(super) fn blank(
+        step: StepId,
+        trace: TraceId,
+        model: String,
+        created: Timestamp,
+        echo: Map<String, Value>,
+    ) -> Self {
+        Self {
+            id: format!("resp_{step}"),
+            object: "response",
+            created_at: created.unix_seconds(),
+            status: "in_progress",
+            error: None,
+            incomplete_details: None,
+            model,
+            output: Vec::new(),
+            usage: None,
+            step_id: step,
+            trace_id: trace,
+            reason: None,
+            echo,
+        }
+    }
+
+    /// The same when it is over. What was withheld is a refusal, which is whole.
+    pub(super) fn ended(self, finish: FinishReason, end: End) -> Self {
+        let cut_off = match finish {
+            _ if end.blocked.is_some() => None,
+            FinishReason::Length => Some("max_output_tokens"),
+            FinishReason::ContentFilter => Some("content_filter"),
+            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Refusal => None,
+        };
+        Self {
+            status: if cut_off.is_some() { "incomplete" } else { "completed" },
+            incomplete_details: cut_off.map(|reason| json!({"reason": reason})),
+            output: end.output,
+            usage: Some(usage(end.usage)),
+            reason: end.blocked,
+            ..self
+        }
+    }
+
+    /// The same when it broke off.
+    pub(super) fn failed(self, message: &str, output: Vec<Value>) -> Self {
+        let error = json!({"code": "server_error", "message": message});
+        Self { status: "failed", error: Some(error), output, ..self }
+    }
+
+    /// Whether it is all that the model had to say.
+    pub(super) fn is_completed(&self) -> bool {
+        self.status == "completed"
+    }
+}
+
+/// An answer.
+pub fn whole(mut reply: ChatReply, echo: Map<String, Value>) -> ResponseAnswer {
+    let answer = Answer::of(&mut reply);
+    let output = items(reply.step, answer, reply.blocked.as_deref());
+    let blank = ResponseAnswer::blank(reply.step, reply.trace, reply.model, reply.created, echo);
+    blank.ended(reply.finish, End { output, usage: reply.usage, blocked: reply.blocked })
+}
+
+/// A request that was refused before any model was called.
+pub fn refused(
+    reason: String,
+    step: StepId,
+    trace: TraceId,
+    now: Timestamp,
+    echo: Map<String, Value>,
+) -> ResponseAnswer {
+    let output = items(step, Answer::default(), Some(&reason));
+    let end = End { output, usage: None, blocked: Some(reason) };
+    ResponseAnswer::blank(step, trace, String::new(), now, echo)
+        .ended(FinishReason::ContentFilter, end)
+}
+
+fn items(step: StepId, answer: Answer, blocked: Option<&str>) -> Vec<Value> {
+    let mut items = Vec::new();
+    if !answer.thought.is_empty() || answer.state.is_some() {
+        let id = id("rs", step, items.len());
+        items.push(reasoning(&id, &answer.thought, answer.state.as_ref()));
+    }
+    let said = [
+        (!answer.text.is_empty()).then(|| text_part(&answer.text)),
+        (!answer.refusal.is_empty()).then(|| refusal_part(&answer.refusal)),
+        blocked.map(refusal_part),
+    ];
+    for part in said.into_iter().flatten() {
+        items.push(message(&id("msg", step, items.len()), "completed", Some(part)));
+    }
+    for call in answer.calls {
+        let id = id("fc", step, items.len());
+        items.push(function_call(&id, "completed", &call.id, &call.name, &call.arguments));
+    }
+    items
+}
+
+/// The id of an item.
+pub(super) fn id(kind: &str, step: StepId, index: usize) -> String {
+    format!("{kind}_{step}_{index}")
+}
+
+/// What the model thought, and what its provider wants back verbatim: clients keep that unread.
+pub(super) fn reasoning(id: &str, thought: &str, state: Option<&State>) -> Value {
+    let summary: Vec<Value> =
+        (!thought.is_empty()).then(|| summary_part(thought)).into_iter().collect();
+    json!({"id": id, "type": "reasoning", "summary": summary,
+        "encrypted_content": state.map(State::token)})
+}
+
+/// Something that the model said.
+pub(super) fn message(id: &str, status: &str, part: Option<Value>) -> Value {
+    let content: Vec<Value> = part.into_iter().collect();
+    json!({"id": id, "type": "message", "status": status, "role": "assistant", "content": content})
+}
+
+/// A call of a tool.
+pub(super) fn function_call(
+    id: &str,
+    status: &str,
+    call_id: &str,
+    name: &str,
+    arguments: &str,
+) -> Value {
+    json!({"id": id, "type": "function_call", "status": status, "call_id": call_id, "name": name,
+        "arguments": arguments})
+}
+
+/// Text of a message.
+pub(super) fn text_part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
+}
+
+/// Why there is none.
+pub(super) fn refusal_part(refusal: &str) -> Value {
+    json!({"type": "refusal", "refusal": refusal})
+}
+
+/// What was thought.
+pub(super) fn summary_part(text: &str) -> Value {
+    json!({"type": "summary_text", "text": text})
+}
+
+/// The counts in the format's words.
+fn usage(usage: Option<Usage>) -> Value {
+    let usage = usage.unwrap_or_default();
+    json!({
+        "input_tokens": usage.prompt,
+        "input_tokens_details":
+            {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.prompt + usage.completion,
+    })
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

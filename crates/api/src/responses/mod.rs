@@ -1,0 +1,62 @@
+//! `POST /responses`: OpenAI's newer format in and out, whatever provider answers. Nothing is kept
+//! between two requests.
+
+mod answer;
+mod input;
+mod request;
+mod stream;
+
+use axum::Json;
+use axum::body::Body as Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use gateway::{ChatAnswer, Streamed};
+
+use crate::App;
+use crate::auth::ByKey;
+use crate::door;
+use crate::error::Result;
+use crate::input::Body;
+use crate::sse::{self, EventBody};
+use answer::ResponseAnswer;
+use request::ResponsesBody;
+
+/// Answer a conversation in the format of OpenAI's Responses API, without anything being kept between
+/// two requests. Personal data is replaced before any provider sees it and put back in the answer.
+#[utoipa::path(post, path = "/api/v1/responses", tag = "Executions",
+    request_body = ResponsesBody,
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace, where the body has none")),
+    responses((status = 200, content(
+        (ResponseAnswer = "application/json"), (EventBody = "text/event-stream")))))]
+pub async fn create(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    headers: HeaderMap,
+    Body(body): Body<ResponsesBody>,
+) -> Result<Response> {
+    let streams = body.streams();
+    let asked = request::ask(body, door::trace_of(&headers))?;
+    let now = app.gateway.now();
+    let (echo, left_out) = (asked.echo, asked.left_out);
+    if streams {
+        let streamed = app.gateway.chat_stream(&caller, asked.ask).await?;
+        let (trace, dropped) = door::notes_of(&streamed);
+        let events = match streamed {
+            Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
+            Streamed::Blocked { reason, step, trace } => {
+                Bytes::from(stream::refused(&reason, step, trace, now, echo))
+            }
+        };
+        return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
+    }
+    let (trace, dropped, answer) = match app.gateway.chat(&caller, asked.ask).await? {
+        ChatAnswer::Reply(mut reply) => {
+            (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply, echo))
+        }
+        ChatAnswer::Blocked { reason, step, trace } => {
+            (trace, Vec::new(), answer::refused(reason, step, trace, now, echo))
+        }
+    };
+    Ok(door::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
+}

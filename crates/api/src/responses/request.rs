@@ -1,0 +1,265 @@
+//! A request in the Responses format as a canonical prompt.
+
+use domain::conversation::{Prompt, Role};
+use domain::step::Door;
+use gateway::ChatAsk;
+use serde::Deserialize;
+use serde_json::{Map, Number, Value, json};
+use utoipa::ToSchema;
+
+use super::input::Input;
+use crate::canonical::{Node, function, invalid, malformed, plain, text_part};
+use crate::error::Result;
+
+/// Parameters that the chat-completions format has under the same name.
+const SAME: [&str; 6] = [
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "prompt_cache_options",
+];
+
+/// A request in the Responses format, and `trace_id`.
+#[derive(Deserialize, ToSchema)]
+pub struct ResponsesBody {
+    /// An open trace of this key's project; the header `X-Trace-Id` does as well.
+    #[serde(default)]
+    trace_id: Option<String>,
+    /// A registered model; without one the request is routed.
+    #[serde(default)]
+    model: Option<String>,
+    /// A text, or items: messages, `function_call`, `function_call_output`, `reasoning`.
+    input: Value,
+    /// What the application says.
+    #[serde(default)]
+    instructions: Option<String>,
+    /// Answer with server-sent events.
+    #[serde(default)]
+    stream: Option<bool>,
+    /// The most completion tokens.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    max_output_tokens: Option<u64>,
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    temperature: Option<Number>,
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    top_p: Option<Number>,
+    /// Functions; tools that a vendor hosts are refused.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<Value>>,
+    /// `auto`, `none`, `required`, or a function.
+    #[serde(default)]
+    tool_choice: Option<Value>,
+    #[serde(default)]
+    parallel_tool_calls: Option<bool>,
+    /// `format` and `verbosity`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    text: Option<Map<String, Value>>,
+    /// `effort` counts.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    reasoning: Option<Map<String, Value>>,
+    /// Comes back with the answer.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    /// `true` is refused: nothing is kept.
+    #[serde(default)]
+    store: Option<bool>,
+    /// `reasoning.encrypted_content` is always included; anything else is refused.
+    #[serde(default)]
+    include: Option<Vec<String>>,
+    /// Nothing else is supported, but for `user`, `service_tier` and the like.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    others: Map<String, Value>,
+}
+
+impl ResponsesBody {
+    /// Whether the answer is to be streamed.
+    pub fn streams(&self) -> bool {
+        self.stream.unwrap_or(false)
+    }
+}
+
+/// A request that was read.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is asked.
+    pub ask: ChatAsk,
+    /// What every answer repeats of its request.
+    pub echo: Map<String, Value>,
+    /// The names of what was left out.
+    pub left_out: Vec<String>,
+}
+
+/// What is asked.
+pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
+    check(&body)?;
+    let echo = echo(&body);
+    let mut input = Input::default();
+    if let Some(instructions) = body.instructions {
+        input.add(plain(Role::System, vec![text_part(instructions)]));
+    }
+    input.read(body.input)?;
+    let (messages, left_out) = input.finish();
+    if messages.is_empty() {
+        return Err(invalid("input must not be empty"));
+    }
+    let mut params: Map<String, Value> = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            params.insert(name.to_owned(), value);
+        }
+    };
+    set("temperature", body.temperature.map(Value::Number));
+    set("top_p", body.top_p.map(Value::Number));
+    set("tools", body.tools.map(tools).transpose()?);
+    set("tool_choice", body.tool_choice.map(tool_choice).transpose()?);
+    set("parallel_tool_calls", body.parallel_tool_calls.map(Value::Bool));
+    if let Some(text) = body.text {
+        let mut text = Node::of("text".to_owned(), Value::Object(text))?;
+        set("response_format", text.maybe_node("format")?.map(format).transpose()?.flatten());
+        set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
+    }
+    if let Some(reasoning) = body.reasoning {
+        let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
+        set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
+    }
+    for (name, value) in body.others {
+        let is_same = SAME.contains(&name.as_str());
+        set(&name, Some(value).filter(|value| is_same && !value.is_null()));
+    }
+    let ask = ChatAsk {
+        door: Door::Responses,
+        trace_id: body.trace_id.or(trace),
+        model: body.model.filter(|model| !model.is_empty()),
+        prompt: Prompt { messages, max_output_tokens: body.max_output_tokens, params },
+    };
+    Ok(Asked { ask, echo, left_out })
+}
+
+/// Refuses what would need a memory, or a tool that only a vendor has.
+fn check(body: &ResponsesBody) -> Result<()> {
+    if body.max_output_tokens == Some(0) {
+        return Err(invalid("max_output_tokens must be at least 1"));
+    }
+    if body.store == Some(true) {
+        return Err(invalid("store is not supported: nothing is kept between two requests"));
+    }
+    for included in body.include.iter().flatten() {
+        if included != "reasoning.encrypted_content" {
+            let included: String = included.chars().take(64).collect();
+            return Err(invalid(format!("include: '{included}' is not supported")));
+        }
+    }
+    for (name, value) in &body.others {
+        let is_idle = match name.as_str() {
+            "truncation" => value == "disabled",
+            "background" => value == false,
+            "top_logprobs" => value == 0,
+            "stream_options" => true,
+            name => SAME.contains(&name),
+        };
+        if is_idle || value.is_null() {
+            continue;
+        }
+        let why = match name.as_str() {
+            "previous_response_id" | "conversation" => {
+                "nothing is kept between two requests; send the conversation in input"
+            }
+            _ => "this door has none of the kind",
+        };
+        let name: String = name.chars().take(64).collect();
+        return Err(invalid(format!("{name} is not supported: {why}")));
+    }
+    Ok(())
+}
+
+/// What every answer repeats of its request, or the default that it was carried out with.
+fn echo(body: &ResponsesBody) -> Map<String, Value> {
+    let text = body.text.clone().map_or_else(|| json!({"format": {"type": "text"}}), Value::Object);
+    let reasoning = body.reasoning.clone().map_or(Value::Null, Value::Object);
+    let echo = json!({
+        "background": false,
+        "instructions": body.instructions,
+        "max_output_tokens": body.max_output_tokens,
+        "metadata": body.metadata.clone().unwrap_or_default(),
+        "parallel_tool_calls": body.parallel_tool_calls.unwrap_or(true),
+        "previous_response_id": null,
+        "reasoning": reasoning,
+        "store": false,
+        "temperature": body.temperature,
+        "text": text,
+        "tool_choice": body.tool_choice.clone().unwrap_or_else(|| "auto".into()),
+        "tools": body.tools.clone().unwrap_or_default(),
+        "top_p": body.top_p,
+        "truncation": "disabled",
+    });
+    match echo {
+        Value::Object(echo) => echo,
+        _ => Map::new(),
+    }
+}
+
+fn tools(tools: Vec<Value>) -> Result<Value> {
+    let tools = Node::all("tools", tools).map(|tool| {
+        let mut tool = tool?;
+        let kind = tool.text("type")?;
+        if kind != "function" {
+            return Err(tool.unsupported("a tool", &kind));
+        }
+        let name = tool.text("name")?;
+        let description = tool.maybe_text("description")?;
+        Ok(function(name, description, tool.take("parameters"), tool.take("strict")))
+    });
+    tools.collect()
+}
+
+fn tool_choice(choice: Value) -> Result<Value> {
+    if let Value::String(word) = &choice {
+        return match word.as_str() {
+            "auto" | "none" | "required" => Ok(choice),
+            _ => Err(invalid("tool_choice must be auto, none, required or a function")),
+        };
+    }
+    let mut choice = Node::of("tool_choice".to_owned(), choice)?;
+    let kind = choice.text("type")?;
+    if kind != "function" {
+        return Err(choice.unsupported("a choice", &kind));
+    }
+    Ok(json!({"type": "function", "function": {"name": choice.text("name")?}}))
+}
+
+/// The form that the text must have; plain text is none.
+fn format(mut format: Node) -> Result<Option<Value>> {
+    let kind = format.text("type")?;
+    match kind.as_str() {
+        "text" => Ok(None),
+        "json_object" => Ok(Some(json!({"type": "json_object"}))),
+        "json_schema" => {
+            let mut schema = Map::new();
+            schema.insert("name".to_owned(), format.text("name")?.into());
+            for name in ["schema", "strict", "description"] {
+                if let Some(value) = format.take(name) {
+                    schema.insert(name.to_owned(), value);
+                }
+            }
+            if !schema.get("schema").is_some_and(Value::is_object) {
+                return Err(malformed(format!("{} must be an object", format.path("schema"))));
+            }
+            Ok(Some(json!({"type": "json_schema", "json_schema": schema})))
+        }
+        _ => Err(format.unsupported("a format", &kind)),
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

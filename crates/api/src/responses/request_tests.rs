@@ -1,0 +1,219 @@
+use domain::conversation::Message;
+use proptest::prelude::*;
+
+use super::*;
+use crate::canonical::testing::{Asked as Part, Exchange, conversation};
+
+fn read(body: Value) -> ResponsesBody {
+    serde_json::from_value(body).unwrap()
+}
+
+fn asked(mut body: Value) -> Asked {
+    if body.get("input").is_none() {
+        body["input"] = "?".into();
+    }
+    ask(read(body), None).unwrap()
+}
+
+fn fault(mut body: Value) -> (u16, String) {
+    if body.get("input").is_none() {
+        body["input"] = "?".into();
+    }
+    let failure = ask(read(body), None).unwrap_err();
+    (failure.status().as_u16(), failure.into_body().error)
+}
+
+fn said(body: Value) -> Value {
+    let messages = asked(body).ask.prompt.messages;
+    messages.iter().map(|message| serde_json::to_value(message).unwrap()).collect()
+}
+
+#[test]
+fn parameters_have_their_canonical_names() {
+    let asked = asked(json!({
+        "model": "m", "trace_id": "t", "temperature": 0.3, "top_p": 1, "max_output_tokens": 9,
+        "user": "u", "service_tier": "default", "parallel_tool_calls": false, "store": false,
+        "truncation": "disabled", "background": false, "previous_response_id": null,
+        "include": ["reasoning.encrypted_content"], "metadata": {"a": "b"},
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"verbosity": "low", "format":
+            {"type": "json_schema", "name": "n", "schema": {"a": 1}, "strict": true}},
+        "tool_choice": {"type": "function", "name": "f"},
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"},
+            "strict": null}],
+    }));
+    let ask = asked.ask;
+    assert_eq!((ask.model.as_deref(), ask.trace_id.as_deref()), (Some("m"), Some("t")));
+    assert_eq!(ask.prompt.max_output_tokens, Some(9));
+    assert_eq!(
+        Value::Object(ask.prompt.params),
+        json!({
+            "temperature": 0.3, "top_p": 1, "user": "u", "service_tier": "default",
+            "parallel_tool_calls": false, "reasoning_effort": "low", "verbosity": "low",
+            "response_format": {"type": "json_schema",
+                "json_schema": {"name": "n", "schema": {"a": 1}, "strict": true}},
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "tools": [{"type": "function", "function":
+                {"name": "f", "parameters": {"type": "object"}}}],
+        })
+    );
+    let echo = Value::Object(asked.echo);
+    assert_eq!(echo["metadata"], json!({"a": "b"}));
+    assert_eq!(echo["tools"][0]["name"], "f");
+    assert_eq!((&echo["store"], &echo["previous_response_id"]), (&json!(false), &Value::Null));
+}
+
+#[test]
+fn a_turn_of_several_items_is_one_message() {
+    let call = |id: &str| {
+        json!({"type": "function_call", "id": "fc", "call_id": id, "name": "f",
+            "arguments": "{}", "status": "completed"})
+    };
+    let output = |id: &str, output: Value| json!({"type": "function_call_output", "call_id": id, "output": output});
+    let state = json!({"provider": "anthropic", "model": "m", "content": []});
+    let image =
+        json!({"type": "input_image", "image_url": "https://a.example/b.png", "detail": "low"});
+    let said = said(json!({
+        "instructions": "Be brief.",
+        "input": [
+            {"role": "user", "content": "Go"},
+            {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": state.to_string()},
+            {"type": "message", "role": "assistant", "id": "msg", "status": "completed",
+                "content": [{"type": "output_text", "text": "I look.", "annotations": []}]},
+            call("a"), call("b"),
+            output("a", json!([{"type": "input_text", "text": "seen"}, image])),
+            output("b", json!("done")),
+            call("c"),
+            output("c", json!("")),
+            {"role": "assistant", "content": "One."},
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "Two."}]},
+            {"role": "developer", "content": [{"type": "input_text", "text": "Go on."}]},
+        ],
+    }));
+    let called = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let image = json!({"type": "image_url",
+        "image_url": {"url": "https://a.example/b.png", "detail": "low"}});
+    assert_eq!(
+        said,
+        json!([
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Go"},
+            {"role": "assistant", "content": "I look.", "tool_calls": [called("a"), called("b")],
+                "provider_state": state},
+            {"role": "tool", "content": "seen", "tool_call_id": "a"},
+            {"role": "tool", "content": "done", "tool_call_id": "b"},
+            {"role": "user", "content": [image]},
+            {"role": "assistant", "content": null, "tool_calls": [called("c")]},
+            {"role": "tool", "content": "", "tool_call_id": "c"},
+            {"role": "assistant", "content": "One."},
+            {"role": "assistant", "content": "Two."},
+            {"role": "developer", "content": "Go on."},
+        ])
+    );
+}
+
+#[test]
+fn reasoning_of_others_is_left_out() {
+    let asked = asked(json!({"input": [
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAAB"},
+        {"role": "assistant", "content": "a"},
+    ]}));
+    assert_eq!(asked.left_out, ["reasoning"]);
+    assert!(asked.ask.prompt.messages[0].extra.is_empty());
+}
+
+#[test]
+fn faults_name_the_parameter() {
+    let table = [
+        (json!({"input": []}), 422, "input must not be empty"),
+        (json!({"input": 5}), 400, "input must be a string or an array of items"),
+        (
+            json!({"store": true}),
+            422,
+            "store is not supported: nothing is kept between two requests",
+        ),
+        (
+            json!({"previous_response_id": "resp_1"}),
+            422,
+            "previous_response_id is not supported: nothing is kept between two requests; send the conversation in input",
+        ),
+        (
+            json!({"background": true}),
+            422,
+            "background is not supported: this door has none of the kind",
+        ),
+        (
+            json!({"include": ["web_search_call.results"]}),
+            422,
+            "include: 'web_search_call.results' is not supported",
+        ),
+        (
+            json!({"tools": [{"type": "web_search"}]}),
+            422,
+            "tools[0]: a tool of type 'web_search' is not supported",
+        ),
+        (
+            json!({"tool_choice": {"type": "allowed_tools"}}),
+            422,
+            "tool_choice: a choice of type 'allowed_tools' is not supported",
+        ),
+        (
+            json!({"input": [{"type": "item_reference", "id": "x"}]}),
+            422,
+            "input[0]: an item of type 'item_reference' is not supported",
+        ),
+        (
+            json!({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}),
+            422,
+            "input[0].content[0]: a part of type 'input_file' is not supported",
+        ),
+        (
+            json!({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}),
+            400,
+            "Missing required parameter: input[0].arguments",
+        ),
+        (json!({"max_output_tokens": 0}), 422, "max_output_tokens must be at least 1"),
+    ];
+    for (body, status, error) in table {
+        assert_eq!(fault(body), (status, error.to_owned()));
+    }
+}
+
+/// An exchange as a client of the format writes it.
+fn written(exchange: &Exchange) -> Vec<Value> {
+    let asked: Vec<Value> = exchange
+        .asked
+        .iter()
+        .map(|asked| match asked {
+            Part::Text(text) => json!({"type": "input_text", "text": text}),
+            Part::Image(url) => json!({"type": "input_image", "image_url": url, "detail": "auto"}),
+        })
+        .collect();
+    let mut items = vec![json!({"role": "user", "content": asked})];
+    let speech = &exchange.speech;
+    if let Some(state) = &speech.state {
+        items.push(json!({"type": "reasoning", "summary": [],
+            "encrypted_content": state.to_string()}));
+    }
+    if !speech.text.is_empty() {
+        items.push(json!({"type": "message", "role": "assistant",
+            "content": [{"type": "output_text", "text": speech.text}]}));
+    }
+    for call in &speech.calls {
+        items.push(json!({"type": "function_call", "call_id": call.id, "name": call.name,
+            "arguments": call.arguments}));
+    }
+    for (call, text) in speech.calls.iter().zip(&exchange.results) {
+        items.push(json!({"type": "function_call_output", "call_id": call.id, "output": text}));
+    }
+    items
+}
+
+proptest! {
+    #[test]
+    fn any_conversation_keeps_roles_order_ids_and_arguments(all in conversation()) {
+        let items: Vec<Value> = all.iter().flat_map(written).collect();
+        let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
+        prop_assert_eq!(asked(json!({"input": items})).ask.prompt.messages, expected);
+    }
+}

@@ -1,0 +1,298 @@
+//! A streamed answer in the Responses format.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use bytes::Bytes;
+use domain::ids::{StepId, TraceId};
+use domain::step::FinishReason;
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use gateway::{Error, Piece, Started};
+use serde_json::{Map, Value, json};
+
+use super::answer::{
+    End, ResponseAnswer, function_call, id, message, reasoning, refusal_part, summary_part,
+    text_part,
+};
+use crate::canonical::{Beat, Hearing, Order, Part, Voice};
+use crate::error::Failure;
+
+/// The events of an answer.
+pub fn body(
+    started: &Started,
+    echo: Map<String, Value>,
+    pieces: BoxStream<'static, Vec<Piece>>,
+) -> Body {
+    let model = started.model.clone();
+    let answer = ResponseAnswer::blank(started.step, started.trace, model, started.created, echo);
+    let mut writer = Writer::new(started.step, answer);
+    Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(writer.write(pieces))))
+}
+
+/// All events of a request that was refused before any model was called.
+pub fn refused(
+    reason: &str,
+    step: StepId,
+    trace: TraceId,
+    now: Timestamp,
+    echo: Map<String, Value>,
+) -> Bytes {
+    let answer = ResponseAnswer::blank(step, trace, String::new(), now, echo);
+    let blocked = Some(reason.to_owned());
+    let finish = FinishReason::ContentFilter;
+    Writer::new(step, answer).write(vec![Piece::End { finish, usage: None, blocked }])
+}
+
+/// Writes pieces as events.
+struct Writer {
+    step: StepId,
+    answer: ResponseAnswer,
+    hearing: Hearing,
+    order: Order,
+    /// The items that are over.
+    output: Vec<Value>,
+    open: Option<Item>,
+    /// The number of the next event.
+    sequence: u64,
+    out: String,
+}
+
+/// The item that is open.
+struct Item {
+    id: String,
+    part: Part,
+    said: String,
+}
+
+impl Writer {
+    fn new(step: StepId, answer: ResponseAnswer) -> Self {
+        Self {
+            step,
+            answer,
+            hearing: Hearing::new(step),
+            order: Order::default(),
+            output: Vec::new(),
+            open: None,
+            sequence: 0,
+            out: String::new(),
+        }
+    }
+
+    fn write(&mut self, pieces: Vec<Piece>) -> Bytes {
+        if self.sequence == 0 {
+            for name in ["response.created", "response.in_progress"] {
+                let response = json!(self.answer);
+                self.event(name, json!({"response": response}));
+            }
+        }
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => self.order.say(Voice::Text, text),
+                Piece::Native(chunk) => self.hearing.hear(chunk, &mut self.order),
+                Piece::End { finish, usage, blocked } => self.end(finish, usage, blocked),
+                Piece::Broken(error) => self.broken(error),
+            }
+            let beats = self.order.beats();
+            self.play(beats);
+        }
+        std::mem::take(&mut self.out).into()
+    }
+
+    fn play(&mut self, beats: Vec<Beat>) {
+        for beat in beats {
+            match beat {
+                Beat::Begin(part) => self.item_begins(part),
+                Beat::More(text) => self.item_goes_on(text),
+                Beat::End => self.item_ends(),
+            }
+        }
+    }
+
+    fn item_begins(&mut self, part: Part) {
+        let index = self.output.len();
+        let kind = match part {
+            Part::Said(Voice::Thought) => "rs",
+            Part::Said(Voice::Text | Voice::Refusal) => "msg",
+            Part::Call { .. } => "fc",
+        };
+        let id = id(kind, self.step, index);
+        let blank = match &part {
+            Part::Said(Voice::Thought) => reasoning(&id, "", None),
+            Part::Said(Voice::Text | Voice::Refusal) => message(&id, "in_progress", None),
+            Part::Call { id: call_id, name } => {
+                function_call(&id, "in_progress", call_id, name, "")
+            }
+        };
+        self.event("response.output_item.added", json!({"output_index": index, "item": blank}));
+        let item = Item { id, part, said: String::new() };
+        if let Some((names, place, part)) = item.part_of(index) {
+            let mut added = place;
+            added.insert("part".to_owned(), part);
+            self.event(names.added, Value::Object(added));
+        }
+        self.open = Some(item);
+    }
+
+    fn item_goes_on(&mut self, text: String) {
+        let index = self.output.len();
+        let Some(item) = &mut self.open else { return };
+        item.said.push_str(&text);
+        let mut more = item.place(index);
+        more.insert("delta".to_owned(), text.into());
+        let name = item.names().delta;
+        if item.part == Part::Said(Voice::Text) {
+            more.insert("logprobs".to_owned(), json!([]));
+        }
+        self.event(name, Value::Object(more));
+    }
+
+    fn item_ends(&mut self) {
+        let index = self.output.len();
+        let Some(item) = self.open.take() else { return };
+        let names = item.names();
+        let mut done = item.place(index);
+        done.insert(names.member.to_owned(), item.said.clone().into());
+        match &item.part {
+            Part::Said(Voice::Text) => drop(done.insert("logprobs".to_owned(), json!([]))),
+            Part::Call { name, .. } => drop(done.insert("name".to_owned(), name.clone().into())),
+            Part::Said(_) => {}
+        }
+        self.event(names.done, Value::Object(done));
+        if let Some((names, mut over, part)) = item.part_of(index) {
+            over.insert("part".to_owned(), part);
+            self.event(names.over, Value::Object(over));
+        }
+        let whole = match &item.part {
+            Part::Said(Voice::Thought) => reasoning(&item.id, &item.said, None),
+            Part::Said(Voice::Text) => message(&item.id, "completed", Some(text_part(&item.said))),
+            Part::Said(Voice::Refusal) => {
+                message(&item.id, "completed", Some(refusal_part(&item.said)))
+            }
+            Part::Call { id, name } => function_call(&item.id, "completed", id, name, &item.said),
+        };
+        self.item_is_over(whole);
+    }
+
+    fn item_is_over(&mut self, item: Value) {
+        let over = json!({"output_index": self.output.len(), "item": item});
+        self.event("response.output_item.done", over);
+        self.output.push(item);
+    }
+
+    fn end(&mut self, finish: FinishReason, usage: Option<Usage>, blocked: Option<String>) {
+        if let Some(reason) = &blocked {
+            self.order.say(Voice::Refusal, reason.clone());
+        }
+        let beats = self.order.finish();
+        self.play(beats);
+        // It comes when the reasoning is long over: its place is an item of its own.
+        if let Some(state) = self.order.take_state() {
+            let index = self.output.len();
+            let item = reasoning(&id("rs", self.step, index), "", Some(&state));
+            self.event("response.output_item.added", json!({"output_index": index, "item": item}));
+            self.item_is_over(item);
+        }
+        let output = std::mem::take(&mut self.output);
+        let answer = self.answer.clone().ended(finish, End { output, usage, blocked });
+        let name = if answer.is_completed() { "response.completed" } else { "response.incomplete" };
+        self.event(name, json!({"response": answer}));
+    }
+
+    /// What is open stays open: nobody is to take it for whole.
+    fn broken(&mut self, error: Error) {
+        let body = Failure::from(error).into_body();
+        let code = body.code.unwrap_or("server_error");
+        self.event("error", json!({"code": code, "message": body.error, "param": null}));
+        let output = std::mem::take(&mut self.output);
+        let answer = self.answer.clone().failed(&body.error, output);
+        self.event("response.failed", json!({"response": answer}));
+    }
+
+    fn event(&mut self, name: &str, mut data: Value) {
+        data["type"] = name.into();
+        data["sequence_number"] = self.sequence.into();
+        self.sequence += 1;
+        for piece in ["event: ", name, "\ndata: ", &data.to_string(), "\n\n"] {
+            self.out.push_str(piece);
+        }
+    }
+}
+
+/// What the events of an item are called.
+struct Names {
+    added: &'static str,
+    delta: &'static str,
+    done: &'static str,
+    over: &'static str,
+    /// The member in which all that was said stands in the end.
+    member: &'static str,
+}
+
+impl Item {
+    fn names(&self) -> Names {
+        const ADDED: &str = "response.content_part.added";
+        const OVER: &str = "response.content_part.done";
+        match self.part {
+            Part::Said(Voice::Text) => Names {
+                added: ADDED,
+                delta: "response.output_text.delta",
+                done: "response.output_text.done",
+                over: OVER,
+                member: "text",
+            },
+            Part::Said(Voice::Refusal) => Names {
+                added: ADDED,
+                delta: "response.refusal.delta",
+                done: "response.refusal.done",
+                over: OVER,
+                member: "refusal",
+            },
+            Part::Said(Voice::Thought) => Names {
+                added: "response.reasoning_summary_part.added",
+                delta: "response.reasoning_summary_text.delta",
+                done: "response.reasoning_summary_text.done",
+                over: "response.reasoning_summary_part.done",
+                member: "text",
+            },
+            // A call has no parts: nothing is added to it, and no part of it is over.
+            Part::Call { .. } => Names {
+                added: "",
+                delta: "response.function_call_arguments.delta",
+                done: "response.function_call_arguments.done",
+                over: "",
+                member: "arguments",
+            },
+        }
+    }
+
+    /// Where its pieces belong.
+    fn place(&self, index: usize) -> Map<String, Value> {
+        let mut place = Map::new();
+        place.insert("item_id".to_owned(), self.id.clone().into());
+        place.insert("output_index".to_owned(), index.into());
+        match self.part {
+            Part::Said(Voice::Thought) => drop(place.insert("summary_index".to_owned(), 0.into())),
+            Part::Said(_) => drop(place.insert("content_index".to_owned(), 0.into())),
+            Part::Call { .. } => {}
+        }
+        place
+    }
+
+    /// The part that holds what was said so far, of items that have parts.
+    fn part_of(&self, index: usize) -> Option<(Names, Map<String, Value>, Value)> {
+        let part = match self.part {
+            Part::Said(Voice::Text) => text_part(&self.said),
+            Part::Said(Voice::Refusal) => refusal_part(&self.said),
+            Part::Said(Voice::Thought) => summary_part(&self.said),
+            Part::Call { .. } => return None,
+        };
+        Some((self.names(), self.place(index), part))
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+use proptest::prelude::*;
+
+use super::super::request;
+use super::*;
+use crate::canonical::testing::{STEP, Speech, events, speech, started, trace};
+
+fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
+    let Started { step, trace, model, created, .. } = started();
+    let answer = ResponseAnswer::blank(step, trace, model, created, Map::new());
+    let mut writer = Writer::new(step, answer);
+    let mut out = String::new();
+    let mut pieces = pieces.into_iter().peekable();
+    while pieces.peek().is_some() {
+        let batch = pieces.by_ref().take(batch).collect();
+        out.push_str(std::str::from_utf8(&writer.write(batch)).unwrap());
+    }
+    events(&out)
+}
+
+/// The last event's response, after the events before it were put together as the vendor's client
+/// does: they say the same.
+fn heard(events: &[(String, Value)]) -> Value {
+    let mut items: Vec<Value> = Vec::new();
+    for (number, (name, data)) in events.iter().enumerate() {
+        assert_eq!(data["sequence_number"], number);
+        let item = data["output_index"].as_u64().map_or(0, |index| index as usize);
+        let mut grow = |path: &str, with: &Value| {
+            let text = items[item].pointer_mut(path).unwrap_or_else(|| panic!("{name}: {path}"));
+            *text = format!("{}{}", text.as_str().unwrap(), with.as_str().unwrap()).into();
+        };
+        match name.as_str() {
+            "response.created" | "response.in_progress" => {
+                assert_eq!(data["response"]["status"], "in_progress");
+            }
+            "response.output_item.added" => {
+                assert_eq!(item, items.len());
+                items.push(data["item"].clone());
+            }
+            "response.content_part.added" => {
+                items[item]["content"].as_array_mut().unwrap().push(data["part"].clone());
+            }
+            "response.reasoning_summary_part.added" => {
+                items[item]["summary"].as_array_mut().unwrap().push(data["part"].clone());
+            }
+            "response.output_text.delta" => grow("/content/0/text", &data["delta"]),
+            "response.refusal.delta" => grow("/content/0/refusal", &data["delta"]),
+            "response.reasoning_summary_text.delta" => grow("/summary/0/text", &data["delta"]),
+            "response.function_call_arguments.delta" => grow("/arguments", &data["delta"]),
+            "response.output_text.done" => {
+                assert_eq!(items[item]["content"][0]["text"], data["text"]);
+            }
+            "response.refusal.done" => {
+                assert_eq!(items[item]["content"][0]["refusal"], data["refusal"]);
+            }
+            "response.reasoning_summary_text.done" => {
+                assert_eq!(items[item]["summary"][0]["text"], data["text"]);
+            }
+            "response.function_call_arguments.done" => {
+                assert_eq!(items[item]["arguments"], data["arguments"]);
+                assert_eq!(items[item]["name"], data["name"]);
+            }
+            "response.content_part.done" => assert_eq!(items[item]["content"][0], data["part"]),
+            "response.reasoning_summary_part.done" => {
+                assert_eq!(items[item]["summary"][0], data["part"]);
+            }
+            "response.output_item.done" => {
+                if items[item].get("status").is_some() {
+                    items[item]["status"] = "completed".into();
+                }
+                assert_eq!(items[item], data["item"]);
+            }
+            "response.completed" | "response.incomplete" => {
+                assert_eq!(number + 1, events.len());
+                assert_eq!(data["response"]["output"], Value::Array(items));
+                return data["response"].clone();
+            }
+            other => panic!("{other}"),
+        }
+        if let Some(id) = data.get("item_id") {
+            assert_eq!(id, &items[item]["id"]);
+        }
+    }
+    panic!("the stream has no end");
+}
+
+#[test]
+fn a_text_that_was_cut_off() {
+    let end = Piece::End { finish: FinishReason::Length, usage: None, blocked: None };
+    let pieces = vec![Piece::Text("Hel".to_owned()), Piece::Text("lo".to_owned()), end];
+    let events = stream(pieces, 1);
+    assert_eq!(events.last().unwrap().0, "response.incomplete");
+    let answer = heard(&events);
+    assert_eq!(answer["incomplete_details"]["reason"], "max_output_tokens");
+    assert_eq!(answer["output"][0]["content"][0]["text"], "Hello");
+}
+
+#[test]
+fn a_stream_that_breaks_ends_with_an_error() {
+    let error = gateway::Error::ProviderUnreachable;
+    let events = stream(vec![Piece::Text("Hel".to_owned()), Piece::Broken(error)], 2);
+    let [.., (error, told), (failed, last)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((error.as_str(), failed.as_str()), ("error", "response.failed"));
+    assert_eq!(told["code"], "provider_unreachable");
+    assert_eq!(last["response"]["status"], "failed");
+    assert_eq!(last["response"]["error"]["message"], "Provider request failed");
+}
+
+#[test]
+fn refusals() {
+    let now = Timestamp(1_000_000);
+    let before = refused("No.", STEP, trace(), now, Map::new());
+    let before = heard(&events(std::str::from_utf8(&before).unwrap()));
+    assert_eq!((&before["status"], &before["reason"]), (&json!("completed"), &json!("No.")));
+    assert_eq!(before["output"][0]["content"][0]["refusal"], "No.");
+
+    let speech = Speech { refusal: "I will not.".to_owned(), ..Speech::default() };
+    let own = heard(&stream(speech.pieces(&[3], FinishReason::Stop), 2));
+    assert_eq!(own["output"][0]["content"][0]["refusal"], "I will not.");
+    assert_eq!(own.get("reason"), None);
+}
+
+proptest! {
+    #[test]
+    fn a_stream_that_is_sent_back_says_the_same(
+        speech in speech(),
+        sizes in prop::collection::vec(1_usize..6, 1..8),
+        batch in 1_usize..9,
+    ) {
+        let answer = heard(&stream(speech.pieces(&sizes, FinishReason::Stop), batch));
+        let body = serde_json::from_value(json!({"input": answer["output"]})).unwrap();
+        let asked = request::ask(body, None).unwrap();
+        prop_assert_eq!(asked.ask.prompt.messages, [speech.message()]);
+        prop_assert!(asked.left_out.is_empty());
+    }
+}

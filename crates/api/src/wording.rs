@@ -1,0 +1,178 @@
+//! Errors in the words of other vendors' formats: whatever goes wrong on the way to such a door, its
+//! guard included, is told as that vendor's clients expect it. Statuses and headers stay.
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::error::{ErrorBody, Failure};
+
+const OUR_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where Anthropic's clients look for the id of a request.
+const THEIR_ID: HeaderName = HeaderName::from_static("request-id");
+
+/// An error as Anthropic's clients read it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MessagesError {
+    /// Always `error`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: MessagesFault,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    request_id: Option<String>,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MessagesFault {
+    /// `invalid_request_error`, `authentication_error`, `rate_limit_error` and the like.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: String,
+    /// Which protection spoke, or what a provider did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    code: Option<&'static str>,
+}
+
+/// An error as OpenAI's clients read it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ResponsesError {
+    error: ResponsesFault,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ResponsesFault {
+    message: String,
+    /// `invalid_request_error`, `authentication_error`, `rate_limit_error` and the like.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Always null: the message names the parameter.
+    #[schema(value_type = Option<String>)]
+    param: (),
+    /// Which protection spoke, or what a provider did.
+    code: Option<&'static str>,
+}
+
+impl From<Failure> for MessagesError {
+    fn from(failure: Failure) -> Self {
+        let status = failure.status();
+        Self::told(status, failure.into_body(), None)
+    }
+}
+
+impl MessagesError {
+    fn told(status: StatusCode, body: ErrorBody, request_id: Option<String>) -> Self {
+        let kind = match status.as_u16() {
+            401 => "authentication_error",
+            402 => "billing_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            503 => "overloaded_error",
+            400..=499 => "invalid_request_error",
+            _ => "api_error",
+        };
+        let error = MessagesFault { kind, message: body.error, code: body.code };
+        Self { kind: "error", error, request_id }
+    }
+}
+
+impl ResponsesError {
+    fn told(status: StatusCode, body: ErrorBody) -> Self {
+        let kind = match status.as_u16() {
+            401 => "authentication_error",
+            402 => "insufficient_quota",
+            403 => "permission_error",
+            429 => "rate_limit_error",
+            400..=499 => "invalid_request_error",
+            _ => "server_error",
+        };
+        let error = ResponsesFault { message: body.error, kind, param: (), code: body.code };
+        Self { error }
+    }
+}
+
+/// Around doors for Anthropic's clients.
+pub async fn messages(request: Request, next: Next) -> Response {
+    let id = request.headers().get(OUR_ID).cloned();
+    let mut response = next.run(request).await;
+    let text = |id: &HeaderValue| id.to_str().ok().map(str::to_owned);
+    let told = id.as_ref().and_then(text);
+    response = retold(response, |status, body| MessagesError::told(status, body, told));
+    if let Some(id) = id {
+        response.headers_mut().insert(THEIR_ID, id);
+    }
+    response
+}
+
+/// Around doors for OpenAI's clients.
+pub async fn responses(request: Request, next: Next) -> Response {
+    retold(next.run(request).await, ResponsesError::told)
+}
+
+/// A failure in other words; anything else as it is.
+fn retold<T: Serialize>(
+    mut response: Response,
+    tell: impl FnOnce(StatusCode, ErrorBody) -> T,
+) -> Response {
+    let Some(body) = response.extensions_mut().remove::<ErrorBody>() else { return response };
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    let body = Json(tell(parts.status, body)).into_response().into_body();
+    Response::from_parts(parts, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use gateway::Error;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_status_has_the_vendors_word() {
+        let table = [
+            (400, "invalid_request_error", "invalid_request_error"),
+            (401, "authentication_error", "authentication_error"),
+            (402, "billing_error", "insufficient_quota"),
+            (403, "permission_error", "permission_error"),
+            (404, "not_found_error", "invalid_request_error"),
+            (413, "request_too_large", "invalid_request_error"),
+            (422, "invalid_request_error", "invalid_request_error"),
+            (429, "rate_limit_error", "rate_limit_error"),
+            (500, "api_error", "server_error"),
+            (502, "api_error", "server_error"),
+            (503, "overloaded_error", "server_error"),
+        ];
+        for (status, messages, responses) in table {
+            let status = StatusCode::from_u16(status).unwrap();
+            let body = || Failure::new(status, "no").into_body();
+            assert_eq!(MessagesError::told(status, body(), None).error.kind, messages);
+            assert_eq!(ResponsesError::told(status, body()).error.kind, responses);
+        }
+    }
+
+    #[test]
+    fn a_failure_keeps_its_sentence_and_code() {
+        let failure = || Failure::from(Error::LoopDetected);
+        let told = serde_json::to_value(MessagesError::from(failure())).unwrap();
+        let sentence = "Recursive loop detected. Account throttled.";
+        let error =
+            json!({"type": "rate_limit_error", "message": sentence, "code": "LOOP_DETECTED"});
+        assert_eq!(told, json!({"type": "error", "error": error}));
+        let (status, body) = (failure().status(), failure().into_body());
+        let told = serde_json::to_value(ResponsesError::told(status, body)).unwrap();
+        let error = json!({"message": sentence, "type": "rate_limit_error", "param": null,
+            "code": "LOOP_DETECTED"});
+        assert_eq!(told, json!({"error": error}));
+    }
+}
