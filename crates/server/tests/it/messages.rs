@@ -95,9 +95,9 @@ async fn a_conversation_with_tools(backend: Backend) {
     assert_eq!(told[2]["tool_call_id"], "b");
 
     let steps = &key.detail(&trace).await["steps"];
-    assert_eq!(steps[1]["id"], answer["step_id"]);
+    assert_eq!(steps[2]["id"], answer["step_id"]);
     // 100 tokens at 0.15 and 10 at 0.6 a thousand.
-    assert_eq!(steps[1]["cost"], 0.021);
+    assert_eq!(steps[2]["cost"], 0.021);
 }
 
 async fn a_streamed_answer(backend: Backend) {
