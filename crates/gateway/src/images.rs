@@ -74,9 +74,17 @@ impl Gateway {
         let count = ask.count.unwrap_or(1);
         check(&ask.prompt, &size, count)?;
         let turn = self.turn(caller, &ask.trace_id, None, Door::Images).await?;
-        let model = turn.caller.project.model(name)?;
-        providers::check_paints(model).map_err(|error| Error::invalid(error.to_string()))?;
-        let terms = &turn.caller.project.settings.blocked_terms;
+        let project = turn.caller.project.clone();
+        let check_model = || {
+            let model = project.model(name)?;
+            providers::check_paints(model).map_err(|error| Error::invalid(error.to_string()))
+        };
+        // A model that the caller names wrongly is its mistake, whatever the prompt holds. That the
+        // default one is not registered is not: first the prompt is judged.
+        if ask.model.is_some() {
+            check_model()?;
+        }
+        let terms = &project.settings.blocked_terms;
         let violations = checks::violations(&ask.prompt, terms);
         let ask = Ask { prompt: prompt(ask.prompt, &size, count), pii: PiiRule::Settings };
         let screened = match self.screened(&turn, ask).await? {
@@ -89,6 +97,7 @@ impl Gateway {
             let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
             return Ok(Images::Violates { error: BRAND, violations, step });
         }
+        check_model()?;
         let routed = screened.direct(name, Fallbacks::Yes)?;
         let (mut flight, answer) = self.call_paint(routed).await?;
         let made = answer.urls.len() as u64;

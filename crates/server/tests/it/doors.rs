@@ -217,7 +217,6 @@ async fn what_belongs_to_others_is_not_painted(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     let mock = Mock::always(Answer::json(200, &json!({"data": [{"b64_json": "AAAA"}]}))).await;
-    mock.register(&owner, "gpt-image-2").await;
     settings(&owner, 1, json!({"images": {"blocked_terms": ["Café Central"]}})).await;
     let trace = key.trace().await;
     let paint = async |prompt: &str| {
@@ -234,6 +233,8 @@ async fn what_belongs_to_others_is_not_painted(backend: Backend) {
     let body = json!({"error": "Blocked by brand/copyright check", "violations": violations, "step_id": step["id"]});
     assert_eq!(blocked, body);
     assert_eq!((&step["type"], &step["reason"]), (&json!("blocked"), &body["error"]));
+    paint("A crab").await.says(422, "Model not authorized or found: gpt-image-2");
+    mock.register(&owner, "gpt-image-2").await;
     let secret = paint(SECRET).await.ok(403);
     assert!(secret["reason"].is_string() && secret["step_id"].is_i64(), "{secret}");
     assert_eq!(mock.begun(), 0);
