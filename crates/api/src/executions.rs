@@ -128,16 +128,21 @@ pub async fn create(
     ByKey(caller): ByKey,
     Body(ask): Body<ExecuteAsk>,
 ) -> Result<Json<OutcomeBody>> {
-    let results = ask.tool_results.unwrap_or_default().into_iter().map(|result| ToolResult {
+    let result = |result: ToolResultBody| ToolResult {
         call: result.tool_call_id,
         content: result.content,
         name: result.name,
-    });
+    };
+    // An empty list without a parent answers nothing and asks nothing.
+    let results = ask
+        .tool_results
+        .filter(|results| !results.is_empty() || ask.parent_step_id.is_some())
+        .map(|results| results.into_iter().map(result).collect());
     let ask = gateway::ExecuteAsk {
         trace_id: ask.trace_id,
         input: ask.input,
         tools: ask.tools.unwrap_or_default(),
-        results: results.collect(),
+        results,
         parent: ask.parent_step_id,
     };
     Ok(Json(app.gateway.execute(&caller, ask).await?.into()))

@@ -182,6 +182,22 @@ fn routing(step: &Step) -> Option<RoutingBody> {
     })
 }
 
+/// What a step shows as its output: of a run always a text, empty where it only asked for tools; the
+/// shape of vectors and images, which are not kept, as JSON.
+fn output(kind: StepKind, output: Option<Value>) -> Option<Value> {
+    let Some(Value::Object(mut said)) = output else { return output };
+    if kind != StepKind::Run {
+        return Some(said.into());
+    }
+    if !said.contains_key("tool_calls") {
+        return Some(Value::from(said).to_string().into());
+    }
+    match said.shift_remove("content") {
+        Some(text @ Value::String(_)) => Some(text),
+        _ => Some("".into()),
+    }
+}
+
 fn body(step: Step, content: Option<Content>) -> StepBody {
     let security = &step.security;
     let mut found = json!({
@@ -201,7 +217,7 @@ fn body(step: Step, content: Option<Content>) -> StepBody {
         parent_step_id: step.parent.map(|parent| parent.0),
         tier: step.routing.as_ref().and_then(|r| r.tier).map(domain::tier::Tier::as_str),
         input: content.input,
-        output: content.output,
+        output: output(step.kind, content.output),
         status: step.status.as_str(),
         latency_ms: millis(step.latency()),
         security: found,

@@ -34,8 +34,8 @@ pub struct ExecuteAsk {
     /// The tools that the model may call, in any form; a follow-up without any has those of the
     /// first round.
     pub tools: Vec<Value>,
-    /// What the tools of the parent step have answered.
-    pub results: Vec<ToolResult>,
+    /// What the tools of the parent step have answered; a follow-up answers all of them.
+    pub results: Option<Vec<ToolResult>>,
     /// The step it follows from.
     pub parent: Option<i64>,
 }
@@ -73,10 +73,9 @@ impl Gateway {
         tools::normalise(&mut ask.tools)?;
         tools::check_functions(&ask.tools)?;
         let turn = self.turn(caller, &ask.trace_id, ask.parent, Door::Executions).await?;
-        let mut prompt = if ask.results.is_empty() {
-            prompt(ask.input)
-        } else {
-            Box::pin(self.follow_up(&turn, ask.results)).await?
+        let mut prompt = match ask.results {
+            None => prompt(ask.input),
+            Some(results) => Box::pin(self.follow_up(&turn, results)).await?,
         };
         if !ask.tools.is_empty() {
             prompt.params.insert("tools".to_owned(), ask.tools.into());

@@ -50,7 +50,11 @@ fn conversation(content: Content) -> Option<(Prompt, Value)> {
         Value::Array(messages) => messages.into_iter().map(Message::read).collect::<Option<_>>()?,
         _ => return None,
     };
-    let params = content.params.unwrap_or_default();
+    let mut params = Value::Object(content.params.unwrap_or_default());
+    restore(&mut params, &placeholders, false);
+    let Value::Object(mut params) = params else { return None };
+    // A choice that forced the first call would force another one.
+    params.shift_remove("tool_choice");
     Some((Prompt { messages, max_output_tokens: None, params }, answer))
 }
 

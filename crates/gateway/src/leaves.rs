@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::flow::is_text;
 
 /// Words of the format itself, and what the gateway or the provider sets: no model writes them.
-const NOT_SAID: [&str; 12] = [
+const NOT_SAID: [&str; 13] = [
     "id",
     "object",
     "created",
@@ -19,7 +19,11 @@ const NOT_SAID: [&str; 12] = [
     "service_tier",
     "usage",
     "obfuscation",
+    // It goes back to the provider as it came, or its signatures do not fit any more.
+    STATE,
 ];
+/// What a provider wants back with an assistant's message.
+pub(crate) const STATE: &str = "provider_state";
 /// Says the text again, token by token.
 const LOGPROBS: &str = "logprobs";
 
@@ -189,6 +193,35 @@ pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
             *said = std::mem::take(&mut text);
         }
     });
+}
+
+/// The strings of what a provider wants back: they are judged, and never changed.
+pub(crate) fn of_state<'a>(state: &'a Value, see: &mut impl FnMut(&'a str)) {
+    match state {
+        Value::String(text) if is_text(text) => see(text),
+        Value::Array(items) => items.iter().for_each(|item| of_state(item, see)),
+        Value::Object(map) => map.values().for_each(|value| of_state(value, see)),
+        _ => {}
+    }
+}
+
+/// What each choice's provider wants back.
+pub(crate) fn states(answer: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    let choices = answer.get("choices").and_then(Value::as_array);
+    choices.into_iter().flatten().filter_map(|choice| {
+        ["message", "delta"].iter().find_map(|said| choice.get(*said)?.get(STATE))
+    })
+}
+
+/// Takes out what a provider wants back: it repeats words that did not leave.
+pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
+    for choice in choices(answer) {
+        for said in ["message", "delta"] {
+            if let Some(said) = choice.get_mut(said).and_then(Value::as_object_mut) {
+                said.shift_remove(STATE);
+            }
+        }
+    }
 }
 
 /// Takes the log probabilities from choices whose text has changed: they would tell the old one.

@@ -116,7 +116,7 @@ pub(crate) fn restored(placeholders: &Placeholders, place: &Place, text: &str) -
     if place.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
 }
 
-/// Everything that a whole answer says: the text first.
+/// Everything that a whole answer says: the text first, what its provider wants back last.
 fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<'a>> {
     let mut said = vec![Said::text(text)];
     if let Some(native) = native {
@@ -125,6 +125,11 @@ fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<
                 said.push(Said { text: text.clone().into(), is_json: place.is_json() });
             }
         });
+        for state in leaves::states(native) {
+            leaves::of_state(state, &mut |text| {
+                said.push(Said { text: text.to_owned().into(), is_json: false });
+            });
+        }
     }
     said
 }
@@ -147,6 +152,7 @@ fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
             changed.push(Some(0));
         }
         leaves::drop_logprobs(native, &changed);
+        leaves::drop_state(native);
     }
     if let Some(text) = text {
         reply.text = text;
@@ -177,13 +183,16 @@ impl InFlight {
     /// the reason when the answer must not leave.
     pub(crate) fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
         let nonce = crate::nonce().map_err(|error| self.fault(error))?;
-        let (placeholders, judged) = {
+        let (placeholders, judged, beside) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;
-            let judged = judge(project, &said(&reply.text, reply.native.as_mut()), nonce);
+            let said = said(&reply.text, reply.native.as_mut());
+            let judged = judge(project, &said, nonce);
             let restores = project.policy.safety().pii_restore;
-            (restores.then(|| screened.placeholders().clone()), judged)
+            let beside = said.iter().skip(1).map(|said| said.text.len()).sum();
+            (restores.then(|| screened.placeholders().clone()), judged, beside)
         };
+        self.heard.beside = beside;
         self.heard.output = judged.security;
         match judged.verdict {
             Verdict::Fine => {}

@@ -176,7 +176,7 @@ impl Relay {
             StreamEvent::Text(text) => heard.text.push_str(text),
             StreamEvent::Native { text, chunk } => {
                 heard.text.push_str(text);
-                self.fragments.add(chunk);
+                heard.beside += self.fragments.add(chunk);
             }
             StreamEvent::Finish(finish) => return heard.finish = Some(*finish),
             StreamEvent::Usage(usage) => return heard.usage = Some(*usage),

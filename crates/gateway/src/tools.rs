@@ -12,6 +12,9 @@ const MOST_TOOLS: usize = 256;
 /// The names under which the forms give the schema of a tool's arguments.
 const SCHEMAS: [&str; 3] = ["parameters", "inputSchema", "input_schema"];
 
+/// What else of a flat declaration belongs to its function.
+const FLAT: [&str; 3] = ["name", "description", "strict"];
+
 /// A call that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
@@ -53,7 +56,10 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             Some(_) => return Err(fault("function must be an object")),
             None => {
                 let mut flat = std::mem::take(given);
-                flat.remove("type");
+                // What else a server says of its tools is not for a model.
+                flat.retain(|name, _| {
+                    FLAT.contains(&name.as_str()) || SCHEMAS.contains(&name.as_str())
+                });
                 flat
             }
         };
@@ -69,7 +75,6 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             }
             Some(_) => return Err(fault("its parameters must be a JSON Schema object")),
         }
-        function.remove("annotations");
         *tool = json!({"type": "function", "function": function});
     }
     Ok(())

@@ -159,6 +159,8 @@ impl Store {
                 let step = StepId(id);
                 Ok((step, open(step, &sealed, key)?))
             })
+            // One content that is nested too deeply must not hide all others.
+            .filter(|read| !matches!(read, Err(Error::Corrupt(_))))
             .collect()
     }
 
@@ -196,7 +198,8 @@ impl Store {
 
 fn open(step: StepId, sealed: &[u8], key: &SealingKey) -> Result<Content> {
     let plain = key.open_content(&place(step), sealed)?;
-    serde_json::from_slice(&plain).map_err(|_| Error::Seal)
+    serde_json::from_slice(&plain)
+        .map_err(|error| Error::Corrupt(format!("the content of step {step}: {error}")))
 }
 
 /// What ties a sealed content to its step.

@@ -113,10 +113,15 @@ impl Gateway {
         let writer = self.store.writer();
         let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
         let written = unsure || caller.project.settings.limits.strict;
+        let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
-            writer.start(funded.start()).await?;
+            // Whoever gives up here leaves a call that was never made, and its start is closed.
+            flight.heard.status = StepStatus::Failed;
+            flight.heard.error = Some(NOT_MADE.to_owned());
+            writer.start(flight.funded()?.start()).await?;
+            flight.heard = super::Ended::default();
         }
-        Ok(InFlight::new(self.clone(), funded, written))
+        Ok(flight)
     }
 }
 
@@ -175,6 +180,8 @@ impl Funded {
     }
 }
 
+/// What a step says whose start was written, but no call was made.
+const NOT_MADE: &str = "The call was given up before it was made";
 /// What a step says whose call a defect of ours has ended.
 const FAULT: &str = "The gateway failed while it handled this call";
 

@@ -17,7 +17,7 @@ use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
-use crate::{labels, output, prints};
+use crate::{labels, output, prints, tokens};
 
 /// How a call ended, as far as it is known.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Ended {
     pub(crate) error: Option<String>,
     /// What the model said, as the provider sent it.
     pub(crate) text: String,
+    /// Bytes of what it said beside the text: tool calls, reasoning, further choices.
+    pub(crate) beside: usize,
     /// What is stored in place of the text, where the output check changed it.
     pub(crate) instead: Option<String>,
     /// What it said beside text: the whole message, where it asked for tools, as it leaves.
@@ -47,6 +49,7 @@ impl Default for Ended {
             status: StepStatus::Completed,
             error: None,
             text: String::new(),
+            beside: 0,
             instead: None,
             message: None,
             finish: None,
@@ -190,25 +193,39 @@ impl Gateway {
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, step.finished_at, cost);
-        let run = step.id;
-        self.store(turn, step, &stored).await?;
+        let asked = if calls.is_empty() {
+            None
+        } else {
+            Some(self.tool_step(turn, step.id, &calls).await?)
+        };
+        // Both are queued before anything is waited for: who hangs up now loses neither.
+        let tools = async {
+            match &asked {
+                None => Ok(None),
+                Some((step, output)) => {
+                    let id = step.id;
+                    self.record_plain(turn, step.clone(), None, output).await.map(|()| Some(id))
+                }
+            }
+        };
+        let ((), asked) = tokio::try_join!(self.store(turn, step, &stored), tools)?;
         self.trip_if_spent(&turn.caller).await;
-        if calls.is_empty() {
-            return Ok(None);
-        }
-        self.record_tools(turn, run, &calls).await.map(Some)
+        Ok(asked)
     }
 
-    /// Records the tools that a run step has asked for. Returns the step's id.
-    async fn record_tools(&self, turn: &Turn, run: StepId, calls: &[ToolCall]) -> Result<StepId> {
+    /// The step of the tools that a run step has asked for, and its content.
+    async fn tool_step(
+        &self,
+        turn: &Turn,
+        run: StepId,
+        calls: &[ToolCall],
+    ) -> Result<(Step, Value)> {
         let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
-        let id = step.id;
         let calls: Vec<Value> = calls
             .iter()
             .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
             .collect();
-        self.record_plain(turn, step, None, &json!({"tool_calls": calls})).await?;
-        Ok(id)
+        Ok((step, json!({"tool_calls": calls})))
     }
 
     /// Records a request that safety or routing has refused. Returns the step's id.
@@ -327,7 +344,9 @@ fn usage(charge: Charge, model: &Model, prompt: &Prompt, ended: &Ended) -> (Usag
         }
         (None, _) => {
             let images = charge.images(ended.images);
-            (charge.count(model, prompt, &ended.text, images), true)
+            let mut usage = charge.count(model, prompt, &ended.text, images);
+            usage.completion += tokens::estimate(ended.beside);
+            (usage, true)
         }
     }
 }

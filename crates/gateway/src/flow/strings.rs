@@ -5,6 +5,8 @@ use domain::conversation::{Body, Prompt};
 use domain::safety::Origin;
 use serde_json::{Number, Value};
 
+use crate::leaves::STATE;
+
 /// Shorter names of fields hold nothing that has to be judged.
 const LONG_KEY: usize = 6;
 /// What a tool is called with is JSON inside a string.
@@ -25,6 +27,9 @@ pub(super) enum Slot<'a> {
     Text(&'a mut String),
     Json(&'a mut String),
     Number(&'a mut Value),
+    /// Of what a provider wants back as it came: it is left out whole where something in it would
+    /// have to be replaced.
+    Kept(&'a mut bool),
 }
 
 impl<'a> Said<'a> {
@@ -70,6 +75,7 @@ impl Slot<'_> {
                     *value = redactor.replace_whole(&finding.kind, &value.to_string()).into();
                 }
             }
+            Self::Kept(spoiled) => *spoiled |= !findings.is_empty(),
         }
     }
 }
@@ -102,7 +108,17 @@ pub(super) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
                 }
             }
         }
-        message.extra.iter_mut().for_each(|(name, value)| each_in_mut(name, value, &mut change));
+        let mut spoiled = false;
+        for (name, value) in &mut message.extra {
+            if name == STATE {
+                each_in(name, value, &mut |_| change(Slot::Kept(&mut spoiled)));
+            } else {
+                each_in_mut(name, value, &mut change);
+            }
+        }
+        if spoiled {
+            message.extra.shift_remove(STATE);
+        }
     }
     prompt.params.iter_mut().for_each(|(name, value)| each_in_mut(name, value, &mut change));
 }
@@ -175,6 +191,7 @@ pub(crate) fn is_text(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use domain::conversation::{Message, Role};
+    use domain::safety::Category;
     use serde_json::json;
 
     use super::*;
@@ -222,6 +239,7 @@ mod tests {
             let text = match slot {
                 Slot::Text(text) | Slot::Json(text) => text.clone(),
                 Slot::Number(value) => format!("ids: {value}"),
+                Slot::Kept(_) => unreachable!("there is no state in it"),
             };
             assert_eq!(text, seen[index].1);
             index += 1;
@@ -239,6 +257,42 @@ mod tests {
             "see data:image/png;base64,iVBORw0KGgo=",
         ] {
             assert!(is_text(hidden), "{hidden}");
+        }
+    }
+
+    /// What a provider wants back is judged with the rest, and is left out rather than changed.
+    #[test]
+    fn the_state_of_a_provider_goes_whole_or_not_at_all() {
+        let message = json!({"role": "assistant", "content": "Hm.",
+            "provider_state": {"content": [{"thinking": "jane@acme.org", "signature": "c2ln"}]}});
+        let prompt =
+            Prompt { messages: vec![Message::read(message).unwrap()], ..Prompt::default() };
+        let mut texts = Vec::new();
+        each(&prompt, |_, said| texts.push(said.reading().text().to_owned()));
+        assert_eq!(texts, ["Hm.", "content", "thinking", "jane@acme.org", "signature", "c2ln"]);
+        let mail = Finding {
+            category: Category::Pii,
+            kind: "EMAIL".into(),
+            part: 3,
+            start: 0,
+            end: 13,
+            bytes: 0..13,
+            score: 1.0,
+            high_sensitivity: false,
+        };
+        for (found, stays) in [(vec![], true), (vec![&mail], false)] {
+            let mut prompt = prompt.clone();
+            let mut redactor = Redactor::new(7);
+            let mut part = 0;
+            each_mut(&mut prompt, |slot| {
+                let here: Vec<&Finding> =
+                    found.iter().copied().filter(|f| f.part == part).collect();
+                slot.redact(&mut redactor, &here);
+                part += 1;
+            });
+            assert_eq!(part, texts.len());
+            assert_eq!(prompt.messages[0].extra.contains_key(STATE), stays);
+            assert_eq!(prompt.messages[0].body, Body::Text("Hm.".to_owned()));
         }
     }
 }

@@ -20,12 +20,14 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Takes in what a chunk says.
-    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) {
+    /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0.
+    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> usize {
         self.add_calls(chunk);
+        let mut more = 0;
         leaves::each(chunk, |place, text| {
             if !place.is_fragment() {
                 if !self.whole.contains_key(text) {
+                    more += text.len();
                     self.whole.insert(text.clone(), self.strings.len());
                     self.strings.push((place.clone(), text.clone()));
                 }
@@ -34,11 +36,13 @@ impl Fragments {
             if place.is_text() {
                 return;
             }
+            more += text.len();
             match self.strings.iter_mut().find(|(known, _)| known == place) {
                 Some((_, said)) => said.push_str(text),
                 None => self.strings.push((place.clone(), text.clone())),
             }
         });
+        more
     }
 
     fn add_calls(&mut self, chunk: &Map<String, Value>) {
@@ -46,7 +50,7 @@ impl Fragments {
         let first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
         let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else { return };
         let Some(delta) = choice.get("delta") else { return };
-        if let Some(state) = delta.get("provider_state") {
+        if let Some(state) = delta.get(leaves::STATE) {
             self.state = Some(state.clone());
         }
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -74,7 +78,7 @@ impl Fragments {
         let calls: Vec<&Map<String, Value>> = self.calls.values().collect();
         let mut message = json!({"role": "assistant", "content": content, "tool_calls": calls});
         if let Some(state) = &self.state {
-            message["provider_state"] = state.clone();
+            message[leaves::STATE] = state.clone();
         }
         Some(message)
     }
@@ -84,7 +88,11 @@ impl Fragments {
         let others = self.strings.iter();
         let others = others
             .map(|(place, text)| Said { text: text.as_str().into(), is_json: place.is_json() });
-        std::iter::once(Said::text(text)).chain(others).collect()
+        let mut said: Vec<Said<'_>> = std::iter::once(Said::text(text)).chain(others).collect();
+        if let Some(state) = &self.state {
+            leaves::of_state(state, &mut |text| said.push(Said::text(text)));
+        }
+        said
     }
 
     /// What puts these strings in the place of what [`Fragments::said`] has given.
@@ -169,6 +177,7 @@ impl Replacement {
                 });
                 // They need not come with the text that they tell.
                 leaves::drop_logprobs(chunk, &self.changed);
+                leaves::drop_state(chunk);
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use domain::conversation::Message;
+use domain::conversation::{Message, Role};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
@@ -60,17 +60,28 @@ impl Serialize for Request<'_> {
     }
 }
 
-/// The messages without what only other providers understand.
+/// What a message may hold that does not go to a provider of this format: what other providers want
+/// back, and what stands in answers but not in requests.
+fn is_foreign(role: &Role, name: &str) -> bool {
+    match role {
+        Role::Assistant => matches!(name, STATE | "annotations"),
+        Role::Tool => name == "name",
+        _ => name == STATE,
+    }
+}
+
+/// The messages without what is foreign to the format.
 struct Messages<'a>(&'a [Message]);
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|message| {
-            if !message.extra.contains_key(STATE) {
+            let is_foreign = |name: &str| is_foreign(&message.role, name);
+            if !message.extra.keys().any(|name| is_foreign(name)) {
                 return Cow::Borrowed(message);
             }
             let mut message = message.clone();
-            message.extra.shift_remove(STATE);
+            message.extra.retain(|name, _| !is_foreign(name));
             Cow::Owned(message)
         }))
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::words;
 
 const DIMENSIONS: u64 = 256;
-const MOST_DIMENSIONS: u64 = 4096;
+const MOST_DIMENSIONS: u64 = 1024;
 /// Each word shows in so many dimensions.
 const SPREAD: u64 = 8;
 

@@ -226,7 +226,8 @@ async fn placeholders_are_put_back_everywhere(backend: Backend) {
     let mock = Mock::start(Duration::ZERO, Some((10, 5)), |body| {
         let said = body["messages"][0]["content"].clone();
         let arguments = format!("{{\"to\": \"{}\", \"n\": 1.50}}", spelled(body));
-        let first = json!({"role": "assistant", "content": said, "reasoning": said});
+        let first = json!({"role": "assistant", "content": said, "reasoning": said,
+            "provider_state": {"thinking": said}});
         let second = json!({"role": "assistant", "content": null, "tool_calls": call(&arguments)});
         completion(&[choice(0, first, "stop"), choice(1, second, "tool_calls")])
     })
@@ -243,6 +244,11 @@ async fn placeholders_are_put_back_everywhere(backend: Backend) {
     let spelled = json!(MAIL).to_string();
     assert_eq!(*arguments, format!("{{\"to\": {spelled}, \"n\": 1.50}}"));
     assert_eq!(answer["choices"][1]["finish_reason"], "tool_calls");
+    // What the provider has signed stays as it was.
+    let state = &first["message"]["provider_state"]["thinking"];
+    let thought = mock.last()["messages"][0]["content"].clone();
+    assert_eq!(*state, thought);
+    assert_ne!(*state, MAIL);
 }
 
 async fn placeholders_are_put_back_everywhere_in_a_stream(backend: Backend) {

@@ -41,7 +41,7 @@ async fn texts_become_vectors(backend: Backend) {
     let step = last(&key, &trace).await;
     assert_eq!(step["id"], two["step_id"]);
     assert_eq!((&step["type"], &step["input"]), (&json!("run"), &inputs));
-    assert_eq!(step["output"], json!({"embeddings": 2, "dimensions": 256}));
+    assert_eq!(step["output"], r#"{"embeddings":2,"dimensions":256}"#);
     assert_eq!((&step["prompt_tokens"], &step["completion_tokens"]), (&json!(8), &json!(0)));
     let coded = json!({"model": "sandbox", "input": "A red boat.", "encoding_format": "base64"});
     let coded = ask(coded).await.ok(200);
@@ -189,7 +189,7 @@ async fn prompts_become_images(backend: Backend) {
         (&step["id"], &step["cost"], &step["input"]),
         (&done["step_id"], &json!(0.08), &json!("A red boat"))
     );
-    assert_eq!(step["output"], json!({"images": 2, "size": "1024x1024"}), "no bytes are kept");
+    assert_eq!(step["output"], r#"{"images":2,"size":"1024x1024"}"#, "no bytes are kept");
     mock.register(&owner, "by-token").await;
     let by_token = json!({"trace_id": trace, "prompt": "A red boat", "model": "by-token"});
     key.post("/api/v1/images/generations", &by_token).await.ok(200);

@@ -32,6 +32,7 @@ mod privacy;
 mod process;
 mod providers;
 mod responses;
+mod sim_tests;
 mod sweep;
 mod tools;
 mod walk;

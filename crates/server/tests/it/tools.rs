@@ -10,6 +10,7 @@ crate::on_every_backend!(
     what_is_wrong_with_results,
     a_follow_up_is_screened_and_redacted_anew,
     calls_of_chat_completions_are_recorded,
+    calls_that_the_provider_does_not_count_cost_what_they_are,
 );
 
 const INPUT: &str = "Compare the weather in Bonn and Oslo.";
@@ -89,6 +90,8 @@ async fn a_round_of_parallel_calls_and_one_that_follows(backend: Backend) {
     ]);
     assert_eq!(first["tool_calls"], calls);
     assert!(first.get("output").is_none() && first.get("reason").is_none(), "{first}");
+    // The time that the tools take is waiting.
+    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
     let results = json!([result("call_b", "8 C"), result("call_a", "18 C")]);
     let second = follow(&key, &trace, &first["step_id"], results).await.ok(200);
     assert_eq!(
@@ -124,7 +127,7 @@ async fn a_round_of_parallel_calls_and_one_that_follows(backend: Backend) {
     assert_eq!(steps[1]["id"], first["step_id"]);
     assert_eq!(steps[1]["output"], json!({"tool_calls": calls}));
     assert_eq!(detail["summary"]["chain_depth"], 2);
-    assert!(detail["summary"]["tool_overhead_ms"].as_f64().unwrap() >= 0.0);
+    assert!(detail["summary"]["tool_overhead_ms"].as_f64().unwrap() >= 30.0, "{detail}");
     assert_eq!(detail["summary"]["total_cost"], 0.0135, "three calls: {detail}");
     // One that fits, one with a wrong argument, one of a tool that nobody declared.
     assert_eq!(detail["security"]["tool_fidelity_score"], 0.5);
@@ -179,6 +182,10 @@ async fn what_is_wrong_with_results(backend: Backend) {
     refused(
         follow(&key, &trace, pending, strange).await,
         "tool_results: unknown tool_call_id: call_x",
+    );
+    refused(
+        follow(&key, &trace, pending, json!([])).await,
+        "tool_results: no result for tool_call_id call_a, call_b",
     );
     let run = key.detail(&trace).await["steps"][0]["id"].clone();
     refused(
@@ -263,7 +270,39 @@ async fn calls_of_chat_completions_are_recorded(backend: Backend) {
         assert_eq!(steps[1]["parent_step_id"], steps[0]["id"]);
         let called = &steps[1]["output"]["tool_calls"][0];
         assert_eq!(called["arguments"], json!({"city": "Bonn"}), "{detail}");
-        let told = &steps[0]["output"]["tool_calls"][0]["function"]["name"];
-        assert_eq!(told, "weather", "{detail}");
+        assert_eq!(steps[0]["output"], "", "it said nothing beside: {detail}");
+    }
+}
+
+async fn calls_that_the_provider_does_not_count_cost_what_they_are(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let long = "word ".repeat(400);
+    let arguments = json!({"text": long}).to_string();
+    let whole = json!({"id": "x", "object": "chat.completion", "created": 1, "model": "x",
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message":
+            {"role": "assistant", "content": null, "tool_calls": [call("a", "save", &arguments)]}}]});
+    let mut piece = call("a", "save", &arguments);
+    piece["index"] = 0.into();
+    let chunk = json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "x",
+        "choices": [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": "tool_calls"}]});
+    let stream = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    let mock = Mock::start(std::time::Duration::ZERO, None, move |request| {
+        if request["stream"] == true {
+            Answer::Body(200, "text/event-stream", stream.clone())
+        } else {
+            Answer::json(200, &whole)
+        }
+    })
+    .await;
+    mock.register(&owner, "mock").await;
+    for streams in [false, true] {
+        let trace = key.trace().await;
+        let chat = json!({"trace_id": trace, "model": "mock", "stream": streams,
+            "messages": [{"role": "user", "content": INPUT}]});
+        assert_eq!(key.post("/api/v1/chat/completions", &chat).await.status, 200);
+        let step = &key.detail(&trace).await["steps"][0];
+        assert!(step["completion_tokens"].as_u64().unwrap() >= 400, "{step}");
+        assert_eq!(step["cost_estimated"], true);
     }
 }
