@@ -32,6 +32,7 @@ mod privacy;
 mod process;
 mod providers;
 mod responses;
+mod safety;
 mod sweep;
 mod tools;
 mod walk;
