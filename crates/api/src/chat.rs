@@ -18,6 +18,7 @@ use crate::App;
 use crate::auth::ByKey;
 use crate::door;
 use crate::error::{Failure, Result};
+use crate::finding::FindingBody;
 use crate::input::Body;
 use crate::sse::{self, EventBody, Style};
 
@@ -103,6 +104,10 @@ pub struct CompletionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
+    /// What was found in the request, and where, if safety refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cause: Option<FindingBody>,
 }
 
 /// Answer a conversation. Personal data is replaced before any provider sees it and put back in
@@ -135,8 +140,9 @@ pub async fn create(
             let dropped = std::mem::take(&mut reply.dropped);
             door::noted(reply.trace, &dropped, present(*reply))
         }
-        ChatAnswer::Blocked { reason, step, trace } => {
-            door::noted(trace, &[], refused(reason, step, trace, now))
+        ChatAnswer::Blocked { reason, step, trace, cause } => {
+            let cause = FindingBody::of(cause);
+            door::noted(trace, &[], refused(reason, cause, step, trace, now))
         }
     })
 }
@@ -199,12 +205,19 @@ fn present(reply: ChatReply) -> Response {
         step_id: reply.step,
         trace_id: reply.trace,
         reason: reply.blocked,
+        cause: None,
     })
     .into_response()
 }
 
 /// A refusal as a valid completion.
-fn refused(reason: String, step: StepId, trace: TraceId, now: Timestamp) -> Response {
+fn refused(
+    reason: String,
+    cause: Option<FindingBody>,
+    step: StepId,
+    trace: TraceId,
+    now: Timestamp,
+) -> Response {
     let message = json!({"role": "assistant", "content": null, "refusal": reason});
     Json(CompletionBody {
         id: sse::completion_id(step),
@@ -216,6 +229,7 @@ fn refused(reason: String, step: StepId, trace: TraceId, now: Timestamp) -> Resp
         step_id: step,
         trace_id: trace,
         reason: Some(reason),
+        cause,
     })
     .into_response()
 }

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::ByKey;
 use crate::error::Result;
+use crate::finding::FindingBody;
 use crate::input::Body;
 
 /// What is to be checked.
@@ -32,6 +33,10 @@ pub struct CheckBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
+    /// What forbids it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cause: Option<FindingBody>,
     meta: CheckMeta,
 }
 
@@ -69,6 +74,7 @@ impl From<CheckResult> for CheckBody {
             allowed: result.allowed,
             step_id: result.step,
             reason: result.reason,
+            cause: FindingBody::of(result.cause),
             meta: CheckMeta {
                 pii_detected: security.pii,
                 injection_attempt: security.injection,

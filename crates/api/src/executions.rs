@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::ByKey;
 use crate::error::Result;
+use crate::finding::FindingBody;
 use crate::input::Body;
 
 /// What is to be executed.
@@ -97,6 +98,10 @@ pub enum OutcomeBody {
         /// The step that records it.
         #[schema(value_type = i64)]
         step_id: StepId,
+        /// What was found, and where, if safety refused the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        cause: Option<FindingBody>,
     },
 }
 
@@ -115,7 +120,9 @@ impl From<Outcome> for OutcomeBody {
                 let tool_calls = calls.into_iter().map(call).collect();
                 Self::Tools { tool_calls, step_id: step, status: Waits::ToolCallsPending }
             }
-            Outcome::Blocked { reason, step } => Self::Blocked { reason, step_id: step },
+            Outcome::Blocked { reason, step, cause } => {
+                Self::Blocked { reason, step_id: step, cause: FindingBody::of(cause) }
+            }
         }
     }
 }

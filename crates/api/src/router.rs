@@ -20,8 +20,8 @@ use crate::wording::{MessagesError, ResponsesError};
 use crate::{App, Settings};
 use crate::{
     assistants, audit, auth, chat, checks, edge, embeddings, executions, images, keys, logs,
-    messages, model_list, models, projects, responses, sdk, session, simulate, stats, stream,
-    traces, up, wording,
+    messages, model_list, models, projects, responses, safety, sdk, session, simulate, stats,
+    stream, traces, up, wording,
 };
 
 /// A group of routes behind one guard.
@@ -32,6 +32,7 @@ fn by_session() -> Group {
     OpenApiRouter::new()
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::show, projects::update, projects::delete))
+        .routes(routes!(safety::test))
         .routes(routes!(models::list, models::create))
         .routes(routes!(models::show, models::update, models::delete))
         .routes(routes!(keys::list, keys::create))

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::error::Failure;
+use crate::finding::FindingBody;
 
 /// Tells proxies not to wait for more.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -45,7 +46,9 @@ pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
             let mut encoder = Encoder::new(&started, style);
             Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(encoder.encode(pieces))))
         }
-        Streamed::Blocked { reason, step, trace } => Body::from(refused(&reason, step, trace, now)),
+        Streamed::Blocked { reason, step, trace, cause } => {
+            Body::from(refused(&reason, FindingBody::of(cause), step, trace, now))
+        }
     };
     events(body)
 }
@@ -183,9 +186,18 @@ fn close_refused(chunk: &mut Map<String, Value>, reason: &str, step: StepId, tra
 }
 
 /// The whole stream of a request that was refused before any model was called.
-fn refused(reason: &str, step: StepId, trace: TraceId, now: Timestamp) -> String {
+fn refused(
+    reason: &str,
+    cause: Option<FindingBody>,
+    step: StepId,
+    trace: TraceId,
+    now: Timestamp,
+) -> String {
     let mut chunk = chunk_fields(step, now, "");
     close_refused(&mut chunk, reason, step, trace);
+    if let Some(cause) = cause {
+        chunk.insert("cause".to_owned(), json!(cause));
+    }
     let mut out = String::new();
     event(&mut out, &Value::Object(chunk).to_string());
     out.push_str("data: [DONE]\n\n");

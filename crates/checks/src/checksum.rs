@@ -38,10 +38,15 @@ pub(crate) fn verhoeff(digits: &[u8]) -> bool {
     check == 0
 }
 
-/// ISO 7064 mod 97-10 over letters and digits, the first four moved to the end: IBAN.
+/// [`mod_97`] with the first four characters moved to the end: IBAN.
 pub(crate) fn iban(compact: &[u8]) -> bool {
+    compact.split_at_checked(4).is_some_and(|(head, rest)| mod_97(rest.iter().chain(head)))
+}
+
+/// ISO 7064 mod 97-10 over digits and capital letters, the check digits last: LEI.
+pub(crate) fn mod_97<'a>(compact: impl Iterator<Item = &'a u8>) -> bool {
     let mut rest: u32 = 0;
-    for &byte in compact[4..].iter().chain(&compact[..4]) {
+    for &byte in compact {
         rest = match byte {
             b'0'..=b'9' => rest * 10 + u32::from(byte - b'0'),
             b'A'..=b'Z' => rest * 100 + u32::from(byte - b'A') + 10,
@@ -130,6 +135,9 @@ mod tests {
         assert!(luhn(&digits("4111 1111 1111 1111")) && !luhn(&digits("4111 1111 1111 1112")));
         assert!(verhoeff(&digits("2363")) && !verhoeff(&digits("2364")));
         assert!(iban(b"GB82WEST12345698765432") && !iban(b"GB82WEST12345698765433"));
+        assert!(!iban(b"GB8"));
+        assert!(mod_97(b"5493001KJTIIGC8Y1R12".iter()));
+        assert!(!mod_97(b"5493001KJTIIGC8Y1R21".iter()));
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert!(mod_11_10(&digits("86095742719")) && !mod_11_10(&digits("86095742718")));
         assert!(base58check(b"1BoatSLRHtKNngkdXEeobR76b53LETtpyT"));

@@ -3,19 +3,18 @@
 use std::borrow::Cow;
 
 use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use crate::fold::Folded;
+use crate::recognizers::Recognizers;
 use crate::report::{Finding, Part, Report};
 use crate::scan::{Scan, Scope};
-use crate::{MAX_FINDINGS, injection, offsets, pii, risk, secrets};
+use crate::{MAX_FINDINGS, injection, offsets, pattern, pii, risk, secrets};
 
 /// More rules than this are refused.
 const MAX_RULES: usize = 100;
 /// A longer pattern is refused.
 const MAX_PATTERN: usize = 1024;
-/// A pattern that compiles to more is refused.
-const MAX_COMPILED: usize = 1 << 20;
 /// How many matches of one rule are reported for one text.
 const MAX_MATCHES: usize = 100;
 
@@ -24,10 +23,11 @@ const MAX_MATCHES: usize = 100;
 pub struct Policy {
     safety: Safety,
     patterns: Vec<Regex>,
+    recognizers: Recognizers,
 }
 
 impl Policy {
-    /// Compiles the rules. Every error names the setting it is about.
+    /// Compiles the rules and the recognizers. Every error names the setting it is about.
     pub fn compile(safety: &Safety) -> Result<Self, Vec<String>> {
         let mut errors = Vec::new();
         if safety.rules.len() > MAX_RULES {
@@ -35,14 +35,20 @@ impl Policy {
         }
         let mut patterns = Vec::new();
         for (index, rule) in safety.rules.iter().take(MAX_RULES).enumerate() {
-            match pattern(rule) {
+            match rule_pattern(rule) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(error) => {
                     errors.push(format!("settings.safety.rules[{index}].pattern: {error}"));
                 }
             }
         }
-        if errors.is_empty() { Ok(Self { safety: safety.clone(), patterns }) } else { Err(errors) }
+        match Recognizers::compile(&safety.recognizers) {
+            Ok(recognizers) if errors.is_empty() => {
+                Ok(Self { safety: safety.clone(), patterns, recognizers })
+            }
+            Ok(_) => Err(errors),
+            Err(more) => Err([errors, more].concat()),
+        }
     }
 
     /// The settings this was compiled from.
@@ -92,20 +98,7 @@ impl Policy {
             }));
         }
         let secrets = secrets::find(text, &scan, room);
-        for entity in pii::find(text, &scan, room) {
-            let inside = secrets
-                .iter()
-                .any(|s| s.bytes.start < entity.bytes.end && entity.bytes.start < s.bytes.end);
-            if !inside && self.wants(entity.kind) {
-                findings.push(finding(
-                    &folded,
-                    Category::Pii,
-                    Cow::Borrowed(entity.kind),
-                    entity.bytes,
-                    entity.score,
-                ));
-            }
-        }
+        findings.extend(self.personal(&folded, &scan, &secrets, room));
         findings.extend(
             secrets.into_iter().map(|s| {
                 finding(&folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
@@ -121,11 +114,42 @@ impl Policy {
         findings
     }
 
+    /// Personal data of all kinds. What the crate knows is left out where a credential was found; what the
+    /// project asks for is not.
+    fn personal(
+        &self,
+        folded: &Folded<'_>,
+        scan: &Scan,
+        secrets: &[secrets::Secret],
+        room: usize,
+    ) -> Vec<Finding> {
+        let text = folded.text.as_ref();
+        let pii = |kind, bytes, score| finding(folded, Category::Pii, kind, bytes, score);
+        let mut found: Vec<Finding> = pii::find(text, scan, room)
+            .into_iter()
+            .filter(|entity| {
+                let overlaps = |secret: &secrets::Secret| {
+                    secret.bytes.start < entity.bytes.end && entity.bytes.start < secret.bytes.end
+                };
+                !secrets.iter().any(overlaps) && self.wants(entity.kind)
+            })
+            .map(|entity| pii(Cow::Borrowed(entity.kind), entity.bytes, entity.score))
+            .collect();
+        let known = found.len();
+        let own = self.recognizers.find(text).filter(|own| self.wants(own.name));
+        found.extend(own.map(|own| pii(Cow::Owned(own.name.to_owned()), own.bytes, own.score)));
+        if found.len() > known {
+            // Of equal ranges the project's own stands.
+            found.rotate_left(known);
+            drop_contained(&mut found);
+        }
+        found
+    }
+
     fn wants(&self, kind: &str) -> bool {
-        self.safety
-            .pii_entities
-            .as_ref()
-            .is_none_or(|list| list.iter().any(|name| same_type(name, kind)))
+        self.safety.pii_entities.as_ref().is_none_or(|list| {
+            list.iter().any(|name| name.trim().eq_ignore_ascii_case(kind) || same_type(name, kind))
+        })
     }
 
     fn rules(&self, text: &str, findings: &mut Vec<Finding>) {
@@ -145,6 +169,18 @@ impl Policy {
     }
 }
 
+/// Leaves out what lies within another one, so that no part of a longer value hides the rest of it. Those
+/// that only overlap stay: both are to be replaced.
+fn drop_contained(findings: &mut Vec<Finding>) {
+    findings.sort_by_key(|f| (f.bytes.start, std::cmp::Reverse(f.bytes.end)));
+    let mut reached = 0;
+    findings.retain(|f| {
+        let stands = f.bytes.end > reached;
+        reached = reached.max(f.bytes.end);
+        stands
+    });
+}
+
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.
 fn same_type(name: &str, kind: &str) -> bool {
     let name = name.trim().to_ascii_uppercase().replace(['-', ' '], "_");
@@ -161,29 +197,14 @@ fn same_type(name: &str, kind: &str) -> bool {
     short == kind
 }
 
-fn pattern(rule: &PolicyRule) -> Result<Regex, String> {
+fn rule_pattern(rule: &PolicyRule) -> Result<Regex, String> {
     if !matches!(rule.action, Action::Flag | Action::Block) {
         return Err("the action of a rule is `flag` or `block`".to_owned());
     }
     if rule.pattern.len() > MAX_PATTERN {
         return Err(format!("a pattern has at most {MAX_PATTERN} bytes"));
     }
-    RegexBuilder::new(&rule.pattern)
-        .size_limit(MAX_COMPILED)
-        .dfa_size_limit(MAX_COMPILED)
-        .build()
-        .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => "the pattern is too large once compiled".to_owned(),
-            // The last line says what is wrong; those above draw the pattern.
-            other => other
-                .to_string()
-                .lines()
-                .last()
-                .unwrap_or_default()
-                .trim_start_matches("error: ")
-                .trim()
-                .to_owned(),
-        })
+    pattern::compile(&rule.pattern)
 }
 
 fn finding(

@@ -99,7 +99,5 @@ fn reason(finding: &Finding, parts: Option<&[Part<'_>]>) -> String {
         Some(Origin::System) => "the system instructions contain",
         _ => "the input contains",
     };
-    let part =
-        if parts.len() > 1 { format!(" in part {}", finding.part + 1) } else { String::new() };
-    format!("Blocked by safety check: {place} {what}{part}.")
+    format!("Blocked by safety check: {place} {what}.")
 }

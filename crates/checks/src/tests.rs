@@ -1,6 +1,6 @@
 //! The crate as its callers see it.
 
-use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
+use domain::safety::{Action, Category, Checksum, Origin, PolicyRule, Recognizer, Safety};
 use proptest::prelude::*;
 
 use crate::{Part, Policy, Redactor, Report};
@@ -183,6 +183,46 @@ fn the_same_value_gets_the_same_placeholder_and_urls_keep_theirs() {
         placeholders.restore("{\"to\":\"[EMAIL_1_9f3a77c2]\",\"u\":\"http://x\"}"),
         "{\"to\":\"ann@a.example\",\"u\":\"http://x\"}"
     );
+}
+
+#[test]
+fn a_project_has_kinds_of_personal_data_of_its_own() {
+    let recognizer = |name: &str, pattern: &str| Recognizer {
+        name: name.to_owned(),
+        pattern: pattern.to_owned(),
+        checksum: Checksum::None,
+        context: Vec::new(),
+        score: 0.6,
+    };
+    let own = |entities: Option<&str>| {
+        let recognizers = vec![
+            recognizer("Staff-No", r"\bS-?[0-9]{6}\b"),
+            recognizer("GROUP", "[0-9]{4}"),
+            recognizer("LINE", r"line: \S+"),
+        ];
+        let pii_entities = entities.map(|entity| vec![entity.to_owned()]);
+        Policy::compile(&Safety { recognizers, pii_entities, ..Safety::default() }).unwrap()
+    };
+    let find = |policy: &Policy, text: &str| -> Vec<(String, usize, usize)> {
+        let report = policy.inspect(&[Part { origin: Origin::User, text }]);
+        assert!(
+            report.block.is_none() && report.findings.iter().all(|f| f.category == Category::Pii)
+        );
+        report.findings.iter().map(|f| (f.kind.to_string(), f.start, f.end)).collect()
+    };
+    let all = own(None);
+    let staff = |start, end| ("Staff-No".to_owned(), start, end);
+    assert_eq!(find(&all, "é S-123456."), [staff(2, 10)]);
+    assert_eq!(find(&all, "é S-\u{ff11}\u{ff12}3456."), [staff(2, 10)], "disguises are undone");
+    // A part of a longer value does not hide the rest of it, nor does a longer one leave parts.
+    assert_eq!(find(&all, "4111 1111 1111 1111"), [("PAYMENT_CARD".to_owned(), 0, 19)]);
+    assert_eq!(find(&all, "line: jo@a.example"), [("LINE".to_owned(), 0, 18)]);
+    assert_eq!(find(&own(Some("staff-no")), "S123456, jo@a.example, 1234"), [staff(0, 7)]);
+    let report = all.inspect(&[Part { origin: Origin::System, text: "Ask S-123456" }]);
+    let redacted =
+        Redactor::new(1).redact("Ask S-123456", &report.findings.iter().collect::<Vec<_>>());
+    assert_eq!(redacted.unwrap(), "Ask [STAFF_NO_1_00000001]");
+    assert!(report.high_sensitivity_pii() && all.inspect_output(&["S-123456"]).pii_detected());
 }
 
 #[test]

@@ -57,6 +57,38 @@ pub struct PolicyRule {
     pub weight: f64,
 }
 
+/// A kind of personal data of the project's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recognizer {
+    /// The type of what it finds: letters, digits, `_` and `-`.
+    pub name: String,
+    /// A linear-time regular expression, matched anywhere in a text.
+    pub pattern: String,
+    /// What the characters of a match must add up to.
+    pub checksum: Checksum,
+    /// Words of which one must stand near a match; none are needed where there are none.
+    pub context: Vec<String>,
+    /// How sure and how grave a match is, 0 to 1.
+    pub score: f64,
+}
+
+/// A check over the digits of a value, or over its letters and digits. Other characters do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing is checked.
+    None,
+    /// Luhn, over the digits: payment cards.
+    Luhn,
+    /// Verhoeff, over the digits: Aadhaar.
+    Verhoeff,
+    /// ISO 7064 mod 97-10, over letters and digits, the check digits last: LEI.
+    Mod97,
+    /// The same with the first four characters moved to the end: IBAN.
+    Iban,
+    /// ISO 7064 mod 11,10, over the digits: the German tax number.
+    Mod11_10,
+}
+
 /// `settings.safety`: thresholds and actions of one project.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Safety {
@@ -76,6 +108,8 @@ pub struct Safety {
     pub secrets: Action,
     /// The project's own rules, in order.
     pub rules: Vec<PolicyRule>,
+    /// The project's own kinds of personal data, in order.
+    pub recognizers: Vec<Recognizer>,
     /// What to do with secrets in outputs.
     pub output_secrets: Action,
     /// What to do with personal data in outputs.
@@ -93,6 +127,7 @@ impl Default for Safety {
             injection: Action::Block,
             secrets: Action::Block,
             rules: Vec::new(),
+            recognizers: Vec::new(),
             output_secrets: Action::Flag,
             output_pii: Action::Flag,
         }

@@ -1,13 +1,14 @@
 //! `project.settings`: the known keys as a type; unknown keys are kept beside them.
 
 mod reader;
+mod safety;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use crate::money::Usd;
-use crate::safety::{Action, PolicyRule, Safety};
+use crate::safety::Safety;
 use crate::tier::Tier;
 use reader::Reader;
 
@@ -17,8 +18,6 @@ pub const REQUESTS_PER_HOUR: u64 = 1000;
 pub const LOOP_REQUESTS: u64 = 50;
 /// The loop window in seconds, where the project says nothing.
 pub const LOOP_WINDOW_SECONDS: u64 = 10;
-const MAX_RULES: usize = 100;
-const MAX_PATTERN: usize = 1024;
 const MAX_TERMS: usize = 1000;
 const MAX_TERM: usize = 200;
 
@@ -105,7 +104,7 @@ impl Settings {
 
     fn read(r: &mut Reader<'_>) -> Self {
         let mut settings = Self {
-            safety: r.object("safety", read_safety).unwrap_or_default(),
+            safety: r.object("safety", safety::read).unwrap_or_default(),
             limits: r.object("limits", read_limits).unwrap_or_default(),
             perimeter: r.object("perimeter", read_perimeter).unwrap_or_default(),
             complexity_threshold: r.object("routing", |r| r.unit("complexity_threshold")).flatten(),
@@ -175,56 +174,6 @@ fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {
         parsed.collect()
     };
     Perimeter { allow: list("allow"), block: list("block") }
-}
-
-fn read_safety(r: &mut Reader<'_>) -> Safety {
-    let plain = Safety::default();
-    let any = [Action::Flag, Action::Redact, Action::Block];
-    let no_redact = [Action::Flag, Action::Block];
-    let mut safety = Safety {
-        block_threshold: r.unit("block_threshold").unwrap_or(plain.block_threshold),
-        review_threshold: r.unit("review_threshold").unwrap_or(plain.review_threshold),
-        injection: r
-            .object("injection", |r| r.action("action", &no_redact))
-            .flatten()
-            .unwrap_or(plain.injection),
-        secrets: r
-            .object("secrets", |r| r.action("action", &any))
-            .flatten()
-            .unwrap_or(plain.secrets),
-        ..plain
-    };
-    r.object("pii", |r| {
-        safety.pii = r.action("action", &any).unwrap_or(safety.pii);
-        safety.pii_entities = r.texts("entities");
-        safety.pii_restore = r.flag("restore").unwrap_or(true);
-    });
-    r.object("output", |r| {
-        let read = |r: &mut Reader<'_>| r.action("action", &any);
-        safety.output_secrets = r.object("secrets", read).flatten().unwrap_or(Action::Flag);
-        safety.output_pii = r.object("pii", read).flatten().unwrap_or(Action::Flag);
-    });
-    safety.rules = read_rules(r, &no_redact);
-    safety
-}
-
-fn read_rules(r: &mut Reader<'_>, actions: &[Action]) -> Vec<PolicyRule> {
-    let rules = r.objects("rules", |r| {
-        let rule = PolicyRule {
-            name: r.required_text("name"),
-            pattern: r.required_text("pattern"),
-            action: r.action("action", actions).unwrap_or(Action::Block),
-            weight: r.unit("weight").unwrap_or(1.0),
-        };
-        if rule.pattern.len() > MAX_PATTERN {
-            r.fault("pattern", &format!("is longer than {MAX_PATTERN} bytes"));
-        }
-        rule
-    });
-    if rules.len() > MAX_RULES {
-        r.fault("rules", &format!("holds more than {MAX_RULES} rules"));
-    }
-    rules
 }
 
 /// Merges a patch into settings at every depth. Arrays and scalars are replaced; a null stands,

@@ -7,7 +7,7 @@ use domain::step::Door;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::execute::{Executed, Gone, Outcome};
+use crate::execute::{Executed, Gone, Outcome, Refusal};
 use crate::flow::{Ask, Fallbacks, InFlight, PiiRule};
 
 /// One turn of a conversation.
@@ -58,13 +58,15 @@ impl Gateway {
         };
         let routed = match gone {
             Gone::On(routed) => routed,
-            Gone::Blocked(reason, step) => return Ok(Assisted::Blocked { reason, step }),
+            Gone::Blocked(Refusal { reason, step, .. }) => {
+                return Ok(Assisted::Blocked { reason, step });
+            }
         };
         let (flight, outcome) = self.ask(*routed).await?;
         let turn = self.finish_turn(trace, flight).await?;
         Ok(match outcome {
             Outcome::Text(done) => Assisted::Text { done, turn },
-            Outcome::Blocked { reason, step } => Assisted::Blocked { reason, step },
+            Outcome::Blocked { reason, step, .. } => Assisted::Blocked { reason, step },
             Outcome::Tools { .. } => {
                 return Err(Error::Internal("tools were called that nobody offered".to_owned()));
             }

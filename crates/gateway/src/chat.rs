@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::execute::{Gone, hear};
-use crate::flow::{Ask, Fallbacks, PiiRule, Routed, Turn};
+use crate::execute::{Gone, Refusal, hear};
+use crate::flow::{Ask, Fallbacks, Located, PiiRule, Routed, Turn};
 use crate::own_trace::OwnTrace;
 use crate::stream::{Piece, Streamed};
 use crate::tools;
@@ -86,6 +86,8 @@ pub enum ChatAnswer {
         step: StepId,
         /// Its trace.
         trace: TraceId,
+        /// What was found and where, if safety refused it.
+        cause: Option<Box<Located>>,
     },
 }
 
@@ -99,7 +101,9 @@ impl Gateway {
             Ok(Gone::On(routed)) => {
                 self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
             }
-            Ok(Gone::Blocked(reason, step)) => Ok(ChatAnswer::Blocked { reason, step, trace }),
+            Ok(Gone::Blocked(Refusal { reason, step, cause })) => {
+                Ok(ChatAnswer::Blocked { reason, step, trace, cause })
+            }
             Err(error) => Err(error),
         };
         if let Some(own) = own {
@@ -115,7 +119,7 @@ impl Gateway {
         let (own, trace) = (turn.own.clone(), turn.trace.id());
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => self.relay(*routed).await,
-            Ok(Gone::Blocked(reason, step)) => Ok(Streamed::Blocked { reason, step, trace }),
+            Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
             Err(error) => Err(error),
         };
         let Some(own) = own else { return answer };

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
-use crate::flow::security;
+use crate::flow::{Located, cause, security};
 
 /// The verdict on a text.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct CheckResult {
     pub step: StepId,
     /// What was found.
     pub security: Security,
+    /// What forbids it.
+    pub cause: Option<Box<Located>>,
     /// Personal data: type, start and end in Unicode scalar values.
     pub entities: Vec<(String, usize, usize)>,
 }
@@ -32,7 +34,8 @@ impl Gateway {
         let turn = self.turn(caller, trace_id, None, Door::Checks).await?;
         let step = self.plain_step(&turn, StepKind::Check).await?;
         let report = caller.project.policy.inspect(&[Part { origin: Origin::User, text: input }]);
-        let security = security(&report);
+        let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
+        let security = security(&report, &located);
         let reason = report.block.as_ref().map(|block| block.reason.clone());
         let entity =
             |finding: &Finding| (finding.kind.clone().into_owned(), finding.start, finding.end);
@@ -41,6 +44,7 @@ impl Gateway {
             allowed: reason.is_none(),
             reason: reason.clone(),
             step: step.id,
+            cause: cause(&report, &located),
             entities: personal.map(entity).collect(),
             security: security.clone(),
         };

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
+use crate::execute::Refusal;
 use crate::flow::{Ask, BlockedBy, Fallbacks, PiiRule, Screened};
 use crate::tokens;
 
@@ -66,7 +67,7 @@ impl Gateway {
         let ask = Ask { prompt: prompt(ask.texts, ask.dimensions), pii: PiiRule::Settings };
         let screened = match self.screened(&turn, ask).await? {
             Ok(screened) => screened,
-            Err((reason, step)) => return Ok(Embeddings::Blocked { reason, step }),
+            Err(Refusal { reason, step, .. }) => return Ok(Embeddings::Blocked { reason, step }),
         };
         if let Some(reason) = leak(&screened, model) {
             let security = screened.security().clone();

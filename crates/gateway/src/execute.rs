@@ -9,7 +9,8 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
 use crate::flow::{
-    Ask, BlockedBy, Choice, Fallbacks, InFlight, PiiRule, Routed, Screened, Screening, Turn,
+    Ask, BlockedBy, Choice, Fallbacks, InFlight, Located, PiiRule, Routed, Screened, Screening,
+    Stopped, Turn,
 };
 use crate::tools::{self, ToolCall, ToolResult};
 
@@ -58,13 +59,32 @@ pub enum Outcome {
         reason: String,
         /// The step that records it.
         step: StepId,
+        /// What was found and where, if safety refused it.
+        cause: Option<Box<Located>>,
     },
+}
+
+/// Why a request went no further.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: String,
+    /// The step that records it.
+    pub(crate) step: StepId,
+    /// What was found and where, if safety refused it.
+    pub(crate) cause: Option<Box<Located>>,
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal { reason, step, cause } = refusal;
+        Self::Blocked { reason, step, cause }
+    }
 }
 
 /// A request on its way to a provider, or refused.
 pub(crate) enum Gone {
     On(Box<Routed>),
-    Blocked(String, StepId),
+    Blocked(Refusal),
 }
 
 impl Gateway {
@@ -82,7 +102,7 @@ impl Gateway {
         }
         match self.route(turn, prompt).await? {
             Gone::On(routed) => self.answer(*routed).await,
-            Gone::Blocked(reason, step) => Ok(Outcome::Blocked { reason, step }),
+            Gone::Blocked(refusal) => Ok(refusal.into()),
         }
     }
 
@@ -99,7 +119,7 @@ impl Gateway {
         let ask = Ask { prompt: prompt(input), pii: PiiRule::Settings };
         match self.direct_with(&turn, ask, model, Fallbacks::No).await? {
             Gone::On(routed) => self.answer(*routed).await,
-            Gone::Blocked(reason, step) => Ok(Outcome::Blocked { reason, step }),
+            Gone::Blocked(refusal) => Ok(refusal.into()),
         }
     }
 
@@ -125,7 +145,7 @@ impl Gateway {
     pub(crate) async fn route_with(&self, turn: &Turn, ask: Ask) -> Result<Gone> {
         let screened = match self.screened(turn, ask).await? {
             Ok(screened) => screened,
-            Err((reason, step)) => return Ok(Gone::Blocked(reason, step)),
+            Err(refusal) => return Ok(Gone::Blocked(refusal)),
         };
         match screened.choose() {
             Choice::Route(routed) => Ok(Gone::On(routed)),
@@ -136,7 +156,7 @@ impl Gateway {
                     routing: Some(*routing),
                 };
                 let step = Box::pin(self.record_block(turn, screened.prompt(), blocked)).await?;
-                Ok(Gone::Blocked(reason, step))
+                Ok(Gone::Blocked(Refusal { reason, step, cause: None }))
             }
         }
     }
@@ -155,23 +175,23 @@ impl Gateway {
             Ok(screened) => {
                 screened.direct(model, fallbacks).map(|routed| Gone::On(Box::new(routed)))
             }
-            Err((reason, step)) => Ok(Gone::Blocked(reason, step)),
+            Err(refusal) => Ok(Gone::Blocked(refusal)),
         }
     }
 
-    /// Screens; a refusal is recorded and comes back as its reason and step.
+    /// Screens; a refusal is recorded.
     pub(crate) async fn screened(
         &self,
         turn: &Turn,
         ask: Ask,
-    ) -> Result<std::result::Result<Screened, (String, StepId)>> {
+    ) -> Result<std::result::Result<Screened, Refusal>> {
         match turn.screen(ask)? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
-            Screening::Blocked(reason, security, prompt) => {
-                let blocked =
-                    BlockedBy { reason: reason.clone(), security: *security, routing: None };
+            Screening::Blocked(stopped) => {
+                let Stopped { reason, cause, security, prompt } = *stopped;
+                let blocked = BlockedBy { reason: reason.clone(), security, routing: None };
                 let step = Box::pin(self.record_block(turn, &prompt, blocked)).await?;
-                Ok(Err((reason, step)))
+                Ok(Err(Refusal { reason, step, cause }))
             }
         }
     }
@@ -201,7 +221,7 @@ impl Gateway {
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         let outcome = match (blocked, tool_message(&reply)) {
-            (Some(reason), _) => Outcome::Blocked { reason, step },
+            (Some(reason), _) => Outcome::Blocked { reason, step, cause: None },
             (None, Some(message)) => Outcome::Tools { calls: tools::calls(message), step },
             (None, None) => Outcome::Text(Executed { output: reply.text, model, step }),
         };

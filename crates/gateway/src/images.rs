@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
+use crate::execute::Refusal;
 use crate::flow::{Ask, BlockedBy, Fallbacks, PiiRule};
 
 /// The model where the caller names none.
@@ -89,7 +90,7 @@ impl Gateway {
         let ask = Ask { prompt: prompt(ask.prompt, &size, count), pii: PiiRule::Settings };
         let screened = match self.screened(&turn, ask).await? {
             Ok(screened) => screened,
-            Err((reason, step)) => return Ok(Images::Blocked { reason, step }),
+            Err(Refusal { reason, step, .. }) => return Ok(Images::Blocked { reason, step }),
         };
         if !violations.is_empty() {
             let security = screened.security().clone();

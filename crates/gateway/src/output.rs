@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use checks::{Finding, Placeholders, Reading, Redactor};
+use checks::{Finding, Placeholders, Reading, Redactor, Report};
 use domain::conversation::Reply;
-use domain::safety::{Action, Category};
+use domain::safety::{Action, Category, Safety};
 use domain::step::{FinishReason, Security};
 use serde_json::{Map, Value};
 
@@ -60,33 +60,48 @@ pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], nonce: u64) -> Ju
     let policy = &project.policy;
     let read: Vec<Reading<'_>> = said.iter().map(Said::reading).collect();
     let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
-    let action = |category| match category {
-        Category::Secret => policy.safety().output_secrets,
-        Category::Pii => policy.safety().output_pii,
-        Category::Injection | Category::Policy => Action::Flag,
-    };
-    let with = |wanted: Action| {
-        report.findings.iter().filter(move |finding| action(finding.category) == wanted)
-    };
-    if let Some(finding) = with(Action::Block).next() {
-        let what = match finding.category {
-            Category::Secret => "a credential",
-            _ => "personal data",
-        };
-        let reason =
-            format!("Blocked by output check: the answer contains {what} ({})", finding.kind);
-        return Judged { security: security(&report), verdict: Verdict::Blocked(reason) };
+    let security = security(&report, &report.findings);
+    if let Some((_, reason)) = refused(policy.safety(), &report) {
+        return Judged { security, verdict: Verdict::Blocked(reason) };
     }
+    let redacted = redacted(policy.safety(), &report);
     let mut redactor = Redactor::of_answer(nonce);
     let parts = read.iter().enumerate().map(|(part, read)| {
         let here: Vec<&Finding> =
-            with(Action::Redact).filter(|finding| finding.part == part).collect();
+            redacted.iter().copied().filter(|finding| finding.part == part).collect();
         read.redact(&mut redactor, &here)
     });
     let parts: Vec<Option<String>> = parts.collect();
     let verdict =
         if parts.iter().any(Option::is_some) { Verdict::Redacted(parts) } else { Verdict::Fine };
-    Judged { security: security(&report), verdict }
+    Judged { security, verdict }
+}
+
+/// The finding for whose sake an answer does not leave, and a sentence that says so.
+pub(crate) fn refused(safety: &Safety, report: &Report) -> Option<(usize, String)> {
+    let blocks = |finding: &Finding| action(safety, finding.category) == Action::Block;
+    let index = report.findings.iter().position(blocks)?;
+    let finding = &report.findings[index];
+    let what = match finding.category {
+        Category::Secret => "a credential",
+        _ => "personal data",
+    };
+    let kind = &finding.kind;
+    Some((index, format!("Blocked by output check: the answer contains {what} ({kind})")))
+}
+
+/// What is replaced in an answer before it leaves.
+pub(crate) fn redacted<'r>(safety: &Safety, report: &'r Report) -> Vec<&'r Finding> {
+    let is_replaced = |finding: &&Finding| action(safety, finding.category) == Action::Redact;
+    report.findings.iter().filter(is_replaced).collect()
+}
+
+fn action(safety: &Safety, category: Category) -> Action {
+    match category {
+        Category::Secret => safety.output_secrets,
+        Category::Pii => safety.output_pii,
+        Category::Injection | Category::Policy => Action::Flag,
+    }
 }
 
 /// Judges what is left of an answer that did not come to its end: it must not be read back from its

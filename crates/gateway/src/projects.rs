@@ -188,10 +188,7 @@ fn merge_settings(
         named.into_iter().flat_map(Map::keys).filter_map(|tier| Tier::parse(tier)).collect();
     let touches_shadow = patch.contains_key("shadow_model");
     settings::merge(&mut project.settings, patch);
-    if serde_json::to_string(&project.settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
-        return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
-    }
-    let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
+    let read = read_settings(&project.settings)?;
     let tiers = read.routing_tiers.iter().filter(|(tier, _)| touched.contains(tier));
     let mut faults = tier_faults(tiers, models);
     if let Some(shadow) = read.shadow_model.as_ref().and_then(|shadow| shadow.model.as_deref())
@@ -204,6 +201,14 @@ fn merge_settings(
         faults.extend(more);
     }
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}
+
+/// Reads settings that are not too large.
+pub(crate) fn read_settings(settings: &Map<String, Value>) -> Result<Settings> {
+    if serde_json::to_string(settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
+        return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
+    }
+    Settings::parse(settings).map_err(Error::Invalid)
 }
 
 fn tier_faults<'a>(

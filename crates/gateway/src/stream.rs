@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::execute::{self, Gone};
-use crate::flow::{InFlight, Routed, neutral};
+use crate::execute::{self, Gone, Refusal};
+use crate::flow::{InFlight, Located, Routed, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
@@ -75,7 +75,16 @@ pub enum Streamed {
         step: StepId,
         /// Its trace.
         trace: TraceId,
+        /// What was found and where, if safety refused it.
+        cause: Option<Box<Located>>,
     },
+}
+
+impl Streamed {
+    pub(crate) fn refused(refusal: Refusal, trace: TraceId) -> Self {
+        let Refusal { reason, step, cause } = refusal;
+        Self::Blocked { reason, step, trace, cause }
+    }
 }
 
 impl Gateway {
@@ -90,7 +99,7 @@ impl Gateway {
         let trace = turn.trace.id();
         match self.route(turn, execute::prompt(input)).await? {
             Gone::On(routed) => self.relay(*routed).await,
-            Gone::Blocked(reason, step) => Ok(Streamed::Blocked { reason, step, trace }),
+            Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
         }
     }
 

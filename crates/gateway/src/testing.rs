@@ -58,7 +58,7 @@ impl Fresh {
         let prompt = execute::prompt("Say hello.".to_owned());
         match self.gateway.route(turn, prompt).await.unwrap() {
             execute::Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
-            execute::Gone::Blocked(reason, _) => panic!("blocked: {reason}"),
+            execute::Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
         }
     }
 

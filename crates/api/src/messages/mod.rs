@@ -41,7 +41,7 @@ pub async fn create(
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
-            Streamed::Blocked { reason, step, trace } => {
+            Streamed::Blocked { reason, step, trace, .. } => {
                 Bytes::from(stream::refused(&reason, step, trace))
             }
         };
@@ -51,7 +51,7 @@ pub async fn create(
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
         }
-        ChatAnswer::Blocked { reason, step, trace } => {
+        ChatAnswer::Blocked { reason, step, trace, .. } => {
             (trace, Vec::new(), answer::refused(reason, step, trace))
         }
     };

@@ -44,7 +44,7 @@ pub async fn create(
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
-            Streamed::Blocked { reason, step, trace } => {
+            Streamed::Blocked { reason, step, trace, .. } => {
                 Bytes::from(stream::refused(&reason, step, trace, now, echo))
             }
         };
@@ -54,7 +54,7 @@ pub async fn create(
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply, echo))
         }
-        ChatAnswer::Blocked { reason, step, trace } => {
+        ChatAnswer::Blocked { reason, step, trace, .. } => {
             (trace, Vec::new(), answer::refused(reason, step, trace, now, echo))
         }
     };

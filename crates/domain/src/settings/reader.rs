@@ -137,10 +137,16 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn action(&mut self, key: &str, allowed: &[Action]) -> Option<Action> {
-        let words: Vec<&str> = allowed.iter().map(|action| word(*action)).collect();
+        let words: Vec<_> = allowed.iter().map(|action| (word(*action), *action)).collect();
+        self.one_of(key, &words)
+    }
+
+    /// What one of a few words stands for.
+    pub(super) fn one_of<T: Copy>(&mut self, key: &str, known: &[(&str, T)]) -> Option<T> {
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         self.typed(key, &format!("one of {}", words.join(", ")), |value| {
             let given = value.as_str()?;
-            allowed.iter().copied().find(|action| word(*action) == given)
+            known.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning)
         })
     }
 }

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::safety::Checksum;
 
 fn parse(value: Value) -> Result<Settings, Vec<String>> {
     Settings::parse(value.as_object().unwrap())
@@ -38,6 +39,35 @@ fn unknown_keys_are_no_fault_and_every_known_one_is_checked() {
     assert_eq!(errors.len(), 8, "{errors:#?}");
     assert!(errors.iter().any(|e| e == "settings.safety.rules[0].pattern is required"));
     assert!(errors.iter().any(|e| e.starts_with("settings.routing_tiers.cheap is not known")));
+}
+
+#[test]
+fn recognizers_are_bounded_and_have_defaults() {
+    let read = |recognizers: Value| parse(json!({"safety": {"recognizers": recognizers}}));
+    let plain = read(json!([{"name": "STAFF_ID", "pattern": "S[0-9]{6}"}])).unwrap();
+    let own = &plain.safety.recognizers[0];
+    assert_eq!((own.checksum, own.score, own.context.len()), (Checksum::None, 0.6, 0));
+    let one = |fields: Value| {
+        let mut whole = json!({"name": "STAFF_ID", "pattern": "x"});
+        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        read(json!([whole])).unwrap_err().join("; ")
+    };
+    let at = "settings.safety.recognizers[0]";
+    for (fields, fault) in [
+        (json!({"name": "two words"}), "name has at most 32 letters"),
+        (json!({"name": "x".repeat(33)}), "name has at most 32 letters"),
+        (json!({"pattern": "x".repeat(1025)}), "pattern is longer than 1024 bytes"),
+        (json!({"checksum": "crc"}), "checksum must be one of none, luhn, verhoeff"),
+        (json!({"context": [" "]}), "context holds at most 20 words"),
+        (json!({"context": vec!["a"; 21]}), "context holds at most 20 words"),
+        (json!({"score": 1.5}), "score must be a number between 0 and 1"),
+    ] {
+        let said = one(fields);
+        assert!(said.starts_with(&format!("{at}.{fault}")), "{said}");
+    }
+    let many = vec![json!({"name": "a", "pattern": "x"}); 101];
+    let said = read(many.into()).unwrap_err();
+    assert_eq!(said, ["settings.safety.recognizers holds more than 100 recognizers"]);
 }
 
 #[test]

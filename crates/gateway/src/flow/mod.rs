@@ -8,6 +8,7 @@ mod call;
 mod charge;
 mod choose;
 mod fund;
+mod located;
 mod mode;
 mod record;
 mod screen;
@@ -17,12 +18,16 @@ pub use call::Upstream;
 pub(crate) use call::neutral;
 pub use choose::Routed;
 pub use fund::Funded;
+pub use located::Located;
 pub use screen::Screened;
 
 pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use fund::InFlight;
+pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, Ended};
-pub(crate) use screen::{Ask, PiiRule, Screening, security};
+pub(crate) use screen::{
+    Ask, PiiRule, Replaces, Screening, Stopped, inspect, inspect_output, redact, security,
+};
 pub(crate) use strings::is_text;
 
 use std::sync::Arc;

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use checks::{Finding, Part, Placeholders, Policy, Redactor, Report};
+use checks::{Finding, Part, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::{Body, Prompt};
-use domain::safety::{Action, Category};
+use domain::safety::{Action, Category, Safety};
 use domain::step::Security;
+use serde::Serialize;
 
 use super::charge::Charge;
+use super::located::{Located, cause, locate};
 use super::{Turn, strings};
 use crate::error::Result;
 
@@ -51,8 +53,17 @@ pub(crate) struct Leaks {
 /// What safety says.
 pub(crate) enum Screening {
     Clear(Box<Screened>),
-    /// The reason, what was found, and the prompt for the record.
-    Blocked(String, Box<Security>, Box<Prompt>),
+    Blocked(Box<Stopped>),
+}
+
+/// A request that goes no further.
+pub(crate) struct Stopped {
+    pub(crate) reason: String,
+    /// The finding that weighed most.
+    pub(crate) cause: Option<Box<Located>>,
+    /// What was found, and the prompt, for the record.
+    pub(crate) security: Security,
+    pub(crate) prompt: Prompt,
 }
 
 impl Turn {
@@ -61,35 +72,25 @@ impl Turn {
     pub(crate) fn screen(&self, ask: Ask) -> Result<Screening> {
         let policy = &self.caller.project.policy;
         let report = inspect(policy, &ask.prompt);
-        let security = security(&report);
-        if let Some(block) = report.block {
-            return Ok(Screening::Blocked(block.reason, Box::new(security), Box::new(ask.prompt)));
+        let located = locate(&ask.prompt, &report);
+        let security = security(&report, &located);
+        if let Some(block) = &report.block {
+            let (reason, cause) = (block.reason.clone(), cause(&report, &located));
+            let stopped = Stopped { reason, cause, security, prompt: ask.prompt };
+            return Ok(Screening::Blocked(Box::new(stopped)));
         }
-        let redact_pii = match ask.pii {
-            PiiRule::Route => false,
-            PiiRule::Redact => true,
-            PiiRule::Settings => policy.safety().pii == Action::Redact,
-        };
-        let redact_secrets = policy.safety().secrets == Action::Redact;
-        let redacted: Vec<&Finding> = report
-            .findings
-            .iter()
-            .filter(|finding| match finding.category {
-                Category::Pii => redact_pii,
-                Category::Secret => redact_secrets,
-                Category::Injection | Category::Policy => false,
-            })
-            .collect();
+        let replaces = Replaces::of(policy.safety(), ask.pii);
+        let redacted = replaces.these(&report);
         let mut prompt = ask.prompt;
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
-            redact(&mut prompt, &redacted, crate::nonce()?)
+            redact(&mut prompt, &redacted, Redactor::new(crate::nonce()?))
         };
         let sensitive = security.pii && ask.pii == PiiRule::Route;
         let leaks = Leaks {
-            secret: report.secret_leaked() && !redact_secrets,
-            high_sensitivity: report.high_sensitivity_pii() && !redact_pii,
+            secret: report.secret_leaked() && !replaces.secrets,
+            high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
         };
         let turn = self.clone();
         let screened = Screened { prompt, security, placeholders, sensitive, leaks, turn };
@@ -168,8 +169,37 @@ impl Screened {
     }
 }
 
-/// What a step keeps of a report.
-pub(crate) fn security(report: &Report) -> Security {
+/// What does not leave as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaces {
+    pii: bool,
+    secrets: bool,
+}
+
+impl Replaces {
+    /// By the rule of an endpoint and the settings of a project.
+    pub(crate) fn of(safety: &Safety, rule: PiiRule) -> Self {
+        let pii = match rule {
+            PiiRule::Route => false,
+            PiiRule::Redact => true,
+            PiiRule::Settings => safety.pii == Action::Redact,
+        };
+        Self { pii, secrets: safety.secrets == Action::Redact }
+    }
+
+    /// What of a report this is about.
+    pub(crate) fn these(self, report: &Report) -> Vec<&Finding> {
+        let is_replaced = |finding: &&Finding| match finding.category {
+            Category::Pii => self.pii,
+            Category::Secret => self.secrets,
+            Category::Injection | Category::Policy => false,
+        };
+        report.findings.iter().filter(is_replaced).collect()
+    }
+}
+
+/// What a step keeps of a report and its findings.
+pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
     if report.is_clean() {
         return Security::default();
     }
@@ -179,24 +209,38 @@ pub(crate) fn security(report: &Report) -> Security {
         secret: report.secret_leaked(),
         review: report.review,
         risk_score: report.risk_score,
-        findings: serde_json::to_value(&report.findings).ok(),
+        findings: serde_json::to_value(findings).ok(),
     }
 }
 
-fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
+/// Judges everything that a prompt says.
+pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
     let mut read = Vec::with_capacity(prompt.messages.len());
-    strings::each(prompt, |origin, said| read.push((origin, said.reading())));
+    strings::each(prompt, |spot, said| read.push((spot.origin, said.reading())));
     let parts = read.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
     policy.inspect(&parts.collect::<Vec<_>>())
 }
 
-fn redact(prompt: &mut Prompt, findings: &[&Finding], nonce: u64) -> Placeholders {
-    let mut redactor = Redactor::new(nonce);
+/// Judges everything that a prompt says as if a model had said it.
+pub(crate) fn inspect_output(policy: &Policy, prompt: &Prompt) -> Report {
+    let mut read = Vec::with_capacity(prompt.messages.len());
+    strings::each(prompt, |_, said| read.push(said.reading()));
+    policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>())
+}
+
+/// Puts placeholders in the place of findings, which are ordered by part.
+pub(crate) fn redact(
+    prompt: &mut Prompt,
+    findings: &[&Finding],
+    mut redactor: Redactor,
+) -> Placeholders {
+    let mut rest = findings;
     let mut part = 0;
     strings::each_mut(prompt, |slot| {
-        let here: Vec<&Finding> =
-            findings.iter().copied().filter(|finding| finding.part == part).collect();
-        slot.redact(&mut redactor, &here);
+        let here = rest.partition_point(|finding| finding.part == part);
+        let (now, later) = rest.split_at(here);
+        slot.redact(&mut redactor, now);
+        rest = later;
         part += 1;
     });
     redactor.into_placeholders()

@@ -3,7 +3,7 @@
 use checks::{Finding, Reading, Redactor, label, long_number};
 use domain::conversation::{Body, Prompt};
 use domain::safety::Origin;
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::leaves::STATE;
 
@@ -11,6 +11,16 @@ use crate::leaves::STATE;
 const LONG_KEY: usize = 6;
 /// What a tool is called with is JSON inside a string.
 const ARGUMENTS: &str = "arguments";
+
+/// Where something stands in a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot<'a> {
+    pub(super) origin: Origin,
+    /// The index of its message, and who speaks there.
+    pub(super) message: Option<(usize, &'static str)>,
+    /// The field of the message, or of the request where it belongs to none.
+    pub(super) field: &'a str,
+}
 
 /// Something that is judged for itself.
 #[derive(Clone, Copy, Debug)]
@@ -81,19 +91,24 @@ impl Slot<'_> {
 }
 
 /// Calls `see` with everything that a prompt says, long names of fields included.
-pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Origin, Said<'a>)) {
-    for message in &prompt.messages {
+pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Spot<'a>, Said<'a>)) {
+    for (index, message) in prompt.messages.iter().enumerate() {
         let origin = message.role.origin();
-        let mut see = |said| see(origin, said);
+        let at = |field| Spot { origin, message: Some((index, message.role.as_str())), field };
+        let mut content = |said| see(at("content"), said);
         match &message.body {
             Body::Empty => {}
-            Body::Text(text) => see(Said::Text(text)),
-            Body::Parts(parts) => parts.iter().for_each(|part| each_in("", part, &mut see)),
+            Body::Text(text) => content(Said::Text(text)),
+            Body::Parts(parts) => parts.iter().for_each(|part| each_in("", part, &mut content)),
         }
-        message.extra.iter().for_each(|(name, value)| each_in(name, value, &mut see));
+        for (name, value) in &message.extra {
+            member(name, value, &mut |said| see(at(name), said));
+        }
     }
-    let mut see = |said| see(Origin::Other, said);
-    prompt.params.iter().for_each(|(name, value)| each_in(name, value, &mut see));
+    for (name, value) in &prompt.params {
+        let at = Spot { origin: Origin::Other, message: None, field: name };
+        member(name, value, &mut |said| see(at, said));
+    }
 }
 
 /// Calls `change` with everything that a prompt says, in the order of [`each`].
@@ -108,19 +123,34 @@ pub(super) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
                 }
             }
         }
-        let mut spoiled = false;
-        for (name, value) in &mut message.extra {
-            if name == STATE {
-                each_in(name, value, &mut |_| change(Slot::Kept(&mut spoiled)));
-            } else {
-                each_in_mut(name, value, &mut change);
-            }
-        }
-        if spoiled {
-            message.extra.shift_remove(STATE);
-        }
+        members_mut(&mut message.extra, &mut change);
     }
-    prompt.params.iter_mut().for_each(|(name, value)| each_in_mut(name, value, &mut change));
+    members_mut(&mut prompt.params, &mut change);
+}
+
+fn member<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) {
+    if is_judged_key(name) {
+        see(Said::Text(name));
+    }
+    each_in(name, value, see);
+}
+
+fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(Slot<'_>)) {
+    let entries = std::mem::take(map).into_iter().filter_map(|(mut key, mut value)| {
+        if key == STATE {
+            let mut spoiled = false;
+            member(&key, &value, &mut |_| change(Slot::Kept(&mut spoiled)));
+            return (!spoiled).then_some((key, value));
+        }
+        // By the name that it had when it was judged.
+        let name = key.clone();
+        if is_judged_key(&key) {
+            change(Slot::Text(&mut key));
+        }
+        each_in_mut(&name, &mut value, change);
+        Some((key, value))
+    });
+    *map = entries.collect();
 }
 
 fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) {
@@ -129,14 +159,7 @@ fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) 
         Value::String(text) if is_text(text) => see(Said::Text(text)),
         Value::Number(number) if is_long(number) => see(Said::Number(name, number)),
         Value::Array(items) => items.iter().for_each(|item| each_in(name, item, see)),
-        Value::Object(map) => {
-            for (key, value) in map {
-                if is_judged_key(key) {
-                    see(Said::Text(key));
-                }
-                each_in(key, value, see);
-            }
-        }
+        Value::Object(map) => map.iter().for_each(|(name, value)| member(name, value, see)),
         _ => {}
     }
 }
@@ -147,18 +170,7 @@ fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(Slot<'_>))
         Value::String(text) if is_text(text) => change(Slot::Text(text)),
         Value::Number(number) if is_long(number) => change(Slot::Number(value)),
         Value::Array(items) => items.iter_mut().for_each(|item| each_in_mut(name, item, change)),
-        Value::Object(map) => {
-            let entries = std::mem::take(map).into_iter().map(|(mut key, mut value)| {
-                // By the name that it had when it was judged.
-                let name = key.clone();
-                if is_judged_key(&key) {
-                    change(Slot::Text(&mut key));
-                }
-                each_in_mut(&name, &mut value, change);
-                (key, value)
-            });
-            *map = entries.collect();
-        }
+        Value::Object(map) => members_mut(map, change),
         _ => {}
     }
 }
@@ -215,13 +227,15 @@ mod tests {
             max_output_tokens: None,
         };
         let mut seen = Vec::new();
-        each(&prompt, |origin, said| seen.push((origin, said.reading().text().to_owned())));
+        each(&prompt, |spot, said| seen.push((spot, said.reading().text().to_owned())));
         let texts: Vec<&str> = seen.iter().map(|(_, text)| text.as_str()).collect();
         let expected = [
             "one",
             "text",
             "two",
+            "tool_call_id",
             "three",
+            "tool_calls",
             "function",
             "f",
             "arguments",
@@ -232,8 +246,17 @@ mod tests {
             "ids: 5000000",
         ];
         assert_eq!(texts, expected);
-        assert_eq!(seen[2].0, Origin::Tool);
-        assert_eq!(seen[11].0, Origin::Other);
+        for (index, origin, message, field) in [
+            (0, Origin::User, Some((0, "user")), "content"),
+            (2, Origin::Tool, Some((1, "tool")), "content"),
+            (9, Origin::Tool, Some((1, "tool")), "tool_calls"),
+            (12, Origin::Other, None, "tools"),
+            (13, Origin::Other, None, "ids"),
+        ] {
+            let spot = seen[index].0;
+            assert_eq!((spot.origin, spot.message, spot.field), (origin, message, field));
+        }
+        let seen: Vec<String> = seen.into_iter().map(|(_, text)| text).collect();
         let mut index = 0;
         each_mut(&mut prompt, |slot| {
             let text = match slot {
@@ -241,7 +264,7 @@ mod tests {
                 Slot::Number(value) => format!("ids: {value}"),
                 Slot::Kept(_) => unreachable!("there is no state in it"),
             };
-            assert_eq!(text, seen[index].1);
+            assert_eq!(text, seen[index]);
             index += 1;
         });
         assert_eq!(index, seen.len());

@@ -119,6 +119,11 @@ impl Mock {
         self.state.requests.lock().unwrap().clone()
     }
 
+    /// The requests since the last time.
+    pub fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut *self.state.requests.lock().unwrap())
+    }
+
     /// The last request's body.
     pub fn last(&self) -> Value {
         self.requests().pop().unwrap().body

@@ -1,0 +1,131 @@
+//! Safety settings, tried out.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use domain::conversation::{Body, Message, Role};
+use gateway::{Direction, Error, SafetyAsk, SafetyVerdict};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::auth::BySession;
+use crate::chat::{MessageBody, message};
+use crate::error::Result;
+use crate::finding::FindingBody;
+use crate::input::{Segments, read_json};
+
+/// A trial needs no more than this.
+const LARGEST: usize = 1 << 20;
+
+/// What is to be judged: `text` or `messages`. At most 1 MiB.
+#[derive(Deserialize, ToSchema)]
+pub struct SafetyTestAsk {
+    /// A text.
+    #[serde(default)]
+    text: Option<String>,
+    /// A conversation, as in chat completions.
+    #[serde(default)]
+    messages: Option<Vec<MessageBody>>,
+    /// Whether it goes to a model or comes from one: `input` where nothing is said.
+    #[serde(default)]
+    #[schema(value_type = Option<DirectionBody>)]
+    direction: Option<String>,
+    /// A section of settings that is not saved: merged over the project's `settings.safety` for this
+    /// trial.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    settings: Option<Map<String, Value>>,
+}
+
+/// Which way a text goes.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "describes what is read by hand")]
+enum DirectionBody {
+    Input,
+    Output,
+}
+
+/// The verdict.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SafetyTestBody {
+    /// Whether it would go on.
+    allowed: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<String>,
+    /// 0 to 1.
+    risk_score: f64,
+    /// Whether a person should look at it.
+    review: bool,
+    /// Everything that was found.
+    findings: Vec<FindingBody>,
+    /// The index of the finding for whose sake it would not go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cause: Option<usize>,
+    /// The text, or the messages, with placeholders: an input as chat completions send it to a provider,
+    /// an output as `settings.safety.output` lets it leave.
+    #[schema(value_type = Value)]
+    redacted: Value,
+}
+
+/// Try out the safety settings of a project, saved or not. Nothing is called, spent or recorded.
+#[utoipa::path(post, path = "/api/v1/projects/{id}/safety/test", tag = "Safety",
+    params(("id" = i64, Path)), request_body = SafetyTestAsk,
+    responses((status = 200, body = SafetyTestBody)))]
+pub async fn test(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+    request: Request,
+) -> Result<Json<SafetyTestBody>> {
+    let id = path.project("id")?;
+    let body: SafetyTestAsk = read_json(request, LARGEST.min(app.gateway.max_body_bytes())).await?;
+    let is_text = body.text.is_some();
+    let verdict = app.gateway.try_safety(&by.member, id, ask(body)?).await?;
+    Ok(Json(present(verdict, is_text)))
+}
+
+fn ask(body: SafetyTestAsk) -> Result<SafetyAsk> {
+    let direction = match body.direction.as_deref() {
+        None | Some("input") => Direction::Input,
+        Some("output") => Direction::Output,
+        Some(_) => return Err(Error::invalid("direction must be input or output").into()),
+    };
+    let messages = match (body.text, body.messages) {
+        (Some(text), None) => {
+            let role = match direction {
+                Direction::Input => Role::User,
+                Direction::Output => Role::Assistant,
+            };
+            vec![Message { role, body: Body::Text(text), extra: Map::new() }]
+        }
+        (None, Some(messages)) => messages.into_iter().map(message).collect::<Result<Vec<_>>>()?,
+        (None, None) => {
+            return Err(Error::Malformed("Missing required parameter: text".to_owned()).into());
+        }
+        (Some(_), Some(_)) => {
+            return Err(Error::Malformed("text and messages exclude each other".to_owned()).into());
+        }
+    };
+    Ok(SafetyAsk { messages, direction, settings: body.settings })
+}
+
+fn present(verdict: SafetyVerdict, is_text: bool) -> SafetyTestBody {
+    let redacted = match verdict.redacted.first().map(|message| &message.body) {
+        Some(Body::Text(text)) if is_text => text.as_str().into(),
+        _ => json!(verdict.redacted),
+    };
+    SafetyTestBody {
+        allowed: verdict.reason.is_none(),
+        reason: verdict.reason,
+        risk_score: verdict.risk_score,
+        review: verdict.review,
+        findings: verdict.findings.into_iter().map(Into::into).collect(),
+        cause: verdict.cause,
+        redacted,
+    }
+}

@@ -1,0 +1,190 @@
+//! Personal data of a project's own kinds: a pattern, a check digit, the words around it.
+
+use std::ops::Range;
+
+use domain::safety::{Checksum, Recognizer};
+use regex::Regex;
+
+use crate::{MAX_FINDINGS, checksum, pattern, words};
+
+/// How far before a match a word of its context may begin, in bytes, and how far behind it may end.
+const BEFORE: usize = 64;
+const BEHIND: usize = 32;
+/// Fewer characters than this prove nothing by adding up.
+const FEWEST: usize = 2;
+
+/// The recognizers of one project, compiled.
+#[derive(Debug)]
+pub(crate) struct Recognizers(Vec<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    name: String,
+    pattern: Regex,
+    /// Any of the words of which one must be near.
+    context: Option<Regex>,
+    checksum: Checksum,
+    score: f64,
+}
+
+/// A match of one of them.
+pub(crate) struct Match<'r> {
+    /// The name of the recognizer.
+    pub(crate) name: &'r str,
+    /// Where, in the bytes of the text given.
+    pub(crate) bytes: Range<usize>,
+    /// The score of the recognizer.
+    pub(crate) score: f64,
+}
+
+impl Recognizers {
+    /// Compiles them. Every error names the setting it is about.
+    pub(crate) fn compile(settings: &[Recognizer]) -> Result<Self, Vec<String>> {
+        let (mut all, mut errors) = (Vec::new(), Vec::new());
+        for (index, recognizer) in settings.iter().enumerate() {
+            match Compiled::new(recognizer) {
+                Ok(compiled) => all.push(compiled),
+                Err((field, fault)) => {
+                    errors.push(format!("settings.safety.recognizers[{index}].{field}: {fault}"));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
+    }
+
+    /// Everything that they recognize, in no order. Of each, so many matches are looked at and no more: to
+    /// search for one may take time as long as the text is.
+    pub(crate) fn find(&self, text: &str) -> impl Iterator<Item = Match<'_>> {
+        self.0.iter().flat_map(move |own| {
+            let matches = own.pattern.find_iter(text).take(MAX_FINDINGS).map(|found| found.range());
+            let counts = move |range: &Range<usize>| {
+                !range.is_empty() && own.adds_up(&text[range.clone()]) && own.is_near(text, range)
+            };
+            let found = move |bytes| Match { name: &own.name, bytes, score: own.score };
+            matches.filter(counts).map(found)
+        })
+    }
+}
+
+impl Compiled {
+    fn new(recognizer: &Recognizer) -> Result<Self, (&'static str, String)> {
+        let pattern = pattern::compile(&recognizer.pattern).map_err(|fault| ("pattern", fault))?;
+        if pattern.is_match("") {
+            return Err(("pattern", "the pattern matches an empty text".to_owned()));
+        }
+        Ok(Self {
+            name: recognizer.name.clone(),
+            pattern,
+            context: context(&recognizer.context).map_err(|fault| ("context", fault))?,
+            checksum: recognizer.checksum,
+            score: recognizer.score,
+        })
+    }
+
+    fn adds_up(&self, value: &str) -> bool {
+        let digits = || -> Vec<u8> {
+            value.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0').collect()
+        };
+        let compact = || -> Vec<u8> {
+            let kept = value.bytes().filter(u8::is_ascii_alphanumeric);
+            kept.map(|byte| byte.to_ascii_uppercase()).collect()
+        };
+        let holds =
+            |values: Vec<u8>, check: fn(&[u8]) -> bool| values.len() >= FEWEST && check(&values);
+        match self.checksum {
+            Checksum::None => true,
+            Checksum::Luhn => holds(digits(), checksum::luhn),
+            Checksum::Verhoeff => holds(digits(), checksum::verhoeff),
+            Checksum::Mod11_10 => holds(digits(), checksum::mod_11_10),
+            Checksum::Mod97 => holds(compact(), |values| checksum::mod_97(values.iter())),
+            Checksum::Iban => holds(compact(), checksum::iban),
+        }
+    }
+
+    fn is_near(&self, text: &str, found: &Range<usize>) -> bool {
+        self.context.as_ref().is_none_or(|context| {
+            let start = words::floor(text, found.start.saturating_sub(BEFORE));
+            let end = words::ceil(text, found.end.saturating_add(BEHIND).min(text.len()));
+            context.is_match(&text[start..end])
+        })
+    }
+}
+
+/// Any of the words, whole and in any case. Scripts without spaces have no borders that could be asked
+/// for.
+fn context(all: &[String]) -> Result<Option<Regex>, String> {
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let border = |edge: Option<char>| {
+        if edge.is_some_and(|c| c.is_ascii_alphanumeric()) { r"(?-u:\b)" } else { "" }
+    };
+    let any = all.iter().map(|word| {
+        let word = word.trim();
+        let (left, right) = (border(word.chars().next()), border(word.chars().next_back()));
+        format!("{left}{}{right}", regex::escape(word))
+    });
+    pattern::compile(&format!("(?i:{})", any.collect::<Vec<_>>().join("|"))).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(recognizer: Recognizer, text: &str) -> Vec<String> {
+        let all = Recognizers::compile(&[recognizer]).unwrap();
+        all.find(text).map(|found| text[found.bytes].to_owned()).collect()
+    }
+
+    fn own(pattern: &str, checksum: Checksum, context: &[&str]) -> Recognizer {
+        Recognizer {
+            name: "OWN".to_owned(),
+            pattern: pattern.to_owned(),
+            checksum,
+            context: context.iter().map(|word| (*word).to_owned()).collect(),
+            score: 0.6,
+        }
+    }
+
+    #[test]
+    fn a_checksum_tells_values_from_look_alikes() {
+        for (checksum, good, bad) in [
+            (Checksum::Luhn, "79927398713", "79927398710"),
+            (Checksum::Verhoeff, "2363", "2364"),
+            (Checksum::Mod97, "5493001KJTIIGC8Y1R12", "5493001KJTIIGC8Y1R13"),
+            (Checksum::Iban, "GB82WEST12345698765432", "GB82WEST12345698765433"),
+            (Checksum::Mod11_10, "86095742719", "86095742718"),
+        ] {
+            let text = format!("{good} and {bad}");
+            let found = found(own("[0-9A-Z]{4,}", checksum, &[]), &text);
+            assert_eq!(found, [good], "{checksum:?}");
+        }
+        assert!(found(own("[0-9A-Z]+", Checksum::Luhn, &[]), "0 or K").is_empty());
+    }
+
+    #[test]
+    fn a_word_of_the_context_has_to_be_near() {
+        let staff = || own(r"\b[0-9]{6}\b", Checksum::None, &["staff no.", "ID", "社員"]);
+        for near in ["Staff no. 123456", "123456 is my id", "社員番号は 123456", "(id=123456)"]
+        {
+            assert_eq!(found(staff(), near), ["123456"], "{near}");
+        }
+        let far = format!("staff no. {} 123456", "x ".repeat(40));
+        for other in ["123456", "an idea: 123456", "kid 123456", &far] {
+            assert!(found(staff(), other).is_empty(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compiled_says_where() {
+        let fault = |pattern: &str| {
+            let all = [own("x", Checksum::None, &[]), own(pattern, Checksum::None, &[])];
+            Recognizers::compile(&all).unwrap_err().join("; ")
+        };
+        let at = "settings.safety.recognizers[1].pattern: ";
+        assert!(fault("(").starts_with(at));
+        assert_eq!(fault("x*"), format!("{at}the pattern matches an empty text"));
+        let large = format!("{at}the pattern is too large once compiled");
+        assert_eq!(fault(r"\w{500}{50}x"), large);
+    }
+}
