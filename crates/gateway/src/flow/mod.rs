@@ -9,6 +9,7 @@ mod charge;
 mod choose;
 mod fund;
 mod mode;
+mod places;
 mod record;
 mod screen;
 mod strings;

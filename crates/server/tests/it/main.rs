@@ -21,6 +21,7 @@ mod crash;
 mod crowd;
 mod device;
 mod doors;
+mod endpoints;
 mod errors;
 mod formats;
 mod harness;
