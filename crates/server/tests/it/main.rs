@@ -33,6 +33,7 @@ mod privacy;
 mod process;
 mod providers;
 mod responses;
+mod streams;
 mod sweep;
 mod tools;
 mod walk;
