@@ -14,6 +14,7 @@ crate::on_every_backend!(
     regions_choose_among_endpoints,
     credentials_are_kept_and_never_shown,
     a_credential_stays_with_its_address,
+    the_models_own_credential_stays_at_its_address,
     endpoints_that_make_no_sense,
     the_doctor_visits_each,
 );
@@ -290,6 +291,24 @@ async fn a_credential_stays_with_its_address(backend: Backend) {
     let none = json!({"model_definition": {"additional_config": {}}});
     owner.patch(&path, &none).await.ok(200);
     assert_eq!(change(list(json!([at("a")]))).await, [false]);
+}
+
+async fn the_models_own_credential_stays_at_its_address(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let home = Mock::always(Answer::text("Fine.")).await;
+    let away = Mock::always(Answer::text("Fine.")).await;
+    let endpoints = json!([{"region": "eu"}, {"base_url": away.url(), "region": "us"}]);
+    let more = json!({"is_public": false, "api_key": "home-key",
+        "additional_config": {"endpoints": endpoints}});
+    home.register_with(&owner, "m", more).await;
+    let trace = key.trace().await;
+    for region in ["eu", "us"] {
+        settings(&owner, 1, json!({"allowed_regions": [region]})).await;
+        key.post("/api/v1/runs", &ask(&trace, "m")).await.ok(200);
+    }
+    assert_eq!(home.requests()[0].headers["authorization"], "Bearer home-key");
+    assert_eq!(away.requests()[0].headers.get("authorization"), None);
 }
 
 async fn endpoints_that_make_no_sense(backend: Backend) {
