@@ -1,5 +1,6 @@
 //! The model registry: what a project may call, where it is, and what it costs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -92,11 +93,15 @@ impl Model {
     /// Whether a call of the other one goes to the same place with the same credential.
     pub fn is_reached_like(&self, other: &Self) -> bool {
         let key = |model: &Self| model.api_key.as_ref().map(|key| key.expose().to_owned());
+        let keys = |model: &Self| -> Vec<_> {
+            model.config.endpoints.iter().map(|endpoint| key(&endpoint.model)).collect()
+        };
         self.provider == other.provider
             && self.base_url == other.base_url
             && self.upstream_name() == other.upstream_name()
             && self.config.all == other.config.all
             && key(self) == key(other)
+            && keys(self) == keys(other)
     }
 
     /// The name that the provider knows it by.
@@ -156,6 +161,20 @@ pub struct ModelConfig {
     pub cache_write_price: Option<Price>,
     /// `cost_per_image`: USD for one image.
     pub image_price: Option<Usd>,
+    /// `endpoints`: the places that serve the model; empty when it has one, its own.
+    pub endpoints: Vec<Endpoint>,
     /// Every key, known or not.
     pub all: Map<String, Value>,
+}
+
+/// One of several places that serve a model.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Its position in the list, from 0.
+    pub index: usize,
+    /// Its share of the calls is this over the sum of all weights; finite and above 0.
+    pub weight: f64,
+    /// The model as it is called there: with the endpoint's address, credential and region, and
+    /// without endpoints.
+    pub model: Arc<Model>,
 }

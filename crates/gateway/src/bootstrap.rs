@@ -109,6 +109,7 @@ fn sandbox(project: ProjectId, now: domain::time::Timestamp) -> ModelRow {
         provider: Provider::Internal,
         base_url: Some(SANDBOX_URL.to_owned()),
         api_key: None,
+        endpoint_keys: None,
         is_public: false,
         input_price: Some(Usd(150_000)),
         output_price: Some(Usd(600_000)),

@@ -52,7 +52,14 @@ pub async fn inspect_models(
         }
         for model in by_id(&project.models) {
             findings.push(price(&named, model));
-            findings.push(reach(&named, model, client, patience).await);
+            if model.config.endpoints.is_empty() {
+                let what = format!("model {}", model.identifier);
+                findings.push(reach(&named, &what, model, client, patience).await);
+            }
+            for endpoint in &model.config.endpoints {
+                let what = format!("endpoints[{}] of model {}", endpoint.index, model.identifier);
+                findings.push(reach(&named, &what, &endpoint.model, client, patience).await);
+            }
         }
     }
     Ok(findings)
@@ -76,18 +83,23 @@ fn price(named: &str, model: &Model) -> Finding {
     Finding { well: false, what }
 }
 
-async fn reach(named: &str, model: &Model, client: &Client, patience: Duration) -> Finding {
-    let identifier = &model.identifier;
+async fn reach(
+    named: &str,
+    place: &str,
+    model: &Model,
+    client: &Client,
+    patience: Duration,
+) -> Finding {
     let fault = match tokio::time::timeout(patience, client.probe(model)).await {
         Ok(Ok(())) => {
-            let what = format!("{named}: model {identifier} can be reached.");
+            let what = format!("{named}: {place} can be reached.");
             return Finding { well: true, what };
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer within {} seconds", patience.as_secs()),
     };
     let what = format!(
-        "{named}: model {identifier} cannot be reached: {fault}. Check base_url, the network and the egress rules"
+        "{named}: {place} cannot be reached: {fault}. Check base_url, the network and the egress rules"
     );
     Finding { well: false, what }
 }

@@ -1,5 +1,7 @@
 //! The model registry: definitions, their credentials, their prices.
 
+mod endpoints;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::prices;
 use crate::projects::{audited, check_text, check_unused, clean_name};
 use crate::registry::ProjectState;
+use endpoints::{Given, Held};
 
 const DEFAULT_RETENTION: i64 = 30;
 const DEFAULT_CURRENCY: &str = "CAD";
@@ -98,6 +101,7 @@ impl Gateway {
             provider: Provider::Openai,
             base_url: None,
             api_key: None,
+            endpoint_keys: None,
             is_public: true,
             input_price: None,
             output_price: None,
@@ -179,6 +183,7 @@ impl Gateway {
     /// Writes what a request sets into a row, and checks the whole.
     fn apply(&self, row: &mut ModelRow, change: ModelChange, sealing: &SealingKey) -> Result<()> {
         let mut faults = Vec::new();
+        let held = Held::of(row, &stored_config(row)?.1, sealing)?;
         if let Some(provider) = change.provider {
             match Provider::parse_alias(&provider) {
                 Some(provider) => row.provider = provider,
@@ -224,27 +229,28 @@ impl Gateway {
         if row.currency.len() != 3 || !row.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
             faults.push("Currency must be a 3-letter code".to_owned());
         }
-        if let Some(config) = change.additional_config {
+        let mut asked = Vec::new();
+        if let Some(mut config) = change.additional_config {
+            asked = endpoints::take_keys(&mut config, &mut faults);
             row.config = Value::Object(config).to_string();
         }
         if row.config.len() > LARGEST_CONFIG {
             faults.push(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
         }
-        if let Err(more) = read_config(&row.config) {
+        let (config, given) = read_config(&row.config).unwrap_or_else(|more| {
             faults.extend(more);
-        }
-        let url = row.base_url.as_deref();
-        let allowed = &self.config.egress_allow;
-        if let Err(fault) = providers::validate_base_url(row.provider, url, row.is_public, allowed)
-        {
-            faults.push(fault);
-        }
+            (ModelConfig::default(), Vec::new())
+        });
+        endpoints::check_addresses(row, &given, &self.config.egress_allow, &mut faults);
         if let Some(key) = change.api_key {
             let key = key.filter(|key| !key.expose().is_empty());
             row.api_key =
                 key.map(|key| sealing.seal(CREDENTIAL, key.expose().as_bytes())).transpose()?;
         }
-        if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+        if !faults.is_empty() {
+            return Err(Error::Invalid(faults));
+        }
+        endpoints::settle(row, config.all, &given, asked, held, sealing)
     }
 }
 
@@ -269,11 +275,11 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
         }
         None => None,
     };
-    let config = read_config(&row.config)
-        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))?;
+    let (config, given) = stored_config(&row)?;
+    let keys = endpoints::open_keys(&row, sealing)?;
     let list = prices::list_price(config.upstream_model.as_deref().unwrap_or(&row.identifier))
         .filter(|_| row.provider != Provider::Internal);
-    Ok(Model {
+    let mut model = Model {
         input_price: row.input_price.or(list.map(|(input, _)| input)),
         output_price: row.output_price.or(list.map(|(_, output)| output)),
         id: row.id,
@@ -289,10 +295,19 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
         currency: row.currency,
         config,
         created_at: row.created_at,
-    })
+    };
+    model.config.endpoints = endpoints::place(&model, given, keys);
+    Ok(model)
 }
 
-fn read_config(text: &str) -> std::result::Result<ModelConfig, Vec<String>> {
+/// The configuration that a row holds.
+fn stored_config(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
+    read_config(&row.config)
+        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))
+}
+
+/// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
+fn read_config(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>), Vec<String>> {
     let all: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| vec![format!("additional_config: {error}")])?;
     let mut faults = Vec::new();
@@ -331,10 +346,11 @@ fn read_config(text: &str) -> std::result::Result<ModelConfig, Vec<String>> {
     let cached_input_price = price("cached_input_cost_per_1k");
     let cache_write_price = price("cache_write_cost_per_1k");
     let image_price = price("cost_per_image");
+    let given = endpoints::read(&all, &mut faults);
     if !faults.is_empty() {
         return Err(faults);
     }
-    Ok(ModelConfig {
+    let config = ModelConfig {
         infrastructure,
         fallback,
         upstream_model,
@@ -343,8 +359,10 @@ fn read_config(text: &str) -> std::result::Result<ModelConfig, Vec<String>> {
         cached_input_price,
         cache_write_price,
         image_price,
+        endpoints: Vec::new(),
         all,
-    })
+    };
+    Ok((config, given))
 }
 
 fn amount(dollars: f64) -> Option<Usd> {

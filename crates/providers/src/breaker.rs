@@ -16,7 +16,7 @@ const OPEN_FOR: i64 = 30 * SECOND;
 const SLOTS: usize = 10;
 const SLOT: i64 = 3 * SECOND;
 
-/// The breaker of one model on this node. Pure: the time is passed in.
+/// The breaker of one endpoint on this node. Pure: the time is passed in.
 ///
 /// Closed, it lets every call through. Five faults in a row, or half of twenty or more calls
 /// within 30 seconds, open it for 30 seconds; then one call goes through as a probe, and its
@@ -122,23 +122,26 @@ fn count(slots: &mut [Slot; SLOTS], now: Timestamp, fault: u32) -> (u32, u32) {
     })
 }
 
-/// The breakers of all models that were called on this node.
+/// The breakers of all endpoints that were called on this node, by model and index.
 #[derive(Debug, Default)]
-pub struct Breakers(RwLock<HashMap<ModelId, Arc<Breaker>>>);
+pub struct Breakers(RwLock<HashMap<(ModelId, usize), Arc<Breaker>>>);
 
 impl Breakers {
-    /// The breaker of a model; a closed one when it was not called yet.
-    pub fn get(&self, model: ModelId) -> Arc<Breaker> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&model).cloned();
+    /// The breaker of one endpoint of a model, 0 where it has but one; a closed one when it was
+    /// not called yet.
+    pub fn get(&self, model: ModelId, endpoint: usize) -> Arc<Breaker> {
+        let place = (model, endpoint);
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&place).cloned();
         known.unwrap_or_else(|| {
             let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(all.entry(model).or_default())
+            Arc::clone(all.entry(place).or_default())
         })
     }
 
-    /// Forgets a model that was deleted, or whose address or key changed.
+    /// Forgets all endpoints of a model that was deleted, or of which an address or key changed.
     pub fn forget(&self, model: ModelId) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&model);
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(known, _), _| *known != model);
     }
 }
 
@@ -207,14 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn each_model_has_its_own() {
+    fn each_endpoint_has_its_own() {
         let all = Breakers::default();
-        for _ in 0..5 {
-            all.get(ModelId(1)).fault(at(0));
+        for (model, endpoint) in [(1, 0), (1, 2), (2, 0)] {
+            for _ in 0..5 {
+                all.get(ModelId(model), endpoint).fault(at(0));
+            }
         }
-        assert!(!all.get(ModelId(1)).allow(at(0)));
-        assert!(all.get(ModelId(2)).allow(at(0)));
+        let open = |model, endpoint| all.get(ModelId(model), endpoint).is_open(at(0));
+        assert!(open(1, 0) && !open(1, 1) && open(1, 2) && open(2, 0) && !open(2, 2));
         all.forget(ModelId(1));
-        assert!(all.get(ModelId(1)).allow(at(0)));
+        assert!(!open(1, 0) && !open(1, 2) && open(2, 0));
     }
 }

@@ -74,6 +74,12 @@ impl Error {
         matches!(self.kind, ErrorKind::Unreachable | ErrorKind::RateLimited)
     }
 
+    /// Whether another endpoint of the same model may succeed, and has nothing to pay for again.
+    pub fn endpoint_helps(&self) -> bool {
+        let asks_too_much = matches!(self.kind, ErrorKind::Unsupported(_));
+        self.fallback_helps() && !asks_too_much && self.prompt_tokens.is_none()
+    }
+
     /// Whether another model may succeed: always, but where the provider finds fault with the
     /// request itself.
     pub fn fallback_helps(&self) -> bool {

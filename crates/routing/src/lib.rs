@@ -1,9 +1,11 @@
-//! Routing: what a prompt is like, the tier that follows from it, and the models to try.
+//! Routing: what a prompt is like, the tier that follows from it, the models to try, and the
+//! endpoints of each.
 //!
 //! Pure functions over texts and registry entries: no clock, no I/O, no settings, no provider.
 //! Safety findings come in as booleans; which circuit is open is the caller's business.
 
 mod classify;
+mod endpoints;
 mod features;
 mod intent;
 mod lexicon;
@@ -11,5 +13,6 @@ mod resolve;
 mod weights;
 
 pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
+pub use endpoints::endpoints;
 pub use features::{Features, NAMES, WORD_BUCKETS, measure};
 pub use resolve::{MAX_CHAIN, Unresolved, chain, estimate_cost, resolve};

@@ -8,6 +8,8 @@ use domain::money::Usd;
 use domain::tier::Tier;
 use domain::usage::Usage;
 
+use crate::endpoints::allows;
+
 /// How many models one chain visits at most, the first included.
 pub const MAX_CHAIN: usize = 8;
 
@@ -103,9 +105,12 @@ fn links<'a>(first: &'a Model, find: impl Fn(&str) -> Option<&'a Model>) -> Vec<
     models
 }
 
+/// A model with endpoints is where they are, whatever its own tag says.
 fn in_region(model: &Model, allowed: Option<&[String]>) -> bool {
-    let Some(allowed) = allowed else { return true };
-    model.region == "global" || allowed.contains(&model.region)
+    match model.config.endpoints.as_slice() {
+        [] => allows(allowed, &model.region),
+        endpoints => endpoints.iter().any(|endpoint| allows(allowed, &endpoint.model.region)),
+    }
 }
 
 #[cfg(test)]

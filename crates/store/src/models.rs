@@ -26,6 +26,8 @@ pub struct ModelRow {
     pub base_url: Option<String>,
     /// The sealed credential.
     pub api_key: Option<Vec<u8>>,
+    /// The sealed credentials of the endpoints in `config`.
+    pub endpoint_keys: Option<Vec<u8>>,
     /// Whether it is public.
     pub is_public: bool,
     /// USD per 1,000 prompt tokens, where the owner gave it.
@@ -53,6 +55,7 @@ struct Row {
     provider: String,
     base_url: Option<String>,
     api_key: Option<Vec<u8>>,
+    endpoint_keys: Option<Vec<u8>>,
     is_public: bool,
     input_price: Option<i64>,
     output_price: Option<i64>,
@@ -76,6 +79,7 @@ impl Row {
             provider,
             base_url: self.base_url,
             api_key: self.api_key,
+            endpoint_keys: self.endpoint_keys,
             is_public: self.is_public,
             input_price: self.input_price.map(Usd),
             output_price: self.output_price.map(Usd),
@@ -92,8 +96,8 @@ impl Store {
     /// Every model of every project that is not deleted.
     pub async fn models(&self) -> Result<PerProject<ModelRow>> {
         const ALL: &str = "
-            SELECT id, project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
-                   output_price, data_retention_days, region, currency, config, created_at
+            SELECT id, project_id, name, identifier, provider, base_url, api_key, endpoint_keys, is_public,
+                   input_price, output_price, data_retention_days, region, currency, config, created_at
             FROM models
             WHERE deleted_at IS NULL
             ORDER BY id";
@@ -108,8 +112,8 @@ impl Tx {
         const ADD: &str = "
             INSERT INTO models
                 (project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
-                 output_price, data_retention_days, region, currency, config, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                 output_price, data_retention_days, region, currency, config, created_at, endpoint_keys)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
             RETURNING id";
         let id: i64 = within!(self, db => {
             sqlx::query_scalar(ADD)
@@ -127,6 +131,7 @@ impl Tx {
                 .bind(&model.currency)
                 .bind(&model.config)
                 .bind(model.created_at.0)
+                .bind(model.endpoint_keys.as_deref())
                 .fetch_one(&mut *db)
                 .await?
         });
@@ -138,8 +143,8 @@ impl Tx {
         // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
         const LOCK: &str = "
             UPDATE models SET name = name WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL
-            RETURNING id, project_id, name, identifier, provider, base_url, api_key, is_public, input_price,
-                      output_price, data_retention_days, region, currency, config, created_at";
+            RETURNING id, project_id, name, identifier, provider, base_url, api_key, endpoint_keys, is_public,
+                      input_price, output_price, data_retention_days, region, currency, config, created_at";
         let row: Option<Row> = within!(self, db => {
             sqlx::query_as(LOCK).bind(id.0).bind(project.0).fetch_optional(&mut *db).await?
         });
@@ -152,7 +157,7 @@ impl Tx {
             UPDATE models
             SET name = $2, identifier = $3, provider = $4, base_url = $5, api_key = $6, is_public = $7,
                 input_price = $8, output_price = $9, data_retention_days = $10, region = $11,
-                currency = $12, config = $13
+                currency = $12, config = $13, endpoint_keys = $14
             WHERE id = $1 AND deleted_at IS NULL";
         within!(self, db => {
             sqlx::query(SAVE)
@@ -169,15 +174,17 @@ impl Tx {
                 .bind(&model.region)
                 .bind(&model.currency)
                 .bind(&model.config)
+                .bind(model.endpoint_keys.as_deref())
                 .execute(&mut *db)
                 .await?;
         });
         Ok(())
     }
 
-    /// Removes a model. The row stays, without its credential, for its retention rule.
+    /// Removes a model. The row stays, without its credentials, for its retention rule.
     pub async fn delete_model(&mut self, id: ModelId, now: Timestamp) -> Result<()> {
-        const HIDE: &str = "UPDATE models SET deleted_at = $2, api_key = NULL WHERE id = $1";
+        const HIDE: &str = "
+            UPDATE models SET deleted_at = $2, api_key = NULL, endpoint_keys = NULL WHERE id = $1";
         within!(self, db => {
             sqlx::query(HIDE).bind(id.0).bind(now.0).execute(&mut *db).await?;
         });

@@ -122,7 +122,9 @@ impl Tx {
         const HIDE: &str = "UPDATE projects SET deleted_at = $2 WHERE id = $1";
         const REVOKE: &str =
             "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL";
-        const CREDENTIALS: &str = "UPDATE models SET api_key = NULL, deleted_at = $2 WHERE project_id = $1 AND deleted_at IS NULL";
+        const CREDENTIALS: &str = "
+            UPDATE models SET api_key = NULL, endpoint_keys = NULL, deleted_at = $2
+            WHERE project_id = $1 AND deleted_at IS NULL";
         const SHRED: &str = "DELETE FROM data_keys WHERE project_id = $1";
         within!(self, db => {
             sqlx::query(HIDE).bind(id.0).bind(now.0).execute(&mut *db).await?;

@@ -1,10 +1,12 @@
 //! Call: the only door to the providers, and it opens to a [`Funded`] alone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::conversation::Reply;
 use domain::ids::ModelId;
+use domain::model::Model;
 use domain::step::StepStatus;
 use domain::time::Clock;
 use domain::usage::Usage;
@@ -13,6 +15,7 @@ use tokio::time::Instant;
 
 use super::fund::InFlight;
 use super::mode::{Embedding, Mode, Painting, Streaming, Whole};
+use super::places::Places;
 use super::{Funded, Routed};
 use crate::Gateway;
 use crate::error::{Error, Result};
@@ -20,13 +23,15 @@ use crate::labels;
 
 /// The longest a call may take where the model's configuration says nothing.
 const TOTAL: Duration = Duration::from_mins(5);
-/// Attempts on one model, the first included.
+/// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
 
 /// The providers, behind a door that takes nothing but funded calls.
 pub struct Upstream {
     client: Client,
     breakers: Breakers,
+    /// How many calls have been given a place: the seed of the next one's.
+    placed: AtomicU64,
     clock: Clock,
 }
 
@@ -44,36 +49,40 @@ struct Attempted<T> {
 
 impl Upstream {
     pub(crate) fn new(client: Client, clock: Clock) -> Self {
-        Self { client, breakers: Breakers::default(), clock }
+        Self { client, breakers: Breakers::default(), placed: AtomicU64::new(0), clock }
     }
 
-    /// Tries once, and again where the provider cannot have charged or says so.
-    async fn attempt<M: Mode>(&self, funded: &Funded) -> Attempted<M::Answer> {
+    /// Tries once, and then at the model's other endpoints; where it has none that may be called,
+    /// again at the same, if the provider cannot have charged or says so.
+    async fn attempt<M: Mode>(&self, funded: &Funded, mut places: Places) -> Attempted<M::Answer> {
         let model = funded.model();
-        let breaker = self.breakers.get(model.id);
         let deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
         let mut attempts = 0;
         loop {
             attempts += 1;
             let began = Instant::now();
-            let result = M::call(&self.client, funded, deadline).await;
+            let result = M::call(&self.client, funded, places.here(), deadline).await;
             metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());
             let now = self.clock.now();
-            match &result {
-                Err(error) if error.is_endpoint_fault() => breaker.fault(now),
-                _ => breaker.success(now),
-            }
+            places.note(result.as_ref().err(), now);
             let error = match result {
-                Err(error) if attempts < ATTEMPTS && error.retryable_here() && is_soon(&error) => {
-                    error
-                }
-                result => return Attempted { result, attempts },
+                Err(error) => error,
+                answer => return Attempted { result: answer, attempts },
             };
+            let failed = places.to_string();
+            if error.endpoint_helps() && Instant::now() < deadline && places.go_on(now) {
+                let what = neutral(&error);
+                tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
+                continue;
+            }
+            if attempts >= ATTEMPTS || !error.retryable_here() || !is_soon(&error) {
+                return Attempted { result: Err(error), attempts };
+            }
             // The fraction of a microsecond count is jitter enough to keep nodes apart.
             let jitter = (now.0 % 1000) as f64 / 1000.0;
             let pause = providers::back_off(attempts, error.retry_after(), jitter);
-            if Instant::now() + pause >= deadline || !breaker.allow(now) {
+            if Instant::now() + pause >= deadline || !places.allow(now) {
                 return Attempted { result: Err(error), attempts };
             }
             tokio::time::sleep(pause).await;
@@ -90,8 +99,10 @@ impl Upstream {
         self.breakers.forget(model);
     }
 
-    fn allows(&self, model: &domain::model::Model) -> bool {
-        self.breakers.get(model.id).allow(self.clock.now())
+    /// Where a model is called, in one of the allowed regions; `None` while its circuits are open.
+    fn places(&self, model: &Arc<Model>, regions: Option<&[String]>) -> Option<Places> {
+        let seed = self.placed.fetch_add(1, Ordering::Relaxed);
+        Places::of(model, seed, regions, &self.breakers, self.clock.now())
     }
 }
 
@@ -121,18 +132,19 @@ impl Gateway {
     async fn first_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
         let routed = Arc::new(routed);
         let caller = &routed.screened().turn().caller;
+        let regions = caller.project.settings.allowed_regions.as_deref();
         let (mut last, mut unpriced) = (None, None);
         for model in routed.models() {
             if let Err(error) = caller.check_charge(model, routed.screened().charge()) {
                 unpriced.get_or_insert(error);
                 continue;
             }
-            if !self.upstream.allows(model) {
+            let Some(places) = self.upstream.places(model, regions) else {
                 last.get_or_insert(Error::ProviderUnreachable);
                 continue;
-            }
+            };
             let mut flight = self.fund(&routed, model).await?;
-            let attempt = self.upstream.attempt::<M>(flight.funded()?);
+            let attempt = self.upstream.attempt::<M>(flight.funded()?, places);
             let attempted = flight.wait(attempt).await;
             flight.heard.attempts = i64::from(attempted.attempts);
             let error = match attempted.result {

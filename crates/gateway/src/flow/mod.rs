@@ -10,6 +10,7 @@ mod choose;
 mod fund;
 mod located;
 mod mode;
+mod places;
 mod record;
 mod screen;
 mod strings;

@@ -1,6 +1,7 @@
 //! Mode: what a provider is asked for, and how.
 
 use domain::conversation::Reply;
+use domain::model::Model;
 use providers::{Attempt, Client, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -11,9 +12,11 @@ use super::Funded;
 pub(super) trait Mode {
     type Answer;
 
+    /// Asks at one place: `model` is the funded one as it is called there.
     fn call(
         client: &Client,
         funded: &Funded,
+        model: &Model,
         deadline: Instant,
     ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 }
@@ -33,48 +36,58 @@ pub(super) struct Painting;
 impl Mode for Whole {
     type Answer = Reply;
 
-    fn call(
+    async fn call(
         client: &Client,
         funded: &Funded,
+        model: &Model,
         deadline: Instant,
-    ) -> impl Future<Output = Result<Reply, Error>> + Send {
-        client.complete(attempt(funded, false, deadline))
+    ) -> Result<Reply, Error> {
+        client.complete(attempt(funded, model, false, deadline)).await
     }
 }
 
 impl Mode for Streaming {
     type Answer = EventStream;
 
-    fn call(
+    async fn call(
         client: &Client,
         funded: &Funded,
+        model: &Model,
         deadline: Instant,
-    ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        client.stream(attempt(funded, true, deadline))
+    ) -> Result<EventStream, Error> {
+        client.stream(attempt(funded, model, true, deadline)).await
     }
 }
 
 impl Mode for Embedding {
     type Answer = Embedded;
 
-    async fn call(client: &Client, funded: &Funded, deadline: Instant) -> Result<Embedded, Error> {
+    async fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> Result<Embedded, Error> {
         let prompt = funded.routed().screened().prompt();
         let inputs: Vec<String> = prompt.texts().map(str::to_owned).collect();
         let dimensions = prompt.params.get("dimensions").and_then(Value::as_u64);
-        client
-            .embed(EmbedAsk { model: funded.model(), inputs: &inputs, dimensions }, deadline)
-            .await
+        client.embed(EmbedAsk { model, inputs: &inputs, dimensions }, deadline).await
     }
 }
 
 impl Mode for Painting {
     type Answer = Painted;
 
-    async fn call(client: &Client, funded: &Funded, deadline: Instant) -> Result<Painted, Error> {
+    async fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> Result<Painted, Error> {
         let asked = funded.routed().screened().prompt();
         let param = |name: &str| asked.params.get(name);
         let ask = ImageAsk {
-            model: funded.model(),
+            model,
             prompt: asked.texts().next().unwrap_or_default(),
             size: param("size").and_then(Value::as_str).unwrap_or(crate::images::DEFAULT_SIZE),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
@@ -83,9 +96,14 @@ impl Mode for Painting {
     }
 }
 
-fn attempt(funded: &Funded, stream: bool, deadline: Instant) -> Attempt<'_> {
+fn attempt<'a>(
+    funded: &'a Funded,
+    model: &'a Model,
+    stream: bool,
+    deadline: Instant,
+) -> Attempt<'a> {
     Attempt {
-        model: funded.model(),
+        model,
         prompt: funded.routed().screened().prompt(),
         max_output_tokens: funded.max_output_tokens(),
         stream,

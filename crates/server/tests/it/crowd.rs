@@ -46,12 +46,6 @@ async fn slow(mut stream: TcpStream, said: &'static str, at_once: bool) -> Durat
     began.elapsed()
 }
 
-fn memory(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_clients_are_cut_off_and_hold_up_nobody() {
     let files = rlimit::increase_nofile_limit(u64::MAX).unwrap();
@@ -62,7 +56,7 @@ async fn slow_clients_are_cut_off_and_hold_up_nobody() {
     let key = server.key();
     let trace = key.trace().await;
     key.execute(&trace, "Warm up.").await.ok(200);
-    let before = memory(&server);
+    let before = server.memory();
     let mut crowd = JoinSet::new();
     for n in 0..clients {
         let kind = n % SAID.len();
@@ -75,7 +69,7 @@ async fn slow_clients_are_cut_off_and_hold_up_nobody() {
         key.execute(&trace, "Served all the same.").await.ok(200);
         slowest = slowest.max(began.elapsed());
         served += 1;
-        most = most.max(memory(&server));
+        most = most.max(server.memory());
         while let Some(done) = crowd.try_join_next() {
             cut.push(done.unwrap());
         }

@@ -35,6 +35,7 @@ fn model(project: ProjectId, identifier: &str) -> ModelRow {
         provider: Provider::Gemini,
         base_url: Some("https://x.test".to_owned()),
         api_key: Some(vec![1, 2, 3]),
+        endpoint_keys: Some(vec![4, 5, 6]),
         is_public: true,
         input_price: Some(Usd(150_000)),
         output_price: None,
