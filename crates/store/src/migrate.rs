@@ -22,6 +22,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0002_tools.sql"),
         include_str!("../migrations/postgres/0002_tools.sql"),
     ),
+    (
+        3,
+        "mcp",
+        include_str!("../migrations/sqlite/0003_mcp.sql"),
+        include_str!("../migrations/postgres/0003_mcp.sql"),
+    ),
 ];
 
 /// Brings the schema up to date. Refuses a database that a newer binary has written.

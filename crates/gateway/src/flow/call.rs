@@ -51,7 +51,11 @@ impl Upstream {
     async fn attempt<M: Mode>(&self, funded: &Funded) -> Attempted<M::Answer> {
         let model = funded.model();
         let breaker = self.breakers.get(model.id);
-        let deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        let mut deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        // One of several rounds has what the others have left.
+        if let Some(round) = &funded.routed().screened().turn().mcp {
+            deadline = deadline.min(round.deadline());
+        }
         let mut attempts = 0;
         loop {
             attempts += 1;

@@ -21,7 +21,7 @@ pub use screen::Screened;
 
 pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use fund::InFlight;
-pub(crate) use record::{BlockedBy, Ended};
+pub(crate) use record::{BlockedBy, Ended, RanTool};
 pub(crate) use screen::{Ask, PiiRule, Screening, security};
 pub(crate) use strings::is_text;
 
@@ -31,6 +31,7 @@ use domain::ids::StepId;
 use domain::step::Door;
 
 use crate::admit::Caller;
+use crate::mcp::Round;
 use crate::own_trace::OwnTrace;
 use crate::traces::TraceHandle;
 
@@ -43,4 +44,6 @@ pub(crate) struct Turn {
     pub(crate) door: Door,
     /// The trace, where it was opened for this request alone.
     pub(crate) own: Option<Arc<OwnTrace>>,
+    /// Which tools of MCP servers are offered, and in which round.
+    pub(crate) mcp: Option<Round>,
 }

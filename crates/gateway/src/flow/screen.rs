@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use checks::{Finding, Part, Placeholders, Policy, Redactor, Report};
-use domain::conversation::{Body, Prompt};
+use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category};
 use domain::step::Security;
 
@@ -71,21 +71,8 @@ impl Turn {
             PiiRule::Settings => policy.safety().pii == Action::Redact,
         };
         let redact_secrets = policy.safety().secrets == Action::Redact;
-        let redacted: Vec<&Finding> = report
-            .findings
-            .iter()
-            .filter(|finding| match finding.category {
-                Category::Pii => redact_pii,
-                Category::Secret => redact_secrets,
-                Category::Injection | Category::Policy => false,
-            })
-            .collect();
         let mut prompt = ask.prompt;
-        let placeholders = if redacted.is_empty() {
-            Placeholders::default()
-        } else {
-            redact(&mut prompt, &redacted, crate::nonce()?)
-        };
+        let placeholders = redact(&mut prompt, &report, redact_pii, redact_secrets)?;
         let sensitive = security.pii && ask.pii == PiiRule::Route;
         let leaks = Leaks {
             secret: report.secret_leaked() && !redact_secrets,
@@ -95,6 +82,27 @@ impl Turn {
         let screened = Screened { prompt, security, placeholders, sensitive, leaks, turn };
         Ok(Screening::Clear(Box::new(screened)))
     }
+
+    /// Judges what a tool of an MCP server was called with and what it said, and redacts it as a
+    /// prompt of executions: for the record, before the next prompt that holds it is screened.
+    pub(crate) fn judge_tool(&self, message: Message) -> Result<JudgedTool> {
+        let policy = &self.caller.project.policy;
+        let mut prompt = Prompt { messages: vec![message], ..Prompt::default() };
+        let report = inspect(policy, &prompt);
+        let redact_secrets = policy.safety().secrets == Action::Redact;
+        let placeholders = redact(&mut prompt, &report, false, redact_secrets)?;
+        let Some(message) = prompt.messages.pop() else {
+            return Err(crate::Error::Internal("a message vanished".to_owned()));
+        };
+        Ok(JudgedTool { message, security: security(&report), placeholders })
+    }
+}
+
+/// What a tool was called with and what it said, as they may be kept.
+pub(crate) struct JudgedTool {
+    pub(super) message: Message,
+    pub(super) security: Security,
+    pub(super) placeholders: Placeholders,
 }
 
 impl Screened {
@@ -190,8 +198,20 @@ fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
     policy.inspect(&parts.collect::<Vec<_>>())
 }
 
-fn redact(prompt: &mut Prompt, findings: &[&Finding], nonce: u64) -> Placeholders {
-    let mut redactor = Redactor::new(nonce);
+fn redact(prompt: &mut Prompt, report: &Report, pii: bool, secrets: bool) -> Result<Placeholders> {
+    let findings: Vec<&Finding> = report
+        .findings
+        .iter()
+        .filter(|finding| match finding.category {
+            Category::Pii => pii,
+            Category::Secret => secrets,
+            Category::Injection | Category::Policy => false,
+        })
+        .collect();
+    if findings.is_empty() {
+        return Ok(Placeholders::default());
+    }
+    let mut redactor = Redactor::new(crate::nonce()?);
     let mut part = 0;
     strings::each_mut(prompt, |slot| {
         let here: Vec<&Finding> =
@@ -199,5 +219,5 @@ fn redact(prompt: &mut Prompt, findings: &[&Finding], nonce: u64) -> Placeholder
         slot.redact(&mut redactor, &here);
         part += 1;
     });
-    redactor.into_placeholders()
+    Ok(redactor.into_placeholders())
 }

@@ -26,6 +26,7 @@ mod formats;
 mod harness;
 mod limits;
 mod listing;
+mod mcp;
 mod messages;
 mod models;
 mod privacy;
