@@ -27,6 +27,7 @@ mod harness;
 mod limits;
 mod listing;
 mod mcp;
+mod mcp_server;
 mod messages;
 mod models;
 mod privacy;
