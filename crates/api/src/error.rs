@@ -149,6 +149,7 @@ impl From<Error> for Failure {
             Error::LoopDetected => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("LOOP_DETECTED").stop_retrying()
             }
+            Error::McpServer(_) => of(StatusCode::BAD_GATEWAY).code("mcp_unreachable"),
             Error::ProviderUnreachable => of(StatusCode::BAD_GATEWAY).code("provider_unreachable"),
             Error::ProviderRejected { status, .. } => {
                 let mut failure = of(StatusCode::BAD_GATEWAY).code("provider_rejected");
@@ -224,6 +225,11 @@ mod tests {
                 r#"{"error":"The gateway cannot read or store this right now (the disk is slow). It may or may not have been recorded; try again later."}"#,
             ),
             (Error::Internal("secret".into()), 500, r#"{"error":"Internal error"}"#),
+            (
+                Error::McpServer("MCP server a cannot be used".into()),
+                502,
+                r#"{"error":"MCP server a cannot be used","code":"mcp_unreachable"}"#,
+            ),
             (
                 Error::ProviderUnreachable,
                 502,

@@ -22,7 +22,8 @@ pub struct ExecuteAsk {
     /// The prompt.
     input: String,
     /// Functions that the model may call: in the function-calling form, with MCP's `inputSchema`,
-    /// or flat.
+    /// or flat. And MCP servers whose tools it may call:
+    /// `{type: "mcp", server_label, server_url, require_approval, vpc_only}`.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,

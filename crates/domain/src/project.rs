@@ -55,6 +55,8 @@ pub struct Project {
     pub status: ProjectStatus,
     /// Its settings as they were merged, unknown keys included.
     pub settings: serde_json::Map<String, serde_json::Value>,
+    /// The tokens of the MCP servers that it allows, sealed.
+    pub mcp_credentials: Option<Vec<u8>>,
     /// When it was made.
     pub created_at: Timestamp,
 }

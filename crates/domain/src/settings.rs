@@ -20,6 +20,7 @@ pub const LOOP_REQUESTS: u64 = 50;
 pub const LOOP_WINDOW_SECONDS: u64 = 10;
 const MAX_TERMS: usize = 1000;
 const MAX_TERM: usize = 200;
+const MAX_MCP_SERVERS: usize = 100;
 
 /// The known keys of a project's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +47,8 @@ pub struct Settings {
     pub blocked_terms: Vec<String>,
     /// `shadow_model`.
     pub shadow_model: Option<ShadowModel>,
+    /// `mcp.allowed_servers`: the addresses of MCP servers that requests may name.
+    pub mcp_servers: Vec<String>,
     /// `traces.idle_hours`: a pending trace that idles longer has failed.
     pub idle_hours: Option<u64>,
 }
@@ -119,6 +122,7 @@ impl Settings {
                 model: r.text("model"),
                 sample_rate: r.unit("sample_rate").unwrap_or(1.0),
             }),
+            mcp_servers: r.object("mcp", read_mcp_servers).unwrap_or_default(),
             routing_tiers: BTreeMap::new(),
         };
         r.object("routing_tiers", |r| {
@@ -158,6 +162,14 @@ fn read_blocked_terms(r: &mut Reader<'_>) -> Vec<String> {
         r.fault("blocked_terms", &format!("holds more than {MAX_TERMS} terms"));
     }
     terms
+}
+
+fn read_mcp_servers(r: &mut Reader<'_>) -> Vec<String> {
+    let servers = r.texts("allowed_servers").unwrap_or_default();
+    if servers.len() > MAX_MCP_SERVERS {
+        r.fault("allowed_servers", &format!("holds more than {MAX_MCP_SERVERS} servers"));
+    }
+    servers
 }
 
 fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {

@@ -240,4 +240,7 @@ pub struct Content {
     /// What each placeholder stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholders: Option<Value>,
+    /// The MCP servers whose tools were offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<Value>,
 }

@@ -41,6 +41,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["api", "sluice"]),
     ("hyper-rustls", &["providers"]),
     ("reqwest", &["the tests"]),
+    ("rmcp", &["providers"]),
     ("rusqlite", &["store"]),
     ("sqlx", &["store"]),
 ];

@@ -99,7 +99,7 @@ impl Gateway {
     }
 
     /// Whether settled spend leaves room for another call.
-    async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
+    pub(crate) async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
         if let Some(budget) = caller.project.settings.monthly_budget
             && caller.project.month_spend(now) >= budget
         {

@@ -67,6 +67,9 @@ pub enum Error {
         /// The provider's own words, without secrets.
         message: String,
     },
+    /// An MCP server that the request names could not be used; the sentence names it.
+    #[error("{0}")]
+    McpServer(String),
     /// The database cannot be read or written right now. After a time-out or a lost connection
     /// nobody knows whether it has stored what it was given.
     #[error(

@@ -12,6 +12,7 @@ use crate::flow::{
     Ask, BlockedBy, Choice, Fallbacks, InFlight, Located, PiiRule, Routed, Screened, Screening,
     Stopped, Turn,
 };
+use crate::mcp;
 use crate::tools::{self, ToolCall, ToolResult};
 
 /// An answer.
@@ -91,14 +92,31 @@ impl Gateway {
     /// Checks, routes, calls a model and records what it cost.
     pub async fn execute(&self, caller: &Caller, mut ask: ExecuteAsk) -> Result<Outcome> {
         tools::normalise(&mut ask.tools)?;
-        tools::check_functions(&ask.tools)?;
+        tools::check_known(&ask.tools)?;
+        let is_given = !ask.tools.is_empty();
+        let servers = mcp::take_entries(&mut ask.tools)?;
+        for server in &servers {
+            caller.project.mcp.check(&server.address)?;
+        }
         let turn = self.turn(caller, &ask.trace_id, ask.parent, Door::Executions).await?;
-        let mut prompt = match ask.results {
-            None => prompt(ask.input),
+        let (mut prompt, known) = match ask.results {
+            None => (prompt(ask.input), None),
             Some(results) => Box::pin(self.follow_up(&turn, results)).await?,
         };
-        if !ask.tools.is_empty() {
-            prompt.params.insert("tools".to_owned(), ask.tools.into());
+        let mut round = None;
+        if is_given {
+            if !servers.is_empty() {
+                round = Some(Box::pin(self.offer(&turn, servers, &mut ask.tools)).await?);
+            }
+            prompt.params.shift_remove("tools");
+            if !ask.tools.is_empty() {
+                prompt.params.insert("tools".to_owned(), ask.tools.into());
+            }
+        } else if let Some(known) = known {
+            round = Some(Self::offer_again(&turn, known)?);
+        }
+        if let Some(round) = round {
+            return Box::pin(self.converse(turn, round, prompt)).await;
         }
         match self.route(turn, prompt).await? {
             Gone::On(routed) => self.answer(*routed).await,
@@ -133,7 +151,7 @@ impl Gateway {
     ) -> Result<Turn> {
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        Ok(Turn { caller: caller.clone(), trace, parent, door, own: None })
+        Ok(Turn { caller: caller.clone(), trace, parent, door, own: None, mcp: None })
     }
 
     /// Screens and routes an input of executions.
@@ -198,7 +216,12 @@ impl Gateway {
 
     /// Calls, records, answers.
     async fn answer(&self, routed: Routed) -> Result<Outcome> {
-        let (flight, mut outcome) = self.ask(routed).await?;
+        let (flight, outcome) = self.ask(routed).await?;
+        Self::finished(flight, outcome).await
+    }
+
+    /// The outcome of a call, once it is recorded.
+    pub(crate) async fn finished(flight: InFlight, mut outcome: Outcome) -> Result<Outcome> {
         let asked = flight.finish().await?;
         if let (Outcome::Tools { step, .. }, Some(asked)) = (&mut outcome, asked) {
             *step = asked;

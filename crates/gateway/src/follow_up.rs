@@ -1,19 +1,28 @@
 //! A conversation that goes on after its tools were run, put together from what its steps hold.
 
+use std::collections::HashMap;
+
 use checks::Placeholders;
 use domain::conversation::{Message, Prompt};
+use domain::ids::StepId;
 use domain::step::{Content, StepKind};
 use serde_json::Value;
 
 use crate::Gateway;
 use crate::error::{Error, Result};
-use crate::flow::Turn;
-use crate::tools::{self, ToolResult};
+use crate::flow::{InFlight, Turn};
+use crate::mcp::Server;
+use crate::tools::{self, ToolCall, ToolResult};
 
 impl Gateway {
     /// The prompt that carries the results of the tools that the turn's parent has asked for: the
-    /// conversation as the provider saw it, its answer exactly as received, and the results.
-    pub(crate) async fn follow_up(&self, turn: &Turn, results: Vec<ToolResult>) -> Result<Prompt> {
+    /// conversation as the provider saw it, its answer exactly as received, and the results. With it
+    /// goes what was offered of MCP servers.
+    pub(crate) async fn follow_up(
+        &self,
+        turn: &Turn,
+        results: Vec<ToolResult>,
+    ) -> Result<(Prompt, Option<Vec<Server>>)> {
         let Some(parent) = turn.parent else {
             return Err(Error::invalid("parent_step_id is required when tool_results is sent"));
         };
@@ -27,13 +36,81 @@ impl Gateway {
                 "parent_step_id: nothing of that conversation is stored (store_content is off)",
             )
         })?;
-        let (mut prompt, answer) = conversation(content)
-            .ok_or_else(|| Error::Internal("a stored conversation cannot be read".to_owned()))?;
-        let answered = tools::answers(&tools::calls(&answer), results)?;
+        let unreadable = || Error::Internal("a stored conversation cannot be read".to_owned());
+        let mut content = content;
+        let servers = content.mcp.take().map(serde_json::from_value::<Vec<Server>>).transpose();
+        let servers = servers.map_err(|_| unreadable())?;
+        let (mut prompt, answer) = conversation(content).ok_or_else(unreadable)?;
+        let calls = tools::calls(&answer);
+        let answered = match &servers {
+            None => tools::answers(&calls, results)?,
+            Some(_) => self.answers_with_finished(turn, parent, calls, results).await?,
+        };
         prompt.messages.extend(Message::read(answer));
         prompt.messages.extend(answered);
-        Ok(prompt)
+        Ok((prompt, servers))
     }
+
+    /// The messages that answer a round of which the gateway has run some calls: their results are
+    /// in steps of their own.
+    async fn answers_with_finished(
+        &self,
+        turn: &Turn,
+        asked: StepId,
+        calls: Vec<ToolCall>,
+        results: Vec<ToolResult>,
+    ) -> Result<Vec<Message>> {
+        let sealing = &turn.caller.project.sealing;
+        let content = crate::bounded(self.store.content(asked, sealing)).await?;
+        let asked = content.and_then(|content| content.output).unwrap_or_default();
+        if asked.get("tool_calls").is_none() {
+            let fault = "parent_step_id is a tool that the gateway has run: it waits for nothing";
+            return Err(Error::invalid(fault));
+        }
+        let mut finished = HashMap::new();
+        for ran in asked.get("finished").and_then(Value::as_array).into_iter().flatten() {
+            let of = |name: &str| ran.get(name);
+            let (Some(call), Some(step)) =
+                (of("id").and_then(Value::as_str), of("step_id").and_then(Value::as_i64))
+            else {
+                continue;
+            };
+            let content = crate::bounded(self.store.content(StepId(step), sealing)).await?;
+            let said = content.and_then(said).ok_or_else(|| {
+                Error::invalid("parent_step_id: the results of that round are not stored any more")
+            })?;
+            finished.insert(call.to_owned(), said);
+        }
+        let pending: Vec<ToolCall> =
+            calls.iter().filter(|call| !finished.contains_key(&call.id)).cloned().collect();
+        let mut pending = tools::answers(&pending, results)?.into_iter();
+        // In the order of the calls, as the provider expects them.
+        let answers = calls.iter().map_while(|call| match finished.get(&call.id).cloned() {
+            None => pending.next(),
+            Some(content) => {
+                let result = ToolResult { call: call.id.clone(), content, name: None };
+                Some(tools::answer(call, result))
+            }
+        });
+        Ok(answers.collect())
+    }
+}
+
+/// The whole message of an answer that asks for tools, in the caller's own words.
+pub(crate) fn answer(flight: &InFlight) -> Result<Option<Value>> {
+    let placeholders = flight.funded()?.routed().screened().placeholders();
+    let mut answer = flight.heard.message.clone();
+    if let Some(answer) = &mut answer {
+        restore(answer, placeholders, false);
+    }
+    Ok(answer)
+}
+
+/// What a tool has said, in its own words.
+fn said(content: Content) -> Option<String> {
+    let placeholders = content.placeholders.map(serde_json::from_value).transpose().ok()?;
+    let placeholders: Placeholders = placeholders.unwrap_or_default();
+    Some(placeholders.restore(content.output?.as_str()?))
 }
 
 /// What a run was asked and what it answered, in the caller's own words: the next call redacts them

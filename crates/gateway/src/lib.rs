@@ -24,6 +24,7 @@ mod keys;
 mod labels;
 mod leaves;
 mod log;
+mod mcp;
 mod models;
 mod output;
 mod own_trace;
@@ -102,6 +103,7 @@ pub struct Inner {
     store: Store,
     registry: Registry,
     upstream: Upstream,
+    mcp: providers::McpClient,
     traces: KnownTraces,
     logins: LoginThrottle,
     blocks: audit::BlockNotes,
@@ -137,6 +139,7 @@ impl Gateway {
         let registry = Registry::load(&store, &clock).await?;
         let gateway = Self(Arc::new(Inner {
             registry,
+            mcp: providers::McpClient::new(client.clone()),
             upstream: Upstream::new(client, clock.clone()),
             traces: KnownTraces::new(),
             logins: LoginThrottle::default(),

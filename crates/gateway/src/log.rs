@@ -32,7 +32,7 @@ impl Gateway {
         caller.project.check_active()?;
         let trace = self.find_trace(caller, trace_id).await?;
         let (caller, door) = (caller.clone(), Door::Logs);
-        let turn = Turn { caller, trace, parent: None, door, own: None };
+        let turn = Turn { caller, trace, parent: None, door, own: None, mcp: None };
         let output = Value::Object(output);
         let step = Step {
             user_rating: grading::user_rating(&output),

@@ -9,12 +9,13 @@ use domain::project::{Project, ProjectStatus};
 use domain::settings::{self, Settings};
 use domain::tier::Tier;
 use serde_json::{Map, Value, json};
-use store::Tx;
+use store::{SealingKey, Tx};
 
 use crate::Gateway;
 use crate::accounts::Member;
 use crate::audit::{Event, changes};
 use crate::error::{Error, Result};
+use crate::mcp::{self, GivenTokens};
 use crate::registry::ProjectState;
 
 /// The longest name, in characters.
@@ -68,13 +69,14 @@ impl Gateway {
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let id = tx.add_project(member.org, &name, description.as_deref(), now).await?;
-        self.store.add_data_key(&mut tx, id, now).await?;
+        let sealing = self.store.add_data_key(&mut tx, id, now).await?;
         if change.settings.is_some() {
             let mut project = tx
                 .project(id)
                 .await?
                 .ok_or_else(|| Error::Internal("a project vanished".into()))?;
-            merge_settings(&mut project, change.settings.unwrap_or_default(), &[])?;
+            let patch = change.settings.unwrap_or_default();
+            self.merge_settings(&mut project, patch, &[], &sealing)?;
             tx.save_project(&project).await?;
         }
         let metadata = audited(&json!({}), &json!({"name": name, "description": description}));
@@ -109,11 +111,15 @@ impl Gateway {
                 Error::invalid(format!("Status must be active or archived, not '{status}'"))
             })?;
         }
+        let mut tokens = Map::new();
         if let Some(patch) = change.settings {
-            merge_settings(&mut project, patch, &models)?;
+            tokens = self.merge_settings(&mut project, patch, &models, &state.sealing)?;
         }
         tx.save_project(&project).await?;
-        let metadata = audited(&before, &shown(&project));
+        let mut metadata = audited(&before, &shown(&project));
+        if !tokens.is_empty() {
+            metadata.insert("mcp_credentials".to_owned(), tokens.into());
+        }
         let target = ("project", id.to_string());
         self.note_act(&mut tx, member, Event::ProjectUpdated, target, metadata).await?;
         self.publish(tx).await?;
@@ -138,6 +144,25 @@ impl Gateway {
         tx.bump_registry().await?;
         tx.commit().await?;
         self.reload().await
+    }
+
+    /// Merges a patch into a project's settings. Returns which tokens of MCP servers it has set, for
+    /// the audit.
+    fn merge_settings(
+        &self,
+        project: &mut Project,
+        mut patch: Map<String, Value>,
+        models: &[&Arc<Model>],
+        sealing: &SealingKey,
+    ) -> Result<Map<String, Value>> {
+        let tokens = GivenTokens::take(&mut patch)?;
+        let (given, touches_mcp) = (tokens.servers(), patch.contains_key("mcp"));
+        let (read, mut faults) = merged(project, patch, models)?;
+        if touches_mcp {
+            faults.extend(mcp::faults(&read.mcp_servers, &self.config.egress_allow));
+            faults.extend(tokens.settle(project, &read, sealing)?);
+        }
+        if faults.is_empty() { Ok(given) } else { Err(Error::Invalid(faults)) }
     }
 
     fn view(&self, state: &ProjectState) -> ProjectView {
@@ -176,11 +201,12 @@ pub(crate) fn check_text(field: &str, text: Option<&str>) -> Result<()> {
     }
 }
 
-fn merge_settings(
+/// The settings as they are merged, and what is wrong with them.
+fn merged(
     project: &mut Project,
     patch: Map<String, Value>,
     models: &[&Arc<Model>],
-) -> Result<()> {
+) -> Result<(Settings, Vec<String>)> {
     // What a patch does not touch is not held against it: a budget can be set although a tier's model
     // is gone.
     let named = patch.get("routing_tiers").and_then(Value::as_object);
@@ -200,7 +226,7 @@ fn merge_settings(
     if let Err(more) = checks::Policy::compile(&read.safety) {
         faults.extend(more);
     }
-    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    Ok((read, faults))
 }
 
 /// Reads settings that are not too large.

@@ -24,6 +24,7 @@ use store::{SealingKey, Store};
 
 use crate::Gateway;
 use crate::error::{Error, Result};
+use crate::mcp::Allowed;
 use crate::models;
 use rows::Rows;
 
@@ -37,6 +38,7 @@ pub struct ProjectState {
     /// Its models by identifier.
     pub models: HashMap<String, Arc<Model>>,
     pub(crate) policy: checks::Policy,
+    pub(crate) mcp: Allowed,
     pub(crate) sealing: SealingKey,
     pub(crate) print_key: hmac::Key,
     pub(crate) month: Arc<Mutex<MonthSpend>>,
@@ -204,6 +206,7 @@ impl Registry {
         let bad = |faults: Vec<String>| Error::Internal(faults.join("; "));
         let settings = Settings::parse(&project.settings).map_err(bad)?;
         let policy = checks::Policy::compile(&settings.safety).map_err(bad)?;
+        let mcp = Allowed::open(&project, &settings, &sealing)?;
         let mut models = HashMap::with_capacity(rows.len());
         for row in rows {
             let model = models::open(row, &sealing)?;
@@ -216,6 +219,7 @@ impl Registry {
             settings,
             models,
             policy,
+            mcp,
             sealing,
             print_key: hmac::Key::new(hmac::HMAC_SHA256, print_key.as_ref()),
             month,

@@ -76,7 +76,7 @@ impl Gateway {
         let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
         let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));
         let routing = project.classify(&ask.input, &shape);
-        let (routing, models) = project.route(routing, report.pii_detected(), asks_secure);
+        let (routing, models) = project.route(routing, report.pii_detected(), false, asks_secure);
         let tier = routing.classified;
         let mut models = match models {
             Ok(models) => models,

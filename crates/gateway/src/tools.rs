@@ -6,6 +6,7 @@ use domain::conversation::{Body, Message, Role};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
+use crate::mcp;
 
 /// More than any provider takes.
 const MOST_TOOLS: usize = 256;
@@ -41,9 +42,7 @@ pub struct ToolResult {
 /// and a flat hash (`name`, `description`, `parameters`). What names another type of tool than
 /// `function` stays as it is: a provider may know it.
 pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
-    if tools.len() > MOST_TOOLS {
-        return Err(Error::invalid(format!("tools: at most {MOST_TOOLS} are allowed")));
-    }
+    check_number(tools)?;
     for (index, tool) in tools.iter_mut().enumerate() {
         let fault = |what: &str| Error::invalid(format!("tools[{index}]: {what}"));
         let Value::Object(given) = tool else { return Err(fault("it must be an object")) };
@@ -80,10 +79,18 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is no function: the gateway's own doors know nothing else.
-pub(crate) fn check_functions(tools: &[Value]) -> Result<()> {
-    let is_function = |tool: &Value| tool.get("function").is_some();
-    match tools.iter().position(|tool| !is_function(tool)) {
+/// Refuses more tools than a provider takes.
+pub(crate) fn check_number(tools: &[Value]) -> Result<()> {
+    if tools.len() > MOST_TOOLS {
+        return Err(Error::invalid(format!("tools: at most {MOST_TOOLS} are allowed")));
+    }
+    Ok(())
+}
+
+/// Refuses what is neither a function nor an MCP server: the gateway's own doors know nothing else.
+pub(crate) fn check_known(tools: &[Value]) -> Result<()> {
+    let is_known = |tool: &Value| tool.get("function").is_some() || mcp::is_entry(tool);
+    match tools.iter().position(|tool| !is_known(tool)) {
         None => Ok(()),
         Some(index) => {
             let kind = tools[index].get("type").and_then(Value::as_str).unwrap_or_default();
@@ -151,7 +158,8 @@ pub(crate) fn answers(calls: &[ToolCall], results: Vec<ToolResult>) -> Result<Ve
     Ok(answered.map(|(call, result)| answer(call, result)).collect())
 }
 
-fn answer(call: &ToolCall, result: ToolResult) -> Message {
+/// The message that answers a call.
+pub(crate) fn answer(call: &ToolCall, result: ToolResult) -> Message {
     let name = result.name.unwrap_or_else(|| call.name.clone());
     let extra = [("tool_call_id".to_owned(), result.call.into()), ("name".to_owned(), name.into())];
     Message { role: Role::Tool, body: Body::Text(result.content), extra: Map::from_iter(extra) }

@@ -65,7 +65,7 @@ pub fn validate_base_url(
             _ => Err("Base url 'sandbox:' is only for provider internal".to_owned()),
         };
     }
-    let url = well_formed(text)?;
+    let url = well_formed(text).map_err(|fault| format!("Base url {fault}"))?;
     let private = !is_public || provider == Provider::Internal;
     let rules = Rules::new(egress_allow);
     let Some(host) = url.host() else { return Err("Base url has no host".to_owned()) };
@@ -76,19 +76,21 @@ pub fn validate_base_url(
     Ok(())
 }
 
-fn well_formed(text: &str) -> Result<Url, String> {
+/// An http address without credentials and parameters. The error is the rest of a sentence that
+/// begins with what was read.
+pub(crate) fn well_formed(text: &str) -> Result<Url, &'static str> {
     if text.len() > 2048 || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err("Base url is not a valid URL".to_owned());
+        return Err("is not a valid URL");
     }
-    let url = Url::parse(text).map_err(|_| "Base url is not a valid URL".to_owned())?;
+    let url = Url::parse(text).map_err(|_| "is not a valid URL")?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("Base url must begin with https:// or http://".to_owned());
+        return Err("must begin with https:// or http://");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("Base url must not hold a user name or password".to_owned());
+        return Err("must not hold a user name or password");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("Base url must not hold a query or fragment".to_owned());
+        return Err("must not hold a query or fragment");
     }
     Ok(url)
 }
@@ -158,7 +160,7 @@ impl Rules {
     }
 
     /// Whether the operator named this host.
-    fn allows(&self, host: &Host<&str>) -> bool {
+    pub(crate) fn allows(&self, host: &Host<&str>) -> bool {
         match host {
             Host::Ipv4(address) => self.addresses.contains(&IpAddr::V4(*address)),
             Host::Ipv6(address) => self.addresses.contains(&IpAddr::V6(*address).to_canonical()),

@@ -1,4 +1,5 @@
-//! Calls to model providers: the wire formats, and the only place that opens a connection to them.
+//! Calls to model providers and MCP servers: the wire formats, and the only place that opens a
+//! connection to them.
 //!
 //! An adapter is a pure translation between the canonical conversation and one vendor's bytes;
 //! the transport carries those bytes under the egress rules and time limits. Nothing here knows
@@ -18,6 +19,7 @@ mod error;
 mod events;
 mod gemini;
 mod internal;
+mod mcp;
 mod openai;
 mod pool;
 mod receive;
@@ -37,6 +39,7 @@ pub use breaker::{Breaker, Breakers};
 pub use egress::{Egress, validate_base_url};
 pub use error::{Error, ErrorKind};
 pub use events::EventStream;
+pub use mcp::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
 pub use retry::{MAX_BACK_OFF, back_off};
 pub use transport::{Attempt, Client};
 

@@ -64,7 +64,7 @@ pub(crate) async fn accept(
 pub(crate) const JSON: &str = "application/json";
 
 /// The content type without its parameters; empty when there is none.
-fn content_type(headers: &HeaderMap) -> &str {
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }

@@ -112,7 +112,8 @@ impl Client {
                 body: Vec::new(),
             };
             let deadline = Instant::now() + PROBE_TIME;
-            let response = self.send(model, &endpoint, Method::GET, call, deadline).await?;
+            let response =
+                self.send(model.is_private(), &endpoint, Method::GET, call, deadline).await?;
             let status = response.status();
             if status.is_redirection() {
                 return Err(Error::status(status.as_u16(), Said::default(), None));
@@ -251,21 +252,28 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
-        let response = self.send(model, &endpoint, Method::POST, call, deadline).await?;
+        let response =
+            self.send(model.is_private(), &endpoint, Method::POST, call, deadline).await?;
         receive::accept(response, expected, deadline, self.now()).await
     }
 
     /// Where a model is called, if the rules have nothing against it as it is written.
     fn endpoint(&self, model: &Model, url: &str) -> Result<Arc<Endpoint>, Error> {
-        let Inner { endpoints, rules, proxy, .. } = &*self.0;
-        let endpoint = endpoints.find(url, rules, proxy.as_deref())?;
+        let endpoint = self.find(url)?;
         endpoint.check(model.is_private())?;
         Ok(endpoint)
     }
 
-    async fn send(
+    /// An address that is not checked yet.
+    pub(crate) fn find(&self, url: &str) -> Result<Arc<Endpoint>, Error> {
+        let Inner { endpoints, rules, proxy, .. } = &*self.0;
+        endpoints.find(url, rules, proxy.as_deref())
+    }
+
+    /// Sends a request over the connections to private places, or over the others.
+    pub(crate) async fn send(
         &self,
-        model: &Model,
+        private: bool,
         endpoint: &Endpoint,
         method: Method,
         call: Call,
@@ -279,7 +287,7 @@ impl Client {
         if let Some(authorization) = &endpoint.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
-        let connections = if model.is_private() { &self.0.private } else { &self.0.public };
+        let connections = if private { &self.0.private } else { &self.0.public };
         let limit = deadline.min(Instant::now() + HEAD_TIME);
         match timeout_at(limit, Box::pin(connections.send(request))).await {
             Err(_) => Err(Error::fault("The provider did not begin to answer in time")),

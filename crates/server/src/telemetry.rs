@@ -19,6 +19,9 @@ pub(crate) fn start_logs(filter: &str) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure(format!("log is '{filter}', which is no level or filter: {error}"))
     })?;
+    // The MCP library logs what servers say, at every level.
+    let quiet = "rmcp=off".parse().map_err(|error| Failure(format!("{error}")))?;
+    let filter = filter.add_directive(quiet);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = if std::io::stderr().is_terminal() {
         logs.finish().try_init()

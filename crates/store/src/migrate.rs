@@ -28,6 +28,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0003_endpoints.sql"),
         include_str!("../migrations/postgres/0003_endpoints.sql"),
     ),
+    (
+        4,
+        "mcp",
+        include_str!("../migrations/sqlite/0004_mcp.sql"),
+        include_str!("../migrations/postgres/0004_mcp.sql"),
+    ),
 ];
 
 /// Brings the schema up to date. Refuses a database that a newer binary has written.

@@ -18,6 +18,7 @@ struct Row {
     description: Option<String>,
     status: String,
     settings: String,
+    mcp_credentials: Option<Vec<u8>>,
     created_at: i64,
 }
 
@@ -31,6 +32,7 @@ impl Row {
             description: self.description,
             status: ProjectStatus::parse(&self.status).ok_or_else(|| corrupt("status"))?,
             settings: serde_json::from_str(&self.settings).map_err(|_| corrupt("settings"))?,
+            mcp_credentials: self.mcp_credentials,
             created_at: Timestamp(self.created_at),
         })
     }
@@ -40,7 +42,7 @@ impl Store {
     /// Every project that is not deleted.
     pub async fn projects(&self) -> Result<PerProject<Project>> {
         const ALL: &str = "
-            SELECT id, org_id, name, description, status, settings, created_at
+            SELECT id, org_id, name, description, status, settings, mcp_credentials, created_at
             FROM projects
             WHERE deleted_at IS NULL
             ORDER BY id";
@@ -91,7 +93,7 @@ impl Tx {
     pub async fn project(&mut self, id: ProjectId) -> Result<Option<Project>> {
         // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
         const LOCK: &str = "UPDATE projects SET name = name WHERE id = $1 AND deleted_at IS NULL
-            RETURNING id, org_id, name, description, status, settings, created_at";
+            RETURNING id, org_id, name, description, status, settings, mcp_credentials, created_at";
         let row: Option<Row> = within!(self, db => {
             sqlx::query_as(LOCK).bind(id.0).fetch_optional(&mut *db).await?
         });
@@ -101,7 +103,9 @@ impl Tx {
     /// Writes every field of a project that may change.
     pub async fn save_project(&mut self, project: &Project) -> Result<()> {
         const SAVE: &str = "
-            UPDATE projects SET name = $2, description = $3, status = $4, settings = $5 WHERE id = $1";
+            UPDATE projects
+            SET name = $2, description = $3, status = $4, settings = $5, mcp_credentials = $6
+            WHERE id = $1";
         let settings = Value::Object(project.settings.clone()).to_string();
         within!(self, db => {
             sqlx::query(SAVE)
@@ -110,6 +114,7 @@ impl Tx {
                 .bind(project.description.as_deref())
                 .bind(project.status.as_str())
                 .bind(settings)
+                .bind(project.mcp_credentials.as_deref())
                 .execute(&mut *db)
                 .await?;
         });
@@ -119,7 +124,8 @@ impl Tx {
     /// Hides a project, revokes its keys and shreds what it sealed by forgetting its data keys.
     /// Its rows are purged later, in batches.
     pub async fn delete_project(&mut self, id: ProjectId, now: Timestamp) -> Result<()> {
-        const HIDE: &str = "UPDATE projects SET deleted_at = $2 WHERE id = $1";
+        const HIDE: &str =
+            "UPDATE projects SET deleted_at = $2, mcp_credentials = NULL WHERE id = $1";
         const REVOKE: &str =
             "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL";
         const CREDENTIALS: &str = "

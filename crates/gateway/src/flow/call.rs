@@ -56,7 +56,11 @@ impl Upstream {
     /// again at the same, if the provider cannot have charged or says so.
     async fn attempt<M: Mode>(&self, funded: &Funded, mut places: Places) -> Attempted<M::Answer> {
         let model = funded.model();
-        let deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        let mut deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        // One of several rounds has what the others have left.
+        if let Some(round) = &funded.routed().screened().turn().mcp {
+            deadline = deadline.min(round.deadline());
+        }
         let mut attempts = 0;
         loop {
             attempts += 1;

@@ -9,6 +9,7 @@ use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 
 use super::Screened;
 use crate::error::Result;
+use crate::mcp::Round;
 use crate::registry::ProjectState;
 
 /// A screened prompt with the models to try, in order.
@@ -40,7 +41,9 @@ impl Screened {
     pub(crate) fn choose(self) -> Choice {
         let project = self.turn().caller.project.clone();
         let secure_trace = self.turn().trace.is_sensitive();
-        let (routing, models) = project.route(self.classify(), self.is_sensitive(), secure_trace);
+        let vpc_only = self.turn().mcp.as_ref().is_some_and(Round::vpc_only);
+        let (routing, models) =
+            project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
         match models {
             Ok(models) => Choice::Route(Box::new(Routed { screened: self, routing, models })),
             Err(unresolved) => {
@@ -123,9 +126,10 @@ impl ProjectState {
         &self,
         mut routing: Routing,
         pii: bool,
+        vpc_only: bool,
         asks_secure: bool,
     ) -> (Routing, std::result::Result<Vec<Arc<Model>>, Unresolved>) {
-        if let Some(reason) = routing::sensitive(pii, false, asks_secure) {
+        if let Some(reason) = routing::sensitive(pii, vpc_only, asks_secure) {
             routing.reasons.insert(0, reason.to_owned());
             routing.classified = Tier::Secure;
         }

@@ -25,7 +25,7 @@ pub use screen::Screened;
 pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use fund::InFlight;
 pub(crate) use located::{cause, locate};
-pub(crate) use record::{BlockedBy, Ended};
+pub(crate) use record::{BlockedBy, Ended, RanTool};
 pub(crate) use screen::{
     Ask, PiiRule, Replaces, Screening, Stopped, inspect, inspect_output, redact, security,
 };
@@ -37,6 +37,7 @@ use domain::ids::StepId;
 use domain::step::Door;
 
 use crate::admit::Caller;
+use crate::mcp::Round;
 use crate::own_trace::OwnTrace;
 use crate::traces::TraceHandle;
 
@@ -49,4 +50,6 @@ pub(crate) struct Turn {
     pub(crate) door: Door,
     /// The trace, where it was opened for this request alone.
     pub(crate) own: Option<Arc<OwnTrace>>,
+    /// Which tools of MCP servers are offered, and in which round.
+    pub(crate) mcp: Option<Round>,
 }

@@ -1,23 +1,25 @@
 //! Record: a step, its content and its cost, on disk before the answer leaves.
 
 use aws_lc_rs::hmac::Key;
-use domain::conversation::Prompt;
+use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::model::Model;
 use domain::money::Usd;
 use domain::step::{
     Call, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
 };
+use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::charge::Charge;
+use super::screen::JudgedTool;
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
-use crate::{labels, output, prints, tokens};
+use crate::{labels, mcp, output, prints, tokens};
 
 /// How a call ended, as far as it is known.
 #[derive(Clone, Debug)]
@@ -84,6 +86,17 @@ impl BlockedBy {
     }
 }
 
+/// What a tool of an MCP server did.
+pub(crate) struct RanTool<'a> {
+    /// The label of its server.
+    pub(crate) server: &'a str,
+    /// `None` when the server was not even asked.
+    pub(crate) call: Option<&'a ToolCall>,
+    /// What the model is told.
+    pub(crate) said: &'a str,
+    pub(crate) error: Option<String>,
+}
+
 /// A step's content as it is stored; see [`domain::step::Content`].
 #[derive(Serialize)]
 struct Stored<'a> {
@@ -93,6 +106,8 @@ struct Stored<'a> {
     output: Option<Output<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     placeholders: Option<&'a checks::Placeholders>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<&'a [mcp::Server]>,
 }
 
 #[derive(Serialize)]
@@ -101,7 +116,8 @@ enum Input<'a> {
     Text(&'a str),
     /// What is to be embedded.
     Texts(Vec<&'a str>),
-    Messages(&'a [domain::conversation::Message]),
+    Messages(&'a [Message]),
+    Value(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -188,15 +204,18 @@ impl Gateway {
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
             output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
+            mcp: turn.mcp.as_ref().map(mcp::Round::servers),
         };
         metrics::counter!("sluice_spend_nanodollars_total", "project" => labels::project(project.id()))
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, step.finished_at, cost);
-        let asked = if calls.is_empty() {
+        // Tools that are run here leave a step each.
+        let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
+        let asked = if calls.is_empty() || here {
             None
         } else {
-            Some(self.tool_step(turn, step.id, &calls).await?)
+            Some(self.tool_step(turn, step.id, &calls, &[]).await?)
         };
         // Both are queued before anything is waited for: who hangs up now loses neither.
         let tools = async {
@@ -213,19 +232,83 @@ impl Gateway {
         Ok(asked)
     }
 
+    /// Records the tools that a run step has asked for and that the caller is to run, and where the
+    /// results of the other calls of that round are. Returns the step's id.
+    pub(crate) async fn record_tools(
+        &self,
+        turn: &Turn,
+        run: StepId,
+        calls: &[ToolCall],
+        finished: &[(&str, StepId)],
+    ) -> Result<StepId> {
+        let (step, output) = self.tool_step(turn, run, calls, finished).await?;
+        let id = step.id;
+        self.record_plain(turn, step, None, &output).await?;
+        Ok(id)
+    }
+
     /// The step of the tools that a run step has asked for, and its content.
     async fn tool_step(
         &self,
         turn: &Turn,
         run: StepId,
         calls: &[ToolCall],
+        finished: &[(&str, StepId)],
     ) -> Result<(Step, Value)> {
         let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
         let calls: Vec<Value> = calls
             .iter()
             .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
             .collect();
-        Ok((step, json!({"tool_calls": calls})))
+        let mut output = json!({"tool_calls": calls});
+        if !finished.is_empty() {
+            let finished =
+                finished.iter().map(|(call, step)| json!({"id": call, "step_id": step.0}));
+            output["finished"] = finished.collect();
+        }
+        Ok((step, output))
+    }
+
+    /// Records a tool that was run here: what it was called with, what the model is told, and what
+    /// went wrong. Returns the step's id and its end.
+    pub(crate) async fn record_tool(
+        &self,
+        turn: &Turn,
+        mut step: Step,
+        ran: RanTool<'_>,
+    ) -> Result<(StepId, Timestamp)> {
+        step.finished_at = self.clock.now();
+        let arguments = ran.call.map(|call| Value::from(call.arguments.clone()).to_string());
+        let extra = arguments.into_iter().map(|text| ("arguments".to_owned(), text.into()));
+        let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
+        let judged = turn.judge_tool(Message { role, body, extra: extra.collect() })?;
+        let JudgedTool { message, security, placeholders } = judged;
+        let mut input = json!({"server_label": ran.server});
+        if let Some(call) = ran.call {
+            let arguments = message.extra.get("arguments").and_then(Value::as_str);
+            let arguments = arguments.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            input["id"] = call.id.as_str().into();
+            input["name"] = call.name.as_str().into();
+            input["arguments"] = arguments.unwrap_or_default();
+        }
+        step.security = security;
+        if ran.error.is_some() {
+            step.status = StepStatus::Failed;
+        }
+        step.error = ran.error;
+        let stored = Stored {
+            input: Some(Input::Value(&input)),
+            params: None,
+            output: match &message.body {
+                Body::Text(said) if ran.call.is_some() => Some(Output::Text(said)),
+                _ => None,
+            },
+            placeholders: (!placeholders.is_empty()).then_some(&placeholders),
+            mcp: None,
+        };
+        let recorded = (step.id, step.finished_at);
+        self.store(turn, step, &stored).await?;
+        Ok(recorded)
     }
 
     /// Records a request that safety or routing has refused. Returns the step's id.
@@ -249,6 +332,7 @@ impl Gateway {
             params: None,
             output: None,
             placeholders: None,
+            mcp: None,
         };
         self.store(turn, step, &stored).await?;
         Ok(id)
@@ -267,6 +351,7 @@ impl Gateway {
             params: None,
             output: Some(Output::Value(output)),
             placeholders: None,
+            mcp: None,
         };
         self.store(turn, step, &stored).await
     }
@@ -313,7 +398,6 @@ impl Gateway {
 }
 
 fn input(door: Door, prompt: &Prompt) -> Input<'_> {
-    use domain::conversation::{Body, Role};
     match prompt.messages.as_slice() {
         [_, _, ..] if door == Door::Embeddings => Input::Texts(prompt.texts().collect()),
         [message] if message.role == Role::User && message.extra.is_empty() => {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use checks::{Finding, Part, Placeholders, Policy, Reading, Redactor, Report};
-use domain::conversation::{Body, Prompt};
+use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category, Safety};
 use domain::step::Security;
 use serde::Serialize;
@@ -96,6 +96,33 @@ impl Turn {
         let screened = Screened { prompt, security, placeholders, sensitive, leaks, turn };
         Ok(Screening::Clear(Box::new(screened)))
     }
+
+    /// Judges what a tool of an MCP server was called with and what it said, and redacts it as a
+    /// prompt of executions: for the record, before the next prompt that holds it is screened.
+    pub(crate) fn judge_tool(&self, message: Message) -> Result<JudgedTool> {
+        let policy = &self.caller.project.policy;
+        let mut prompt = Prompt { messages: vec![message], ..Prompt::default() };
+        let report = inspect(policy, &prompt);
+        let located = locate(&prompt, &report);
+        let security = security(&report, &located);
+        let redacted = Replaces::of(policy.safety(), PiiRule::Route).these(&report);
+        let placeholders = if redacted.is_empty() {
+            Placeholders::default()
+        } else {
+            redact(&mut prompt, &redacted, Redactor::new(crate::nonce()?))
+        };
+        let Some(message) = prompt.messages.pop() else {
+            return Err(crate::Error::Internal("a message vanished".to_owned()));
+        };
+        Ok(JudgedTool { message, security, placeholders })
+    }
+}
+
+/// What a tool was called with and what it said, as they may be kept.
+pub(crate) struct JudgedTool {
+    pub(super) message: Message,
+    pub(super) security: Security,
+    pub(super) placeholders: Placeholders,
 }
 
 impl Screened {

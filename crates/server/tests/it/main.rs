@@ -28,6 +28,8 @@ mod harness;
 mod limits;
 mod listing;
 mod matrix;
+mod mcp;
+mod mcp_server;
 mod messages;
 mod models;
 mod privacy;

@@ -24,6 +24,7 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
             params: json!({"temperature": 0.5}).as_object().cloned(),
             output: Some(json!({"a": 1})),
             placeholders: None,
+            mcp: Some(json!([{"label": "a"}])),
         };
         let json = serde_json::to_vec(&content).unwrap();
         store.writer().step(step.clone(), Some((&json, &key))).await.unwrap();

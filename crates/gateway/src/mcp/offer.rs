@@ -1,0 +1,228 @@
+//! What a request offers of MCP servers, and the conversations with them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use providers::{McpAddress, McpAnswer, McpError, McpSession, McpTool};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use super::names::Names;
+use super::{CALL_TIME, Entry, MOST_CALLS, MOST_ROUNDS, TOTAL};
+use crate::Gateway;
+use crate::error::{Error, Result};
+use crate::flow::Turn;
+use crate::tools::{self, ToolCall};
+
+/// A server whose tools are offered. It is kept with every run of the conversation, so that a
+/// follow-up knows whose tools they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Server {
+    /// What the caller calls it.
+    pub(super) label: String,
+    url: String,
+    /// Whether the gateway runs its tools.
+    runs: bool,
+    vpc_only: bool,
+    /// The server's own name of each function.
+    functions: BTreeMap<String, String>,
+}
+
+/// One round of a conversation with a model that MCP tools are offered to.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    offer: Arc<Offer>,
+    number: u32,
+}
+
+#[derive(Debug)]
+struct Offer {
+    servers: Vec<Server>,
+    /// Open conversations, in the order of the servers.
+    sessions: Vec<Mutex<Option<Arc<McpSession>>>>,
+    deadline: Instant,
+}
+
+impl Gateway {
+    /// Lists the tools of the servers that a request names, adds them to its functions, and
+    /// remembers whose they are. A server that cannot be used fails the request, and leaves a
+    /// failed step.
+    pub(crate) async fn offer(
+        &self,
+        turn: &Turn,
+        entries: Vec<Entry>,
+        functions: &mut Vec<Value>,
+    ) -> Result<Round> {
+        let deadline = Instant::now() + TOTAL;
+        let began = self.clock.now();
+        let until = Instant::now() + CALL_TIME;
+        let opening = entries.iter().map(async |entry| {
+            let token = turn.caller.project.mcp.check(&entry.address)?;
+            Ok::<_, Error>(self.mcp.open(&entry.address, token, until).await)
+        });
+        let mut offered: Vec<(Entry, Vec<McpTool>)> = Vec::new();
+        let mut sessions = Vec::new();
+        for (entry, opened) in std::iter::zip(&entries, join_all(opening).await) {
+            match opened? {
+                Ok((session, tools)) => {
+                    offered.push((entry.clone(), tools));
+                    // Nothing of it is run here.
+                    sessions.push(Mutex::new(entry.runs.then(|| Arc::new(session))));
+                }
+                Err(fault) => {
+                    self.record_unlisted(turn, &entry.label, &fault, began).await?;
+                    return Err(unusable(entry, &fault));
+                }
+            }
+        }
+        let servers = declare(offered, functions)?;
+        Ok(Round { offer: Arc::new(Offer { servers, sessions, deadline }), number: 1 })
+    }
+
+    /// What a follow-up offers: the servers of the conversation that it carries on.
+    pub(crate) fn offer_again(turn: &Turn, servers: Vec<Server>) -> Result<Round> {
+        for server in &servers {
+            turn.caller.project.mcp.check(&server.address()?)?;
+        }
+        let sessions = servers.iter().map(|_| Mutex::default()).collect();
+        let deadline = Instant::now() + TOTAL;
+        Ok(Round { offer: Arc::new(Offer { servers, sessions, deadline }), number: 1 })
+    }
+}
+
+impl Round {
+    /// The servers, for the record.
+    pub(crate) fn servers(&self) -> &[Server] {
+        &self.offer.servers
+    }
+
+    /// When the request must be over.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.offer.deadline
+    }
+
+    /// Whether only a private model may see the tools.
+    pub(crate) fn vpc_only(&self) -> bool {
+        self.offer.servers.iter().any(|server| server.vpc_only)
+    }
+
+    /// Whether any of these calls are run here. Too many at once, and those of the last round, go to
+    /// the caller like every other call.
+    pub(crate) fn runs(&self, calls: &[ToolCall]) -> bool {
+        let here = calls.iter().filter(|call| self.runs_call(call)).count();
+        self.number < MOST_ROUNDS && (1..=MOST_CALLS).contains(&here)
+    }
+
+    /// Whether this call is one of a tool that is run here.
+    pub(super) fn runs_call(&self, call: &ToolCall) -> bool {
+        self.find(call).is_some_and(|(_, server, _)| server.runs)
+    }
+
+    pub(super) fn next(&self) -> Self {
+        Self { offer: self.offer.clone(), number: self.number + 1 }
+    }
+
+    /// The label of the server that a call goes to.
+    pub(super) fn label(&self, call: &ToolCall) -> &str {
+        self.find(call).map_or("", |(_, server, _)| &server.label)
+    }
+
+    fn find(&self, call: &ToolCall) -> Option<(usize, &Server, &str)> {
+        let servers = self.offer.servers.iter().enumerate();
+        servers.into_iter().find_map(|(index, server)| {
+            Some((index, server, server.functions.get(&call.name)?.as_str()))
+        })
+    }
+
+    /// Runs a tool.
+    pub(super) async fn call(
+        &self,
+        gateway: &Gateway,
+        turn: &Turn,
+        call: &ToolCall,
+    ) -> std::result::Result<McpAnswer, McpError> {
+        let (index, server, tool) = self.find(call).ok_or(McpError::Malformed)?;
+        let deadline = self.offer.deadline.min(Instant::now() + CALL_TIME);
+        let slot = &self.offer.sessions[index];
+        let opening = session(slot, gateway, turn, server, deadline);
+        let session = timeout_at(deadline, opening).await.unwrap_or(Err(McpError::Late))?;
+        let answer = session.call(tool, call.arguments.clone(), deadline).await;
+        if matches!(answer, Err(McpError::Unreachable | McpError::Malformed | McpError::Status(_)))
+        {
+            // The next call greets it anew.
+            let mut kept = slot.lock().await;
+            kept.take_if(|kept| Arc::ptr_eq(kept, &session));
+        }
+        answer
+    }
+}
+
+/// The open conversation with a server, or a new one.
+async fn session(
+    slot: &Mutex<Option<Arc<McpSession>>>,
+    gateway: &Gateway,
+    turn: &Turn,
+    server: &Server,
+    deadline: Instant,
+) -> std::result::Result<Arc<McpSession>, McpError> {
+    let mut kept = slot.lock().await;
+    if let Some(session) = &*kept {
+        return Ok(session.clone());
+    }
+    let address = server.address().map_err(|_| McpError::Forbidden)?;
+    let token = turn.caller.project.mcp.check(&address).map_err(|_| McpError::Forbidden)?;
+    let (session, _) = gateway.mcp.open(&address, token, deadline).await?;
+    Ok(kept.insert(Arc::new(session)).clone())
+}
+
+impl Server {
+    fn address(&self) -> Result<McpAddress> {
+        McpAddress::read(&self.url).map_err(Error::Internal)
+    }
+}
+
+/// Adds the tools of servers to the functions of a request.
+fn declare(offered: Vec<(Entry, Vec<McpTool>)>, functions: &mut Vec<Value>) -> Result<Vec<Server>> {
+    let given: Vec<String> =
+        functions.iter().filter_map(|tool| name(tool).map(str::to_owned)).collect();
+    let all = offered.iter().flat_map(|(_, tools)| tools.iter().map(|tool| tool.name.as_str()));
+    let mut names = Names::new(given.iter().map(String::as_str), all);
+    let mut servers = Vec::with_capacity(offered.len());
+    for (entry, listed) in offered {
+        let mut known = BTreeMap::new();
+        for tool in listed {
+            let name = names.give(&entry.label, &tool.name);
+            let mut function = json!({"name": name, "parameters": tool.schema});
+            if let Some(description) = tool.description {
+                function["description"] = description.into();
+            }
+            functions.push(json!({"type": "function", "function": function}));
+            known.insert(name, tool.name);
+        }
+        servers.push(Server {
+            label: entry.label,
+            url: entry.address.as_str().to_owned(),
+            runs: entry.runs,
+            vpc_only: entry.vpc_only,
+            functions: known,
+        });
+    }
+    tools::check_number(functions)?;
+    Ok(servers)
+}
+
+fn name(tool: &Value) -> Option<&str> {
+    tool.get("function")?.get("name")?.as_str()
+}
+
+fn unusable(entry: &Entry, fault: &McpError) -> Error {
+    match fault {
+        McpError::Forbidden => {
+            Error::invalid(format!("MCP server {} is not allowed: {fault}", entry.address.as_str()))
+        }
+        _ => Error::McpServer(format!("MCP server {} cannot be used: {fault}", entry.label)),
+    }
+}

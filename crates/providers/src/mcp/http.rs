@@ -1,0 +1,271 @@
+//! The SDK's HTTP, by our own connections: the egress rules hold, and everything is bounded.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::secret::Secret;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::common::http_header::{
+    EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE,
+};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse as Event;
+use tokio::time::Instant;
+
+use super::{McpAddress, McpError};
+use crate::adapter::Call;
+use crate::endpoint::Endpoint;
+use crate::error::ErrorKind;
+use crate::pool::Body;
+use crate::receive::content_type;
+use crate::sse::{Sse, TooLong};
+use crate::transport::Client;
+
+/// The most bytes of one answer, streamed or whole.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// How long the head of an answer may take: whoever asks waits no longer for all of it.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+const TOO_LONG: McpError = McpError::TooMuch("its answer is longer than 4 MiB");
+
+type Failed = StreamableHttpError<McpError>;
+
+/// Requests to one server.
+#[derive(Clone)]
+pub(super) struct Http {
+    client: Client,
+    endpoint: Arc<Endpoint>,
+    private: bool,
+    /// Kept from the SDK, which would hold it as a text that can be printed.
+    token: Option<Secret>,
+    /// What went wrong last: the SDK's own errors say it in passing only.
+    fault: Arc<Mutex<Option<McpError>>>,
+}
+
+impl Http {
+    pub(super) fn new(
+        client: Client,
+        address: &McpAddress,
+        token: Option<Secret>,
+    ) -> Result<Self, McpError> {
+        let private = address.is_private();
+        let endpoint = client.find(address.as_str()).map_err(|_| McpError::Malformed)?;
+        endpoint.check(private).map_err(|_| McpError::Forbidden)?;
+        Ok(Self { client, endpoint, private, token, fault: Arc::default() })
+    }
+
+    /// What went wrong last, as far as it is known.
+    pub(super) fn fault(&self) -> McpError {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.clone().unwrap_or(McpError::Malformed)
+    }
+
+    fn note(&self, fault: McpError) -> McpError {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault.clone());
+        fault
+    }
+
+    fn failed(&self, fault: McpError) -> Failed {
+        StreamableHttpError::Client(self.note(fault))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        body: Vec<u8>,
+        session: Option<&str>,
+        extra: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Response<Body>, Failed> {
+        let mut headers = HeaderMap::from_iter(extra);
+        let accepted = const { HeaderValue::from_static("application/json, text/event-stream") };
+        headers.insert(ACCEPT, accepted);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
+        let value =
+            |text: &str| HeaderValue::from_str(text).map_err(|_| self.failed(McpError::Malformed));
+        if let Some(session) = session {
+            headers.insert(HEADER_SESSION_ID, value(session)?);
+        }
+        if let Some(token) = &self.token {
+            let mut bearer = value(&format!("Bearer {}", token.expose()))?;
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+        }
+        let call = Call { uri: self.endpoint.uri.clone(), headers, body };
+        let deadline = Instant::now() + HEAD_TIME;
+        let sent = self.client.send(self.private, &self.endpoint, method, call, deadline).await;
+        sent.map_err(|error| {
+            self.failed(match error.kind {
+                ErrorKind::Forbidden => McpError::Forbidden,
+                _ => McpError::Unreachable,
+            })
+        })
+    }
+
+    /// A whole answer.
+    async fn message(
+        &self,
+        response: Response<Body>,
+    ) -> Result<Option<ServerJsonRpcMessage>, Failed> {
+        let read = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+        let body = read.map_err(|error| {
+            let too_long = error.is::<http_body_util::LengthLimitError>();
+            self.failed(if too_long { TOO_LONG } else { McpError::Unreachable })
+        })?;
+        Ok(serde_json::from_slice(&body.to_bytes()).ok())
+    }
+
+    /// The events of an answer, until it is too long.
+    fn events(&self, body: Body) -> BoxStream<'static, Result<Event, SseError>> {
+        let reading = Reading {
+            http: self.clone(),
+            body,
+            parser: Sse::default(),
+            ready: VecDeque::new(),
+            bytes: 0,
+            ended: false,
+        };
+        let next = |reading: Option<Reading>| async {
+            let mut reading = reading?;
+            match reading.next().await? {
+                Ok(event) => Some((Ok(event), Some(reading))),
+                Err(fault) => {
+                    let fault = reading.http.note(fault);
+                    Some((Err(SseError::Body(fault.into())), None))
+                }
+            }
+        };
+        stream::unfold(Some(reading), next).boxed()
+    }
+}
+
+impl StreamableHttpClient for Http {
+    type Error = McpError;
+
+    async fn post_message(
+        &self,
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let body = serde_json::to_vec(&message).map_err(|_| self.failed(McpError::Malformed))?;
+        let response = self.send(Method::POST, body, session.as_deref(), headers).await?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let given = response.headers().get(HEADER_SESSION_ID);
+        let given = given.and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let kind = content_type(response.headers()).to_ascii_lowercase();
+        if response.headers().contains_key(CONTENT_ENCODING) {
+            return Err(self.failed(McpError::Malformed));
+        }
+        if !status.is_success() {
+            // A refusal in the words of the protocol says more than the status.
+            let refusal = match kind.as_str() {
+                JSON_MIME_TYPE => self.message(response).await?,
+                _ => None,
+            };
+            return match refusal {
+                Some(refusal @ JsonRpcMessage::Error(_)) => {
+                    Ok(StreamableHttpPostResponse::Json(refusal, given))
+                }
+                _ => Err(self.failed(McpError::Status(status.as_u16()))),
+            };
+        }
+        if kind == EVENT_STREAM_MIME_TYPE {
+            let events = self.events(response.into_body());
+            return Ok(StreamableHttpPostResponse::Sse(events, given));
+        }
+        match self.message(response).await? {
+            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, given)),
+            // Some servers have nothing to say to a notification, with a status that promises more.
+            None if !matches!(message, ClientJsonRpcMessage::Request(_)) => {
+                Ok(StreamableHttpPostResponse::Accepted)
+            }
+            None => Err(self.failed(McpError::Malformed)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        self.send(Method::DELETE, Vec::new(), Some(&session), headers).await.map(drop)
+    }
+
+    /// What a server wants to say between calls is of no use to one request.
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        _: Option<Arc<str>>,
+        _: Option<String>,
+        _: Option<String>,
+        _: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Event, SseError>>, Failed> {
+        Err(StreamableHttpError::ServerDoesNotSupportSse)
+    }
+}
+
+/// A stream that is being read.
+struct Reading {
+    http: Http,
+    body: Body,
+    parser: Sse,
+    ready: VecDeque<Event>,
+    bytes: usize,
+    ended: bool,
+}
+
+impl From<TooLong> for McpError {
+    fn from(_: TooLong) -> Self {
+        Self::TooMuch("one of its messages is longer than 1 MiB")
+    }
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Result<Event, McpError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.ended {
+                return None;
+            }
+            if let Err(fault) = self.read().await {
+                return Some(Err(fault));
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), McpError> {
+        let ready = &mut self.ready;
+        let keep = |data: &[u8]| {
+            ready.push_back(Event::default().data(String::from_utf8_lossy(data)));
+            Ok::<(), McpError>(())
+        };
+        let Some(frame) = self.body.frame().await else {
+            self.ended = true;
+            return self.parser.end(keep);
+        };
+        let data: Bytes = frame.map_err(|_| McpError::Unreachable)?.into_data().unwrap_or_default();
+        self.bytes += data.len();
+        if self.bytes > MOST_BYTES {
+            return Err(TOO_LONG);
+        }
+        self.parser.feed(&data, keep)
+    }
+}

@@ -1,0 +1,226 @@
+//! MCP servers: their tools listed and called, by the official SDK over our own connections.
+//!
+//! A server is somebody else's program: whatever it sends is bounded in number, size and time, and
+//! what it asks of us (sampling, elicitation, roots) is declined, because we declare none of it.
+
+mod address;
+mod answer;
+mod http;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::secret::Secret;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams,
+};
+use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::NeverRetry;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{RoleClient, ServiceError, ServiceExt as _};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+
+pub use address::McpAddress;
+
+use crate::scrub::scrub;
+use crate::transport::Client;
+use http::Http;
+
+/// The most tools of one server, and the most pages on which it may list them.
+const MOST_TOOLS: usize = 128;
+const MOST_PAGES: usize = 32;
+/// The most bytes of all that a server says of its tools.
+const MOST_TOOL_BYTES: usize = 512 * 1024;
+/// How long a server may take over our saying good-bye or answering its own requests.
+const CONTROL_TIME: Duration = Duration::from_secs(5);
+
+/// Why a server could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum McpError {
+    /// The egress rules do not let us call there.
+    #[error("the egress rules forbid its address")]
+    Forbidden,
+    /// No connection, or it broke.
+    #[error("it could not be reached")]
+    Unreachable,
+    /// It answered with a status that is no success.
+    #[error("it answered with status {0}")]
+    Status(u16),
+    /// What it sent is not MCP.
+    #[error("its answer made no sense")]
+    Malformed,
+    /// It sent more than we are willing to keep.
+    #[error("{0}")]
+    TooMuch(&'static str),
+    /// It did not answer in time.
+    #[error("it did not answer in time")]
+    Late,
+    /// It refused the request, in these words of its own.
+    #[error("it refused the request")]
+    Refused(String),
+    /// It wants something of us that we do not offer.
+    #[error("it asked for input that the gateway cannot give")]
+    Asks,
+}
+
+/// A tool as its server describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpTool {
+    /// The server's name for it.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments.
+    pub schema: Map<String, Value>,
+}
+
+/// What a tool has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpAnswer {
+    /// Its text; what is no text is named only.
+    pub text: String,
+    /// Whether the tool itself says that it failed.
+    pub is_error: bool,
+}
+
+/// An open conversation with one server. Calls may run side by side; dropping it says good-bye.
+pub struct McpSession {
+    service: RunningService<RoleClient, ClientConfig>,
+    http: Http,
+    token: Option<Secret>,
+}
+
+impl std::fmt::Debug for McpSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpSession").finish_non_exhaustive()
+    }
+}
+
+/// The way to MCP servers, by the connections of a [`Client`] and no way to a model.
+#[derive(Clone)]
+pub struct McpClient(Client);
+
+impl std::fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpClient").finish_non_exhaustive()
+    }
+}
+
+impl McpClient {
+    /// Over the connections of this client.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// Greets a server and lists its tools. The token is sent as a bearer token.
+    pub async fn open(
+        &self,
+        address: &McpAddress,
+        token: Option<&Secret>,
+        deadline: Instant,
+    ) -> Result<(McpSession, Vec<McpTool>), McpError> {
+        let http = Http::new(self.0.clone(), address, token.cloned())?;
+        let opening = async {
+            let mut config = StreamableHttpClientTransportConfig::with_uri(address.as_str());
+            // A stream that breaks fails its call: a tool must not run twice unnoticed.
+            config.retry_config = Arc::new(NeverRetry::default());
+            config.reinit_on_expired_session = false;
+            config.control_request_timeout = CONTROL_TIME;
+            let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+            let us = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
+            let greeting = ClientConfig::new(ClientCapabilities::default(), us).serve(transport);
+            let service = greeting.await.map_err(|error| greeting_fault(error, &http, token))?;
+            let session = McpSession { service, http: http.clone(), token: token.cloned() };
+            let tools = session.tools().await?;
+            Ok((session, tools))
+        };
+        // Boxed: the SDK's futures are large.
+        timeout_at(deadline, Box::pin(opening)).await.unwrap_or(Err(McpError::Late))
+    }
+}
+
+impl McpSession {
+    /// Runs a tool.
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        deadline: Instant,
+    ) -> Result<McpAnswer, McpError> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        // Dropped at the deadline, it tells the server that nobody waits any more.
+        let calling = timeout_at(deadline, Box::pin(self.service.call_tool_once(params)));
+        match calling.await.map_err(|_| McpError::Late)? {
+            Ok(CallToolResponse::Complete(result)) => Ok(answer::read(result)),
+            Ok(_) => Err(McpError::Asks),
+            Err(error) => Err(self.fault(error)),
+        }
+    }
+
+    async fn tools(&self) -> Result<Vec<McpTool>, McpError> {
+        let mut tools = Vec::new();
+        let mut bytes = 0;
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.service.list_tools(Some(params)).await;
+            let page = page.map_err(|error| self.fault(error))?;
+            for tool in page.tools {
+                let tool = McpTool {
+                    name: tool.name.into_owned(),
+                    description: tool.description.map(Into::into),
+                    schema: Arc::unwrap_or_clone(tool.input_schema),
+                };
+                bytes += tool.bytes();
+                tools.push(tool);
+                if tools.len() > MOST_TOOLS {
+                    return Err(McpError::TooMuch("it has more than 128 tools"));
+                }
+                if bytes > MOST_TOOL_BYTES {
+                    return Err(McpError::TooMuch("it says more than 512 KiB of its tools"));
+                }
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(tools);
+            }
+        }
+        Err(McpError::TooMuch("the list of its tools does not end"))
+    }
+
+    fn fault(&self, error: ServiceError) -> McpError {
+        match error {
+            ServiceError::McpError(refusal) => refused(&refusal.message, self.token.as_ref()),
+            ServiceError::Timeout { .. } | ServiceError::Cancelled { .. } => McpError::Late,
+            ServiceError::UnexpectedResponse => McpError::Malformed,
+            _ => self.http.fault(),
+        }
+    }
+}
+
+impl McpTool {
+    /// About as many bytes as it takes in a request.
+    fn bytes(&self) -> usize {
+        let schema = serde_json::to_string(&self.schema).map_or(0, |schema| schema.len());
+        self.name.len() + self.description.as_ref().map_or(0, String::len) + schema
+    }
+}
+
+fn greeting_fault(error: ClientInitializeError, http: &Http, token: Option<&Secret>) -> McpError {
+    match error {
+        ClientInitializeError::JsonRpcError(refusal) => refused(&refusal.message, token),
+        ClientInitializeError::TransportError { .. }
+        | ClientInitializeError::ConnectionClosed(_) => http.fault(),
+        _ => McpError::Malformed,
+    }
+}
+
+fn refused(words: &str, token: Option<&Secret>) -> McpError {
+    McpError::Refused(scrub(words, token))
+}
+
+#[cfg(test)]
+mod tests;

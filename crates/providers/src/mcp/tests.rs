@@ -1,0 +1,184 @@
+use serde_json::json as value;
+use tokio::time::Duration;
+
+use super::*;
+use crate::egress::Egress;
+use crate::testing::{After, CANARY, Server, Step, json, reply, sse};
+
+fn step(bytes: Vec<u8>) -> Step {
+    Step { bytes, after: After::Keep }
+}
+
+fn result(id: u32, result: Value) -> Vec<u8> {
+    json("200 OK", &value!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+}
+
+fn error(id: u32, status: &str, message: &str) -> Vec<u8> {
+    let error = value!({"code": -32602, "message": message});
+    json(status, &value!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
+}
+
+fn greeting() -> [Step; 2] {
+    let told = value!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "x", "version": "1"}});
+    [step(result(0, told)), step(reply("202 Accepted", "", ""))]
+}
+
+fn tool(name: &str) -> Value {
+    value!({"name": name, "description": "Tells.", "inputSchema": {"type": "object"}})
+}
+
+fn listed(tools: Vec<Value>) -> Step {
+    step(result(1, value!({"tools": tools})))
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+fn client() -> McpClient {
+    McpClient::new(Client::new(Egress::default()).unwrap())
+}
+
+fn address(server: &Server) -> McpAddress {
+    McpAddress::read(&server.url()).unwrap()
+}
+
+/// What greeting and listing come to at a server that does this.
+async fn open(steps: Vec<Step>) -> Result<(McpSession, Vec<McpTool>), McpError> {
+    let server = Server::new(steps).await;
+    let opened = client().open(&address(&server), None, soon()).await;
+    // The server lives as long as the test's runtime.
+    std::mem::forget(server);
+    opened
+}
+
+/// What a call comes to at a server that does this with it.
+async fn call(steps: Vec<Step>) -> Result<McpAnswer, McpError> {
+    let steps = greeting().into_iter().chain([listed(vec![tool("weather")])]).chain(steps);
+    let (session, _) = open(steps.collect()).await.unwrap();
+    session.call("weather", Map::new(), soon()).await
+}
+
+#[tokio::test]
+async fn tools_are_listed_and_called_with_the_token() {
+    let answer = value!({"content": [{"type": "text", "text": "18 C"}]});
+    let message = value!({"jsonrpc": "2.0", "id": 2, "result": answer}).to_string();
+    let progress = value!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "info", "data": "busy"}});
+    let mut streamed = sse(&[&progress.to_string(), &message]);
+    streamed.extend_from_slice(b"0\r\n\r\n");
+    let steps = greeting().into_iter().chain([listed(vec![tool("weather")]), step(streamed)]);
+    let server = Server::new(steps.collect()).await;
+    let token = Secret::new(CANARY.to_owned());
+    let (session, tools) = client().open(&address(&server), Some(&token), soon()).await.unwrap();
+    let schema = value!({"type": "object"}).as_object().unwrap().clone();
+    let expected =
+        McpTool { name: "weather".to_owned(), description: Some("Tells.".to_owned()), schema };
+    assert_eq!(tools, [expected]);
+    let arguments = value!({"city": "Bonn"}).as_object().unwrap().clone();
+    let answer = session.call("weather", arguments, soon()).await.unwrap();
+    assert_eq!(answer, McpAnswer { text: "18 C".to_owned(), is_error: false });
+    let requests = server.requests.lock().unwrap().clone();
+    assert_eq!(requests.len(), 4, "{requests:?}");
+    let bearer = format!("authorization: Bearer {CANARY}");
+    assert!(requests.iter().all(|request| request.contains(&bearer)), "{requests:?}");
+    assert!(requests[3].contains("mcp-protocol-version: 2025-06-18"), "{}", requests[3]);
+    assert!(requests[3].contains(r#""arguments":{"city":"Bonn"}"#), "{}", requests[3]);
+    assert!(!format!("{session:?}").contains(CANARY));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_answer_is_told_apart() {
+    let broken = Step { bytes: Vec::new(), after: After::Close };
+    let cut = Step { bytes: sse(&["{}"]), after: After::Close };
+    let html = reply("200 OK", "content-type: text/html\r\n", "<html>");
+    let long = format!("{}\r\n", " ".repeat(4 * 1024 * 1024));
+    for (steps, fault) in [
+        (vec![broken], McpError::Unreachable),
+        (vec![step(json("500 Oh", "{}"))], McpError::Status(500)),
+        (vec![step(json("401 No", "no"))], McpError::Status(401)),
+        (
+            vec![step(reply("307 Go", "location: http://127.0.0.1:1/\r\n", ""))],
+            McpError::Status(307),
+        ),
+        (vec![step(html)], McpError::Malformed),
+        (vec![step(json("200 OK", "{\"jsonrpc\":"))], McpError::Malformed),
+        (vec![step(json("200 OK", &long))], McpError::TooMuch("its answer is longer than 4 MiB")),
+        (
+            vec![step(error(2, "200 OK", "no such city"))],
+            McpError::Refused("no such city".to_owned()),
+        ),
+        (
+            vec![step(error(2, "400 Bad", "no such city"))],
+            McpError::Refused("no such city".to_owned()),
+        ),
+        (vec![cut], McpError::Unreachable),
+    ] {
+        assert_eq!(call(steps).await.unwrap_err(), fault);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_left() {
+    // One message that never ends, and messages that never answer.
+    for (bytes, part) in
+        [(&b"4000\r\n"[..], "1 MiB"), (&b"11\r\ndata: {\"a\":[1]}\n\n\r\n"[..], "4 MiB")]
+    {
+        let line: &'static [u8] = if part == "1 MiB" {
+            Box::leak([bytes, &[b'x'; 0x4000][..], &b"\r\n"[..]].concat().into_boxed_slice())
+        } else {
+            bytes
+        };
+        let endless = Step { bytes: sse(&[]), after: After::Repeat(line) };
+        let fault = call(vec![endless]).await.unwrap_err();
+        assert!(fault.to_string().contains(part), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_not_waited_for() {
+    let steps = greeting().into_iter().chain([listed(vec![tool("weather")])]);
+    let hangs = Step { bytes: Vec::new(), after: After::Hang };
+    let (session, _) = open(steps.chain([hangs]).collect()).await.unwrap();
+    let deadline = Instant::now() + Duration::from_millis(50);
+    assert_eq!(session.call("weather", Map::new(), deadline).await, Err(McpError::Late));
+}
+
+#[tokio::test]
+async fn lists_are_bounded() {
+    let list = async |steps: Vec<Step>| {
+        open(greeting().into_iter().chain(steps).collect()).await.map(|(_, tools)| tools.len())
+    };
+    let tools = |count: usize| (0..count).map(|n| tool(&format!("t{n}"))).collect::<Vec<_>>();
+    assert_eq!(list(vec![listed(tools(128))]).await, Ok(128));
+    let fault = list(vec![listed(tools(129))]).await.unwrap_err();
+    assert_eq!(fault, McpError::TooMuch("it has more than 128 tools"));
+    let mut wordy = tool("t");
+    wordy["description"] = "x".repeat(MOST_TOOL_BYTES).into();
+    let fault = list(vec![listed(vec![wordy])]).await.unwrap_err();
+    assert_eq!(fault, McpError::TooMuch("it says more than 512 KiB of its tools"));
+    let page = |id| step(result(id, value!({"tools": [], "nextCursor": "again"})));
+    let fault = list((1..=32).map(page).collect()).await.unwrap_err();
+    assert_eq!(fault, McpError::TooMuch("the list of its tools does not end"));
+}
+
+#[tokio::test]
+async fn nobody_there_and_nothing_allowed() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let at = |url: &str| McpAddress::read(url).unwrap();
+    let open = async |url: &str| client().open(&at(url), None, soon()).await.map(drop);
+    assert_eq!(open(&format!("http://127.0.0.1:{free}/mcp")).await, Err(McpError::Unreachable));
+    for never in ["http://169.254.169.254/mcp", "http://metadata.google.internal/mcp"] {
+        assert_eq!(open(never).await, Err(McpError::Forbidden), "{never}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_holds_no_token() {
+    let words = format!("the token {CANARY} is not known");
+    let server = Server::new(vec![step(error(0, "400 Bad", &words))]).await;
+    let token = Secret::new(CANARY.to_owned());
+    let fault = client().open(&address(&server), Some(&token), soon()).await.unwrap_err();
+    assert_eq!(fault, McpError::Refused("the token *** is not known".to_owned()));
+}
