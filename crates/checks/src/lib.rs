@@ -24,6 +24,7 @@ mod sha256;
 mod tests;
 mod words;
 
+pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::Policy;
 pub use redact::Redactor;

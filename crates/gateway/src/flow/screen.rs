@@ -146,7 +146,7 @@ impl Screened {
 /// What a step keeps of a report.
 pub(crate) fn security(report: &Report) -> Security {
     if report.is_clean() {
-        return Security::default();
+        return Security { risk_score: report.risk_score, ..Security::default() };
     }
     Security {
         pii: report.pii_detected(),
