@@ -28,6 +28,7 @@ mod tests;
 mod words;
 
 pub use brands::{Violation, ViolationKind, violations};
+pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::Policy;
 pub use redact::Redactor;

@@ -58,42 +58,46 @@ impl Policy {
 
     /// Judges all parts of one request together.
     pub fn inspect(&self, parts: &[Part<'_>]) -> Report {
-        risk::weigh(&self.safety, parts, self.parts(parts, Scope::Everything))
+        let (findings, suspicion) = self.parts(parts, Scope::Everything);
+        risk::weigh(&self.safety, parts, findings, suspicion)
     }
 
     /// Judges all that a model answered together: only secrets and personal data, by the actions set for outputs.
     pub fn inspect_output(&self, texts: &[&str]) -> Report {
         let origin = Origin::Assistant;
         let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
-        risk::weigh_output(&self.safety, self.parts(&parts, Scope::Leaks))
+        risk::weigh_output(&self.safety, self.parts(&parts, Scope::Leaks).0)
     }
 
-    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Vec<Finding> {
-        let mut findings = Vec::new();
+    /// The findings of all parts, and how much the most suspicious one looks like an injection.
+    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> (Vec<Finding>, f64) {
+        let (mut findings, mut suspicion) = (Vec::new(), 0.0);
         for (index, part) in parts.iter().enumerate() {
             let room = MAX_FINDINGS.saturating_sub(findings.len());
-            let mut found = self.part(part, scope, room);
+            let (mut found, suspected) = self.part(part, scope, room);
+            suspicion = f64::max(suspicion, suspected);
             for finding in &mut found {
                 finding.part = index;
             }
             findings.append(&mut found);
         }
-        findings
+        (findings, suspicion)
     }
 
-    fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> Vec<Finding> {
+    fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> (Vec<Finding>, f64) {
         if part.text.is_empty() || room == 0 {
-            return Vec::new();
+            return (Vec::new(), 0.0);
         }
         let folded = Folded::new(part.text);
         let text = folded.text.as_ref();
         // The system's own words are no attack: nobody looks for one.
         let system = part.origin == Origin::System;
         let scan = Scan::new(text, if system { Scope::Leaks } else { scope });
-        let mut findings = Vec::new();
+        let (mut findings, mut suspicion) = (Vec::new(), 0.0);
         if scope == Scope::Everything {
-            let attempts = injection::find(&folded, &scan, part.origin);
-            findings.extend(attempts.into_iter().map(|a| {
+            let verdict = injection::find(&folded, &scan, part.origin);
+            suspicion = verdict.score;
+            findings.extend(verdict.attempts.into_iter().map(|a| {
                 finding(&folded, Category::Injection, Cow::Borrowed(a.kind), a.bytes, a.score)
             }));
         }
@@ -111,7 +115,7 @@ impl Policy {
             .sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(a.bytes.end.cmp(&b.bytes.end)));
         findings.truncate(room);
         offsets::fill(part.text, &mut findings);
-        findings
+        (findings, suspicion)
     }
 
     /// Personal data of all kinds. What the crate knows is left out where a credential was found; what the

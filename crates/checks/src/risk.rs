@@ -10,10 +10,16 @@ const PII_CAP: f64 = 0.5;
 const CATEGORIES: [Category; 4] =
     [Category::Pii, Category::Injection, Category::Secret, Category::Policy];
 
-/// Weighs the findings of a request.
-pub(crate) fn weigh(safety: &Safety, parts: &[Part<'_>], findings: Vec<Finding>) -> Report {
+/// Weighs the findings of a request. `suspicion` says how much it looks like an injection, also where that is too little
+/// for a finding: it orders clean requests, and decides nothing.
+pub(crate) fn weigh(
+    safety: &Safety,
+    parts: &[Part<'_>],
+    findings: Vec<Finding>,
+    suspicion: f64,
+) -> Report {
     if findings.is_empty() {
-        return Report::default();
+        return Report { risk_score: rounded(suspicion), ..Report::default() };
     }
     let action = |category| match category {
         Category::Pii => safety.pii,
@@ -21,7 +27,9 @@ pub(crate) fn weigh(safety: &Safety, parts: &[Part<'_>], findings: Vec<Finding>)
         Category::Secret => safety.secrets,
         Category::Policy => Action::Block,
     };
-    let risk_score = combined(&findings, |_| true);
+    let found = findings.iter().any(|f| f.category == Category::Injection);
+    let known = combined(&findings, |_| true);
+    let risk_score = if found { known } else { rounded(1.0 - (1.0 - known) * (1.0 - suspicion)) };
     let forced = findings.iter().position(|f| must_block(safety, f));
     // Redacted secrets do not leave, flagged categories only ask for a look: neither adds to what blocks. Personal data
     // adds what it weighs, but cannot block alone.
@@ -78,7 +86,11 @@ fn combined(findings: &[Finding], counted: impl Fn(&Finding) -> bool) -> f64 {
             1.0 - if category == Category::Pii { strongest.min(PII_CAP) } else { strongest }
         })
         .product();
-    ((1.0 - safe) * 10_000.0).round() / 10_000.0
+    rounded(1.0 - safe)
+}
+
+fn rounded(score: f64) -> f64 {
+    (score * 10_000.0).round() / 10_000.0
 }
 
 /// A sentence for the caller. It says what and where, never the value.

@@ -1,7 +1,12 @@
 //! Prompt injection: what a text tries to do to the model that reads it.
 
 pub(crate) mod decode;
+mod model;
+mod ngrams;
 mod rules;
+#[cfg(test)]
+mod tests;
+mod tokens;
 pub(crate) mod vocabulary;
 
 use std::ops::Range;
@@ -11,7 +16,13 @@ use domain::safety::Origin;
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
 use crate::words::ceil;
+pub use model::Features;
+use model::{Blocks, Opinion};
 use rules::{SEQUENCES, Sequence, TOGETHER};
+use tokens::undisguise;
+
+/// A word of the vocabulary in a text: start, end, class as a bit.
+type Anchor = (usize, usize, u64);
 
 /// One mechanism at work, before offsets are led back.
 #[derive(Clone, Debug)]
@@ -28,36 +39,144 @@ pub(crate) struct Attempt {
 const WORTH: f64 = 0.2;
 /// A chain may pass over this many other words of the vocabulary.
 const REACH: usize = 14;
-/// Documents and tool results have no business giving orders.
-const DISTRUST: f64 = 1.25;
+/// Rules add no more than this, however many apply.
+const MOST: f64 = 4.0;
+/// Evidence that comes on top in documents and tool results: they have no business giving orders.
+const DISTRUST: f32 = 0.7;
+/// Evidence that comes on top where an order was hidden: an honest one is not.
+const HIDDEN: f32 = 1.0;
+/// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
+const MAX_UNDONE: usize = 16 * 1024;
 
-/// All mechanisms seen in a text, strongest first; the first carries the combined score.
-pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Vec<Attempt> {
+/// All there is to say of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// The mechanisms seen, strongest first; the first carries the combined score.
+    pub(crate) attempts: Vec<Attempt>,
+    /// The combined score, also where it is too low for a finding.
+    pub(crate) score: f64,
+}
+
+/// Judges a text.
+pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict {
     if origin == Origin::System {
-        return Vec::new();
+        return Verdict::default();
     }
     let text = folded.text.as_ref();
-    let mut attempts = judge(text, scan);
-    if scan.long_runs {
-        for piece in decode::pieces(text) {
-            hidden(&piece.text, piece.bytes, &mut attempts);
-        }
-    }
+    let mut reading = Reading::new(text, scan);
     if let Some(bytes) = flooding(text.as_bytes()) {
         let bytes = crate::words::floor(text, bytes.start)..ceil(text, bytes.end);
-        raise(&mut attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
+        raise(&mut reading.attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
     }
+    let all = 0..text.len();
     if !folded.hidden.is_empty() {
-        let end = ceil(text, 1.min(text.len()));
-        raise(&mut attempts, Attempt { kind: "invisible_text", bytes: 0..end, score: 0.6 });
-        hidden(&folded.hidden, 0..end, &mut attempts);
+        let place = 0..ceil(text, 1.min(text.len()));
+        let seen = Attempt { kind: "invisible_text", bytes: place.clone(), score: 0.6 };
+        raise(&mut reading.attempts, seen);
+        reading.hidden(&folded.hidden, place);
+    }
+    if scan.long_runs {
+        for piece in decode::pieces(text) {
+            reading.hidden(&piece.text, piece.bytes);
+        }
+    }
+    if reading.opinion.disguise.is_worth_undoing() {
+        reading.hidden(&undisguise(text, MAX_UNDONE), all.clone());
     }
     if scan.classes & vocabulary::ENCODE != 0
         && memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some()
     {
-        hidden(&decode::rot13(text, 16 * 1024), 0..text.len(), &mut attempts);
+        reading.hidden(&decode::rot13(text, MAX_UNDONE), all);
     }
-    combine(attempts, if origin == Origin::Tool { DISTRUST } else { 1.0 })
+    reading.verdict(text, &scan.anchors, if origin == Origin::Tool { DISTRUST } else { 0.0 })
+}
+
+/// What rules and model make of a text.
+struct Reading {
+    attempts: Vec<Attempt>,
+    opinion: Opinion,
+    /// The evidence of the strongest text that was hidden in this one.
+    hidden: Option<(f32, Range<usize>)>,
+}
+
+impl Reading {
+    fn new(text: &str, scan: &Scan) -> Self {
+        let opinion = model::judge(text, &scan.anchors);
+        Self { attempts: judge(text, scan), opinion, hidden: None }
+    }
+
+    /// The evidence of rules and model together.
+    fn evidence(&self) -> f32 {
+        model::weigh(self.opinion.evidence, rule_evidence(&self.attempts))
+    }
+
+    /// Reads a text that came out of a code or a disguise.
+    fn hidden(&mut self, text: &str, place: Range<usize>) {
+        let evidence = Self::new(text, &Scan::new(text, Scope::Injections)).evidence();
+        // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
+        if model::score(evidence) < WORTH {
+            return;
+        }
+        if self.hidden.as_ref().is_none_or(|(most, _)| *most < evidence) {
+            self.hidden = Some((evidence, place));
+        }
+    }
+
+    fn verdict(mut self, text: &str, anchors: &[Anchor], distrust: f32) -> Verdict {
+        let open = doubted(self.evidence(), distrust);
+        let hidden = self.hidden.take().map_or(0.0, |(evidence, bytes)| {
+            let score = doubted(evidence + HIDDEN, distrust);
+            if score > open.max(WORTH) {
+                self.attempts.push(Attempt { kind: "encoded_order", bytes, score });
+            }
+            score
+        });
+        let score = open.max(hidden);
+        if score < WORTH {
+            return Verdict { attempts: Vec::new(), score };
+        }
+        let wording = doubted(self.opinion.evidence, distrust);
+        if wording >= WORTH || self.attempts.is_empty() {
+            let bytes = model::strongest(text, anchors, &self.opinion.bytes);
+            self.attempts.push(Attempt {
+                kind: "attack_wording",
+                bytes,
+                score: wording.max(WORTH),
+            });
+        }
+        self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
+        for attempt in &mut self.attempts {
+            attempt.score = attempt.score.min(score);
+        }
+        if let Some(first) = self.attempts.first_mut() {
+            first.score = score;
+        }
+        Verdict { attempts: self.attempts, score }
+    }
+}
+
+/// The score of evidence. Distrust counts where there is suspicion: alone it makes none.
+fn doubted(evidence: f32, distrust: f32) -> f64 {
+    let score = model::score(evidence);
+    if score < WORTH { score } else { model::score(evidence + distrust) }
+}
+
+/// Log odds that the rules add: those of independent chances.
+fn rule_evidence(attempts: &[Attempt]) -> f32 {
+    attempts.iter().map(|attempt| -(1.0 - attempt.score).ln()).sum::<f64>().min(MOST) as f32
+}
+
+/// What the built-in model reads of a text, for the script that trains it, and what it makes of that.
+pub fn features(text: &str) -> Features {
+    let folded = Folded::new(text);
+    let scan = Scan::new(&folded.text, Scope::Injections);
+    let reading = Reading::new(&folded.text, &scan);
+    Features {
+        blocks: Blocks::of(&folded.text, &scan.anchors),
+        rules: rule_evidence(&reading.attempts),
+        evidence: reading.evidence(),
+        score: model::score(reading.evidence()),
+    }
 }
 
 /// Filler: a short pattern repeated for hundreds of bytes, to push instructions out of sight.
@@ -86,18 +205,6 @@ fn flooding(text: &[u8]) -> Option<Range<usize>> {
         at += 96;
     }
     None
-}
-
-/// A text that came out of a code: whatever it orders was meant to be hidden.
-fn hidden(text: &str, place: Range<usize>, attempts: &mut Vec<Attempt>) {
-    let scan = Scan::new(text, Scope::Injections);
-    let strongest = judge(text, &scan).into_iter().map(|a| a.score).fold(0.0, f64::max);
-    if strongest >= 0.35 {
-        raise(
-            attempts,
-            Attempt { kind: "encoded_order", bytes: place, score: (strongest + 0.2).min(0.95) },
-        );
-    }
 }
 
 fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
@@ -143,23 +250,8 @@ fn raise(attempts: &mut Vec<Attempt>, new: Attempt) {
     }
 }
 
-fn combine(mut attempts: Vec<Attempt>, factor: f64) -> Vec<Attempt> {
-    attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
-    for attempt in &mut attempts {
-        attempt.score = (attempt.score * factor).min(0.97);
-    }
-    let together = 1.0 - attempts.iter().map(|a| 1.0 - a.score).product::<f64>();
-    if together < WORTH {
-        return Vec::new();
-    }
-    if let Some(first) = attempts.first_mut() {
-        first.score = together.min(0.99);
-    }
-    attempts
-}
-
 /// The first place where the steps of a rule follow each other.
-fn sequence(text: &[u8], anchors: &[(usize, usize, u64)], rule: &Sequence) -> Option<Range<usize>> {
+fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
     let (first, rest) = rule.steps.split_first()?;
     anchors
         .iter()
@@ -170,7 +262,7 @@ fn sequence(text: &[u8], anchors: &[(usize, usize, u64)], rule: &Sequence) -> Op
 
 fn follow(
     text: &[u8],
-    anchors: &[(usize, usize, u64)],
+    anchors: &[Anchor],
     from: usize,
     end: usize,
     steps: &[(u64, usize)],

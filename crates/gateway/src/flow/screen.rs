@@ -228,7 +228,7 @@ impl Replaces {
 /// What a step keeps of a report and its findings.
 pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
     if report.is_clean() {
-        return Security::default();
+        return Security { risk_score: report.risk_score, ..Security::default() };
     }
     Security {
         pii: report.pii_detected(),

@@ -1,0 +1,309 @@
+//! A linear model over the features of [`ngrams`]: what attacks have in common beyond what rules say.
+//!
+//! It judges stretches of a text, each two blocks long and half over the next, so that an order in a long document
+//! weighs as much as one that stands alone. `scripts/train-injection` makes the weights.
+
+use std::ops::Range;
+
+use super::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
+use super::tokens::Disguise;
+
+/// What the script has written; see there.
+static MODEL: Model = Model::read(include_bytes!("model.bin"));
+
+/// Blocks are this long, in symbols.
+pub(crate) const BLOCK: usize = 256;
+/// A stretch with no more features than this says nothing: a name, a number, a word.
+const FEW: i64 = 8;
+/// One with this many counts in full.
+const ENOUGH: i64 = 40;
+/// Points of the curve from evidence to score.
+const POINTS: usize = 8;
+const HEADER: usize = 8 + 4 * 4 + 8 * POINTS;
+
+struct Model {
+    weights: &'static [u8; BUCKETS],
+    /// What one step of a weight is worth.
+    scale: f32,
+    /// Evidence of a text without any feature.
+    bias: f32,
+    /// Stands for features that every stretch has: the fewer its own, the less they count.
+    ground: f32,
+    /// What the evidence of rules is worth.
+    rules: f32,
+    /// Pairs of evidence and score, both rising.
+    curve: [(f32, f32); POINTS],
+}
+
+impl Model {
+    #[expect(clippy::expect_used, reason = "a wrong file must not compile")]
+    const fn read(file: &'static [u8]) -> Self {
+        assert!(file.len() == HEADER + BUCKETS, "the file of weights has another size");
+        assert!(file[0] == b'S' && file[1] == b'L' && file[2] == b'I' && file[3] == b'M');
+        let version = u16::from_le_bytes([file[4], file[5]]);
+        assert!(version == VERSION, "the weights are for other features: train again");
+        assert!(file[6] as u32 == BITS && file[7] as usize == POINTS);
+        let mut curve = [(0.0, 0.0); POINTS];
+        let mut point = 0;
+        while point < POINTS {
+            curve[point] = (float(file, 24 + 8 * point), float(file, 28 + 8 * point));
+            point += 1;
+        }
+        Self {
+            weights: file.last_chunk().expect("the size was looked at above"),
+            scale: float(file, 8),
+            bias: float(file, 12),
+            ground: float(file, 16),
+            rules: float(file, 20),
+            curve,
+        }
+    }
+
+    #[inline]
+    fn weight(&self, index: u16) -> i64 {
+        i64::from(self.weights[index as usize].cast_signed())
+    }
+}
+
+const fn float(file: &[u8], at: usize) -> f32 {
+    f32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]])
+}
+
+/// What the model thinks of a text.
+pub(crate) struct Opinion {
+    /// Log odds, of the stretch that speaks most for an attack.
+    pub(crate) evidence: f32,
+    /// That stretch.
+    pub(crate) bytes: Range<usize>,
+    /// How much of the text was disguised.
+    pub(crate) disguise: Disguise,
+}
+
+/// Asks the model. `anchors` are the words of the vocabulary in the text.
+pub(crate) fn judge(text: &str, anchors: &[(usize, usize, u64)]) -> Opinion {
+    let mut windows = Windows::new();
+    let disguise = walk(text, anchors, BLOCK, &mut windows);
+    windows.close();
+    Opinion { evidence: windows.best, bytes: windows.best_bytes, disguise }
+}
+
+/// All evidence together.
+pub(crate) fn weigh(model: f32, rules: f32) -> f32 {
+    model + MODEL.rules * rules
+}
+
+/// The score that evidence stands for: what its bands mean is measured on texts that the model has not seen.
+pub(crate) fn score(evidence: f32) -> f64 {
+    let curve = &MODEL.curve;
+    let above = curve.partition_point(|point| point.0 <= evidence);
+    if above == 0 {
+        return 0.0;
+    }
+    if above == POINTS {
+        return f64::from(curve[POINTS - 1].1);
+    }
+    let ((x0, y0), (x1, y1)) = (curve[above - 1], curve[above]);
+    f64::from(y0 + (y1 - y0) * (evidence - x0) / (x1 - x0))
+}
+
+/// The words of a stretch that speak most for an attack, as one run.
+pub(crate) fn strongest(
+    text: &str,
+    anchors: &[(usize, usize, u64)],
+    stretch: &Range<usize>,
+) -> Range<usize> {
+    let first = anchors.partition_point(|anchor| anchor.0 < stretch.start);
+    let inside: Vec<_> = anchors[first..]
+        .iter()
+        .take_while(|anchor| anchor.0 < stretch.end)
+        .map(|&(start, end, class)| {
+            (start - stretch.start, end.min(stretch.end) - stretch.start, class)
+        })
+        .collect();
+    let mut runs = Runs::new();
+    walk(&text[stretch.clone()], &inside, usize::MAX, &mut runs);
+    stretch.start + runs.best_bytes.start..stretch.start + runs.best_bytes.end
+}
+
+/// Sums each feature of two neighbouring blocks once. Sums of weights stand below [`ONE`], numbers of features above.
+struct Windows {
+    /// For each feature a bit for either block, side by side.
+    seen: [[u64; 2]; BUCKETS / 64],
+    /// Which of the two is being filled.
+    side: usize,
+    /// What the block that is being filled adds up to, the one before it, and what both hold.
+    filling: i64,
+    before: i64,
+    shared: i64,
+    /// Where both begin, and where the text read so far ends.
+    filling_start: usize,
+    before_start: usize,
+    end: usize,
+    best: f32,
+    best_bytes: Range<usize>,
+}
+
+/// One feature, beside the sum of weights.
+const ONE: i64 = 1 << 32;
+
+impl Windows {
+    fn new() -> Self {
+        Self {
+            seen: [[0; 2]; BUCKETS / 64],
+            side: 0,
+            filling: 0,
+            before: 0,
+            shared: 0,
+            filling_start: 0,
+            before_start: 0,
+            end: 0,
+            best: MODEL.bias,
+            best_bytes: 0..0,
+        }
+    }
+
+    /// Judges the block that is being filled together with the one before.
+    fn close(&mut self) {
+        if self.filling == 0 {
+            return;
+        }
+        let both = self.filling + self.before - self.shared;
+        let sum = both as i32;
+        let count = (both - i64::from(sum)) / ONE;
+        let share = (count - FEW).clamp(0, ENOUGH - FEW) as f32 / (ENOUGH - FEW) as f32;
+        let speaks = MODEL.scale * sum as f32 / (count as f32 + MODEL.ground).sqrt();
+        let evidence = MODEL.bias + share * speaks;
+        if evidence > self.best || self.best_bytes.is_empty() {
+            self.best = evidence;
+            self.best_bytes = self.before_start..self.end;
+        }
+    }
+}
+
+impl Sink for Windows {
+    #[inline]
+    fn feature(&mut self, index: u16) -> bool {
+        let (side, pair) = (self.side & 1, &mut self.seen[usize::from(index) / 64]);
+        let bit = index % 64;
+        let fresh = !(pair[side] >> bit) & 1;
+        let known = pair[side ^ 1] >> bit & fresh;
+        pair[side] |= 1 << bit;
+        let value = ONE + MODEL.weight(index);
+        self.filling += value * fresh as i64;
+        self.shared += value * known as i64;
+        fresh == 1
+    }
+
+    #[inline]
+    fn token(&mut self, _: usize, end: usize) {
+        self.end = end;
+    }
+
+    fn block(&mut self) {
+        self.close();
+        self.side ^= 1;
+        for pair in &mut self.seen {
+            pair[self.side] = 0;
+        }
+        (self.before, self.filling, self.shared) = (self.filling, 0, 0);
+        (self.before_start, self.filling_start) = (self.filling_start, self.end);
+    }
+}
+
+/// Finds the run of words with the largest sum.
+struct Runs {
+    seen: Box<[u64; BUCKETS / 64]>,
+    token: i64,
+    sum: i64,
+    start: usize,
+    best: i64,
+    best_bytes: Range<usize>,
+}
+
+impl Runs {
+    fn new() -> Self {
+        let seen = Box::new([0; BUCKETS / 64]);
+        Self { seen, token: 0, sum: 0, start: 0, best: 0, best_bytes: 0..0 }
+    }
+}
+
+impl Sink for Runs {
+    fn feature(&mut self, index: u16) -> bool {
+        let fresh = first(&mut self.seen, index);
+        if fresh {
+            self.token += MODEL.weight(index);
+        }
+        fresh
+    }
+
+    fn token(&mut self, start: usize, end: usize) {
+        if self.sum <= 0 {
+            (self.sum, self.start) = (0, start);
+        }
+        self.sum += std::mem::take(&mut self.token);
+        if self.sum > self.best {
+            (self.best, self.best_bytes) = (self.sum, self.start..end);
+        }
+    }
+
+    fn block(&mut self) {}
+}
+
+/// Sets the bit of a feature; says whether it was not set.
+fn first(seen: &mut [u64; BUCKETS / 64], index: u16) -> bool {
+    let (word, bit) = (&mut seen[usize::from(index) / 64], 1 << (index % 64));
+    let fresh = *word & bit == 0;
+    *word |= bit;
+    fresh
+}
+
+/// What the script that trains the model reads of a text.
+#[derive(Debug, Default)]
+pub struct Features {
+    /// The features of each block, each once, in their order.
+    pub blocks: Vec<Vec<u16>>,
+    /// What the rules add, in the same unit as log odds.
+    pub rules: f32,
+    /// What the built-in model and the rules make of them, in log odds.
+    pub evidence: f32,
+    /// The score that this stands for, without decoded texts.
+    pub score: f64,
+}
+
+/// Collects the features of each block.
+pub(crate) struct Blocks {
+    full: Vec<Vec<u16>>,
+    open: Vec<u16>,
+    seen: Box<[u64; BUCKETS / 64]>,
+}
+
+impl Blocks {
+    /// The features of a text, block by block.
+    pub(crate) fn of(text: &str, anchors: &[(usize, usize, u64)]) -> Vec<Vec<u16>> {
+        let seen = Box::new([0; BUCKETS / 64]);
+        let mut blocks = Self { full: Vec::new(), open: Vec::new(), seen };
+        walk(text, anchors, BLOCK, &mut blocks);
+        blocks.block();
+        blocks.full
+    }
+}
+
+impl Sink for Blocks {
+    fn feature(&mut self, index: u16) -> bool {
+        let fresh = first(&mut self.seen, index);
+        if fresh {
+            self.open.push(index);
+        }
+        fresh
+    }
+
+    fn token(&mut self, _: usize, _: usize) {}
+
+    fn block(&mut self) {
+        let block = std::mem::take(&mut self.open);
+        if !block.is_empty() {
+            self.full.push(block);
+        }
+        self.seen.fill(0);
+    }
+}

@@ -1,0 +1,127 @@
+"""Texts with what is known of them, and their features as the gateway itself counts them."""
+
+import json
+import random
+import shlex
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sparse
+from scipy.sparse.csgraph import connected_components
+
+import sentences
+
+FEATURES = "cargo run --quiet --release -p checks --example injection_features"
+BUCKETS = 1 << 16
+# Never trained on: their publishers allow no commercial use. They still help to measure.
+NEVER = {"qualifire", "belle_eval", "wizardlm_test"}
+FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust")
+# Sentences drawn from each pattern of our own.
+EACH = 24
+# What those of one language, or of a few kindred ones, weigh together, beside texts of collections: attacks, ordinary
+# texts. No language is an attack by itself.
+OWN_ENGLISH, OWN_OTHER = (220.0, 200.0), (24.0, 24.0)
+# Stands for features that every stretch has, so that short texts are not judged by three words.
+GROUND = 100.0
+# A stretch with no more features than the first says nothing, one with the second counts in full.
+FEW, ENOUGH = 8, 40
+
+
+@dataclass
+class Text:
+    """One text."""
+
+    text: str
+    attack: bool
+    source: str
+    tier: str  # explicit, implicit, noisy; "" for ordinary texts
+    weight: float = 1.0
+
+    @property
+    def family(self):
+        """What attacks of the same authors have in common."""
+        return next((f for f in FAMILIES if self.source.startswith(f)), self.source)
+
+    def may_teach(self):
+        """Whether the model may learn from it: the text itself must show what it is."""
+        return self.source not in NEVER and (not self.attack or self.tier == "explicit")
+
+
+def collected(folder):
+    """The texts of all collections."""
+    texts = []
+    for file in sorted(folder.glob("injection.*.jsonl")):
+        for line in file.open(encoding="utf-8"):
+            row = json.loads(line)
+            texts.append(Text(row["text"], row["injection"], row["source"], row.get("tier", "")))
+    return texts
+
+
+def own():
+    """Sentences of our own; of the attacks, some misspelt."""
+    chance = random.Random(11)
+    rows = []
+    for attack, language, text in sentences.drawn(EACH):
+        rows.append((attack, language, text))
+        if attack and chance.random() < 0.15:
+            rows.append((attack, language, misspelt(text, chance)))
+    count = Counter((attack, language) for attack, language, _ in rows)
+    share = lambda attack, language: (OWN_OTHER if language else OWN_ENGLISH)[not attack] / count[attack, language]
+    return [Text(text, attack, "own", "explicit" if attack else "", share(attack, lang)) for attack, lang, text in rows]
+
+
+def misspelt(text, chance):
+    """Drops or swaps letters inside some words."""
+    words = text.split(" ")
+    for index, word in enumerate(words):
+        if len(word) > 4 and chance.random() < 0.35:
+            at = chance.randrange(1, len(word) - 2)
+            swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+            words[index] = chance.choice([swapped, word[:at] + word[at + 1 :]])
+    return " ".join(words)
+
+
+class Corpus:
+    """Texts as rows of numbers: one row for each stretch of two blocks."""
+
+    def __init__(self, texts, command=FEATURES):
+        self.texts = texts
+        lines = "".join(json.dumps({"text": t.text}) + "\n" for t in texts)
+        told = subprocess.run(shlex.split(command), input=lines.encode(), stdout=subprocess.PIPE, check=True)
+        told = [json.loads(line) for line in told.stdout.splitlines()]
+        self.rules = np.array([t["rules"] for t in told])
+        self.blocks = [t["blocks"] for t in told]
+        self.stretches, places, values = [], [], []
+        for of in told:
+            blocks = [np.array(b) for b in of["blocks"]] or [np.zeros(0, int)]
+            first = len(places)
+            for number in range(len(blocks)):
+                both = np.unique(np.concatenate(blocks[max(0, number - 1) : number + 1])).astype(int)
+                places.append(both)
+                values.append(np.full(len(both), 1 / np.sqrt(len(both) + GROUND)))
+            self.stretches.append(np.arange(first, len(places)))
+        ends = np.cumsum([0] + [len(p) for p in places])
+        shape = (len(places), BUCKETS)
+        self.rows = sparse.csr_matrix((np.concatenate(values), np.concatenate(places), ends), shape=shape)
+        self.text_of = np.concatenate([np.full(len(s), t) for t, s in enumerate(self.stretches)])
+        self.attack = np.array([t.attack for t in texts])
+        self.source = np.array([t.source for t in texts])
+        self.tier = np.array([t.tier for t in texts])
+        self.family = np.array([t.family for t in texts])
+        self.may_teach = np.array([t.may_teach() for t in texts])
+        self.weight = np.array([t.weight for t in texts])
+
+    def groups(self):
+        """A number for each text; texts that share two fifths of their features have the same."""
+        ones = self.rows.copy()
+        ones.data[:] = 1
+        members = sparse.csr_matrix((np.ones(len(self.text_of)), (self.text_of, np.arange(len(self.text_of)))))
+        of_text = members @ ones
+        of_text.data[:] = 1
+        common = (of_text @ of_text.T).tocoo()
+        size = np.asarray(of_text.sum(1)).ravel()
+        alike = common.data / (size[common.row] + size[common.col] - common.data) > 0.4
+        edges = sparse.csr_matrix((alike[alike], (common.row[alike], common.col[alike])), shape=common.shape)
+        return connected_components(edges)[1]
