@@ -5,11 +5,12 @@
 
 mod classify;
 mod features;
+mod forest;
 mod intent;
 mod lexicon;
 mod resolve;
 mod weights;
 
 pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
-pub use features::{Features, NAMES, WORD_BUCKETS, measure};
+pub use features::{Features, NAMES, measure};
 pub use resolve::{MAX_CHAIN, Unresolved, chain, estimate_cost, resolve};
