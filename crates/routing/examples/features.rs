@@ -1,7 +1,7 @@
 //! Prints what `routing::measure` sees, for `train/train.py`.
 //!
-//! In: per text, a line with its length in bytes, the text, a line break. Out: per text one line
-//! with all features and, after a `|`, the bucket of each word.
+//! In: per text, a line with its length in bytes, the text, a line break. Out: the names of
+//! the features, then per text one line with their values.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -15,11 +15,10 @@ fn main() -> io::Result<()> {
         let mut text = vec![0; length + 1];
         input.read_exact(&mut text)?;
         let text = String::from_utf8_lossy(&text[..length]);
-        let mut words = Vec::new();
         let shape = routing::Shape { turns: 1, total_chars: text.len(), tools: 0 };
-        let features = routing::measure(&text, &shape, |bucket| words.push(bucket.to_string()));
+        let features = routing::measure(&text, &shape);
         let values: Vec<String> = features.values.iter().map(f32::to_string).collect();
-        writeln!(output, "{} | {}", values.join(" "), words.join(" "))?;
+        writeln!(output, "{}", values.join(" "))?;
         line.clear();
     }
     Ok(())

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use domain::tier::{Intent, Tier};
 
-use crate::features::{EDGE, Features, NAMES, WORD_BUCKETS, measure_with};
+use crate::features::{EDGE, Features, NAMES, measure_with};
+use crate::forest;
 use crate::intent::Vote;
 use crate::lexicon::Group;
-use crate::weights::{BIAS, FEATURES, WORD_SCALE, WORDS};
+use crate::weights::{BIAS, FEATURES};
 
 /// From this complexity on a request is `complex`, where the project says nothing.
 pub const DEFAULT_THRESHOLD: f64 = 0.5;
@@ -37,33 +38,28 @@ pub struct Shape {
 /// Judges a request by its last user message and what surrounds it.
 ///
 /// Looks at the first and the last 8 KB of `text`; of what lies between only the length counts.
-/// The score is linear in what [`measure`](crate::measure) counts, with coefficients that
-/// `train/train.py` fits to published outcomes of weak and strong models.
+/// The score is linear in what [`measure`](crate::measure) counts, and corrected by a forest of small
+/// trees over the same counts; `train/train.py` fits both to published outcomes of weak and strong
+/// models. It never falls when only the conversation grows or tools are added.
 pub fn classify(text: &str, shape: &Shape) -> Classification {
-    let mut word_score = 0i32;
     let mut vote = Vote::new(text.len().min(2 * EDGE));
-    let features = measure_with(
-        text,
-        shape,
-        |bucket| word_score += i32::from(WORDS[bucket % WORD_BUCKETS]),
-        |heard| vote.count(heard),
-    );
+    let features = measure_with(text, shape, |heard| vote.count(heard));
     let linear: f32 =
         features.values.iter().zip(&FEATURES).map(|(value, weight)| value * weight).sum();
-    let words = WORD_SCALE * word_score as f32 / word_norm(features.words);
-    let logit = f64::from(BIAS + linear + words);
+    let learned = learned(&features);
+    let logit = f64::from(BIAS + linear + learned);
     Classification {
         complexity: 1.0 / (1.0 + (-logit).exp()),
         intent: vote.decide(&features),
-        reasons: reasons(text, shape, &features),
+        reasons: reasons(text, shape, &features, learned),
     }
 }
 
-/// What the sum over words is divided by: the root of their number, and of a long text their number,
-/// so that a text that repeats itself does not run away.
-fn word_norm(words: usize) -> f32 {
-    let words = words.max(1) as f32;
-    words.sqrt().max(words / 10.0)
+/// What the forest adds. Most prompts that it knows have options to choose from; of others it is
+/// believed by half.
+fn learned(features: &Features) -> f32 {
+    let trust = if features.counts.options >= 2 { 1.0 } else { 0.5 };
+    trust * forest::predict(&features.values)
 }
 
 /// `simple` below the threshold, `complex` from it on. (`secure` is [`sensitive`]'s to say.)
@@ -89,13 +85,21 @@ const WORTH_SAYING: f32 = 0.2;
 /// How many reasons are given.
 const MOST_REASONS: usize = 4;
 
-fn reasons(text: &str, shape: &Shape, features: &Features) -> Vec<String> {
+fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<String> {
     let mut found: Vec<(f32, Cow<'static, str>)> = Vec::with_capacity(16);
     for ((value, weight), name) in features.values.iter().zip(&FEATURES).zip(NAMES) {
         let share = value * weight;
         if share.abs() >= WORTH_SAYING {
             found.extend(describe(name, share > 0.0, shape, features).map(|said| (share, said)));
         }
+    }
+    if learned.abs() >= WORTH_SAYING {
+        let said = if learned > 0.0 {
+            "small models fail at its like"
+        } else {
+            "small models do well at its like"
+        };
+        found.push((learned, said.into()));
     }
     found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
     found.dedup_by(|a, b| a.1 == b.1);
@@ -137,6 +141,11 @@ fn describe(
         ("code_signs", true) => "contains code",
         ("lines", true) => "many lines",
         ("long_words" | "word_length", true) => "specialist vocabulary",
+        ("line_length" | "sentence_length" | "sentences", true) if features.words >= 20 => {
+            "long sentences or many of them"
+        }
+        ("two_options", true) => "a choice between two readings",
+        ("program", true) => "asks for a program",
         ("proof", true) => "asks for a proof",
         ("reason", true) => "asks for reasoning",
         ("condition", true) => "sets up a case with conditions",

@@ -2,17 +2,16 @@
 
 use std::sync::LazyLock;
 
+use domain::tier::Intent;
+
 use crate::classify::Shape;
 use crate::lexicon::{GROUPS, Group, Heard, Lexicon};
-
-/// How many buckets words are hashed into.
-pub const WORD_BUCKETS: usize = 4096;
 
 /// The most bytes that are looked at, at each end of a text.
 pub(crate) const EDGE: usize = 8 * 1024;
 
 /// What each feature is called, in order; training names its coefficients by these.
-pub const NAMES: [&str; 19 + GROUPS] = [
+pub const NAMES: [&str; 29 + GROUPS] = [
     "length",
     "short",
     "number_share",
@@ -29,6 +28,16 @@ pub const NAMES: [&str; 19 + GROUPS] = [
     "options",
     "blank",
     "quotes",
+    "line_length",
+    "commas",
+    "sentences",
+    "sentence_length",
+    "people",
+    "single_letters",
+    "option_length",
+    "digits",
+    "two_options",
+    "program",
     "conversation",
     "tools",
     "proof",
@@ -81,39 +90,46 @@ pub(crate) struct Counts {
     pub(crate) blanks: u32,
     pub(crate) quotes: u32,
     pub(crate) characters: u32,
+    pub(crate) commas: u32,
+    pub(crate) sentences: u32,
+    pub(crate) people: u32,
+    pub(crate) single_letters: u32,
+    pub(crate) option_bytes: u32,
+    pub(crate) digits: u32,
+    pub(crate) programs: u32,
 }
 
 /// Measures a text of which at most the first and the last 8 KB are looked at.
 ///
-/// `word` is called with the bucket of every word, `hear` with every cue of the lexicon.
-pub fn measure(text: &str, shape: &Shape, word: impl FnMut(usize)) -> Features {
-    measure_with(text, shape, word, |_| {})
+/// The values are what the model of `train/train.py` is fitted to.
+pub fn measure(text: &str, shape: &Shape) -> Features {
+    measure_with(text, shape, |_| {})
 }
 
-pub(crate) fn measure_with(
-    text: &str,
-    shape: &Shape,
-    mut word: impl FnMut(usize),
-    mut hear: impl FnMut(&Heard),
-) -> Features {
+/// Calls `hear` with every cue of the lexicon.
+pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Heard)) -> Features {
     let mut counts = Counts::default();
     let mut cues = [0u32; GROUPS];
+    let mut programs = 0;
     let lexicon = Lexicon::get();
     for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
         // Words inside a cue of several words are not heard again.
         let mut deaf_until = 0;
         count(part, &mut counts, &mut |found: Word| {
-            word(found.bucket);
             if found.at < deaf_until {
                 return;
             }
             if let Some(heard) = lexicon.hear(part, found.at, found.first) {
                 deaf_until = heard.end;
                 cues[heard.group as usize] += 1;
+                let asks_for_code =
+                    heard.group == Group::Build && heard.intent == Some(Intent::Code);
+                programs += u32::from(asks_for_code);
                 hear(&heard);
             }
         });
     }
+    counts.programs = programs;
     Features {
         values: scale(text.len(), shape, &counts, &cues),
         words: counts.words as usize,
@@ -130,8 +146,6 @@ fn edges(text: &[u8]) -> [&[u8]; 2] {
 /// A word of a text.
 struct Word {
     at: usize,
-    /// Where its hash falls.
-    bucket: usize,
     /// Its first eight letters, see [`letters`].
     first: u64,
 }
@@ -142,23 +156,30 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
     let mut at = 0;
     let mut line_start = true;
     let mut sentence_start = true;
+    // Where the option of the current line begins.
+    let mut option_from = None;
     while let Some(&byte) = text.get(at) {
         // Nothing below is a letter; else it is read as if a word began here, which mostly is so.
         let (first, taken) = if byte < b'A' { (0, 0) } else { letters(text, at) };
         if taken > 0 {
             let short = taken < 8 && first & HIGH == 0;
-            let (end, hash) = if short {
+            let end = if short {
                 c.letters += taken as u32;
-                (at + taken, first.wrapping_mul(MIX))
+                c.single_letters += u32::from(taken == 1);
+                c.people += u32::from(is_person(first));
+                at + taken
             } else {
                 read_long_word(text, at, first, taken, c)
             };
             c.words += 1;
-            word(Word { at, bucket: (hash >> 32) as usize % WORD_BUCKETS, first });
+            word(Word { at, first });
             if byte.is_ascii_uppercase() {
                 let single = end - at == 1 && byte <= b'J';
                 let option = single && matches!(text.get(end), Some(b')' | b'.' | b':'));
                 c.options += u32::from(option);
+                if option {
+                    option_from = Some(end);
+                }
                 c.capitalised += u32::from(!sentence_start && !option);
             }
             at = end;
@@ -168,15 +189,24 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
             at += 1;
             continue;
         } else if byte.is_ascii_digit() {
+            let from = at;
             while text.get(at).is_some_and(|b| b.is_ascii_digit() || *b == b',') {
                 at += 1;
             }
+            c.digits += (at - from) as u32;
             c.numbers += 1;
             c.items += u32::from(line_start && matches!(text.get(at), Some(b'.' | b')')));
             sentence_start = false;
             line_start = false;
         } else {
             sign(byte, line_start, c);
+            let ends = matches!(byte, b'.' | b'!' | b'?');
+            c.sentences += u32::from(ends && text.get(at + 1).is_none_or(u8::is_ascii_whitespace));
+            if byte == b'\n'
+                && let Some(from) = option_from.take()
+            {
+                c.option_bytes += (at - from) as u32;
+            }
             sentence_start |= matches!(byte, b'.' | b'!' | b'?' | b'\n' | b':' | b'"');
             line_start = byte == b'\n';
             at += 1;
@@ -184,24 +214,41 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
         // Mostly a space follows; taking it here spares a turn of the loop.
         at += usize::from(text.get(at) == Some(&b' '));
     }
+    c.option_bytes += option_from.map_or(0, |from| text.len() - from) as u32;
 }
 
-/// Reads on in a word of eight bytes or more, or beyond ASCII: where it ends, and its hash.
+/// Whether a word stands for a person: cases and word problems are full of them.
+fn is_person(word: u64) -> bool {
+    const fn of(word: &[u8]) -> u64 {
+        let mut number = 0;
+        let mut at = word.len();
+        while at > 0 {
+            at -= 1;
+            number = number << 8 | word[at] as u64;
+        }
+        number
+    }
+    const I: u64 = of(b"i");
+    const ME: u64 = of(b"me");
+    const MY: u64 = of(b"my");
+    const HE: u64 = of(b"he");
+    const HIM: u64 = of(b"him");
+    const HIS: u64 = of(b"his");
+    const SHE: u64 = of(b"she");
+    const HER: u64 = of(b"her");
+    const THEY: u64 = of(b"they");
+    const THEIR: u64 = of(b"their");
+    matches!(word, I | ME | MY | HE | HIM | HIS | SHE | HER | THEY | THEIR)
+}
+
+/// Reads on in a word of eight bytes or more, or beyond ASCII; says where it ends.
 #[inline(never)]
-fn read_long_word(
-    text: &[u8],
-    at: usize,
-    first: u64,
-    mut taken: usize,
-    c: &mut Counts,
-) -> (usize, u64) {
-    let mut hash = first.wrapping_mul(MIX);
+fn read_long_word(text: &[u8], at: usize, first: u64, mut taken: usize, c: &mut Counts) -> usize {
     let mut end = at + taken;
     let mut beyond_ascii = first & HIGH;
     while taken == 8 {
         let more;
         (more, taken) = letters(text, end);
-        hash = (hash.rotate_left(23) ^ more).wrapping_mul(MIX);
         beyond_ascii |= more & HIGH;
         end += taken;
     }
@@ -213,10 +260,9 @@ fn read_long_word(
     }
     c.letters += length;
     c.long_words += u32::from(length >= 9);
-    (end, hash)
+    end
 }
 
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 const LOW: u64 = 0x0101_0101_0101_0101;
 
@@ -256,6 +302,7 @@ fn sign(byte: u8, line_start: bool, c: &mut Counts) {
         b'{' | b'}' | b';' | b'[' | b']' | b'`' | b'#' | b'|' | b'&' => c.code += 1,
         b'?' => c.questions += 1,
         b'_' => c.blanks += 1,
+        b',' => c.commas += 1,
         b'"' => c.quotes += 1,
         _ => {}
     }
@@ -289,6 +336,16 @@ fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32;
         share(c.options, 10),
         share(c.blanks, 6),
         share(c.quotes, 12),
+        log_share(c.characters as f32 / (c.lines + 1) as f32, 1000.0),
+        (8.0 * c.commas as f32 / seen).min(1.0),
+        share(c.sentences, 30),
+        (seen / (40 * c.sentences.max(1)) as f32).min(1.0),
+        (8.0 * c.people as f32 / seen).min(1.0),
+        share(c.single_letters, 30),
+        log_share(c.option_bytes as f32 / c.options.max(1) as f32, 200.0),
+        (4.0 * c.digits as f32 / c.characters.max(1) as f32).min(1.0),
+        f32::from(u8::from(c.options == 2)),
+        f32::from(u8::from(c.programs > 0 && c.options < 2)),
         log_share(around, 8000.0).max(share(earlier_turns.min(30) as u32, 30)),
         share(shape.tools.min(20) as u32, 20),
     ];

@@ -279,7 +279,7 @@ mod tests {
     fn whole_words_only_unless_the_cue_says_otherwise() {
         let groups = |text: &str| -> Vec<Group> {
             let mut groups = Vec::new();
-            measure_with(text, &Shape::default(), |_| {}, |heard| groups.push(heard.group));
+            measure_with(text, &Shape::default(), |heard| groups.push(heard.group));
             groups
         };
         assert_eq!(groups("PROVE it"), [Group::Proof]);

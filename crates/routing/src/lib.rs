@@ -7,6 +7,7 @@
 mod classify;
 mod endpoints;
 mod features;
+mod forest;
 mod intent;
 mod lexicon;
 mod resolve;
@@ -14,5 +15,5 @@ mod weights;
 
 pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
 pub use endpoints::endpoints;
-pub use features::{Features, NAMES, WORD_BUCKETS, measure};
+pub use features::{Features, NAMES, measure};
 pub use resolve::{MAX_CHAIN, Unresolved, chain, estimate_cost, resolve};

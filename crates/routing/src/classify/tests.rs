@@ -101,7 +101,44 @@ fn only_the_edges_of_a_long_text_are_read() {
     assert_eq!(judged(&with), judged(&without));
 }
 
+#[test]
+fn what_the_forest_has_learned_is_said_in_words() {
+    let shape = Shape::default();
+    let features = measure_with("A cat.", &shape, |_| {});
+    let said = |learned| reasons("A cat.", &shape, &features, learned).join(", ");
+    assert!(said(0.5).contains("small models fail"));
+    assert!(said(-0.5).contains("small models do well"));
+    assert!(!said(0.1).contains("small models"));
+}
+
+#[test]
+fn a_choice_between_two_and_a_program_speak_for_a_capable_model() {
+    let program = judged("Write a function that finds the longest common prefix of two strings.");
+    assert!(program.reasons.iter().any(|said| said == "asks for a program"), "{program:?}");
+    let two =
+        judged("The trophy does not fit into the case because _ is too big.\nA) trophy\nB) case");
+    assert!(two.reasons.iter().any(|said| said.contains("two readings")), "{two:?}");
+}
+
 proptest! {
+    #[test]
+    fn more_conversation_or_more_tools_never_make_a_request_easier(
+        text in "\\PC{0,200}",
+        (turns, more_turns) in (0usize..40, 0usize..40),
+        (around, more_around) in (0usize..100_000, 0usize..100_000),
+        (tools, more_tools) in (0usize..30, 0usize..30),
+    ) {
+        let shape = Shape { turns, total_chars: text.len() + around, tools };
+        let larger = Shape {
+            turns: turns + more_turns,
+            total_chars: shape.total_chars + more_around,
+            tools: tools + more_tools,
+        };
+        let (before, after) = (classify(&text, &shape), classify(&text, &larger));
+        prop_assert!(after.complexity >= before.complexity);
+        prop_assert!(!before.reasons.is_empty() && !after.reasons.is_empty());
+    }
+
     #[test]
     fn complexity_is_a_finite_share(text in "\\PC{0,400}", turns: usize, total_chars: usize, tools: usize) {
         let found = classify(&text, &Shape { turns, total_chars, tools });
