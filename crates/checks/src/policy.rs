@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::fold::Folded;
 use crate::recognizers::Recognizers;
-use crate::report::{Finding, Part, Report};
+use crate::report::{Block, Finding, Part, Report};
 use crate::scan::{Scan, Scope};
 use crate::{MAX_FINDINGS, injection, offsets, pattern, pii, risk, secrets};
 
@@ -24,6 +24,25 @@ pub struct Policy {
     safety: Safety,
     patterns: Vec<Regex>,
     recognizers: Recognizers,
+}
+
+/// What was found in the parts of a request.
+#[derive(Default)]
+struct Judged {
+    findings: Vec<Finding>,
+    /// How much the most suspicious part looks like an injection.
+    suspicion: f64,
+    /// Whether there is more than is kept: what stands behind was not judged, and must not go on.
+    overflows: bool,
+}
+
+fn too_many() -> Block {
+    Block {
+        reason: format!(
+            "Blocked by safety check: more than {MAX_FINDINGS} findings in one request."
+        ),
+        finding: None,
+    }
 }
 
 impl Policy {
@@ -58,34 +77,50 @@ impl Policy {
 
     /// Judges all parts of one request together.
     pub fn inspect(&self, parts: &[Part<'_>]) -> Report {
-        let (findings, suspicion) = self.parts(parts, Scope::Everything);
-        risk::weigh(&self.safety, parts, findings, suspicion)
+        let judged = self.parts(parts, Scope::Everything);
+        let mut report = risk::weigh(&self.safety, parts, judged.findings, judged.suspicion);
+        if judged.overflows {
+            report.block.get_or_insert_with(too_many);
+        }
+        report
     }
 
     /// Judges all that a model answered together: only secrets and personal data, by the actions set for outputs.
     pub fn inspect_output(&self, texts: &[&str]) -> Report {
         let origin = Origin::Assistant;
         let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
-        risk::weigh_output(&self.safety, self.parts(&parts, Scope::Leaks).0)
+        let judged = self.parts(&parts, Scope::Leaks);
+        let mut report = risk::weigh_output(&self.safety, judged.findings);
+        let only_flags =
+            self.safety.output_secrets == Action::Flag && self.safety.output_pii == Action::Flag;
+        if judged.overflows && !only_flags {
+            report.block.get_or_insert_with(too_many);
+        }
+        report
     }
 
-    /// The findings of all parts, and how much the most suspicious one looks like an injection.
-    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> (Vec<Finding>, f64) {
-        let (mut findings, mut suspicion) = (Vec::new(), 0.0);
+    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Judged {
+        let mut judged = Judged::default();
         for (index, part) in parts.iter().enumerate() {
-            let room = MAX_FINDINGS.saturating_sub(findings.len());
-            let (mut found, suspected) = self.part(part, scope, room);
-            suspicion = f64::max(suspicion, suspected);
+            let room = MAX_FINDINGS - judged.findings.len();
+            // One more than there is room for tells that there are more.
+            let (mut found, suspected) = self.part(part, scope, room + 1);
+            judged.suspicion = f64::max(judged.suspicion, suspected);
+            judged.overflows = found.len() > room;
+            found.truncate(room);
             for finding in &mut found {
                 finding.part = index;
             }
-            findings.append(&mut found);
+            judged.findings.append(&mut found);
+            if judged.overflows {
+                break;
+            }
         }
-        (findings, suspicion)
+        judged
     }
 
     fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> (Vec<Finding>, f64) {
-        if part.text.is_empty() || room == 0 {
+        if part.text.is_empty() {
             return (Vec::new(), 0.0);
         }
         let folded = Folded::new(part.text);

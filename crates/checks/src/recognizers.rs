@@ -56,7 +56,8 @@ impl Recognizers {
     /// search for one may take time as long as the text is.
     pub(crate) fn find(&self, text: &str) -> impl Iterator<Item = Match<'_>> {
         self.0.iter().flat_map(move |own| {
-            let matches = own.pattern.find_iter(text).take(MAX_FINDINGS).map(|found| found.range());
+            let matches =
+                own.pattern.find_iter(text).take(MAX_FINDINGS + 1).map(|found| found.range());
             let counts = move |range: &Range<usize>| {
                 !range.is_empty() && own.adds_up(&text[range.clone()]) && own.is_near(text, range)
             };

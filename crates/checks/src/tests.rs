@@ -245,6 +245,17 @@ fn large_texts_are_borne() {
 }
 
 #[test]
+fn what_has_too_much_to_judge_does_not_go_on() {
+    let mails = |count: usize| "jo@acme.org ".repeat(count);
+    let most = inspect(&mails(crate::MAX_FINDINGS - 100));
+    assert!(most.block.is_none(), "{:?}", most.block);
+    let secret = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
+    let hidden = inspect(&(mails(crate::MAX_FINDINGS) + secret));
+    assert_eq!(hidden.findings.len(), crate::MAX_FINDINGS);
+    assert!(hidden.block.is_some());
+}
+
+#[test]
 fn json_stays_json_when_it_is_restored() {
     let original = "O\"Neil\\ <o@n.example>\n";
     let mut redactor = Redactor::new(1);

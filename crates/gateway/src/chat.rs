@@ -200,8 +200,13 @@ fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     if !faults.is_empty() {
         return Err(Error::Invalid(faults));
     }
-    match params.get_mut("tools") {
-        Some(Value::Array(tools)) => tools::normalise(tools),
-        _ => Ok(()),
+    let Some(Value::Array(tools)) = params.get_mut("tools") else { return Ok(()) };
+    tools::normalise(tools)?;
+    // A caller does not choose the hosts that a provider calls.
+    match tools.iter().position(|tool| tool.get("type").is_some_and(|kind| kind == "mcp")) {
+        None => Ok(()),
+        Some(index) => Err(Error::invalid(format!(
+            "tools[{index}]: MCP servers can be named on /executions only"
+        ))),
     }
 }

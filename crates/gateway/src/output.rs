@@ -77,17 +77,21 @@ pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], nonce: u64) -> Ju
     Judged { security, verdict }
 }
 
-/// The finding for whose sake an answer does not leave, and a sentence that says so.
-pub(crate) fn refused(safety: &Safety, report: &Report) -> Option<(usize, String)> {
+/// The finding for whose sake an answer does not leave, and a sentence that says so. Without a
+/// finding there were too many to judge.
+pub(crate) fn refused(safety: &Safety, report: &Report) -> Option<(Option<usize>, String)> {
     let blocks = |finding: &Finding| action(safety, finding.category) == Action::Block;
-    let index = report.findings.iter().position(blocks)?;
+    let Some(index) = report.findings.iter().position(blocks) else {
+        let block = report.block.as_ref().filter(|block| block.finding.is_none());
+        return block.map(|block| (None, block.reason.clone()));
+    };
     let finding = &report.findings[index];
     let what = match finding.category {
         Category::Secret => "a credential",
         _ => "personal data",
     };
     let kind = &finding.kind;
-    Some((index, format!("Blocked by output check: the answer contains {what} ({kind})")))
+    Some((Some(index), format!("Blocked by output check: the answer contains {what} ({kind})")))
 }
 
 /// What is replaced in an answer before it leaves.

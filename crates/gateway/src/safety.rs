@@ -110,11 +110,7 @@ fn judge_by(policy: &Policy, mut prompt: Prompt, direction: Direction) -> Result
             let blocked = blocked.map(|block| (block.finding, block.reason.clone()));
             (blocked, Replaces::of(safety, PiiRule::Redact).these(&report))
         }
-        Direction::Output => {
-            let blocked = output::refused(safety, &report);
-            let blocked = blocked.map(|(finding, reason)| (Some(finding), reason));
-            (blocked, output::redacted(safety, &report))
-        }
+        Direction::Output => (output::refused(safety, &report), output::redacted(safety, &report)),
     };
     let findings = locate(&prompt, &report);
     if !replaced.is_empty() {

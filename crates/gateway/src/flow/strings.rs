@@ -292,11 +292,14 @@ mod tests {
             Prompt { messages: vec![Message::read(message).unwrap()], ..Prompt::default() };
         let mut texts = Vec::new();
         each(&prompt, |_, said| texts.push(said.reading().text().to_owned()));
-        assert_eq!(texts, ["Hm.", "content", "thinking", "jane@acme.org", "signature", "c2ln"]);
+        assert_eq!(
+            texts,
+            ["Hm.", STATE, "content", "thinking", "jane@acme.org", "signature", "c2ln"]
+        );
         let mail = Finding {
             category: Category::Pii,
             kind: "EMAIL".into(),
-            part: 3,
+            part: 4,
             start: 0,
             end: 13,
             bytes: 0..13,

@@ -84,7 +84,9 @@ async fn settings_are_tried_before_they_are_saved(backend: Backend) {
     let before = owner.get("/api/v1/projects/1").await.ok(200);
     let text = "é: staff 12345674, jo@a.example";
     let plain = owner.post(TRIAL, &json!({"text": text})).await.ok(200);
-    assert_eq!((&plain["allowed"], &plain["risk_score"]), (&json!(true), &json!(0.5)));
+    assert_eq!(plain["allowed"], true);
+    let risk = plain["risk_score"].as_f64().unwrap();
+    assert!((0.5..0.7).contains(&risk), "{plain}");
     assert_eq!(plain["findings"].as_array().unwrap().len(), 1, "{plain}");
 
     let tried = json!({"recognizers": staff(), "pii": {"action": "block"}});

@@ -154,6 +154,12 @@ async fn every_form_of_a_tool_reaches_the_provider_as_a_function(backend: Backen
         "messages": [{"role": "user", "content": "Hello."}]});
     key.post("/api/v1/chat/completions", &chat).await.ok(200);
     named(&mock.last());
+    let mcp = json!({"type": "mcp", "server_label": "x", "server_url": "https://mcp.example.com"});
+    let chat = json!({"trace_id": trace, "model": "mock", "tools": [mcp],
+        "messages": [{"role": "user", "content": "Hello."}]});
+    key.post("/api/v1/chat/completions", &chat)
+        .await
+        .invalid("tools[0]: MCP servers can be named on /executions only");
     ask(&key, &trace, json!({"tools": [{"type": "function"}]}))
         .await
         .invalid("tools[0]: its function needs a name");
