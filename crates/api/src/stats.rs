@@ -176,7 +176,7 @@ impl From<Stats> for StatsBody {
     fn from(stats: Stats) -> Self {
         let margin = stats.revenue - stats.cost;
         let [p50, p95, p99, mean] = stats.latency.map(Option::unwrap_or_default);
-        let (found, agent) = (stats.security, stats.agent);
+        let (found, agent, tools) = (stats.security, stats.agent, stats.tools);
         Self {
             period: PeriodBody {
                 label: stats.period.label,
@@ -215,10 +215,10 @@ impl From<Stats> for StatsBody {
                 mcp_latency: McpLatency {
                     avg_model_think_ms: mean,
                     p95_model_think_ms: p95,
-                    avg_tool_exec_ms: 0.0,
-                    p95_tool_exec_ms: 0.0,
-                    tool_call_count: 0,
-                    overhead_ratio: 0.0,
+                    avg_tool_exec_ms: tools.mean.unwrap_or(0.0) / 1000.0,
+                    p95_tool_exec_ms: domain::time::millis(tools.p95.unwrap_or(0)),
+                    tool_call_count: tools.calls,
+                    overhead_ratio: stats.tool_share,
                 },
                 chain_depth: ChainDepth {
                     avg_tool_cycles: agent.depth_avg.unwrap_or(0.0),

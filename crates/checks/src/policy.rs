@@ -133,7 +133,8 @@ impl Policy {
             let verdict = injection::find(&folded, &scan, part.origin);
             suspicion = verdict.score;
             findings.extend(verdict.attempts.into_iter().map(|a| {
-                finding(&folded, Category::Injection, Cow::Borrowed(a.kind), a.bytes, a.score)
+                let score = risk::rounded(a.score);
+                finding(&folded, Category::Injection, Cow::Borrowed(a.kind), a.bytes, score)
             }));
         }
         let secrets = secrets::find(text, &scan, room);

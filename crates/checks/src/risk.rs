@@ -89,7 +89,7 @@ fn combined(findings: &[Finding], counted: impl Fn(&Finding) -> bool) -> f64 {
     rounded(1.0 - safe)
 }
 
-fn rounded(score: f64) -> f64 {
+pub(crate) fn rounded(score: f64) -> f64 {
     (score * 10_000.0).round() / 10_000.0
 }
 

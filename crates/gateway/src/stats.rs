@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
-use store::{AgentCounts, LedgerRow, SecurityCounts};
+use store::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 
 use crate::Gateway;
 use crate::accounts::Member;
@@ -54,6 +54,10 @@ pub struct Stats {
     pub loop_interventions: i64,
     /// Agent figures.
     pub agent: AgentCounts,
+    /// The times of tools.
+    pub tools: ToolTimes,
+    /// The share of tools in the time of models and tools, 0 to 1.
+    pub tool_share: f64,
 }
 
 impl Period {
@@ -141,18 +145,19 @@ impl Gateway {
         // Ledger rows are whole minutes: the first and the last one count in full.
         let minutes = (start.minute(), end.minus_micros(1).minute() + 1);
         debug_assert!(minutes.0 * MINUTE <= start.0);
-        let (usage, sketch, security, agent, revenue) = tokio::try_join!(
+        let (usage, sketch, security, agent, tools, revenue) = tokio::try_join!(
             crate::bounded(self.store.usage(id, minutes.0, minutes.1)),
             crate::bounded(self.store.latencies(id, minutes.0, minutes.1)),
             crate::bounded(self.store.security_counts(id, start, end)),
             crate::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
+            crate::bounded(self.store.tool_times(id, start, end)),
             crate::bounded(self.store.revenue(id, start, end)),
         )?;
         let calls = sketch.count();
-        let mean = (calls > 0).then(|| {
-            let sum: i64 = usage.iter().map(|row| row.latency_sum).sum();
-            domain::time::millis(sum) / calls as f64
-        });
+        let thought: i64 = usage.iter().map(|row| row.latency_sum).sum();
+        let mean = (calls > 0).then(|| domain::time::millis(thought) / calls as f64);
+        let waited = tools.mean.unwrap_or(0.0) * tools.rounds as f64;
+        let tool_share = if waited > 0.0 { waited / (waited + thought as f64) } else { 0.0 };
         let keys = self.registry.keys();
         let own = keys.iter().filter(|key| key.key.project == id);
         Ok(Stats {
@@ -171,6 +176,8 @@ impl Gateway {
             security,
             loop_interventions: own.map(|key| key.key.loop_interventions).sum(),
             agent,
+            tools,
+            tool_share,
         })
     }
 }

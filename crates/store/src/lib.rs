@@ -34,7 +34,7 @@ pub use keys::SpentSecond;
 pub use lock::Claim;
 pub use models::ModelRow;
 pub use seal::{SealingKey, random};
-pub use stats::{AgentCounts, LedgerRow, SecurityCounts};
+pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 pub use traces::{AgentFigures, COUNT_LIMIT, Page};
 use writer::{PostgresCommits, SqliteCommits};
 pub use writer::{Start, Writer};

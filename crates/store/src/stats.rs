@@ -56,6 +56,19 @@ pub struct AgentCounts {
     pub monitored: i64,
 }
 
+/// How long a project waited for tools over a period.
+#[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
+pub struct ToolTimes {
+    /// How many tools models have asked for.
+    pub calls: i64,
+    /// How many rounds of them were waited for: run here, or answered by a follow-up.
+    pub rounds: i64,
+    /// The mean time of a round, in microseconds.
+    pub mean: Option<f64>,
+    /// Its 95th percentile, in microseconds.
+    pub p95: Option<i64>,
+}
+
 impl Store {
     /// Usage of a project per model and infrastructure, from one minute up to but without another.
     pub async fn usage(
@@ -160,6 +173,42 @@ impl Store {
                 .bind(TraceId::first_at(to).0)
                 .bind(deep)
                 .fetch_one(db).await?
+        }))
+    }
+
+    /// The times of tools whose steps ended in a period: their own where the gateway ran them, else
+    /// the wait for the follow-up that carried their results.
+    pub async fn tool_times(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<ToolTimes> {
+        const TIMES: &str = "
+            WITH waits AS (
+                SELECT CASE
+                    WHEN t.finished_at > t.started_at THEN t.finished_at - t.started_at
+                    ELSE (
+                        SELECT min(c.started_at)
+                        FROM steps c
+                        WHERE c.trace_id = t.trace_id AND c.parent_step_id = t.id) - t.finished_at
+                    END AS took
+                FROM steps t
+                WHERE t.project_id = $1 AND t.finished_at >= $2 AND t.finished_at < $3
+                    AND t.kind = 'tool_call'),
+            ranked AS (
+                SELECT took, cume_dist() OVER (ORDER BY took) AS share
+                FROM waits
+                WHERE took IS NOT NULL)
+            SELECT (SELECT CAST(COALESCE(sum(tool_calls), 0) AS BIGINT)
+                    FROM steps
+                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3) AS calls,
+                   count(*) AS rounds,
+                   CAST(avg(took) AS DOUBLE PRECISION) AS mean,
+                   CAST(min(took) FILTER (WHERE share >= 0.95) AS BIGINT) AS p95
+            FROM ranked";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_as(TIMES).bind(project.0).bind(from.0).bind(to.0).fetch_one(db).await?
         }))
     }
 

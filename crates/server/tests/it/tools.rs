@@ -129,6 +129,13 @@ async fn a_round_of_parallel_calls_and_one_that_follows(backend: Backend) {
     assert_eq!(detail["summary"]["chain_depth"], 2);
     assert!(detail["summary"]["tool_overhead_ms"].as_f64().unwrap() >= 30.0, "{detail}");
     assert_eq!(detail["summary"]["total_cost"], 0.0135, "three calls: {detail}");
+    let latency = &key.get("/api/v1/stats").await.ok(200)["agent"]["mcp_latency"];
+    assert_eq!(latency["tool_call_count"], 3);
+    for name in ["avg_tool_exec_ms", "p95_tool_exec_ms"] {
+        assert!(latency[name].as_f64().unwrap() >= 15.0, "{latency}");
+    }
+    let share = latency["overhead_ratio"].as_f64().unwrap();
+    assert!(share > 0.0 && share < 1.0, "{latency}");
     // One that fits, one with a wrong argument, one of a tool that nobody declared.
     assert_eq!(detail["security"]["tool_fidelity_score"], 0.5);
 }
