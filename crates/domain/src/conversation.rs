@@ -7,6 +7,10 @@ use crate::safety::Origin;
 use crate::step::FinishReason;
 use crate::usage::Usage;
 
+/// The member of an assistant's message that holds what its provider wants back with it, as it came:
+/// thoughts with their signatures and the like.
+pub const PROVIDER_STATE: &str = "provider_state";
+
 /// Who speaks, in the words of the chat-completions format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {

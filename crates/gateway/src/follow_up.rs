@@ -106,18 +106,22 @@ pub(crate) fn answer(flight: &InFlight) -> Result<Option<Value>> {
     Ok(answer)
 }
 
+/// What stands for what in a stored content.
+fn placeholders(stored: Option<Value>) -> Option<Placeholders> {
+    stored
+        .map_or_else(|| Some(Placeholders::default()), |stored| serde_json::from_value(stored).ok())
+}
+
 /// What a tool has said, in its own words.
 fn said(content: Content) -> Option<String> {
-    let placeholders = content.placeholders.map(serde_json::from_value).transpose().ok()?;
-    let placeholders: Placeholders = placeholders.unwrap_or_default();
+    let placeholders = placeholders(content.placeholders)?;
     Some(placeholders.restore(content.output?.as_str()?))
 }
 
 /// What a run was asked and what it answered, in the caller's own words: the next call redacts them
 /// anew.
 fn conversation(content: Content) -> Option<(Prompt, Value)> {
-    let placeholders = content.placeholders.map(serde_json::from_value).transpose().ok()?;
-    let placeholders: Placeholders = placeholders.unwrap_or_default();
+    let placeholders = placeholders(content.placeholders)?;
     let mut input = content.input?;
     let mut answer = content.output?;
     restore(&mut input, &placeholders, false);

@@ -22,8 +22,7 @@ const NOT_SAID: [&str; 13] = [
     // It goes back to the provider as it came, or its signatures do not fit any more.
     STATE,
 ];
-/// What a provider wants back with an assistant's message.
-pub(crate) const STATE: &str = "provider_state";
+pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
 /// Says the text again, token by token.
 const LOGPROBS: &str = "logprobs";
 

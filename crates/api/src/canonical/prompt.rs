@@ -1,10 +1,7 @@
 //! The pieces that a canonical prompt is made of.
 
-use domain::conversation::{Body, Message, Role};
+use domain::conversation::{Body, Message, PROVIDER_STATE as STATE, Role};
 use serde_json::{Map, Value, json};
-
-/// The member of an assistant message that carries what its provider wants back verbatim.
-const STATE: &str = "provider_state";
 
 /// What a provider wants back verbatim, as a text that a client keeps without reading it.
 #[derive(Clone, Debug, PartialEq)]

@@ -211,18 +211,14 @@ impl InFlight {
 
     /// Waits for what the provider says. The start of a call that stays open is written meanwhile.
     pub(crate) async fn wait<F: Future>(&self, what: F) -> F::Output {
-        if self.written.load(Ordering::Relaxed) {
-            return what.await;
-        }
         let (mut what, mut due) = (pin!(what), self.due);
-        while let Ok(funded) = self.funded() {
+        while !self.written.load(Ordering::Relaxed) {
             if let Ok(output) = timeout_at(due, &mut what).await {
                 return output;
             }
-            if self.gateway.store.writer().note_start(funded.start()) {
-                self.written.store(true, Ordering::Relaxed);
-                break;
-            }
+            let writer = self.gateway.store.writer();
+            let noted = self.funded().is_ok_and(|funded| writer.note_start(funded.start()));
+            self.written.store(noted, Ordering::Relaxed);
             due = Instant::now() + START_GRACE;
         }
         what.await

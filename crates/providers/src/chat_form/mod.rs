@@ -20,7 +20,4 @@ pub(crate) fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The member of an assistant message that carries what its provider wants back verbatim: signatures
-/// and thinking. `{"provider", "model", "content"}`; the content is the provider's own. It is dropped
-/// when another provider or model is called.
-pub(crate) const STATE: &str = "provider_state";
+pub(crate) use domain::conversation::PROVIDER_STATE as STATE;

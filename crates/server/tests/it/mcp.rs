@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings};
+use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, call, settings};
 
 crate::on_every_backend!(
     the_gateway_runs_what_nobody_has_to_approve,
@@ -78,25 +78,15 @@ impl Stage {
     }
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> Value {
-    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
-}
-
-fn completion(message: &Value, finish: &str) -> Answer {
-    Answer::json(
-        200,
-        &json!({"id": "x", "object": "chat.completion", "created": 1, "model": "x",
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}),
+fn calling(calls: &Value) -> Answer {
+    Answer::completion(
+        &json!({"role": "assistant", "content": null, "tool_calls": calls}),
+        "tool_calls",
     )
 }
 
-fn calling(calls: &Value) -> Answer {
-    completion(&json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls")
-}
-
 fn saying(text: &str) -> Answer {
-    completion(&json!({"role": "assistant", "content": text}), "stop")
+    Answer::completion(&json!({"role": "assistant", "content": text}), "stop")
 }
 
 fn clock() -> Value {

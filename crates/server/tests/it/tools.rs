@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings};
+use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, call, settings};
 
 crate::on_every_backend!(
     a_round_of_parallel_calls_and_one_that_follows,
@@ -22,23 +22,10 @@ fn weather() -> Value {
         "function": {"name": "weather", "description": "Tells.", "parameters": schema}})
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> Value {
-    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
-}
-
-fn completion(message: &Value, finish: &str) -> Answer {
-    Answer::json(
-        200,
-        &json!({"id": "x", "object": "chat.completion", "created": 1, "model": "x",
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}),
-    )
-}
-
 fn calling(calls: &Value) -> Answer {
     let message = json!({"role": "assistant", "content": null, "tool_calls": calls,
         "reasoning_content": "Both."});
-    completion(&message, "tool_calls")
+    Answer::completion(&message, "tool_calls")
 }
 
 /// Two calls at once, then one more, then an answer; by how many results the conversation has.
@@ -51,7 +38,9 @@ fn plan(request: &Value) -> Answer {
             call("call_b", "weather", "{\"town\":\"Oslo\"}"),
         ])),
         2 => calling(&json!([call("call_c", "forecast", "")])),
-        _ => completion(&json!({"role": "assistant", "content": "Bonn is warmer."}), "stop"),
+        _ => {
+            Answer::completion(&json!({"role": "assistant", "content": "Bonn is warmer."}), "stop")
+        }
     }
 }
 

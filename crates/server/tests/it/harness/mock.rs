@@ -29,9 +29,24 @@ impl Answer {
         Self::Pieces(vec![text.to_owned()])
     }
 
+    /// A whole answer of one choice.
+    pub fn completion(message: &Value, finish: &str) -> Self {
+        Self::json(
+            200,
+            &json!({"id": "x", "object": "chat.completion", "created": 1, "model": "x",
+                "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}),
+        )
+    }
+
     pub fn json(status: u16, body: &Value) -> Self {
         Self::Body(status, "application/json", body.to_string())
     }
+}
+
+/// A call of a tool, as an answer holds it.
+pub fn call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
 type Plan = dyn Fn(&Value) -> Answer + Send + Sync;

@@ -6,7 +6,7 @@ mod server;
 mod store;
 
 pub use http::{Caller, Reply, encode};
-pub use mock::{Answer, Asked, Mock};
+pub use mock::{Answer, Asked, Mock, call};
 pub use server::{KEY, OWNER, PASSWORD, Server, Setup, run, settings, until};
 pub use store::Backend;
 
