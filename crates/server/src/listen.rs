@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +22,9 @@ use crate::pace::{Pace, Paced};
 
 /// Connections at once, where files are no matter; a further one waits.
 pub(crate) const MOST_CONNECTIONS: usize = 20_000;
+/// Connections that may wait to be accepted. The kernel drops what comes in a burst above it, and
+/// clients try again after a second; its own limit (`somaxconn`) holds as well.
+const BACKLOG: u32 = 4096;
 /// Files that are kept for everything else: databases, logs, libraries.
 const OTHER_FILES: u64 = 256;
 /// What a connection may hold of a head that is not complete: the longest address, and headers.
@@ -32,6 +35,15 @@ const GRACE: Duration = Duration::from_secs(30);
 const CROWD: Duration = Duration::from_millis(250);
 /// How long to wait where no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Listens at an address. The runtime's own `bind` lets no more than 128 wait.
+pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A gateway that starts again must not wait for what the last one left behind.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// How many connections there may be: each may need a second one, to a provider.
 pub(crate) fn connections() -> usize {
@@ -138,5 +150,22 @@ async fn connection(
             metrics::counter!("sluice_slow_connections_total").increment(1);
             tracing::debug!(%peer, "a connection was too slow");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_burst_waits_to_be_accepted() {
+        let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        // What does not fit connects a second later, or never while nothing is accepted.
+        let second = Duration::from_millis(900);
+        let burst: Vec<_> = (0..400)
+            .map(|_| std::net::TcpStream::connect_timeout(&address, second).unwrap())
+            .collect();
+        assert_eq!(burst.len(), 400);
     }
 }

@@ -7,7 +7,6 @@ use domain::time::Clock;
 use gateway::{FirstCredentials, FirstSettings, Gateway};
 use metrics_exporter_prometheus::PrometheusHandle;
 use store::Claim;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +25,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     telemetry::start_logs(&config.log)?;
     let connections = listen::connections();
-    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+    let listener = listen::bind(config.listen).map_err(|error| {
         Failure(format!(
             "{} cannot be listened on: {error}. Stop what uses it, or choose another with SLUICE_LISTEN",
             config.listen
@@ -45,7 +44,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
-    start_metrics(&config, &stop, &tasks).await?;
+    start_metrics(&config, &stop, &tasks)?;
     let settings = api::Settings {
         trusted_proxies: config.trusted_proxies.clone(),
         public_url: config.public_url.clone(),
@@ -102,13 +101,13 @@ fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Fa
     Ok(())
 }
 
-async fn start_metrics(
+fn start_metrics(
     config: &Config,
     stop: &CancellationToken,
     tasks: &TaskTracker,
 ) -> Result<(), Failure> {
     let Some(address) = config.metrics_listen else { return Ok(()) };
-    let listener = match TcpListener::bind(address).await {
+    let listener = match listen::bind(address) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::warn!(%address, %error, "metrics are not served: the address cannot be listened on");

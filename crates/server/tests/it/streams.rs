@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -24,8 +24,11 @@ fn piece(stream: usize, event: usize) -> String {
 }
 
 /// A provider that begins to answer when as many have asked as there are streams.
-async fn provider() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+fn provider() -> u16 {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    // All may come at the same moment.
+    let listener = socket.listen(u32::try_from(STREAMS).unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();
     let all_here = Arc::new(Barrier::new(STREAMS));
     tokio::spawn(async move {
@@ -136,7 +139,7 @@ async fn a_thousand_streams_lose_nothing_and_leave_nothing() {
     assert!(files as usize > 3 * STREAMS, "{files} open files are not enough");
     let server = Server::unlimited(&Backend::Sqlite).await;
     let fields = json!({"name": "m", "identifier": "m", "provider": "openai", "is_public": false,
-        "base_url": format!("http://127.0.0.1:{}/v1", provider().await)});
+        "base_url": format!("http://127.0.0.1:{}/v1", provider())});
     let model = json!({"model_definition": fields});
     server.owner().await.post("/api/v1/projects/1/models", &model).await.ok(201);
     let key = server.key();
