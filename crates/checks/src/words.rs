@@ -79,6 +79,27 @@ pub(crate) fn next_digit(text: &[u8], at: usize) -> Option<usize> {
     Some(at + eights.len() * 8 + step)
 }
 
+/// The letters of ASCII that stand at a place, up to eight of them: in lower case, the first in the lowest byte, zeros
+/// behind; and how many.
+#[inline]
+pub(crate) fn leading_letters(text: &[u8], at: usize) -> (u64, usize) {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let eight = text[at..].first_chunk().copied().unwrap_or_else(|| {
+        let mut last = [0; 8];
+        last[..text.len() - at].copy_from_slice(&text[at..]);
+        last
+    });
+    let bytes = u64::from_le_bytes(eight);
+    let lower = bytes | (LOW * 0x20);
+    // The high bit of each sum tells whether the byte reaches 'a' or passes 'z'.
+    let low_bits = lower & (LOW * 0x7f);
+    let from_a = low_bits + LOW * (0x80 - u64::from(b'a'));
+    let past_z = low_bits + LOW * (0x7f - u64::from(b'z'));
+    let others = !(from_a & !past_z & !bytes) & (LOW * 0x80);
+    let count = others.trailing_zeros() as usize / 8;
+    (lower & u64::MAX.checked_shr(64 - 8 * count as u32).unwrap_or(0), count)
+}
+
 /// One bit for each byte of a block: whether it is of a class.
 #[inline]
 pub(crate) fn bits(block: &[u8; 64], class: impl Fn(u8) -> bool) -> u64 {
@@ -103,6 +124,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn letters_are_read_up_to_the_first_other() {
+        let read = |text: &str| {
+            let (letters, count) = leading_letters(text.as_bytes(), 0);
+            (String::from_utf8(letters.to_le_bytes()[..count].to_vec()).unwrap(), count)
+        };
+        for (text, letters) in [
+            ("", ""),
+            ("Ab", "ab"),
+            ("aB@c", "ab"),
+            ("IgnoreAll.", "ignoreal"),
+            ("sieBen7\u{e9}", "sieben"),
+        ] {
+            assert_eq!(read(text), (letters.to_owned(), letters.len()), "{text}");
+        }
+    }
+
+    #[test]
     fn many_at_once_are_as_one_by_one() {
         for byte in 0..=255u8 {
             for at in 0..64 {
@@ -114,6 +152,10 @@ mod tests {
                 let digit = byte.is_ascii_digit().then_some(at);
                 assert_eq!(next_digit(&block[..=at], 0), digit);
                 assert_eq!(next_digit(&block, at.min(3)), digit.filter(|_| at >= at.min(3)));
+                let letter = Some(byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase);
+                let found = (letter.map_or(0, u64::from), letter.iter().count());
+                assert_eq!(leading_letters(&block, at), found);
+                assert_eq!(leading_letters(&block[..=at], at), found);
             }
         }
     }

@@ -127,8 +127,8 @@ pub(crate) fn strongest(
 
 /// Sums each feature of two neighbouring blocks once. Sums of weights stand below [`ONE`], numbers of features above.
 struct Windows {
-    /// For each feature a bit for either block, side by side.
-    seen: [[u64; 2]; BUCKETS / 64],
+    /// For either block a bit for each feature.
+    seen: [[u64; BUCKETS / 64]; 2],
     /// Which of the two is being filled.
     side: usize,
     /// What the block that is being filled adds up to, the one before it, and what both hold.
@@ -149,7 +149,7 @@ const ONE: i64 = 1 << 32;
 impl Windows {
     fn new() -> Self {
         Self {
-            seen: [[0; 2]; BUCKETS / 64],
+            seen: [[0; BUCKETS / 64]; 2],
             side: 0,
             filling: 0,
             before: 0,
@@ -183,11 +183,12 @@ impl Windows {
 impl Sink for Windows {
     #[inline]
     fn feature(&mut self, index: u16) -> bool {
-        let (side, pair) = (self.side & 1, &mut self.seen[usize::from(index) / 64]);
-        let bit = index % 64;
-        let fresh = !(pair[side] >> bit) & 1;
-        let known = pair[side ^ 1] >> bit & fresh;
-        pair[side] |= 1 << bit;
+        let (word, bit) = (usize::from(index) / 64, index % 64);
+        let side = self.side & 1;
+        let filling = self.seen[side][word];
+        let fresh = !(filling >> bit) & 1;
+        let known = self.seen[side ^ 1][word] >> bit & fresh;
+        self.seen[side][word] = filling | 1 << bit;
         let value = ONE + MODEL.weight(index);
         self.filling += value * fresh as i64;
         self.shared += value * known as i64;
@@ -202,9 +203,7 @@ impl Sink for Windows {
     fn block(&mut self) {
         self.close();
         self.side ^= 1;
-        for pair in &mut self.seen {
-            pair[self.side] = 0;
-        }
+        self.seen[self.side].fill(0);
         (self.before, self.filling, self.shared) = (self.filling, 0, 0);
         (self.before_start, self.filling_start) = (self.filling_start, self.end);
     }

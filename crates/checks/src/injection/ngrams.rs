@@ -78,15 +78,14 @@ pub(crate) fn walk(
 /// All runs of four symbols of a word, with its borders. Shorter and longer ones beside them find nothing more.
 #[inline]
 fn parts(symbols: &[u8], sink: &mut impl Sink) {
-    let border = 1;
-    let next = symbols.iter().chain(std::iter::once(&border)).map(|&symbol| u32::from(symbol));
-    let mut four = u32::from(border);
-    for (read, symbol) in next.enumerate() {
-        four = four << 8 | symbol;
-        if read > 1 {
-            sink.feature(index(four, PART_OF_WORD));
-        }
+    const BORDER: u32 = 1;
+    let [first, second, rest @ ..] = symbols else { return };
+    let mut four = BORDER << 16 | u32::from(*first) << 8 | u32::from(*second);
+    for &symbol in rest {
+        four = four << 8 | u32::from(symbol);
+        sink.feature(index(four, PART_OF_WORD));
     }
+    sink.feature(index(four << 8 | BORDER, PART_OF_WORD));
 }
 
 /// The words of the vocabulary that are still to come.

@@ -1,5 +1,7 @@
 //! Words as the model reads them: in lower case, without accents, disguised letters undone.
 
+use crate::words;
+
 /// Longer words are cut into pieces of this many symbols.
 pub(crate) const LONGEST: usize = 24;
 
@@ -89,7 +91,6 @@ impl<'a> Tokens<'a> {
     /// Reads the next token.
     pub(crate) fn read(&mut self) -> Option<Token> {
         let bytes = self.text.as_bytes();
-        (self.buffer, self.length) = ([0; LONGEST], 0);
         loop {
             let start = self.at;
             match MEANINGS[*bytes.get(start)? as usize] {
@@ -101,6 +102,7 @@ impl<'a> Tokens<'a> {
                         Foreign::Space => self.at += c.len_utf8(),
                         Foreign::Letter(_) | Foreign::Styled(_) => return Some(self.word(start)),
                         Foreign::Alone | Foreign::Sign => {
+                            self.clear();
                             self.at += c.len_utf8();
                             bytes[start..self.at].iter().for_each(|&byte| self.push(byte));
                             let alone = foreign(c) == Foreign::Alone;
@@ -109,9 +111,15 @@ impl<'a> Tokens<'a> {
                         }
                     }
                 }
+                b'a'.. => return Some(self.letters(start).unwrap_or_else(|| self.word(start))),
                 _ => return Some(self.word(start)),
             }
         }
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        (self.buffer, self.length) = ([0; LONGEST], 0);
     }
 
     #[inline]
@@ -122,6 +130,7 @@ impl<'a> Tokens<'a> {
 
     /// A run of punctuation; of a long one only the beginning.
     fn signs(&mut self, start: usize) -> Token {
+        self.clear();
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(|&b| MEANINGS[b as usize] == SIGN) {
             if self.length < 4 {
@@ -132,7 +141,31 @@ impl<'a> Tokens<'a> {
         Token { kind: Kind::Sign, start, end: self.at, disguised: false }
     }
 
+    /// A word of nothing but letters of ASCII, as nearly all are, eight at a time; `None` for any other.
+    #[inline]
+    fn letters(&mut self, start: usize) -> Option<Token> {
+        let bytes = self.text.as_bytes();
+        let mut end = start;
+        self.buffer = [0; LONGEST];
+        let (eights, _) = self.buffer.as_chunks_mut::<8>();
+        for eight in eights {
+            let (letters, count) = words::leading_letters(bytes, end);
+            *eight = letters.to_le_bytes();
+            end += count;
+            if count < 8 {
+                let next = bytes.get(end).map_or(SPACE, |&byte| MEANINGS[byte as usize]);
+                if next > SIGN {
+                    return None;
+                }
+                break;
+            }
+        }
+        (self.at, self.length) = (end, end - start);
+        Some(Token { kind: Kind::Word, start, end, disguised: false })
+    }
+
     fn word(&mut self, start: usize) -> Token {
+        self.clear();
         let bytes = self.text.as_bytes();
         let mut makeup = Makeup::default();
         let mut digit_last = false;
