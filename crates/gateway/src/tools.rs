@@ -119,15 +119,12 @@ pub(crate) fn calls(message: &Value) -> Vec<ToolCall> {
 fn call(call: &Value) -> ToolCall {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let function = call.get("function");
-    let given = function.and_then(|function| function.get("arguments"));
-    let arguments = text(given);
+    let arguments = text(function.and_then(|function| function.get("arguments")));
     ToolCall {
         id: text(call.get("id")),
         name: text(function.and_then(|function| function.get("name"))),
-        arguments: match (given, serde_json::from_str(&arguments)) {
-            // Some servers send it so.
-            (Some(Value::Object(arguments)), _) => arguments.clone(),
-            (_, Ok(Value::Object(arguments))) => arguments,
+        arguments: match serde_json::from_str(&arguments) {
+            Ok(Value::Object(arguments)) => arguments,
             _ if arguments.trim().is_empty() => Map::new(),
             _ => Map::from_iter([("_raw".to_owned(), arguments.into())]),
         },

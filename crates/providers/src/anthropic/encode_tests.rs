@@ -124,14 +124,14 @@ fn a_request_holds_nothing_that_nobody_asked_for() {
 
 #[test]
 fn rounds_of_tools_are_blocks() {
-    let call = |id: &str, arguments: &str| {
+    let call = |id: &str, arguments: Value| {
         json!({"id": id, "type": "function",
             "function": {"name": "weather", "arguments": arguments}})
     };
     let messages = json!([
         {"role": "user", "content": "Rome and Oslo?"},
         {"role": "assistant", "content": "I look.", "tool_calls": [
-            call("a", r#"{"city": "Rome"}"#), call("functions.weather:1", "")]},
+            call("a", json!({"city": "Rome"})), call("functions.weather:1", json!(""))]},
         {"role": "user", "content": "Be quick."},
         {"role": "tool", "tool_call_id": "a", "content": "18 C"},
         {"role": "tool", "tool_call_id": "functions.weather:1", "content": " "},

@@ -199,9 +199,16 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
     if id.is_empty() || name.is_empty() {
         return Err(at("a tool call needs an id and a name"));
     }
-    let text = string(function, "arguments").trim();
-    let arguments = if text.is_empty() { Ok(Map::new()) } else { serde_json::from_str(text) };
-    let arguments = arguments.map_err(|_| at("the arguments of a tool call must be an object"))?;
+    let arguments = match function.get("arguments") {
+        None | Some(Value::Null) => Some(Map::new()),
+        Some(Value::String(text)) if text.trim().is_empty() => Some(Map::new()),
+        Some(Value::String(text)) => serde_json::from_str(text).ok(),
+        // Some clients keep them so.
+        Some(Value::Object(arguments)) => Some(arguments.clone()),
+        Some(_) => None,
+    };
+    let arguments =
+        arguments.ok_or_else(|| at("the arguments of a tool call must be an object"))?;
     Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
 }
 

@@ -3,6 +3,7 @@
 
 mod answer;
 mod conversation;
+pub(crate) mod ids;
 mod params;
 mod tools;
 

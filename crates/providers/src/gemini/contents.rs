@@ -4,8 +4,8 @@ use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{ids, is_recent};
-use crate::chat_form::{Image, Part, Speaker, ToolResult, Turn};
+use super::is_recent;
+use crate::chat_form::{Image, Part, Speaker, ToolResult, Turn, ids};
 use crate::error::Error;
 
 /// What stands for the signature of a function call that this model has not made itself, because

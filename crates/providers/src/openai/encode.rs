@@ -62,8 +62,10 @@ impl Serialize for Request<'_> {
 
 /// What a message may hold that does not go to a provider of this format: what other providers want
 /// back, and what stands in answers but not in requests.
-fn is_foreign(role: &Role, name: &str) -> bool {
-    match role {
+fn is_foreign(message: &Message, name: &str) -> bool {
+    match message.role {
+        // An answer in the legacy form has its call twice.
+        Role::Assistant if name == "function_call" => message.extra.contains_key("tool_calls"),
         Role::Assistant => matches!(name, STATE | "annotations"),
         Role::Tool => name == "name",
         _ => name == STATE,
@@ -76,13 +78,12 @@ struct Messages<'a>(&'a [Message]);
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|message| {
-            let is_foreign = |name: &str| is_foreign(&message.role, name);
-            if !message.extra.keys().any(|name| is_foreign(name)) {
+            if !message.extra.keys().any(|name| is_foreign(message, name)) {
                 return Cow::Borrowed(message);
             }
-            let mut message = message.clone();
-            message.extra.retain(|name, _| !is_foreign(name));
-            Cow::Owned(message)
+            let mut own = message.clone();
+            own.extra.retain(|name, _| !is_foreign(message, name));
+            Cow::Owned(own)
         }))
     }
 }

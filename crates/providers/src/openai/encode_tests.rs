@@ -28,7 +28,13 @@ fn a_prompt_becomes_a_request() {
         Message {
             role: Role::Assistant,
             body: Body::Empty,
-            extra: [("tool_calls".to_owned(), call.clone())].into_iter().collect(),
+            // As an answer in the legacy form has it, and is sent back.
+            extra: [
+                ("tool_calls".to_owned(), call.clone()),
+                ("function_call".to_owned(), call[0]["function"].clone()),
+            ]
+            .into_iter()
+            .collect(),
         },
         Message {
             role: Role::Tool,
