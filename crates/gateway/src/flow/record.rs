@@ -97,6 +97,15 @@ pub(crate) struct RanTool<'a> {
     pub(crate) error: Option<String>,
 }
 
+/// What has become of a call that is recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recorded {
+    /// The step of the tools that the model has asked for, if it has.
+    pub(crate) asked: Option<StepId>,
+    /// Which turn of its trace it is, where it is an answer of assistants.
+    pub(crate) turn: Option<u64>,
+}
+
 /// A step's content as it is stored; see [`domain::step::Content`].
 #[derive(Serialize)]
 struct Stored<'a> {
@@ -129,12 +138,8 @@ enum Output<'a> {
 
 impl Gateway {
     /// Records a run step and settles what it cost. Where the model asked for tools, a step of
-    /// theirs follows it: returns its id.
-    pub(crate) async fn record_run(
-        &self,
-        funded: &Funded,
-        mut ended: Ended,
-    ) -> Result<Option<StepId>> {
+    /// theirs follows it.
+    pub(crate) async fn record_run(&self, funded: &Funded, mut ended: Ended) -> Result<Recorded> {
         let screened = funded.routed().screened();
         let turn = screened.turn();
         let prompt = screened.prompt();
@@ -227,9 +232,9 @@ impl Gateway {
                 }
             }
         };
-        let ((), asked) = tokio::try_join!(self.store(turn, step, &stored), tools)?;
+        let (number, asked) = tokio::try_join!(self.store(turn, step, &stored), tools)?;
         self.trip_if_spent(&turn.caller).await;
-        Ok(asked)
+        Ok(Recorded { asked, turn: number })
     }
 
     /// Records the tools that a run step has asked for and that the caller is to run, and where the
@@ -353,7 +358,7 @@ impl Gateway {
             placeholders: None,
             mcp: None,
         };
-        self.store(turn, step, &stored).await
+        self.store(turn, step, &stored).await.map(drop)
     }
 
     /// A completed step of this turn with nothing in it.
@@ -379,7 +384,8 @@ impl Gateway {
         })
     }
 
-    async fn store(&self, turn: &Turn, step: Step, stored: &Stored<'_>) -> Result<()> {
+    /// Returns which turn of its trace it is, where it is an answer of assistants.
+    async fn store(&self, turn: &Turn, step: Step, stored: &Stored<'_>) -> Result<Option<u64>> {
         let project = &turn.caller.project;
         let json = if project.settings.discard_content {
             None
@@ -389,11 +395,11 @@ impl Gateway {
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
         let counts = grading::counts(&step);
-        self.store.writer().step(step, content).await?;
+        let number = self.store.writer().step(step, content).await?;
         if counts && turn.trace.is_completed() {
             self.regrade_later(turn.caller.project.clone(), turn.trace.clone());
         }
-        Ok(())
+        Ok(number)
     }
 }
 
