@@ -1,7 +1,7 @@
 //! Record: a step, its content and its cost, on disk before the answer leaves.
 
 use aws_lc_rs::hmac::Key;
-use domain::conversation::{Body, Message, Prompt, Role};
+use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::model::Model;
 use domain::money::Usd;
@@ -406,14 +406,17 @@ impl Gateway {
 fn input(door: Door, prompt: &Prompt) -> Input<'_> {
     match prompt.messages.as_slice() {
         [_, _, ..] if door == Door::Embeddings => Input::Texts(prompt.texts().collect()),
-        [message] if message.role == Role::User && message.extra.is_empty() => {
-            match &message.body {
-                Body::Text(text) => Input::Text(text),
-                _ => Input::Messages(&prompt.messages),
-            }
-        }
+        [message] if message.role == Role::User && says_no_more(message) => match &message.body {
+            Body::Text(text) => Input::Text(text),
+            _ => Input::Messages(&prompt.messages),
+        },
         messages => Input::Messages(messages),
     }
+}
+
+/// Whether a message is its content alone.
+fn says_no_more(message: &Message) -> bool {
+    message.extra.keys().all(|name| name == CACHE_BREAKPOINT)
 }
 
 /// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::Encoded;
-use crate::chat_form::STATE;
+use crate::chat_form::{STATE, cache};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -27,7 +27,14 @@ pub(crate) struct Dialect<'a> {
 }
 
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
-    Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new())
+    if !cache::is_marked(attempt.prompt) {
+        return Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new());
+    }
+    let prompt = &cache::unmarked(attempt.prompt);
+    let attempt = &Attempt { prompt, ..*attempt };
+    let mut dropped = Vec::new();
+    cache::name_dropped(&mut dropped);
+    Encoded::write(&Request { attempt, dialect }, prompt, dropped)
 }
 
 struct Request<'a> {
