@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
+use super::blocks::{blocks, image, tool_use};
 use crate::canonical::{
-    Node, State, assistant, call, function, image_part, invalid, malformed, marked, plain, result,
-    state_of, text_part,
+    Node, State, assistant, function, invalid, malformed, marked, plain, result, state_of,
+    text_part,
 };
 use crate::error::Result;
 
@@ -332,37 +333,6 @@ impl Reader {
             Ok(marked(tool, kept))
         });
         tools.collect()
-    }
-}
-
-/// Content as blocks: a text is one of text.
-fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {
-    match content {
-        Value::String(text) => Ok(vec![text_part(text)]),
-        Value::Array(blocks) => Ok(blocks),
-        _ => Err(malformed(format!("{at} must be a string or an array of blocks"))),
-    }
-}
-
-fn tool_use(mut block: Node) -> Result<Value> {
-    let (id, name) = (block.text("id")?, block.text("name")?);
-    let arguments = match block.take("input") {
-        None => "{}".to_owned(),
-        Some(input @ Value::Object(_)) => input.to_string(),
-        Some(_) => return Err(malformed(format!("{} must be an object", block.path("input")))),
-    };
-    Ok(call(&id, &name, &arguments))
-}
-
-fn image(mut source: Node) -> Result<Value> {
-    let kind = source.text("type")?;
-    match kind.as_str() {
-        "base64" => {
-            let (media, data) = (source.text("media_type")?, source.text("data")?);
-            Ok(image_part(format!("data:{media};base64,{data}"), None))
-        }
-        "url" => Ok(image_part(source.text("url")?, None)),
-        _ => Err(source.unsupported("a source", &kind)),
     }
 }
 

@@ -1,69 +1,24 @@
 //! Record: a step, its content and its cost, on disk before the answer leaves.
 
 use aws_lc_rs::hmac::Key;
-use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
+use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::model::Model;
 use domain::money::Usd;
-use domain::step::{
-    Call, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
-};
+use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::charge::Charge;
+use super::ended::Ended;
 use super::screen::JudgedTool;
+use super::stored::{Input, Output, Stored};
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
 use crate::{labels, mcp, output, prints, tokens};
-
-/// How a call ended, as far as it is known.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) status: StepStatus,
-    pub(crate) error: Option<String>,
-    /// What the model said, as the provider sent it.
-    pub(crate) text: String,
-    /// Bytes of what it said beside the text: tool calls, reasoning, further choices.
-    pub(crate) beside: usize,
-    /// What is stored in place of the text, where the output check changed it.
-    pub(crate) instead: Option<String>,
-    /// What it said beside text: the whole message, where it asked for tools, as it leaves.
-    pub(crate) message: Option<Value>,
-    pub(crate) finish: Option<FinishReason>,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) upstream_model: Option<String>,
-    pub(crate) first_token: Option<i64>,
-    pub(crate) attempts: i64,
-    /// How many images were made.
-    pub(crate) images: Option<u64>,
-    /// What the check of the output has found.
-    pub(crate) output: Security,
-}
-
-impl Default for Ended {
-    fn default() -> Self {
-        Self {
-            status: StepStatus::Completed,
-            error: None,
-            text: String::new(),
-            beside: 0,
-            instead: None,
-            message: None,
-            finish: None,
-            usage: None,
-            upstream_model: None,
-            first_token: None,
-            attempts: 1,
-            images: None,
-            output: Security::default(),
-        }
-    }
-}
 
 /// Who refused a request.
 #[derive(Debug)]
@@ -104,36 +59,6 @@ pub(crate) struct Recorded {
     pub(crate) asked: Option<StepId>,
     /// Which turn of its trace it is, where it is an answer of assistants.
     pub(crate) turn: Option<u64>,
-}
-
-/// A step's content as it is stored; see [`domain::step::Content`].
-#[derive(Serialize)]
-struct Stored<'a> {
-    input: Option<Input<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<&'a Map<String, Value>>,
-    output: Option<Output<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    placeholders: Option<&'a checks::Placeholders>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mcp: Option<&'a [mcp::Server]>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Input<'a> {
-    Text(&'a str),
-    /// What is to be embedded.
-    Texts(Vec<&'a str>),
-    Messages(&'a [Message]),
-    Value(&'a Value),
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Output<'a> {
-    Text(&'a str),
-    Value(&'a Value),
 }
 
 impl Gateway {
@@ -205,7 +130,7 @@ impl Gateway {
             None => Output::Text(ended.instead.as_ref().unwrap_or(&ended.text)),
         };
         let stored = Stored {
-            input: Some(input(turn.door, prompt)),
+            input: Some(Input::of(turn.door, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
             output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
@@ -333,7 +258,7 @@ impl Gateway {
         };
         let id = step.id;
         let stored = Stored {
-            input: Some(input(turn.door, prompt)),
+            input: Some(Input::of(turn.door, prompt)),
             params: None,
             output: None,
             placeholders: None,
@@ -401,22 +326,6 @@ impl Gateway {
         }
         Ok(number)
     }
-}
-
-fn input(door: Door, prompt: &Prompt) -> Input<'_> {
-    match prompt.messages.as_slice() {
-        [_, _, ..] if door == Door::Embeddings => Input::Texts(prompt.texts().collect()),
-        [message] if message.role == Role::User && says_no_more(message) => match &message.body {
-            Body::Text(text) => Input::Text(text),
-            _ => Input::Messages(&prompt.messages),
-        },
-        messages => Input::Messages(messages),
-    }
-}
-
-/// Whether a message is its content alone.
-fn says_no_more(message: &Message) -> bool {
-    message.extra.keys().all(|name| name == CACHE_BREAKPOINT)
 }
 
 /// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
