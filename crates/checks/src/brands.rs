@@ -58,6 +58,7 @@ const WORKS: &str = "Asterix, Baby Yoda, Barbie, Bart Simpson, Batman, Bugs Bunn
     The Simpsons, Tintin, Tom and Jerry, Totoro, Toy Story, Winnie-the-Pooh, Wonder Woman, X-Men, Yoda";
 
 /// A term and the words that it stands for.
+#[derive(Debug)]
 struct Term {
     kind: ViolationKind,
     listed: String,
@@ -72,23 +73,33 @@ static BUILT_IN: LazyLock<Terms> = LazyLock::new(|| {
     terms(of(ViolationKind::Brand, BRANDS).chain(of(ViolationKind::Copyright, WORKS)))
 });
 
-/// The terms in a text that no image may be asked for with: of the built-in list, and of the project's. They are found
-/// as whole words in any case, with diacritics or without, whatever stands between the words. Each is named once, in
-/// the order of the text.
-pub fn violations(text: &str, blocked: &[String]) -> Vec<Violation> {
-    let own = terms(blocked.iter().map(|term| (ViolationKind::Policy, term.as_str())));
-    let words = words(text);
-    let mut found: Vec<Violation> = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let candidates =
-            [&BUILT_IN, &own].into_iter().filter_map(|terms| terms.get(word)).flatten();
-        for term in candidates.filter(|term| words[at..].starts_with(&term.words)) {
-            if !found.iter().any(|known| known.kind == term.kind && known.term == term.listed) {
-                found.push(Violation { kind: term.kind, term: term.listed.clone() });
+/// The terms of a project's own, ready to be looked for.
+#[derive(Debug, Default)]
+pub struct BlockedTerms(Terms);
+
+impl BlockedTerms {
+    /// Takes terms apart.
+    pub fn compile(blocked: &[String]) -> Self {
+        Self(terms(blocked.iter().map(|term| (ViolationKind::Policy, term.as_str()))))
+    }
+
+    /// The terms in a text that no image may be asked for with: of the built-in list, and these. They are found as
+    /// whole words in any case, with diacritics or without, whatever stands between the words. Each is named once, in
+    /// the order of the text.
+    pub fn violations(&self, text: &str) -> Vec<Violation> {
+        let words = words(text);
+        let mut found: Vec<Violation> = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let candidates =
+                [&BUILT_IN, &self.0].into_iter().filter_map(|terms| terms.get(word)).flatten();
+            for term in candidates.filter(|term| words[at..].starts_with(&term.words)) {
+                if !found.iter().any(|known| known.kind == term.kind && known.term == term.listed) {
+                    found.push(Violation { kind: term.kind, term: term.listed.clone() });
+                }
             }
         }
+        found
     }
-    found
 }
 
 fn terms<'a>(list: impl Iterator<Item = (ViolationKind, &'a str)>) -> Terms {
@@ -169,7 +180,7 @@ mod tests {
 
     fn found(text: &str, blocked: &[&str]) -> Vec<String> {
         let blocked: Vec<String> = blocked.iter().map(|&term| term.to_owned()).collect();
-        let all = violations(text, &blocked);
+        let all = BlockedTerms::compile(&blocked).violations(text);
         all.into_iter()
             .map(|violation| format!("{:?} {}", violation.kind, violation.term))
             .collect()
@@ -230,7 +241,8 @@ mod tests {
     #[test]
     fn every_listed_name_finds_itself() {
         for term in BRANDS.split(", ").chain(WORKS.split(", ")) {
-            let all = violations(&format!("Paint {}, please", term.to_uppercase()), &[]);
+            let all = BlockedTerms::default()
+                .violations(&format!("Paint {}, please", term.to_uppercase()));
             assert!(all.iter().any(|violation| violation.term == term), "{term}");
         }
     }
@@ -238,7 +250,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_makes_it_panic(text in ".{0,100}", term in ".{0,20}") {
-            let _ = violations(&text, &[term]);
+            let _ = BlockedTerms::compile(&[term]).violations(&text);
         }
     }
 }

@@ -27,7 +27,7 @@ mod sha256;
 mod tests;
 mod words;
 
-pub use brands::{Violation, ViolationKind, violations};
+pub use brands::{BlockedTerms, Violation, ViolationKind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::Policy;

@@ -122,6 +122,11 @@ impl Serialize for Message {
     }
 }
 
+/// The member by which a content part, a message, a tool call, a tool or a whole request says that
+/// a provider may keep what comes before it and with it: for `5m` or for `1h`. Only adapters of
+/// formats with prompt caches of this kind read it.
+pub const CACHE_BREAKPOINT: &str = "cache_breakpoint";
+
 /// What a model is asked, independent of any wire format.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompt {

@@ -1,14 +1,14 @@
 //! Assistants: turns of a conversation, numbered within their trace.
 
 use domain::conversation::Prompt;
-use domain::ids::{StepId, TraceId};
+use domain::ids::StepId;
 use domain::step::Door;
 
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{Executed, Gone, Outcome, Refusal};
-use crate::flow::{Ask, Fallbacks, InFlight, PiiRule};
+use crate::flow::{Ask, Fallbacks, PiiRule};
 
 /// One turn of a conversation.
 #[derive(Debug)]
@@ -48,7 +48,6 @@ impl Gateway {
     pub async fn assist(&self, caller: &Caller, ask: AssistantAsk) -> Result<Assisted> {
         let AssistantAsk { trace_id, model, prompt, parent } = ask;
         let turn = self.turn(caller, &trace_id, parent, Door::Assistants).await?;
-        let trace = turn.trace.id();
         let gone = match model {
             None => self.route_with(&turn, Ask { prompt, pii: PiiRule::Route }).await?,
             Some(model) => {
@@ -63,23 +62,18 @@ impl Gateway {
             }
         };
         let (flight, outcome) = self.ask(*routed).await?;
-        let turn = self.finish_turn(trace, flight).await?;
+        let recorded = flight.finish().await?;
         Ok(match outcome {
-            Outcome::Text(done) => Assisted::Text { done, turn },
+            Outcome::Text(done) => Assisted::Text {
+                done,
+                turn: recorded.turn.ok_or_else(|| {
+                    Error::Internal("an answer was recorded without its number".to_owned())
+                })?,
+            },
             Outcome::Blocked { reason, step, .. } => Assisted::Blocked { reason, step },
             Outcome::Tools { .. } => {
                 return Err(Error::Internal("tools were called that nobody offered".to_owned()));
             }
         })
-    }
-
-    /// Records a turn and gives its number. Turns of one trace are recorded one after the other, so
-    /// that each sees those before it; they are answered at the same time all the same. (Two nodes
-    /// on one database could give a number twice.)
-    async fn finish_turn(&self, trace: TraceId, flight: InFlight) -> Result<u64> {
-        let _alone = self.traces.turn_lock(trace).lock().await;
-        flight.finish().await?;
-        let turns = crate::bounded(self.store.assistant_turns(trace)).await?;
-        Ok(turns.unsigned_abs())
     }
 }

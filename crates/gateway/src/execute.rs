@@ -222,8 +222,8 @@ impl Gateway {
 
     /// The outcome of a call, once it is recorded.
     pub(crate) async fn finished(flight: InFlight, mut outcome: Outcome) -> Result<Outcome> {
-        let asked = flight.finish().await?;
-        if let (Outcome::Tools { step, .. }, Some(asked)) = (&mut outcome, asked) {
+        let recorded = flight.finish().await?;
+        if let (Outcome::Tools { step, .. }, Some(asked)) = (&mut outcome, recorded.asked) {
             *step = asked;
         }
         Ok(outcome)

@@ -85,8 +85,7 @@ impl Gateway {
         if ask.model.is_some() {
             check_model()?;
         }
-        let terms = &project.settings.blocked_terms;
-        let violations = checks::violations(&ask.prompt, terms);
+        let violations = project.blocked_terms.violations(&ask.prompt);
         let ask = Ask { prompt: prompt(ask.prompt, &size, count), pii: PiiRule::Settings };
         let screened = match self.screened(&turn, ask).await? {
             Ok(screened) => screened,

@@ -103,7 +103,7 @@ pub struct Inner {
     store: Store,
     registry: Registry,
     upstream: Upstream,
-    mcp: providers::McpClient,
+    mcp: mcp::Sessions,
     traces: KnownTraces,
     logins: LoginThrottle,
     blocks: audit::BlockNotes,
@@ -139,7 +139,7 @@ impl Gateway {
         let registry = Registry::load(&store, &clock).await?;
         let gateway = Self(Arc::new(Inner {
             registry,
-            mcp: providers::McpClient::new(client.clone()),
+            mcp: mcp::Sessions::new(providers::McpClient::new(client.clone())),
             upstream: Upstream::new(client, clock.clone()),
             traces: KnownTraces::new(),
             logins: LoginThrottle::default(),
@@ -184,6 +184,7 @@ impl Gateway {
         self.tasks.close();
         self.tasks.wait().await;
         jobs::save_windows(&self).await;
+        self.mcp.close().await;
         match Arc::try_unwrap(self.0) {
             Ok(inner) => inner.store.close().await,
             // A handler that outlived the deadline still holds it; the writer has been waited for

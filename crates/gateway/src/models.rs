@@ -1,13 +1,12 @@
 //! The model registry: definitions, their credentials, their prices.
 
+mod config;
 mod endpoints;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::ids::{ModelId, ProjectId};
 use domain::model::{Model, ModelConfig, Provider};
-use domain::money::Usd;
 use domain::secret::Secret;
 use serde_json::{Map, Value, json};
 use store::{ModelRow, SealingKey};
@@ -20,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::prices;
 use crate::projects::{audited, check_text, check_unused, clean_name};
 use crate::registry::ProjectState;
-use endpoints::{Given, Held};
+use endpoints::Held;
 
 const DEFAULT_RETENTION: i64 = 30;
 const DEFAULT_CURRENCY: &str = "CAD";
@@ -183,7 +182,7 @@ impl Gateway {
     /// Writes what a request sets into a row, and checks the whole.
     fn apply(&self, row: &mut ModelRow, change: ModelChange, sealing: &SealingKey) -> Result<()> {
         let mut faults = Vec::new();
-        let held = Held::of(row, &stored_config(row)?.1, sealing)?;
+        let held = Held::of(row, &config::stored(row)?.1, sealing)?;
         if let Some(provider) = change.provider {
             match Provider::parse_alias(&provider) {
                 Some(provider) => row.provider = provider,
@@ -212,7 +211,7 @@ impl Gateway {
             (change.output_price, &mut row.output_price, "output_cost_per_1k"),
         ] {
             if let Some(given) = given {
-                match given.map(amount) {
+                match given.map(config::amount) {
                     None => *price = None,
                     Some(Some(amount)) => *price = Some(amount),
                     Some(None) => faults.push(format!("{name} must not be negative")),
@@ -237,7 +236,7 @@ impl Gateway {
         if row.config.len() > LARGEST_CONFIG {
             faults.push(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
         }
-        let (config, given) = read_config(&row.config).unwrap_or_else(|more| {
+        let (config, given) = config::read(&row.config).unwrap_or_else(|more| {
             faults.extend(more);
             (ModelConfig::default(), Vec::new())
         });
@@ -275,7 +274,7 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
         }
         None => None,
     };
-    let (config, given) = stored_config(&row)?;
+    let (config, given) = config::stored(&row)?;
     let keys = endpoints::open_keys(&row, sealing)?;
     let list = prices::list_price(config.upstream_model.as_deref().unwrap_or(&row.identifier))
         .filter(|_| row.provider != Provider::Internal);
@@ -298,75 +297,6 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
     };
     model.config.endpoints = endpoints::place(&model, given, keys);
     Ok(model)
-}
-
-/// The configuration that a row holds.
-fn stored_config(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
-    read_config(&row.config)
-        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))
-}
-
-/// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
-fn read_config(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>), Vec<String>> {
-    let all: Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| vec![format!("additional_config: {error}")])?;
-    let mut faults = Vec::new();
-    let mut fault =
-        |key: &str, what: &str| faults.push(format!("additional_config.{key} must be {what}"));
-    let set = |key: &str| all.get(key).filter(|value| !value.is_null());
-    let mut text = |key: &str| {
-        let value = set(key)?;
-        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
-        if text.is_none() {
-            fault(key, "a text that is not blank");
-        }
-        text.map(str::to_owned)
-    };
-    let infrastructure = text("infrastructure");
-    let fallback = text("fallback_identifier");
-    let upstream_model = text("upstream_model");
-    let mut count = |key: &str| {
-        let value = set(key)?;
-        let count = value.as_u64().filter(|count| (1..=100_000_000).contains(count));
-        if count.is_none() {
-            fault(key, "a whole number above 0");
-        }
-        count
-    };
-    let max_output_tokens = count("max_output_tokens");
-    let timeout = count("timeout_ms").map(Duration::from_millis);
-    let mut price = |key: &str| {
-        let value = set(key)?;
-        let price = value.as_f64().and_then(amount);
-        if price.is_none() {
-            fault(key, "an amount in USD that is not negative");
-        }
-        price
-    };
-    let cached_input_price = price("cached_input_cost_per_1k");
-    let cache_write_price = price("cache_write_cost_per_1k");
-    let image_price = price("cost_per_image");
-    let given = endpoints::read(&all, &mut faults);
-    if !faults.is_empty() {
-        return Err(faults);
-    }
-    let config = ModelConfig {
-        infrastructure,
-        fallback,
-        upstream_model,
-        max_output_tokens,
-        timeout,
-        cached_input_price,
-        cache_write_price,
-        image_price,
-        endpoints: Vec::new(),
-        all,
-    };
-    Ok((config, given))
-}
-
-fn amount(dollars: f64) -> Option<Usd> {
-    Usd::from_dollars(dollars).filter(|amount| *amount >= Usd::ZERO)
 }
 
 fn taken(error: store::Error) -> Error {

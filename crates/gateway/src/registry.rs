@@ -38,6 +38,7 @@ pub struct ProjectState {
     /// Its models by identifier.
     pub models: HashMap<String, Arc<Model>>,
     pub(crate) policy: checks::Policy,
+    pub(crate) blocked_terms: checks::BlockedTerms,
     pub(crate) mcp: Allowed,
     pub(crate) sealing: SealingKey,
     pub(crate) print_key: hmac::Key,
@@ -206,6 +207,7 @@ impl Registry {
         let bad = |faults: Vec<String>| Error::Internal(faults.join("; "));
         let settings = Settings::parse(&project.settings).map_err(bad)?;
         let policy = checks::Policy::compile(&settings.safety).map_err(bad)?;
+        let blocked_terms = checks::BlockedTerms::compile(&settings.blocked_terms);
         let mcp = Allowed::open(&project, &settings, &sealing)?;
         let mut models = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -219,6 +221,7 @@ impl Registry {
             settings,
             models,
             policy,
+            blocked_terms,
             mcp,
             sealing,
             print_key: hmac::Key::new(hmac::HMAC_SHA256, print_key.as_ref()),

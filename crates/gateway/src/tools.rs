@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::conversation::{Body, Message, Role};
+use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Role};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -50,6 +50,7 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             Some(Some("function")) | None => {}
             _ => continue,
         }
+        let kept = given.remove(CACHE_BREAKPOINT);
         let mut function = match given.remove("function") {
             Some(Value::Object(function)) => function,
             Some(_) => return Err(fault("function must be an object")),
@@ -75,6 +76,9 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             Some(_) => return Err(fault("its parameters must be a JSON Schema object")),
         }
         *tool = json!({"type": "function", "function": function});
+        if let Some(kept) = kept {
+            tool[CACHE_BREAKPOINT] = kept;
+        }
     }
     Ok(())
 }
@@ -119,15 +123,12 @@ pub(crate) fn calls(message: &Value) -> Vec<ToolCall> {
 fn call(call: &Value) -> ToolCall {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let function = call.get("function");
-    let given = function.and_then(|function| function.get("arguments"));
-    let arguments = text(given);
+    let arguments = text(function.and_then(|function| function.get("arguments")));
     ToolCall {
         id: text(call.get("id")),
         name: text(function.and_then(|function| function.get("name"))),
-        arguments: match (given, serde_json::from_str(&arguments)) {
-            // Some servers send it so.
-            (Some(Value::Object(arguments)), _) => arguments.clone(),
-            (_, Ok(Value::Object(arguments))) => arguments,
+        arguments: match serde_json::from_str(&arguments) {
+            Ok(Value::Object(arguments)) => arguments,
             _ if arguments.trim().is_empty() => Map::new(),
             _ => Map::from_iter([("_raw".to_owned(), arguments.into())]),
         },
@@ -194,6 +195,10 @@ mod tests {
         }
         let bare = json!({"type": "function", "function": {"name": "now"}});
         assert_eq!(normalised(json!({"name": "now", "parameters": null})).unwrap(), bare);
+        let kept = json!({"name": "now", "cache_breakpoint": "5m"});
+        let expected = json!({"type": "function", "function": {"name": "now"},
+            "cache_breakpoint": "5m"});
+        assert_eq!(normalised(kept).unwrap(), expected);
         let other = json!({"type": "custom", "custom": {"name": "sql"}});
         assert_eq!(normalised(other.clone()).unwrap(), other);
     }

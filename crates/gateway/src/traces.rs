@@ -29,8 +29,6 @@ const KNOWN: u64 = 100_000;
 const KNOWN_FOR: Duration = Duration::from_mins(1);
 /// For so long a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Traces share so many locks for the numbers of their turns.
-const TURN_LOCKS: usize = 256;
 /// Metadata comes back with every list: it is no place for content.
 const LARGEST_METADATA: usize = 64 * 1024;
 /// Latency baselines look back this far.
@@ -91,23 +89,13 @@ pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
 pub(crate) struct KnownTraces {
     known: Cache<TraceId, Arc<TraceHandle>>,
     unknown: Cache<(ProjectId, TraceId), ()>,
-    turns: Box<[Mutex<()>]>,
 }
 
 impl KnownTraces {
     pub(crate) fn new() -> Self {
         let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
         let known = Cache::builder().max_capacity(KNOWN).time_to_live(KNOWN_FOR).build();
-        let turns = (0..TURN_LOCKS).map(|_| Mutex::default()).collect();
-        Self { known, unknown, turns }
-    }
-
-    /// To be held while a turn of a trace is recorded and counted, so that no two have one number.
-    /// A handle will not do: one that has been forgotten may still be in use.
-    pub(crate) fn turn_lock(&self, trace: TraceId) -> &Mutex<()> {
-        // The last bytes of an id are random.
-        let [.., high, low] = trace.0.into_bytes();
-        &self.turns[usize::from(u16::from_be_bytes([high, low])) % self.turns.len()]
+        Self { known, unknown }
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {

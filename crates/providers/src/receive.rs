@@ -13,8 +13,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, Said};
 use crate::pool::Body;
 
-/// The most bytes of a whole answer.
-const MOST_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// The most bytes that are read of an error, and how long that may take.
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 const ERROR_TIME: Duration = Duration::from_secs(5);
@@ -76,27 +74,29 @@ fn error_type(headers: &HeaderMap) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// A whole body.
-pub(crate) async fn whole(response: Response<Body>, deadline: Instant) -> Result<Bytes, Error> {
+/// A whole body of so many bytes at the most.
+pub(crate) async fn whole(
+    response: Response<Body>,
+    deadline: Instant,
+    most: usize,
+) -> Result<Bytes, Error> {
+    let too_long =
+        || Error::malformed(format_args!("it is longer than {} MiB", most / (1024 * 1024)));
     let declared = response
         .headers()
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok())
         .unwrap_or(0);
-    if declared > MOST_ANSWER_BYTES {
+    if declared > most {
         return Err(too_long());
     }
-    let reading = collect(response.into_body(), declared, MOST_ANSWER_BYTES);
+    let reading = collect(response.into_body(), declared, most);
     match timeout_at(deadline, reading).await {
         Err(_) => Err(Error::fault("The provider did not finish its answer in time")),
         Ok(Err(Incomplete::Broken(error))) => Err(error),
         Ok(Err(Incomplete::TooLong(_))) => Err(too_long()),
         Ok(Ok(body)) => Ok(body),
     }
-}
-
-fn too_long() -> Error {
-    Error::malformed("it is longer than 32 MiB")
 }
 
 enum Incomplete {

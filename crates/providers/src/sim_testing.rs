@@ -1,6 +1,6 @@
 //! Drives the simulator of all providers, which judges each request with the vendor's own SDK
 //! types. It runs where `SLUICE_TEST_SIM` says (the URL of its control port); without, the tests
-//! that use it do nothing.
+//! that use it do nothing, or fail where `SLUICE_TEST_ALL` says that all is to be tested.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -41,7 +41,10 @@ pub(crate) struct Heard {
 impl Sim {
     /// `None` where there is no simulator.
     pub(crate) fn find(provider: Provider) -> Option<Self> {
-        let url = std::env::var("SLUICE_TEST_SIM").ok()?;
+        let url = std::env::var("SLUICE_TEST_SIM").ok();
+        let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
+        assert!(url.is_some() || !all, "SLUICE_TEST_ALL is set, and SLUICE_TEST_SIM is not");
+        let url = url?;
         let (host, port) = url.trim_start_matches("http://").split_once(':').unwrap();
         let egress = Egress { allow: vec![host.to_owned()], ..Egress::default() };
         Some(Self {

@@ -27,6 +27,11 @@ use crate::{sandbox, tls};
 
 /// How long the head of an answer may take.
 const HEAD_TIME: Duration = Duration::from_mins(1);
+/// The same for images: nothing of them is sent before they are made.
+const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
+/// The most bytes of a whole answer, and of one that holds images.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+const MOST_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 const PROBE_TIME: Duration = Duration::from_secs(10);
 
 /// Everything one attempt needs.
@@ -43,6 +48,29 @@ pub struct Attempt<'a> {
     pub stream: bool,
     /// When the answer must be complete.
     pub deadline: Instant,
+}
+
+/// How long an answer may take, and how large it may be.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// When its head must be there.
+    head: Instant,
+    /// When it must be complete.
+    end: Instant,
+    /// The most bytes, where it is read as a whole.
+    bytes: usize,
+}
+
+impl Bounds {
+    fn of(deadline: Instant) -> Self {
+        let head = deadline.min(Instant::now() + HEAD_TIME);
+        Self { head, end: deadline, bytes: MOST_BYTES }
+    }
+
+    fn of_images(deadline: Instant) -> Self {
+        let head = deadline.min(Instant::now() + IMAGE_HEAD_TIME);
+        Self { head, end: deadline, bytes: MOST_IMAGE_BYTES }
+    }
 }
 
 /// Calls providers. Cheap to clone; connections are shared by all clones.
@@ -162,7 +190,7 @@ impl Client {
             let painter = adapter::painter(model)?;
             let mut all = Painted::default();
             for outgoing in painter.requests(&ask)? {
-                let part = match self.exchange(model, outgoing, deadline).await {
+                let part = match self.exchange(model, outgoing, Bounds::of_images(deadline)).await {
                     Ok((_, body)) => painter.read(&body),
                     Err(error) => Err(error),
                 };
@@ -190,7 +218,7 @@ impl Client {
         if model.is_sandbox() {
             return embedder.read(&HeaderMap::new(), &sandbox::embed(&outgoing.body));
         }
-        let (headers, body) = self.exchange(model, outgoing, deadline).await?;
+        let (headers, body) = self.exchange(model, outgoing, Bounds::of(deadline)).await?;
         embedder.read(&headers, &body)
     }
 
@@ -201,9 +229,9 @@ impl Client {
             adapter.decode(model, &sandbox::answer(&body, self.now()))?
         } else {
             let url = adapter.endpoint(model, false)?;
-            let response =
-                self.call(model, adapter, Outgoing { url, body }, JSON, attempt.deadline).await?;
-            adapter.decode(model, &receive::whole(response, attempt.deadline).await?)?
+            let bounds = Bounds::of(attempt.deadline);
+            let response = self.call(model, adapter, Outgoing { url, body }, JSON, bounds).await?;
+            adapter.decode(model, &receive::whole(response, bounds.end, bounds.bytes).await?)?
         };
         Ok(Reply { dropped, ..reply })
     }
@@ -218,7 +246,8 @@ impl Client {
         } else {
             let url = adapter.endpoint(model, true)?;
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
-            let response = self.call(model, adapter, outgoing, expected, attempt.deadline).await?;
+            let bounds = Bounds::of(attempt.deadline);
+            let response = self.call(model, adapter, outgoing, expected, bounds).await?;
             EventStream::remote(response.into_body(), decoder, attempt)
         };
         Ok(stream.without(dropped))
@@ -229,12 +258,12 @@ impl Client {
         &self,
         model: &Model,
         outgoing: Outgoing,
-        deadline: Instant,
+        bounds: Bounds,
     ) -> Result<(HeaderMap, Bytes), Error> {
         let adapter = adapter::adapter(model.provider);
-        let response = self.call(model, adapter, outgoing, JSON, deadline).await?;
+        let response = self.call(model, adapter, outgoing, JSON, bounds).await?;
         let headers = response.headers().clone();
-        Ok((headers, receive::whole(response, deadline).await?))
+        Ok((headers, receive::whole(response, bounds.end, bounds.bytes).await?))
     }
 
     /// Sends a request, and returns the answer once its head is there and fits.
@@ -244,7 +273,7 @@ impl Client {
         adapter: &dyn Adapter,
         outgoing: Outgoing,
         expected: &'static str,
-        deadline: Instant,
+        bounds: Bounds,
     ) -> Result<Response<Body>, Error> {
         let endpoint = self.endpoint(model, &outgoing.url)?;
         let mut headers = HeaderMap::with_capacity(8);
@@ -253,8 +282,8 @@ impl Client {
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
         let response =
-            self.send(model.is_private(), &endpoint, Method::POST, call, deadline).await?;
-        receive::accept(response, expected, deadline, self.now()).await
+            self.send(model.is_private(), &endpoint, Method::POST, call, bounds.head).await?;
+        receive::accept(response, expected, bounds.end, self.now()).await
     }
 
     /// Where a model is called, if the rules have nothing against it as it is written.
@@ -270,14 +299,15 @@ impl Client {
         endpoints.find(url, rules, proxy.as_deref())
     }
 
-    /// Sends a request over the connections to private places, or over the others.
+    /// Sends a request over the connections to private places, or over the others. The head of the
+    /// answer must be there by `head`.
     pub(crate) async fn send(
         &self,
         private: bool,
         endpoint: &Endpoint,
         method: Method,
         call: Call,
-        deadline: Instant,
+        head: Instant,
     ) -> Result<Response<Body>, Error> {
         let mut request = Request::new(Full::from(call.body));
         *request.method_mut() = method;
@@ -288,8 +318,7 @@ impl Client {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
         let connections = if private { &self.0.private } else { &self.0.public };
-        let limit = deadline.min(Instant::now() + HEAD_TIME);
-        match timeout_at(limit, Box::pin(connections.send(request))).await {
+        match timeout_at(head, Box::pin(connections.send(request))).await {
             Err(_) => Err(Error::fault("The provider did not begin to answer in time")),
             Ok(sent) => sent.map_err(|error| Error::sending(&error)),
         }

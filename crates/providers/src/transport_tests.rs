@@ -198,6 +198,26 @@ async fn a_slow_head_goes_elsewhere_after_a_minute() {
 }
 
 #[tokio::test]
+async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
+    let pixels = "A".repeat(33 * 1024 * 1024);
+    let large = json("200 OK", &value!({"data": [{"b64_json": pixels}]}).to_string());
+    let server = Server::new(vec![step(Vec::new(), After::Hang), step(large, After::Keep)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let client = client();
+    let ask = ImageAsk { model: &model, prompt: "A boat.", size: "1024x1024", count: 1 };
+    let end = Instant::now() + Duration::from_mins(4);
+    let (answer, ()) = tokio::join!(client.paint(ask, end), async {
+        server.asked.notified().await;
+        tokio::time::pause();
+    });
+    assert!(answer.unwrap_err().to_string().contains("in time"));
+    assert!(Instant::now() >= end, "it was waited for until the end");
+    tokio::time::resume();
+    let painted = client.paint(ask, Instant::now() + Duration::from_mins(4)).await.unwrap();
+    assert!(painted.urls[0].len() > 33 * 1024 * 1024);
+}
+
+#[tokio::test]
 async fn the_deadline_ends_a_slow_body_and_a_slow_stream() {
     let slow = b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{".to_vec();
     let server = Server::new(vec![step(slow, After::Hang), step(sse(&[TEXT]), After::Hang)]).await;

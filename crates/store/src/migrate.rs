@@ -34,6 +34,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0004_mcp.sql"),
         include_str!("../migrations/postgres/0004_mcp.sql"),
     ),
+    (
+        5,
+        "turns",
+        include_str!("../migrations/sqlite/0005_turns.sql"),
+        include_str!("../migrations/postgres/0005_turns.sql"),
+    ),
 ];
 
 /// Brings the schema up to date. Refuses a database that a newer binary has written.

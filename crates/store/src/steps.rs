@@ -115,26 +115,6 @@ impl Store {
         sealed.map(|sealed| open(step, &sealed, key)).transpose()
     }
 
-    /// How many answers of the assistants endpoint a trace holds.
-    pub async fn assistant_turns(&self, trace: TraceId) -> Result<i64> {
-        const TURNS: &str = "
-            SELECT count(*)
-            FROM steps
-            WHERE trace_id = $1
-                AND door = $2
-                AND kind = $3
-                AND status = $4
-                AND NOT COALESCE(shadow, FALSE)";
-        Ok(on!(&self.reader, db => {
-            sqlx::query_scalar(TURNS)
-                .bind(trace.0)
-                .bind(Door::Assistants.as_str())
-                .bind(StepKind::Run.as_str())
-                .bind(StepStatus::Completed.as_str())
-                .fetch_one(db).await?
-        }))
-    }
-
     /// The contents of a trace's steps, opened: the first 64 MiB of them.
     pub async fn contents(
         &self,

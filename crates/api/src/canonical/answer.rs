@@ -35,14 +35,12 @@ impl Answer {
         let native = reply.native.take();
         let mut message = native.and_then(first_message).unwrap_or_default();
         let calls = message.remove("tool_calls");
-        let calls = calls.as_ref().and_then(Value::as_array).into_iter().flatten().enumerate();
+        let calls = calls.as_ref().and_then(Value::as_array).into_iter().flatten();
         Self {
             thought: thought(&mut message),
             text: std::mem::take(&mut reply.text),
             refusal: taken_text(&mut message, "refusal"),
-            calls: calls
-                .filter_map(|(index, call)| read_call(call, || fallback_id(reply, index)))
-                .collect(),
+            calls: calls.filter_map(read_call).collect(),
             state: State::taken(&mut message),
         }
     }
@@ -71,16 +69,12 @@ fn first_message(mut native: Map<String, Value>) -> Option<Map<String, Value>> {
     }
 }
 
-fn read_call(call: &Value, fallback_id: impl FnOnce() -> String) -> Option<Call> {
+fn read_call(call: &Value) -> Option<Call> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let function = call.get("function")?;
-    let id = Some(text(call.get("id"))).filter(|id| !id.is_empty()).unwrap_or_else(fallback_id);
-    let call =
-        Call { id, name: text(function.get("name")), arguments: text(function.get("arguments")) };
-    (!call.name.is_empty()).then_some(call)
-}
-
-/// Some servers give their calls no ids, and a client cannot answer a call without.
-fn fallback_id(reply: &ChatReply, index: usize) -> String {
-    format!("call_{}_{index}", reply.step)
+    Some(Call {
+        id: text(call.get("id")),
+        name: text(function.get("name")),
+        arguments: text(function.get("arguments")),
+    })
 }

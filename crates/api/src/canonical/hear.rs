@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use domain::ids::StepId;
 use serde_json::{Map, Value};
 
 use super::State;
@@ -10,9 +9,8 @@ use super::answer::{taken_text, thought};
 use super::order::{Order, Voice};
 
 /// Reads the chunks of one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Hearing {
-    step: StepId,
     calls: Vec<Calling>,
     by_index: HashMap<u64, usize>,
 }
@@ -26,11 +24,6 @@ struct Calling {
 }
 
 impl Hearing {
-    /// Nothing was heard yet.
-    pub(crate) fn new(step: StepId) -> Self {
-        Self { step, calls: Vec::new(), by_index: HashMap::new() }
-    }
-
     /// Passes on what choice 0 says in a chunk; these doors ask for no other.
     pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut Order) {
         let Some(Value::Array(choices)) = chunk.remove("choices") else { return };
@@ -58,7 +51,7 @@ impl Hearing {
     fn call(&mut self, call: Value, order: &mut Order) {
         let Value::Object(mut call) = call else { return };
         let id = taken_text(&mut call, "id");
-        let index = call.get("index").and_then(Value::as_u64);
+        let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);
         let mut function = match call.remove("function") {
             Some(Value::Object(function)) => function,
             _ => Map::new(),
@@ -80,23 +73,12 @@ impl Hearing {
         }
     }
 
-    /// Which call a piece belongs to. Some servers give none of their pieces an index, or all of
-    /// their calls the same one: a new id begins a new call.
-    fn place(&mut self, index: Option<u64>, id: String) -> usize {
-        let known = match index {
-            Some(index) => self.by_index.get(&index).copied(),
-            None => self.calls.len().checked_sub(1),
-        };
-        if let Some(known) = known.filter(|known| id.is_empty() || self.calls[*known].id == id) {
-            return known;
-        }
-        let place = self.calls.len();
-        let id = if id.is_empty() { format!("call_{}_{place}", self.step) } else { id };
-        self.calls.push(Calling { id, early: Some(String::new()) });
-        if let Some(index) = index {
-            self.by_index.insert(index, place);
-        }
-        place
+    /// Which call a piece belongs to; the first piece of each has its id.
+    fn place(&mut self, index: u64, id: String) -> usize {
+        *self.by_index.entry(index).or_insert_with(|| {
+            self.calls.push(Calling { id, early: Some(String::new()) });
+            self.calls.len() - 1
+        })
     }
 }
 

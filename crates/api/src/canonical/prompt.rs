@@ -1,6 +1,6 @@
 //! The pieces that a canonical prompt is made of.
 
-use domain::conversation::{Body, Message, PROVIDER_STATE as STATE, Role};
+use domain::conversation::{Body, CACHE_BREAKPOINT, Message, PROVIDER_STATE as STATE, Role};
 use serde_json::{Map, Value, json};
 
 /// What a provider wants back verbatim, as a text that a client keeps without reading it.
@@ -67,15 +67,24 @@ pub(crate) fn function(
     json!({"type": "function", "function": function})
 }
 
+/// Puts the breakpoint of a cache after a part, a call or a tool.
+pub(crate) fn marked(mut what: Value, breakpoint: Option<&'static str>) -> Value {
+    if let Some(kept) = breakpoint {
+        what[CACHE_BREAKPOINT] = kept.into();
+    }
+    what
+}
+
 /// A message of nothing but content.
 pub(crate) fn plain(role: Role, parts: Vec<Value>) -> Message {
-    Message { role, body: body(parts), extra: Map::new() }
+    let mut extra = Map::new();
+    Message { role, body: body(parts, &mut extra), extra }
 }
 
 /// A turn of the model's.
 pub(crate) fn assistant(parts: Vec<Value>, calls: Vec<Value>, state: Option<State>) -> Message {
     let mut extra = Map::new();
-    let body = if parts.is_empty() { Body::Empty } else { body(parts) };
+    let body = if parts.is_empty() { Body::Empty } else { body(parts, &mut extra) };
     if !calls.is_empty() {
         extra.insert("tool_calls".to_owned(), calls.into());
     }
@@ -92,15 +101,20 @@ pub(crate) fn result(id: String, parts: Vec<Value>) -> (Message, Vec<Value>) {
     let (texts, images) = parts.into_iter().partition(is_text);
     let mut extra = Map::new();
     extra.insert("tool_call_id".to_owned(), id.into());
-    (Message { role: Role::Tool, body: body(texts), extra }, images)
+    (Message { role: Role::Tool, body: body(texts, &mut extra), extra }, images)
 }
 
-/// One text goes as a plain string: not every server of the format reads lists.
-fn body(mut parts: Vec<Value>) -> Body {
+/// One text goes as a plain string: not every server of the format reads lists. A breakpoint after
+/// it becomes the message's.
+fn body(mut parts: Vec<Value>, extra: &mut Map<String, Value>) -> Body {
     match parts.as_mut_slice() {
         [] => Body::Text(String::new()),
         [part] => match part.get_mut("text").map(Value::take) {
-            Some(Value::String(text)) => Body::Text(text),
+            Some(Value::String(text)) => {
+                let kept = part.get_mut(CACHE_BREAKPOINT).map(Value::take);
+                extra.extend(kept.map(|kept| (CACHE_BREAKPOINT.to_owned(), kept)));
+                Body::Text(text)
+            }
             _ => Body::Parts(parts),
         },
         _ => Body::Parts(parts),

@@ -1,6 +1,7 @@
 //! `POST /messages`: Anthropic's format in and out, whatever provider answers.
 
 mod answer;
+mod blocks;
 mod request;
 mod stream;
 

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use domain::conversation::{Message, Prompt, Role};
+use domain::conversation::{CACHE_BREAKPOINT, Message, Prompt, Role};
 use domain::step::Door;
 use gateway::ChatAsk;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
+use super::blocks::{blocks, image, tool_use};
 use crate::canonical::{
-    Node, State, assistant, call, function, image_part, invalid, malformed, plain, result,
-    state_of, text_part,
+    Node, State, assistant, function, invalid, malformed, marked, plain, result, state_of,
+    text_part,
 };
 use crate::error::Result;
 
 /// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
-const LEFT_OUT: [&str; 5] =
-    ["service_tier", "cache_control", "inference_geo", "diagnostics", "user_profile_id"];
+const LEFT_OUT: [&str; 4] = ["service_tier", "inference_geo", "diagnostics", "user_profile_id"];
 
 /// A request in Anthropic's format, and `trace_id`.
 #[derive(Deserialize, ToSchema)]
@@ -68,6 +68,10 @@ pub struct MessagesBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     output_config: Option<Map<String, Value>>,
+    /// Lets the provider keep the prompt: `{type: "ephemeral", ttl}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    cache_control: Option<Value>,
     /// Nothing else is supported, but for what can be left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
@@ -123,6 +127,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<(ChatAsk, Vec<St
             params.insert(name.to_owned(), value);
         }
     };
+    set(CACHE_BREAKPOINT, body.cache_control.and_then(|kept| reader.kept(&kept)).map(Value::from));
     set("temperature", body.temperature.map(Value::Number));
     set("top_p", body.top_p.map(Value::Number));
     set("top_k", body.top_k.map(Value::from));
@@ -172,6 +177,23 @@ impl Reader {
         }
     }
 
+    /// Takes the breakpoint of a cache. What is no known one is a hint that is lost.
+    fn breakpoint(&mut self, block: &mut Node) -> Option<&'static str> {
+        block.take("cache_control").and_then(|control| self.kept(&control))
+    }
+
+    fn kept(&mut self, control: &Value) -> Option<&'static str> {
+        let of = |name: &str| control.get(name).map(Value::as_str);
+        match (of("type"), of("ttl")) {
+            (Some(Some("ephemeral")), None | Some(Some("5m"))) => Some("5m"),
+            (Some(Some("ephemeral")), Some(Some("1h"))) => Some("1h"),
+            _ => {
+                self.leave_out("cache_control", control);
+                None
+            }
+        }
+    }
+
     fn message(&mut self, at: &str, body: MessageBody, all: &mut Vec<Message>) -> Result<()> {
         let content = format!("{at}.content");
         match body.role.as_str() {
@@ -210,9 +232,11 @@ impl Reader {
                 parts.push(self.part(block, &kind)?);
                 continue;
             }
-            self.lose(&mut block, &["is_error", "cache_control"]);
+            self.lose(&mut block, &["is_error"]);
+            let kept = self.breakpoint(&mut block);
             let id = block.text("tool_use_id")?;
-            let (message, images) = result(id, self.result_parts(&mut block)?);
+            let (mut message, images) = result(id, self.result_parts(&mut block)?);
+            message.extra.extend(kept.map(|kept| (CACHE_BREAKPOINT.to_owned(), kept.into())));
             all.push(message);
             parts.extend(images);
         }
@@ -241,8 +265,8 @@ impl Reader {
             let kind = block.text("type")?;
             match kind.as_str() {
                 "tool_use" => {
-                    self.lose(&mut block, &["cache_control"]);
-                    calls.push(tool_use(block)?);
+                    let kept = self.breakpoint(&mut block);
+                    calls.push(marked(tool_use(block)?, kept));
                 }
                 // What it thought is in the state, where it can be used at all.
                 "thinking" => self.find_state(block.maybe_text("signature")?, &mut state),
@@ -265,17 +289,19 @@ impl Reader {
 
     /// Text or an image.
     fn part(&mut self, mut block: Node, kind: &str) -> Result<Value> {
-        self.lose(&mut block, &["cache_control", "citations"]);
-        match kind {
-            "text" => Ok(text_part(block.text("text")?)),
+        self.lose(&mut block, &["citations"]);
+        let kept = self.breakpoint(&mut block);
+        let part = match kind {
+            "text" => text_part(block.text("text")?),
             "image" => {
                 let source = block.maybe_node("source")?;
                 image(source.ok_or_else(|| {
                     malformed(format!("Missing required parameter: {}", block.path("source")))
-                })?)
+                })?)?
             }
-            _ => Err(block.unsupported("a block", kind)),
-        }
+            _ => return Err(block.unsupported("a block", kind)),
+        };
+        Ok(marked(part, kept))
     }
 
     /// Text blocks alone.
@@ -300,43 +326,13 @@ impl Reader {
             if kind != "custom" {
                 return Err(tool.unsupported("a tool", &kind));
             }
-            self.lose(&mut tool, &["cache_control"]);
+            let kept = self.breakpoint(&mut tool);
             let name = tool.text("name")?;
             let description = tool.maybe_text("description")?;
-            Ok(function(name, description, tool.take("input_schema"), tool.take("strict")))
+            let tool = function(name, description, tool.take("input_schema"), tool.take("strict"));
+            Ok(marked(tool, kept))
         });
         tools.collect()
-    }
-}
-
-/// Content as blocks: a text is one of text.
-fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {
-    match content {
-        Value::String(text) => Ok(vec![text_part(text)]),
-        Value::Array(blocks) => Ok(blocks),
-        _ => Err(malformed(format!("{at} must be a string or an array of blocks"))),
-    }
-}
-
-fn tool_use(mut block: Node) -> Result<Value> {
-    let (id, name) = (block.text("id")?, block.text("name")?);
-    let arguments = match block.take("input") {
-        None => "{}".to_owned(),
-        Some(input @ Value::Object(_)) => input.to_string(),
-        Some(_) => return Err(malformed(format!("{} must be an object", block.path("input")))),
-    };
-    Ok(call(&id, &name, &arguments))
-}
-
-fn image(mut source: Node) -> Result<Value> {
-    let kind = source.text("type")?;
-    match kind.as_str() {
-        "base64" => {
-            let (media, data) = (source.text("media_type")?, source.text("data")?);
-            Ok(image_part(format!("data:{media};base64,{data}"), None))
-        }
-        "url" => Ok(image_part(source.text("url")?, None)),
-        _ => Err(source.unsupported("a source", &kind)),
     }
 }
 

@@ -52,12 +52,12 @@ fn parameters_have_their_canonical_names() {
             "parallel_tool_calls": false,
             "tools": [
                 {"type": "function", "function": {"name": "f", "description": "d",
-                    "parameters": {"type": "object"}}},
+                    "parameters": {"type": "object"}}, "cache_breakpoint": "5m"},
                 {"type": "function", "function": {"name": "g", "strict": true}},
             ],
         })
     );
-    assert_eq!(left_out, ["cache_control", "service_tier"]);
+    assert_eq!(left_out, ["service_tier"]);
     for (choice, canonical) in [("auto", "auto"), ("any", "required"), ("none", "none")] {
         let (ask, _) = asked(json!({"tool_choice": {"type": choice}}));
         assert_eq!(ask.prompt.params["tool_choice"], canonical);
@@ -96,6 +96,47 @@ fn what_was_said_has_its_canonical_form() {
             {"role": "assistant", "content": "Well"},
         ])
     );
+}
+
+#[test]
+fn breakpoints_of_the_cache_stay_where_they_are() {
+    let five = json!({"type": "ephemeral"});
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    let (ask, left_out) = asked(json!({
+        "cache_control": {"type": "ephemeral", "ttl": "5m"},
+        "system": [{"type": "text", "text": "a", "cache_control": hour}],
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "text", "text": "b", "cache_control": five},
+                {"type": "text", "text": "c", "cache_control": null}]},
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "id": "t1", "name": "f", "input": {}, "cache_control": five}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "d", "cache_control": five}]},
+        ],
+    }));
+    let said: Vec<Value> =
+        ask.prompt.messages.iter().map(|m| serde_json::to_value(m).unwrap()).collect();
+    assert_eq!(
+        Value::Array(said),
+        json!([
+            {"role": "system", "content": "a", "cache_breakpoint": "1h"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "b", "cache_breakpoint": "5m"},
+                {"type": "text", "text": "c"}]},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "t1", "type": "function", "function": {"name": "f", "arguments": "{}"},
+                    "cache_breakpoint": "5m"}]},
+            {"role": "tool", "content": "d", "tool_call_id": "t1", "cache_breakpoint": "5m"},
+        ])
+    );
+    assert_eq!(ask.prompt.params["cache_breakpoint"], "5m");
+    assert!(left_out.is_empty());
+    // A kind that nobody knows yet is a hint that is lost.
+    let odd = json!([{"type": "text", "text": "a", "cache_control": {"type": "eternal"}}]);
+    let (ask, left_out) = asked(json!({"system": odd}));
+    assert!(ask.prompt.messages[0].extra.is_empty());
+    assert_eq!(left_out, ["cache_control"]);
 }
 
 #[test]

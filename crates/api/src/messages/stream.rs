@@ -51,7 +51,7 @@ impl Writer {
         let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
         Self {
             blank: Some(blank),
-            hearing: Hearing::new(started.step),
+            hearing: Hearing::default(),
             order: Order::default(),
             index: 0,
             delta: ("", ""),

@@ -129,17 +129,17 @@ fn refusals() {
 }
 
 #[test]
-fn calls_of_servers_that_leave_things_out() {
+fn arguments_may_come_before_the_name() {
     let call = |call: Value| native(json!({"tool_calls": [call]}));
     let end = Piece::End { finish: FinishReason::Stop, usage: None, blocked: None };
     let message = heard(&stream(
         vec![
-            call(json!({"id": "a", "function": {"name": "f", "arguments": "{\"x\""}})),
-            call(json!({"function": {"arguments": ":1}"}})),
-            call(json!({"index": 0, "id": "b", "function": {"name": "g", "arguments": "{}"}})),
-            call(json!({"index": 0, "id": "c", "function": {"arguments": "{\"y\":"}})),
-            call(json!({"index": 0, "function": {"name": "h", "arguments": "2}"}})),
-            call(json!({"index": 3, "function": {"name": "i"}})),
+            call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}})),
+            call(json!({"index": 0, "function": {"arguments": ":1}"}})),
+            call(json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}})),
+            call(json!({"index": 2, "id": "c", "function": {"arguments": "{\"y\":"}})),
+            call(json!({"index": 2, "function": {"name": "h", "arguments": "2}"}})),
+            call(json!({"index": 3, "id": "d", "function": {"name": "i"}})),
             end,
         ],
         2,
@@ -151,7 +151,7 @@ fn calls_of_servers_that_leave_things_out() {
         })
         .collect();
     let (x, y, none) = (json!({"x": 1}), json!({"y": 2}), json!({}));
-    let expected = [("a", "f", &x), ("b", "g", &none), ("c", "h", &y), ("call_7_3", "i", &none)];
+    let expected = [("a", "f", &x), ("b", "g", &none), ("c", "h", &y), ("d", "i", &none)];
     assert_eq!(calls, expected);
     assert_eq!(message["stop_reason"], "tool_use");
 }

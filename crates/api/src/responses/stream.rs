@@ -72,7 +72,7 @@ impl Writer {
         Self {
             step,
             answer,
-            hearing: Hearing::new(step),
+            hearing: Hearing::default(),
             order: Order::default(),
             output: Vec::new(),
             open: None,

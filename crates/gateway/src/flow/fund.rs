@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Routed;
 use super::charge::Charge;
+use super::record::Recorded;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
@@ -238,9 +239,8 @@ impl InFlight {
         error
     }
 
-    /// Records how it ended. Returns once that is on disk: the id of the step of the tools that the
-    /// model has asked for, if it has.
-    pub(crate) async fn finish(mut self) -> Result<Option<StepId>> {
+    /// Records how it ended. Returns once that is on disk.
+    pub(crate) async fn finish(mut self) -> Result<Recorded> {
         let Some(funded) = self.funded.take() else {
             return Err(Error::Internal("a call ended twice".to_owned()));
         };

@@ -7,12 +7,14 @@
 mod call;
 mod charge;
 mod choose;
+mod ended;
 mod fund;
 mod located;
 mod mode;
 mod places;
 mod record;
 mod screen;
+mod stored;
 mod strings;
 
 pub use call::Upstream;
@@ -23,9 +25,10 @@ pub use located::Located;
 pub use screen::Screened;
 
 pub(crate) use choose::{Choice, Fallbacks};
+pub(crate) use ended::Ended;
 pub(crate) use fund::InFlight;
 pub(crate) use located::{cause, locate};
-pub(crate) use record::{BlockedBy, Ended, RanTool};
+pub(crate) use record::{BlockedBy, RanTool};
 pub(crate) use screen::{
     Ask, PiiRule, Replaces, Screening, Stopped, inspect, inspect_output, redact, security,
 };

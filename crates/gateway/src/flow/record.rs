@@ -5,65 +5,20 @@ use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::model::Model;
 use domain::money::Usd;
-use domain::step::{
-    Call, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
-};
+use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::charge::Charge;
+use super::ended::Ended;
 use super::screen::JudgedTool;
+use super::stored::{Input, Output, Stored};
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
 use crate::{labels, mcp, output, prints, tokens};
-
-/// How a call ended, as far as it is known.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) status: StepStatus,
-    pub(crate) error: Option<String>,
-    /// What the model said, as the provider sent it.
-    pub(crate) text: String,
-    /// Bytes of what it said beside the text: tool calls, reasoning, further choices.
-    pub(crate) beside: usize,
-    /// What is stored in place of the text, where the output check changed it.
-    pub(crate) instead: Option<String>,
-    /// What it said beside text: the whole message, where it asked for tools, as it leaves.
-    pub(crate) message: Option<Value>,
-    pub(crate) finish: Option<FinishReason>,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) upstream_model: Option<String>,
-    pub(crate) first_token: Option<i64>,
-    pub(crate) attempts: i64,
-    /// How many images were made.
-    pub(crate) images: Option<u64>,
-    /// What the check of the output has found.
-    pub(crate) output: Security,
-}
-
-impl Default for Ended {
-    fn default() -> Self {
-        Self {
-            status: StepStatus::Completed,
-            error: None,
-            text: String::new(),
-            beside: 0,
-            instead: None,
-            message: None,
-            finish: None,
-            usage: None,
-            upstream_model: None,
-            first_token: None,
-            attempts: 1,
-            images: None,
-            output: Security::default(),
-        }
-    }
-}
 
 /// Who refused a request.
 #[derive(Debug)]
@@ -97,44 +52,19 @@ pub(crate) struct RanTool<'a> {
     pub(crate) error: Option<String>,
 }
 
-/// A step's content as it is stored; see [`domain::step::Content`].
-#[derive(Serialize)]
-struct Stored<'a> {
-    input: Option<Input<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<&'a Map<String, Value>>,
-    output: Option<Output<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    placeholders: Option<&'a checks::Placeholders>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mcp: Option<&'a [mcp::Server]>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Input<'a> {
-    Text(&'a str),
-    /// What is to be embedded.
-    Texts(Vec<&'a str>),
-    Messages(&'a [Message]),
-    Value(&'a Value),
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Output<'a> {
-    Text(&'a str),
-    Value(&'a Value),
+/// What has become of a call that is recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recorded {
+    /// The step of the tools that the model has asked for, if it has.
+    pub(crate) asked: Option<StepId>,
+    /// Which turn of its trace it is, where it is an answer of assistants.
+    pub(crate) turn: Option<u64>,
 }
 
 impl Gateway {
     /// Records a run step and settles what it cost. Where the model asked for tools, a step of
-    /// theirs follows it: returns its id.
-    pub(crate) async fn record_run(
-        &self,
-        funded: &Funded,
-        mut ended: Ended,
-    ) -> Result<Option<StepId>> {
+    /// theirs follows it.
+    pub(crate) async fn record_run(&self, funded: &Funded, mut ended: Ended) -> Result<Recorded> {
         let screened = funded.routed().screened();
         let turn = screened.turn();
         let prompt = screened.prompt();
@@ -200,7 +130,7 @@ impl Gateway {
             None => Output::Text(ended.instead.as_ref().unwrap_or(&ended.text)),
         };
         let stored = Stored {
-            input: Some(input(turn.door, prompt)),
+            input: Some(Input::of(turn.door, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
             output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
@@ -227,9 +157,9 @@ impl Gateway {
                 }
             }
         };
-        let ((), asked) = tokio::try_join!(self.store(turn, step, &stored), tools)?;
+        let (number, asked) = tokio::try_join!(self.store(turn, step, &stored), tools)?;
         self.trip_if_spent(&turn.caller).await;
-        Ok(asked)
+        Ok(Recorded { asked, turn: number })
     }
 
     /// Records the tools that a run step has asked for and that the caller is to run, and where the
@@ -328,7 +258,7 @@ impl Gateway {
         };
         let id = step.id;
         let stored = Stored {
-            input: Some(input(turn.door, prompt)),
+            input: Some(Input::of(turn.door, prompt)),
             params: None,
             output: None,
             placeholders: None,
@@ -353,7 +283,7 @@ impl Gateway {
             placeholders: None,
             mcp: None,
         };
-        self.store(turn, step, &stored).await
+        self.store(turn, step, &stored).await.map(drop)
     }
 
     /// A completed step of this turn with nothing in it.
@@ -379,7 +309,8 @@ impl Gateway {
         })
     }
 
-    async fn store(&self, turn: &Turn, step: Step, stored: &Stored<'_>) -> Result<()> {
+    /// Returns which turn of its trace it is, where it is an answer of assistants.
+    async fn store(&self, turn: &Turn, step: Step, stored: &Stored<'_>) -> Result<Option<u64>> {
         let project = &turn.caller.project;
         let json = if project.settings.discard_content {
             None
@@ -389,24 +320,11 @@ impl Gateway {
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
         let counts = grading::counts(&step);
-        self.store.writer().step(step, content).await?;
+        let number = self.store.writer().step(step, content).await?;
         if counts && turn.trace.is_completed() {
             self.regrade_later(turn.caller.project.clone(), turn.trace.clone());
         }
-        Ok(())
-    }
-}
-
-fn input(door: Door, prompt: &Prompt) -> Input<'_> {
-    match prompt.messages.as_slice() {
-        [_, _, ..] if door == Door::Embeddings => Input::Texts(prompt.texts().collect()),
-        [message] if message.role == Role::User && message.extra.is_empty() => {
-            match &message.body {
-                Body::Text(text) => Input::Text(text),
-                _ => Input::Messages(&prompt.messages),
-            }
-        }
-        messages => Input::Messages(messages),
+        Ok(number)
     }
 }
 

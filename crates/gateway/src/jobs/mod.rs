@@ -33,7 +33,7 @@ enum Job {
     /// Takes in what keys have spent out of this process's sight.
     Spend,
     /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions,
-    /// closes connections that nobody uses.
+    /// closes connections and conversations that nobody uses.
     Sweep,
 }
 
@@ -97,6 +97,7 @@ pub(crate) async fn save_windows(gateway: &Gateway) {
 async fn sweep(gateway: &Gateway) {
     let now = gateway.clock.now();
     gateway.upstream.close_unused();
+    gateway.mcp.sweep();
     tell("idle traces", fail_idle_traces(gateway, now).await);
     tell("lost calls", settle_lost_calls(gateway).await);
     tell("spend of projects", gateway.recount_months().await);

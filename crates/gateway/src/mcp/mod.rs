@@ -7,6 +7,7 @@ mod entries;
 mod names;
 mod offer;
 mod run;
+mod sessions;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ pub(crate) use allowed::Allowed;
 pub(crate) use credentials::{Given as GivenTokens, Tokens, faults};
 pub(crate) use entries::{Entry, is_entry, take_entries};
 pub(crate) use offer::{Round, Server};
+pub(crate) use sessions::Sessions;
 
 /// How often a model may be asked in one request.
 const MOST_ROUNDS: u32 = 10;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use providers::{McpAddress, McpAnswer, McpError, McpSession, McpTool};
+use providers::{McpAddress, McpAnswer, McpError, McpTool};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::names::Names;
+use super::sessions::To;
 use super::{CALL_TIME, Entry, MOST_CALLS, MOST_ROUNDS, TOTAL};
 use crate::Gateway;
 use crate::error::{Error, Result};
@@ -41,8 +41,6 @@ pub(crate) struct Round {
 #[derive(Debug)]
 struct Offer {
     servers: Vec<Server>,
-    /// Open conversations, in the order of the servers.
-    sessions: Vec<Mutex<Option<Arc<McpSession>>>>,
     deadline: Instant,
 }
 
@@ -59,19 +57,14 @@ impl Gateway {
         let deadline = Instant::now() + TOTAL;
         let began = self.clock.now();
         let until = Instant::now() + CALL_TIME;
-        let opening = entries.iter().map(async |entry| {
-            let token = turn.caller.project.mcp.check(&entry.address)?;
-            Ok::<_, Error>(self.mcp.open(&entry.address, token, until).await)
+        let listing = entries.iter().map(async |entry| {
+            let to = to(turn, &entry.address)?;
+            Ok::<_, Error>(self.mcp.tools(to, until).await)
         });
-        let mut offered: Vec<(Entry, Vec<McpTool>)> = Vec::new();
-        let mut sessions = Vec::new();
-        for (entry, opened) in std::iter::zip(&entries, join_all(opening).await) {
-            match opened? {
-                Ok((session, tools)) => {
-                    offered.push((entry.clone(), tools));
-                    // Nothing of it is run here.
-                    sessions.push(Mutex::new(entry.runs.then(|| Arc::new(session))));
-                }
+        let mut offered: Vec<(Entry, Arc<[McpTool]>)> = Vec::new();
+        for (entry, listed) in std::iter::zip(&entries, join_all(listing).await) {
+            match listed? {
+                Ok(tools) => offered.push((entry.clone(), tools)),
                 Err(fault) => {
                     self.record_unlisted(turn, &entry.label, &fault, began).await?;
                     return Err(unusable(entry, &fault));
@@ -79,7 +72,7 @@ impl Gateway {
             }
         }
         let servers = declare(offered, functions)?;
-        Ok(Round { offer: Arc::new(Offer { servers, sessions, deadline }), number: 1 })
+        Ok(Round { offer: Arc::new(Offer { servers, deadline }), number: 1 })
     }
 
     /// What a follow-up offers: the servers of the conversation that it carries on.
@@ -87,9 +80,8 @@ impl Gateway {
         for server in &servers {
             turn.caller.project.mcp.check(&server.address()?)?;
         }
-        let sessions = servers.iter().map(|_| Mutex::default()).collect();
         let deadline = Instant::now() + TOTAL;
-        Ok(Round { offer: Arc::new(Offer { servers, sessions, deadline }), number: 1 })
+        Ok(Round { offer: Arc::new(Offer { servers, deadline }), number: 1 })
     }
 }
 
@@ -118,7 +110,7 @@ impl Round {
 
     /// Whether this call is one of a tool that is run here.
     pub(super) fn runs_call(&self, call: &ToolCall) -> bool {
-        self.find(call).is_some_and(|(_, server, _)| server.runs)
+        self.find(call).is_some_and(|(server, _)| server.runs)
     }
 
     pub(super) fn next(&self) -> Self {
@@ -127,14 +119,12 @@ impl Round {
 
     /// The label of the server that a call goes to.
     pub(super) fn label(&self, call: &ToolCall) -> &str {
-        self.find(call).map_or("", |(_, server, _)| &server.label)
+        self.find(call).map_or("", |(server, _)| &server.label)
     }
 
-    fn find(&self, call: &ToolCall) -> Option<(usize, &Server, &str)> {
-        let servers = self.offer.servers.iter().enumerate();
-        servers.into_iter().find_map(|(index, server)| {
-            Some((index, server, server.functions.get(&call.name)?.as_str()))
-        })
+    fn find(&self, call: &ToolCall) -> Option<(&Server, &str)> {
+        let mut servers = self.offer.servers.iter();
+        servers.find_map(|server| Some((server, server.functions.get(&call.name)?.as_str())))
     }
 
     /// Runs a tool.
@@ -144,38 +134,19 @@ impl Round {
         turn: &Turn,
         call: &ToolCall,
     ) -> std::result::Result<McpAnswer, McpError> {
-        let (index, server, tool) = self.find(call).ok_or(McpError::Malformed)?;
+        let (server, tool) = self.find(call).ok_or(McpError::Malformed)?;
         let deadline = self.offer.deadline.min(Instant::now() + CALL_TIME);
-        let slot = &self.offer.sessions[index];
-        let opening = session(slot, gateway, turn, server, deadline);
-        let session = timeout_at(deadline, opening).await.unwrap_or(Err(McpError::Late))?;
-        let answer = session.call(tool, call.arguments.clone(), deadline).await;
-        if matches!(answer, Err(McpError::Unreachable | McpError::Malformed | McpError::Status(_)))
-        {
-            // The next call greets it anew.
-            let mut kept = slot.lock().await;
-            kept.take_if(|kept| Arc::ptr_eq(kept, &session));
-        }
-        answer
+        let address = server.address().map_err(|_| McpError::Forbidden)?;
+        let to = to(turn, &address).map_err(|_| McpError::Forbidden)?;
+        gateway.mcp.call(to, tool, &call.arguments, deadline).await
     }
 }
 
-/// The open conversation with a server, or a new one.
-async fn session(
-    slot: &Mutex<Option<Arc<McpSession>>>,
-    gateway: &Gateway,
-    turn: &Turn,
-    server: &Server,
-    deadline: Instant,
-) -> std::result::Result<Arc<McpSession>, McpError> {
-    let mut kept = slot.lock().await;
-    if let Some(session) = &*kept {
-        return Ok(session.clone());
-    }
-    let address = server.address().map_err(|_| McpError::Forbidden)?;
-    let token = turn.caller.project.mcp.check(&address).map_err(|_| McpError::Forbidden)?;
-    let (session, _) = gateway.mcp.open(&address, token, deadline).await?;
-    Ok(kept.insert(Arc::new(session)).clone())
+/// A server as a turn may call it; an error where the project does not allow it.
+fn to<'a>(turn: &'a Turn, address: &'a McpAddress) -> Result<To<'a>> {
+    let project = &turn.caller.project;
+    let token = project.mcp.check(address)?;
+    Ok(To { project: project.id(), trace: turn.trace.id(), address, token })
 }
 
 impl Server {
@@ -185,7 +156,10 @@ impl Server {
 }
 
 /// Adds the tools of servers to the functions of a request.
-fn declare(offered: Vec<(Entry, Vec<McpTool>)>, functions: &mut Vec<Value>) -> Result<Vec<Server>> {
+fn declare(
+    offered: Vec<(Entry, Arc<[McpTool]>)>,
+    functions: &mut Vec<Value>,
+) -> Result<Vec<Server>> {
     let given: Vec<String> =
         functions.iter().filter_map(|tool| name(tool).map(str::to_owned)).collect();
     let all = offered.iter().flat_map(|(_, tools)| tools.iter().map(|tool| tool.name.as_str()));
@@ -193,14 +167,14 @@ fn declare(offered: Vec<(Entry, Vec<McpTool>)>, functions: &mut Vec<Value>) -> R
     let mut servers = Vec::with_capacity(offered.len());
     for (entry, listed) in offered {
         let mut known = BTreeMap::new();
-        for tool in listed {
+        for tool in &*listed {
             let name = names.give(&entry.label, &tool.name);
             let mut function = json!({"name": name, "parameters": tool.schema});
-            if let Some(description) = tool.description {
-                function["description"] = description.into();
+            if let Some(description) = &tool.description {
+                function["description"] = description.as_str().into();
             }
             functions.push(json!({"type": "function", "function": function}));
-            known.insert(name, tool.name);
+            known.insert(name, tool.name.clone());
         }
         servers.push(Server {
             label: entry.label,

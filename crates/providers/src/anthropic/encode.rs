@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::decode::is_blank_text;
 use crate::adapter::Encoded;
-use crate::chat_form::{Choice, Conversation, Format, Image, Params, Part, Speaker, Tools, Turn};
+use crate::chat_form::{
+    Choice, Conversation, Format, Image, Keep, Params, Part, Speaker, Tools, Turn, text,
+};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -41,7 +43,8 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let mut request = Request {
         model: model.upstream_name(),
         max_tokens: attempt.max_output_tokens.unwrap_or(MOST_TOKENS),
-        system: conversation.system.into_iter().map(|text| Block::Text { text }).collect(),
+        cache_control: params.breakpoint().map(CacheControl::of),
+        system: blocks(conversation.system, Speaker::User)?,
         messages: conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?,
         tools,
         tool_choice,
@@ -67,8 +70,10 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
 struct Request<'a> {
     model: &'a str,
     max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
+    system: Vec<Marked<'a>>,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
@@ -109,7 +114,30 @@ struct Metadata<'a> {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    content: Vec<Block<'a>>,
+    content: Vec<Marked<'a>>,
+}
+
+/// A block, and whether the cache may end after it.
+#[derive(Serialize)]
+struct Marked<'a> {
+    #[serde(flatten)]
+    block: Block<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CacheControl {
+    fn of(kept: Keep) -> Self {
+        Self { kind: "ephemeral", ttl: kept.ttl() }
+    }
 }
 
 #[derive(Serialize)]
@@ -151,6 +179,8 @@ struct Tool<'a> {
     input_schema: Value,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
@@ -164,11 +194,16 @@ struct ToolChoice<'a> {
 }
 
 fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
-    let mut content = Vec::with_capacity(turn.parts.len());
-    for part in turn.parts {
+    Ok(Message { role: turn.speaker.role(), content: blocks(turn.parts, turn.speaker)? })
+}
+
+fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Error> {
+    let plain = |block| Marked { block, cache_control: None };
+    let mut content: Vec<Marked<'_>> = Vec::with_capacity(parts.len());
+    for part in parts {
         let block = match part {
             Part::Text(text) => Block::Text { text },
-            Part::Image(_) if turn.speaker == Speaker::Model => {
+            Part::Image(_) if speaker == Speaker::Model => {
                 return Err(Error::unsupported("An assistant message cannot hold an image"));
             }
             Part::Image(image) => Block::Image { source: source(image)? },
@@ -180,13 +215,31 @@ fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
                 content: Some(result.text).filter(|text| !text.trim().is_empty()),
             },
             Part::Own(blocks) => {
-                content.extend(own(blocks)?.map(Block::Own));
+                content.extend(own(blocks)?.map(Block::Own).map(plain));
+                continue;
+            }
+            Part::Breakpoint(kept) => {
+                let last = content.last_mut().filter(|marked| !marked.block.is_thinking());
+                if let Some(marked) = last {
+                    marked.cache_control = Some(CacheControl::of(kept));
+                }
                 continue;
             }
         };
-        content.push(block);
+        content.push(plain(block));
     }
-    Ok(Message { role: turn.speaker.role(), content })
+    Ok(content)
+}
+
+impl Block<'_> {
+    /// The cache cannot end after a thought.
+    fn is_thinking(&self) -> bool {
+        let kind = match self {
+            Self::Own(block) => text(block.get("type")),
+            _ => "",
+        };
+        matches!(kind, "thinking" | "redacted_thinking")
+    }
 }
 
 /// The blocks of an earlier answer, but for those that the provider sends and does not take.
@@ -257,6 +310,7 @@ fn tools<'a>(
         description: tool.description,
         input_schema: tool.schema,
         strict: tool.strict,
+        cache_control: tool.kept.map(CacheControl::of),
     });
     (list.collect(), choice)
 }
@@ -278,6 +332,7 @@ fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<
             description: None,
             input_schema: json!({"type": "object"}),
             strict: false,
+            cache_control: None,
         })
         .collect();
     let none = ToolChoice { kind: "none", name: None, disable_parallel_tool_use: false };

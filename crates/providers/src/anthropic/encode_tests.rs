@@ -124,14 +124,14 @@ fn a_request_holds_nothing_that_nobody_asked_for() {
 
 #[test]
 fn rounds_of_tools_are_blocks() {
-    let call = |id: &str, arguments: &str| {
+    let call = |id: &str, arguments: Value| {
         json!({"id": id, "type": "function",
             "function": {"name": "weather", "arguments": arguments}})
     };
     let messages = json!([
         {"role": "user", "content": "Rome and Oslo?"},
         {"role": "assistant", "content": "I look.", "tool_calls": [
-            call("a", r#"{"city": "Rome"}"#), call("functions.weather:1", "")]},
+            call("a", json!({"city": "Rome"})), call("functions.weather:1", json!(""))]},
         {"role": "user", "content": "Be quick."},
         {"role": "tool", "tool_call_id": "a", "content": "18 C"},
         {"role": "tool", "tool_call_id": "functions.weather:1", "content": " "},
@@ -299,4 +299,54 @@ fn the_address_needs_no_version() {
     ] {
         assert_eq!(Anthropic.endpoint(&model(Provider::Anthropic, base), true).unwrap(), url);
     }
+}
+
+/// Ours, and those that clients of chat completions send.
+#[test]
+fn breakpoints_end_what_is_cached() {
+    let mut tool = weather_tool();
+    tool["cache_breakpoint"] = "1h".into();
+    let call = json!({"id": "a", "type": "function", "cache_breakpoint": "5m",
+        "function": {"name": "weather", "arguments": "{}"}});
+    let thought = json!([{"type": "text", "text": "Hm."}, {"type": "thinking", "thinking": "?",
+        "signature": "s"}]);
+    let own = state(Provider::Anthropic, "claude-3-5-haiku-20241022", thought.clone());
+    let messages = json!([
+        {"role": "system", "content": "Be brief.", "cache_breakpoint": "1h"},
+        {"role": "user", "content": [
+            {"type": "text", "text": "One", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": "Two", "cache_control": {"type": "eternal"}},
+            {"type": "text", "text": " ", "cache_breakpoint": "nonsense"}]},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "user", "content": "Be quick."},
+        {"role": "tool", "tool_call_id": "a", "content": "18 C", "cache_breakpoint": "5m"},
+        {"role": "assistant", "content": "Hm.", "cache_breakpoint": "5m", STATE: own},
+        {"role": "user", "content": "", "cache_breakpoint": "5m"},
+    ]);
+    let params = json!({"tools": [tool], "cache_breakpoint": "5m"});
+    let (body, dropped) = encoded(&messages, &params).unwrap();
+    let (five, hour) = (json!({"type": "ephemeral"}), json!({"type": "ephemeral", "ttl": "1h"}));
+    assert_eq!(body["cache_control"], five);
+    assert_eq!(
+        body["system"],
+        json!([{"type": "text", "text": "Be brief.", "cache_control": hour}])
+    );
+    assert_eq!(body["tools"][0]["cache_control"], hour);
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "user", "content": [
+                {"type": "text", "text": "One", "cache_control": five},
+                {"type": "text", "text": "Two"}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "weather",
+                "input": {}, "cache_control": five}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "18 C",
+                    "cache_control": five},
+                {"type": "text", "text": "Be quick."}]},
+            // Nothing can end with a thought.
+            {"role": "assistant", "content": thought},
+        ]),
+    );
+    assert!(dropped.is_empty());
 }

@@ -38,10 +38,11 @@ async fn the_vendor_finds_no_fault() {
     ];
     let mut ask = prompt(&said, &params);
     ask.messages[2].body = Body::Parts(vec![
-        json!({"type": "text", "text": "Look"}),
+        json!({"type": "text", "text": "Look", "cache_breakpoint": "1h"}),
         json!({"type": "image_url", "image_url": {"url": PIXEL}}),
         json!({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}),
     ]);
+    ask.messages[0].extra.insert("cache_breakpoint".to_owned(), json!("5m"));
     let reply = sim.complete(&model, &ask).await.unwrap();
     let heard = sim.stream(&model, &ask).await.unwrap();
     let usage = Usage { prompt: 20, cached: 5, cache_write: 3, completion: 9, reasoning: 0 };

@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::adapter::Encoded;
-use crate::chat_form::{Choice, Conversation, Format, Image, Params, Part, Tool, Tools, Turn};
+use crate::chat_form::{
+    Choice, Conversation, Format, Image, Keep, Params, Part, Tool, Tools, Turn, cache,
+};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -21,12 +23,18 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let conversation = Conversation::read(prompt, model)?;
     let mut params = Params::of(prompt);
     let tools = Tools::take(&mut params)?;
-    let messages: Vec<Message<'_>> =
-        conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?;
-    let tool_config = tool_config(tools, &messages, model)?;
+    let caches = Caches::of(model.upstream_name());
+    let loses = (caches == Caches::Nothing && conversation.is_marked())
+        || (caches != Caches::Tools && tools.is_marked());
+    let messages: Vec<Message<'_>> = conversation
+        .turns
+        .into_iter()
+        .map(|turn| message(turn, caches))
+        .collect::<Result<_, _>>()?;
+    let tool_config = tool_config(tools, &messages, model, caches)?;
     let request = Request {
         messages,
-        system: conversation.system.into_iter().map(Block::Text).collect(),
+        system: blocks(conversation.system, caches)?,
         inference_config: InferenceConfig {
             max_tokens: max_output_tokens,
             temperature: params.number("temperature", 0.0..=1.0)?,
@@ -40,7 +48,44 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         },
         additional: params.take("additionalModelRequestFields"),
     };
-    Encoded::write(&request, prompt, params.finish(model)?)
+    let mut dropped = params.finish(model)?;
+    if loses {
+        cache::name_dropped(&mut dropped);
+    }
+    Encoded::write(&request, prompt, dropped)
+}
+
+/// What a model keeps where it is asked to; others refuse to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caches {
+    Nothing,
+    /// What is said, but no tools.
+    Messages,
+    /// All of it.
+    Tools,
+}
+
+impl Caches {
+    /// By the name, with or without a region: Claude from 3.5 Haiku and 3.7 Sonnet on, and Amazon's
+    /// Nova. What a profile of one's own stands for is not known.
+    fn of(name: &str) -> Self {
+        const BEFORE: [&str; 7] = [
+            "claude-v2",
+            "claude-instant",
+            "claude-3-haiku",
+            "claude-3-sonnet",
+            "claude-3-opus",
+            "claude-3-5-sonnet-20240620",
+            "claude-v1",
+        ];
+        if name.contains("anthropic.claude-") {
+            let is_older = BEFORE.iter().any(|older| name.contains(older));
+            return if is_older { Self::Nothing } else { Self::Tools };
+        }
+        let nova = ["nova-micro", "nova-lite", "nova-pro", "nova-premier"];
+        let is_nova = nova.iter().any(|nova| name.contains(&format!("amazon.{nova}")));
+        if is_nova { Self::Messages } else { Self::Nothing }
+    }
 }
 
 #[derive(Serialize)]
@@ -86,9 +131,25 @@ enum Block<'a> {
         tool_use_id: Cow<'a, str>,
         content: Vec<ResultBlock<'a>>,
     },
+    CachePoint(CachePoint),
     /// A block of the model's own, as it came.
     #[serde(untagged)]
     Own(&'a Value),
+}
+
+/// What comes before it may be kept.
+#[derive(Serialize)]
+struct CachePoint {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CachePoint {
+    fn of(kept: Keep) -> Self {
+        Self { kind: "default", ttl: kept.ttl() }
+    }
 }
 
 #[derive(Serialize)]
@@ -146,9 +207,13 @@ struct ToolConfig {
     tool_choice: Option<Value>,
 }
 
-fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
-    let mut content = Vec::with_capacity(turn.parts.len());
-    for part in turn.parts {
+fn message(turn: Turn<'_>, caches: Caches) -> Result<Message<'_>, Error> {
+    Ok(Message { role: turn.speaker.role(), content: blocks(turn.parts, caches)? })
+}
+
+fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error> {
+    let mut content = Vec::with_capacity(parts.len());
+    for part in parts {
         match part {
             Part::Text(text) => content.push(Block::Text(text)),
             Part::Image(image) => content.push(picture(image)?),
@@ -172,9 +237,14 @@ fn message(turn: Turn<'_>) -> Result<Message<'_>, Error> {
                 })?;
                 content.extend(blocks.iter().map(Block::Own));
             }
+            Part::Breakpoint(kept) => {
+                if caches != Caches::Nothing {
+                    content.push(Block::CachePoint(CachePoint::of(kept)));
+                }
+            }
         }
     }
-    Ok(Message { role: turn.speaker.role(), content })
+    Ok(content)
 }
 
 fn picture(image: Image<'_>) -> Result<Block<'_>, Error> {
@@ -210,6 +280,7 @@ fn tool_config(
     tools: Tools<'_>,
     messages: &[Message<'_>],
     model: &Model,
+    caches: Caches,
 ) -> Result<Option<ToolConfig>, Error> {
     let earlier = called(messages);
     if tools.list.is_empty() {
@@ -235,8 +306,13 @@ fn tool_config(
         Choice::Required => json!({"any": {}}),
         Choice::Named(name) => json!({"tool": {"name": name}}),
     });
-    let tools = tools.list.into_iter().map(declaration).collect();
-    Ok(Some(ToolConfig { tools, tool_choice }))
+    let mut declared = Vec::with_capacity(tools.list.len());
+    for tool in tools.list {
+        let kept = tool.kept.filter(|_| caches == Caches::Tools).map(CachePoint::of);
+        declared.push(declaration(tool));
+        declared.extend(kept.map(|point| json!({"cachePoint": point})));
+    }
+    Ok(Some(ToolConfig { tools: declared, tool_choice }))
 }
 
 fn declaration(tool: Tool<'_>) -> Value {

@@ -298,3 +298,40 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn breakpoints_are_cache_points_of_models_that_have_them() {
+    let mut system = said(Role::System, "Be brief.");
+    system.extra.insert("cache_breakpoint".to_owned(), json!("1h"));
+    let mut user = said(Role::User, "Hello.");
+    user.extra.insert("cache_breakpoint".to_owned(), json!("5m"));
+    let mut offered = tool("f");
+    offered["cache_breakpoint"] = "5m".into();
+    let prompt = with(vec![system, user], json!({"tools": [offered]}));
+    let (five, hour) = (
+        json!({"cachePoint": {"type": "default"}}),
+        json!({"cachePoint": {"type": "default", "ttl": "1h"}}),
+    );
+    for (name, says, offers) in [
+        ("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", true, true),
+        ("anthropic.claude-3-5-haiku-20241022-v1:0", true, true),
+        ("anthropic.claude-3-haiku-20240307-v1:0", false, false),
+        ("us.amazon.nova-pro-v1:0", true, false),
+        ("amazon.nova-canvas-v1:0", false, false),
+        ("meta.llama3-70b-instruct-v1:0", false, false),
+        ("arn:aws:bedrock:eu-west-1:1:application-inference-profile/x", false, false),
+    ] {
+        let model = Model { identifier: name.to_owned(), ..model() };
+        let Encoded { body, dropped } = encode(&attempt(&model, &prompt)).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let list = |first: Value, point: &Value, has: bool| {
+            Value::Array(std::iter::once(first).chain(has.then(|| point.clone())).collect())
+        };
+        assert_eq!(body["system"], list(json!({"text": "Be brief."}), &hour, says), "{name}");
+        let content = &body["messages"][0]["content"];
+        assert_eq!(content, &list(json!({"text": "Hello."}), &five, says), "{name}");
+        assert_eq!(body["toolConfig"]["tools"], list(declared("f"), &five, offers), "{name}");
+        let left_out: &[&str] = if says && offers { &[] } else { &["cache_control"] };
+        assert_eq!(dropped, left_out, "{name}");
+    }
+}

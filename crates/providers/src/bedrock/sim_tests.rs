@@ -137,6 +137,14 @@ async fn texts(sim: &Sim) {
         assert_eq!(reply.text, "echo: Hello there. How are you?");
         assert_eq!(reply.finish, Some(FinishReason::Stop));
     }
+    let mut marked = prompt(json!({"tools": [{"type": "function", "function": {"name": "f"},
+        "cache_breakpoint": "5m"}]}));
+    marked.messages.insert(0, said(Role::System, "Be brief."));
+    for (message, kept) in marked.messages.iter_mut().zip(["1h", "5m"]) {
+        message.extra.insert("cache_breakpoint".to_owned(), json!(kept));
+    }
+    let caching = named(sim, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", ACCESS_KEY);
+    assert!(complete(sim, &caching, &marked).await.unwrap().dropped.is_empty());
     let model = named(
         sim,
         "arn:aws:bedrock:us-east-1:111122223333:inference-profile/us.amazon.nova-pro-v1:0",

@@ -8,13 +8,14 @@ use domain::model::Model;
 use serde_json::{Map, Value};
 
 use super::STATE;
+use super::cache::{self, Keep};
 use crate::error::Error;
 
 /// A prompt without its parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation<'a> {
-    /// What the application says: system and developer messages, in order, none blank.
-    pub(crate) system: Vec<&'a str>,
+    /// What the application says: texts of system and developer messages, in order, and breakpoints.
+    pub(crate) system: Vec<Part<'a>>,
     /// The turns, in order: never two of one speaker in a row, never empty, the user's first.
     pub(crate) turns: Vec<Turn<'a>>,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Conversation<'a> {
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) speaker: Speaker,
-    /// At least one. Results of tools come before what the user says.
+    /// At least one, and never a breakpoint first. Results of tools come before what the user says.
     pub(crate) parts: Vec<Part<'a>>,
 }
 
@@ -53,6 +54,8 @@ pub(crate) enum Part<'a> {
     Result(ToolResult<'a>),
     /// A whole message of the model's in the provider's own form, to be sent as it came.
     Own(&'a Value),
+    /// What comes before it may be kept by the provider.
+    Breakpoint(Keep),
 }
 
 /// An image in a content part.
@@ -91,23 +94,32 @@ impl<'a> Conversation<'a> {
             let at = |what: &str| Error::unsupported(format!("messages[{index}]: {what}"));
             match message.role {
                 Role::System | Role::Developer => conversation.hear(message, at)?,
-                Role::User => conversation.add(Speaker::User, said(message, at)?),
+                Role::User => {
+                    let mut parts = said(message, at)?;
+                    mark_end(&mut parts, cache::breakpoint(&message.extra));
+                    conversation.add(Speaker::User, parts);
+                }
                 Role::Assistant => {
-                    let parts = match own_state(message, model) {
-                        Some(content) => vec![Part::Own(content)],
-                        None => said(message, at)?,
-                    };
                     let calls = calls(message, at)?;
-                    names.extend(calls.iter().map(|call| (call.id, call.name)));
-                    let own = matches!(parts.as_slice(), [Part::Own(_)]);
-                    conversation.add(Speaker::Model, parts);
-                    if !own {
-                        conversation.add(Speaker::Model, calls.into_iter().map(Part::Call));
+                    names.extend(calls.iter().map(|(call, _)| (call.id, call.name)));
+                    let mut parts = Vec::new();
+                    if let Some(content) = own_state(message, model) {
+                        parts.push(Part::Own(content));
+                        mark_end(&mut parts, cache::last_in(message));
+                    } else {
+                        parts = said(message, at)?;
+                        for (call, kept) in calls {
+                            parts.push(Part::Call(call));
+                            mark_end(&mut parts, kept);
+                        }
+                        mark_end(&mut parts, cache::breakpoint(&message.extra));
                     }
+                    conversation.add(Speaker::Model, parts);
                 }
                 Role::Tool => {
-                    let result = result(message, &names, at)?;
-                    conversation.add(Speaker::User, [Part::Result(result)]);
+                    let mut parts = vec![Part::Result(result(message, &names, at)?)];
+                    mark_end(&mut parts, cache::breakpoint(&message.extra));
+                    conversation.add(Speaker::User, parts);
                 }
             }
         }
@@ -116,19 +128,33 @@ impl<'a> Conversation<'a> {
             _ => return Err(Error::unsupported("The conversation must begin with a user message")),
         }
         for turn in &mut conversation.turns {
-            turn.parts.sort_by_key(|part| !matches!(part, Part::Result(_)));
+            results_first(&mut turn.parts);
         }
         Ok(conversation)
     }
 
     fn hear(&mut self, message: &'a Message, at: impl Fn(&str) -> Error) -> Result<(), Error> {
-        for part in said(message, &at)? {
-            match part {
-                Part::Text(text) => self.system.push(text),
-                _ => return Err(at("a system message can only hold text")),
-            }
+        let mut parts = said(message, &at)?;
+        mark_end(&mut parts, cache::breakpoint(&message.extra));
+        if !parts.iter().all(|part| matches!(part, Part::Text(_) | Part::Breakpoint(_))) {
+            return Err(at("a system message can only hold text"));
         }
+        self.system.extend(parts);
         Ok(())
+    }
+
+    /// What the application says, without breakpoints.
+    pub(crate) fn system_texts(&self) -> impl Iterator<Item = &'a str> {
+        self.system.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(*text),
+            _ => None,
+        })
+    }
+
+    /// Whether there is a breakpoint anywhere in it.
+    pub(crate) fn is_marked(&self) -> bool {
+        let parts = self.turns.iter().flat_map(|turn| &turn.parts).chain(&self.system);
+        parts.into_iter().any(|part| matches!(part, Part::Breakpoint(_)))
     }
 
     fn add(&mut self, speaker: Speaker, parts: impl IntoIterator<Item = Part<'a>>) {
@@ -143,7 +169,31 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Text and images of a message.
+/// Puts results of tools before everything else; a breakpoint stays with what it follows.
+fn results_first(parts: &mut Vec<Part<'_>>) {
+    if !parts.iter().any(|part| matches!(part, Part::Result(_))) {
+        return;
+    }
+    let mut is_result = false;
+    let (mut first, mut rest) = (Vec::with_capacity(parts.len()), Vec::new());
+    for part in parts.drain(..) {
+        if !matches!(part, Part::Breakpoint(_)) {
+            is_result = matches!(part, Part::Result(_));
+        }
+        if is_result { first.push(part) } else { rest.push(part) }
+    }
+    first.append(&mut rest);
+    *parts = first;
+}
+
+/// Adds a breakpoint after what was said, if anything was; there are never two in a row.
+fn mark_end(parts: &mut Vec<Part<'_>>, kept: Option<Keep>) {
+    if !matches!(parts.last(), None | Some(Part::Breakpoint(_))) {
+        parts.extend(kept.map(Part::Breakpoint));
+    }
+}
+
+/// Text and images of a message, and breakpoints between them.
 fn said<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'a>>, Error> {
     let text = |text: &'a str| (!text.trim().is_empty()).then_some(Part::Text(text));
     match &message.body {
@@ -161,6 +211,7 @@ fn said<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part
                         return Err(at(&format!("this model cannot take a content part '{kind}'")));
                     }
                 }
+                mark_end(&mut read, part.as_object().and_then(cache::breakpoint));
             }
             Ok(read)
         }
@@ -188,9 +239,17 @@ fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {
     Err(at("an image must be a data: URL of an image in base64, or an https URL"))
 }
 
-fn calls(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<ToolCall<'_>>, Error> {
+/// Calls of a message, each with the breakpoint after it.
+fn calls(
+    message: &Message,
+    at: impl Fn(&str) -> Error,
+) -> Result<Vec<(ToolCall<'_>, Option<Keep>)>, Error> {
     let listed = message.extra.get("tool_calls").and_then(Value::as_array);
-    listed.into_iter().flatten().map(|call| one_call(call, &at)).collect()
+    let calls = listed
+        .into_iter()
+        .flatten()
+        .map(|call| Ok((one_call(call, &at)?, call.as_object().and_then(cache::breakpoint))));
+    calls.collect()
 }
 
 fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Error> {
@@ -199,9 +258,16 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
     if id.is_empty() || name.is_empty() {
         return Err(at("a tool call needs an id and a name"));
     }
-    let text = string(function, "arguments").trim();
-    let arguments = if text.is_empty() { Ok(Map::new()) } else { serde_json::from_str(text) };
-    let arguments = arguments.map_err(|_| at("the arguments of a tool call must be an object"))?;
+    let arguments = match function.get("arguments") {
+        None | Some(Value::Null) => Some(Map::new()),
+        Some(Value::String(text)) if text.trim().is_empty() => Some(Map::new()),
+        Some(Value::String(text)) => serde_json::from_str(text).ok(),
+        // Some clients keep them so.
+        Some(Value::Object(arguments)) => Some(arguments.clone()),
+        Some(_) => None,
+    };
+    let arguments =
+        arguments.ok_or_else(|| at("the arguments of a tool call must be an object"))?;
     Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
 }
 

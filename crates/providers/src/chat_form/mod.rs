@@ -2,7 +2,9 @@
 //! other formats read a prompt with and write an answer in.
 
 mod answer;
+pub(crate) mod cache;
 mod conversation;
+pub(crate) mod ids;
 mod params;
 mod tools;
 
@@ -11,6 +13,7 @@ use serde_json::Value;
 pub(crate) use answer::{
     Answer, arguments_piece, call_begins, reasoning_piece, refusal_piece, state, state_piece,
 };
+pub(crate) use cache::Keep;
 pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};
 pub(crate) use params::{Format, Params};
 pub(crate) use tools::{Choice, Tool, Tools};

@@ -1,15 +1,16 @@
 //! The parameters of a prompt. An adapter takes those that its format has; what is left over is
 //! refused unless it is harmless to leave it out.
 
-use domain::conversation::Prompt;
+use domain::conversation::{CACHE_BREAKPOINT, Prompt};
 use domain::model::Model;
 use serde_json::{Map, Value};
 
+use super::{Keep, cache};
 use crate::error::Error;
 
 /// Parameters that change nothing in an answer that its reader relies on: where a format has none
 /// of the kind they are dropped, and the caller is told. The table in docs/providers.md is this one.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 10] = [
     "user",
     "metadata",
     "store",
@@ -19,6 +20,7 @@ const HARMLESS: [&str; 9] = [
     "safety_identifier",
     "prompt_cache_retention",
     "verbosity",
+    cache::CACHE_CONTROL,
 ];
 
 /// The parameters that nobody has taken yet.
@@ -71,6 +73,12 @@ impl<'a> Params<'a> {
         text.ok_or_else(|| Error::unsupported(format!("{name} must be a string")))
     }
 
+    /// Takes the breakpoint after the whole prompt.
+    pub(crate) fn breakpoint(&mut self) -> Option<Keep> {
+        let ours = self.take(CACHE_BREAKPOINT);
+        cache::read(ours, self.take(cache::CACHE_CONTROL))
+    }
+
     /// Takes `stop`: one string or several.
     pub(crate) fn stop(&mut self) -> Result<Vec<&'a str>, Error> {
         let invalid = || Error::unsupported("stop must be a string or an array of strings");
@@ -109,6 +117,7 @@ impl<'a> Params<'a> {
     pub(crate) fn finish(self, model: &Model) -> Result<Vec<String>, Error> {
         let mut dropped = Vec::new();
         for (name, _) in self.left {
+            let name = if name == CACHE_BREAKPOINT { cache::CACHE_CONTROL } else { name };
             if !HARMLESS.contains(&name) {
                 let name: String = name.chars().take(64).collect();
                 return Err(Error::lacking(model, name));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Params;
+use super::{Keep, Params, cache};
 use crate::error::Error;
 
 /// The tools that a model may call, and whether it has to.
@@ -24,6 +24,8 @@ pub(crate) struct Tool<'a> {
     /// A JSON Schema of type `object`.
     pub(crate) schema: Value,
     pub(crate) strict: bool,
+    /// The breakpoint after it.
+    pub(crate) kept: Option<Keep>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,11 @@ impl<'a> Tools<'a> {
         let choice = choice.filter(|_| !list.is_empty());
         Ok(Self { list, choice, one_at_a_time })
     }
+
+    /// Whether there is a breakpoint among them.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.list.iter().any(|tool| tool.kept.is_some())
+    }
 }
 
 fn tool(tool: &Value) -> Result<Tool<'_>, Error> {
@@ -68,7 +75,8 @@ fn tool(tool: &Value) -> Result<Tool<'_>, Error> {
     schema.entry("type").or_insert_with(|| "object".into());
     schema.entry("properties").or_insert_with(|| json!({}));
     let strict = function.get("strict") == Some(&Value::Bool(true));
-    Ok(Tool { name, description: text("description"), schema: Value::Object(schema), strict })
+    let kept = tool.as_object().and_then(cache::breakpoint);
+    Ok(Tool { name, description: text("description"), schema: Value::Object(schema), strict, kept })
 }
 
 fn choice(value: &Value) -> Result<Choice<'_>, Error> {

@@ -4,8 +4,8 @@ use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{ids, is_recent};
-use crate::chat_form::{Image, Part, Speaker, ToolResult, Turn};
+use super::is_recent;
+use crate::chat_form::{Image, Part, Speaker, ToolResult, Turn, ids};
 use crate::error::Error;
 
 /// What stands for the signature of a function call that this model has not made itself, because
@@ -139,6 +139,8 @@ fn model_parts<'a>(
                     thought_signature: (signs && first).then_some(NO_SIGNATURE),
                 });
             }
+            // The provider keeps prompts by itself.
+            Part::Breakpoint(_) => {}
             part => pieces.push(said(part)?),
         }
     }
@@ -151,6 +153,7 @@ fn user_parts<'a>(turn: &'a Turn<'a>, asked: &mut [Asked<'a>]) -> Result<Vec<Pie
     for part in &turn.parts {
         match part {
             Part::Result(result) => results.push(answer(result, asked)),
+            Part::Breakpoint(_) => {}
             part => others.push(said(part)?),
         }
     }
@@ -207,7 +210,7 @@ fn said<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
             "Gemini models do not fetch images: send image_url as a data: URL",
         )),
         // A conversation has calls and results only where their speakers put them.
-        Part::Call(_) | Part::Result(_) | Part::Own(_) => {
+        Part::Call(_) | Part::Result(_) | Part::Own(_) | Part::Breakpoint(_) => {
             Err(Error::unsupported("A message holds what its role cannot say"))
         }
     }

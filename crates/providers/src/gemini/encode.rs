@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::contents::{Content, Piece, contents};
 use super::is_recent;
 use crate::adapter::Encoded;
-use crate::chat_form::{Choice, Conversation, Format, Params, Tool, Tools};
+use crate::chat_form::{Choice, Conversation, Format, Params, Tool, Tools, cache};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -111,14 +111,18 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         return Err(Error::lacking(model, "parallel_tool_calls"));
     }
     let mut dropped = Vec::new();
+    if conversation.is_marked() || tools.is_marked() {
+        cache::name_dropped(&mut dropped);
+    }
     let config = generation_config(&mut params, model, &mut dropped)?;
     dropped.append(&mut params.finish(model)?);
     dropped.sort_unstable();
-    let system = &conversation.system;
+    dropped.dedup();
+    let system: Vec<&str> = conversation.system_texts().collect();
     let request = Request {
         system_instruction: (!system.is_empty()).then(|| Content {
             role: None,
-            parts: system.iter().map(|text| Piece::Text { text }).collect(),
+            parts: system.into_iter().map(|text| Piece::Text { text }).collect(),
         }),
         contents: contents(&conversation.turns, model)?,
         tools: (!tools.list.is_empty()).then(|| {

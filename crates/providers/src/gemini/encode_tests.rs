@@ -336,3 +336,21 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn breakpoints_of_caches_are_left_out_and_named() {
+    let messages = json!([
+        {"role": "system", "content": "Be brief.", "cache_breakpoint": "5m"},
+        {"role": "user", "content": [{"type": "text", "text": "Hello.", "cache_breakpoint": "5m"}]},
+    ]);
+    let plain = json!([{"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello."}]);
+    let (model, prompt) = (
+        named("gemini-2.5-pro"),
+        prompt_of(messages, json!({"cache_breakpoint": "5m", "user": "u"})),
+    );
+    let marked = Gemini.encode(&attempt(&model, &prompt)).unwrap();
+    assert_eq!(marked.dropped, ["cache_control", "user"]);
+    let body: Value = serde_json::from_slice(&marked.body).unwrap();
+    assert_eq!(body, encoded("gemini-2.5-pro", plain, json!({})));
+}

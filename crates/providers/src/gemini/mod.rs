@@ -4,7 +4,6 @@ mod contents;
 mod decode;
 mod embed;
 mod encode;
-mod ids;
 mod kept;
 mod paint;
 mod stream;

@@ -5,7 +5,7 @@ use domain::usage::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::ids;
+use crate::chat_form::ids;
 use crate::error::Error;
 use crate::receive::message_in;
 

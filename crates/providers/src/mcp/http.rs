@@ -1,6 +1,7 @@
 //! The SDK's HTTP, by our own connections: the egress rules hold, and everything is bounded.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 
 const TOO_LONG: McpError = McpError::TooMuch("its answer is longer than 4 MiB");
 
-type Failed = StreamableHttpError<McpError>;
+/// What the SDK is told of a fault.
+pub(super) type Failed = StreamableHttpError<McpError>;
 
 /// Requests to one server.
 #[derive(Clone)]
@@ -49,6 +51,8 @@ pub(super) struct Http {
     token: Option<Secret>,
     /// What went wrong last: the SDK's own errors say it in passing only.
     fault: Arc<Mutex<Option<McpError>>>,
+    /// Whether the server has given the conversation an id.
+    has_session: Arc<AtomicBool>,
 }
 
 impl Http {
@@ -60,7 +64,13 @@ impl Http {
         let private = address.is_private();
         let endpoint = client.find(address.as_str()).map_err(|_| McpError::Malformed)?;
         endpoint.check(private).map_err(|_| McpError::Forbidden)?;
-        Ok(Self { client, endpoint, private, token, fault: Arc::default() })
+        let (fault, has_session) = (Arc::default(), Arc::default());
+        Ok(Self { client, endpoint, private, token, fault, has_session })
+    }
+
+    /// Whether the server has given the conversation an id.
+    pub(super) fn has_session(&self) -> bool {
+        self.has_session.load(Ordering::Relaxed)
     }
 
     /// What went wrong last, as far as it is known.
@@ -166,6 +176,13 @@ impl StreamableHttpClient for Http {
         }
         let given = response.headers().get(HEADER_SESSION_ID);
         let given = given.and_then(|value| value.to_str().ok()).map(str::to_owned);
+        if given.is_some() {
+            self.has_session.store(true, Ordering::Relaxed);
+        }
+        // So the protocol has it, whatever the body says.
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(self.failed(McpError::Gone));
+        }
         let kind = content_type(response.headers()).to_ascii_lowercase();
         if response.headers().contains_key(CONTENT_ENCODING) {
             return Err(self.failed(McpError::Malformed));

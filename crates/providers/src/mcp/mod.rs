@@ -8,6 +8,7 @@ mod answer;
 mod http;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::secret::Secret;
@@ -15,11 +16,13 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
     PaginatedRequestParams,
 };
-use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::NeverRetry;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{RoleClient, ServiceError, ServiceExt as _};
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use rmcp::{ClientHandler, RoleClient, ServiceError, ServiceExt as _};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -27,7 +30,7 @@ pub use address::McpAddress;
 
 use crate::scrub::scrub;
 use crate::transport::Client;
-use http::Http;
+use http::{Failed, Http};
 
 /// The most tools of one server, and the most pages on which it may list them.
 const MOST_TOOLS: usize = 128;
@@ -61,6 +64,9 @@ pub enum McpError {
     /// It refused the request, in these words of its own.
     #[error("it refused the request")]
     Refused(String),
+    /// It does not know the conversation any more, and has done nothing.
+    #[error("it has forgotten the conversation")]
+    Gone,
     /// It wants something of us that we do not offer.
     #[error("it asked for input that the gateway cannot give")]
     Asks,
@@ -88,9 +94,27 @@ pub struct McpAnswer {
 
 /// An open conversation with one server. Calls may run side by side; dropping it says good-bye.
 pub struct McpSession {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, Us>,
     http: Http,
     token: Option<Secret>,
+    /// Whether the server has said that its tools are others now.
+    changed: Arc<AtomicBool>,
+}
+
+/// Who we are to a server.
+struct Us {
+    config: ClientConfig,
+    changed: Arc<AtomicBool>,
+}
+
+impl ClientHandler for Us {
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.store(true, Ordering::Relaxed);
+    }
 }
 
 impl std::fmt::Debug for McpSession {
@@ -115,13 +139,13 @@ impl McpClient {
         Self(client)
     }
 
-    /// Greets a server and lists its tools. The token is sent as a bearer token.
+    /// Greets a server. The token is sent as a bearer token.
     pub async fn open(
         &self,
         address: &McpAddress,
         token: Option<&Secret>,
         deadline: Instant,
-    ) -> Result<(McpSession, Vec<McpTool>), McpError> {
+    ) -> Result<McpSession, McpError> {
         let http = Http::new(self.0.clone(), address, token.cloned())?;
         let opening = async {
             let mut config = StreamableHttpClientTransportConfig::with_uri(address.as_str());
@@ -130,12 +154,12 @@ impl McpClient {
             config.reinit_on_expired_session = false;
             config.control_request_timeout = CONTROL_TIME;
             let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
-            let us = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
-            let greeting = ClientConfig::new(ClientCapabilities::default(), us).serve(transport);
+            let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
+            let config = ClientConfig::new(ClientCapabilities::default(), name);
+            let changed = Arc::<AtomicBool>::default();
+            let greeting = Us { config, changed: changed.clone() }.serve(transport);
             let service = greeting.await.map_err(|error| greeting_fault(error, &http, token))?;
-            let session = McpSession { service, http: http.clone(), token: token.cloned() };
-            let tools = session.tools().await?;
-            Ok((session, tools))
+            Ok(McpSession { service, http: http.clone(), token: token.cloned(), changed })
         };
         // Boxed: the SDK's futures are large.
         timeout_at(deadline, Box::pin(opening)).await.unwrap_or(Err(McpError::Late))
@@ -160,7 +184,35 @@ impl McpSession {
         }
     }
 
-    async fn tools(&self) -> Result<Vec<McpTool>, McpError> {
+    /// Lists the server's tools.
+    pub async fn tools(&self, deadline: Instant) -> Result<Vec<McpTool>, McpError> {
+        // What changes from here on may not be in the list.
+        self.changed.store(false, Ordering::Relaxed);
+        timeout_at(deadline, Box::pin(self.list())).await.unwrap_or(Err(McpError::Late))
+    }
+
+    /// Whether the server has said since then that its tools are others now.
+    pub fn tools_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server gave the conversation an id: it may tie to it what is done there.
+    pub fn is_stateful(&self) -> bool {
+        self.http.has_session()
+    }
+
+    /// Whether nothing can be asked any more.
+    pub fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.is_transport_closed()
+    }
+
+    /// Says good-bye and waits until that is said.
+    pub async fn close(self) {
+        // Whether the server has heard it is its own affair.
+        let _ = self.service.cancel().await;
+    }
+
+    async fn list(&self) -> Result<Vec<McpTool>, McpError> {
         let mut tools = Vec::new();
         let mut bytes = 0;
         let mut cursor = None;
@@ -196,6 +248,11 @@ impl McpSession {
             ServiceError::McpError(refusal) => refused(&refusal.message, self.token.as_ref()),
             ServiceError::Timeout { .. } | ServiceError::Cancelled { .. } => McpError::Late,
             ServiceError::UnexpectedResponse => McpError::Malformed,
+            // Of several calls that fail, this is the fault of this one.
+            ServiceError::TransportSend(error) => match error.error.downcast_ref::<Failed>() {
+                Some(StreamableHttpError::Client(fault)) => fault.clone(),
+                _ => self.http.fault(),
+            },
             _ => self.http.fault(),
         }
     }
@@ -203,7 +260,7 @@ impl McpSession {
 
 impl McpTool {
     /// About as many bytes as it takes in a request.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let schema = serde_json::to_string(&self.schema).map_or(0, |schema| schema.len());
         self.name.len() + self.description.as_ref().map_or(0, String::len) + schema
     }

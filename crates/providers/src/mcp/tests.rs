@@ -19,9 +19,16 @@ fn error(id: u32, status: &str, message: &str) -> Vec<u8> {
 }
 
 fn greeting() -> [Step; 2] {
+    greeting_with("")
+}
+
+/// A greeting that is answered with these headers.
+fn greeting_with(headers: &str) -> [Step; 2] {
     let told = value!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
         "serverInfo": {"name": "x", "version": "1"}});
-    [step(result(0, told)), step(reply("202 Accepted", "", ""))]
+    let told = value!({"jsonrpc": "2.0", "id": 0, "result": told}).to_string();
+    let headers = format!("content-type: application/json\r\n{headers}");
+    [step(reply("200 OK", &headers, &told)), step(reply("202 Accepted", "", ""))]
 }
 
 fn tool(name: &str) -> Value {
@@ -47,10 +54,18 @@ fn address(server: &Server) -> McpAddress {
 /// What greeting and listing come to at a server that does this.
 async fn open(steps: Vec<Step>) -> Result<(McpSession, Vec<McpTool>), McpError> {
     let server = Server::new(steps).await;
-    let opened = client().open(&address(&server), None, soon()).await;
+    let opened = listed_by(client().open(&address(&server), None, soon()).await).await;
     // The server lives as long as the test's runtime.
     std::mem::forget(server);
     opened
+}
+
+async fn listed_by(
+    opened: Result<McpSession, McpError>,
+) -> Result<(McpSession, Vec<McpTool>), McpError> {
+    let session = opened?;
+    let tools = session.tools(soon()).await?;
+    Ok((session, tools))
 }
 
 /// What a call comes to at a server that does this with it.
@@ -71,7 +86,8 @@ async fn tools_are_listed_and_called_with_the_token() {
     let steps = greeting().into_iter().chain([listed(vec![tool("weather")]), step(streamed)]);
     let server = Server::new(steps.collect()).await;
     let token = Secret::new(CANARY.to_owned());
-    let (session, tools) = client().open(&address(&server), Some(&token), soon()).await.unwrap();
+    let session = client().open(&address(&server), Some(&token), soon()).await.unwrap();
+    let tools = session.tools(soon()).await.unwrap();
     let schema = value!({"type": "object"}).as_object().unwrap().clone();
     let expected =
         McpTool { name: "weather".to_owned(), description: Some("Tells.".to_owned()), schema };
@@ -181,4 +197,40 @@ async fn a_refusal_holds_no_token() {
     let token = Secret::new(CANARY.to_owned());
     let fault = client().open(&address(&server), Some(&token), soon()).await.unwrap_err();
     assert_eq!(fault, McpError::Refused("the token *** is not known".to_owned()));
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_the_conversation_is_heard() {
+    let changed = value!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let answer = value!({"content": []});
+    let answer = value!({"jsonrpc": "2.0", "id": 2, "result": answer}).to_string();
+    let mut streamed = sse(&[&changed.to_string(), &answer]);
+    streamed.extend_from_slice(b"0\r\n\r\n");
+    let rest = [listed(vec![tool("weather")]), step(streamed), step(error(3, "404 No", "gone"))];
+    let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter().chain(rest);
+    let (session, _) = open(steps.collect()).await.unwrap();
+    assert!(session.is_stateful() && !session.tools_changed() && !session.is_closed());
+    session.call("weather", Map::new(), soon()).await.unwrap();
+    // It is heard beside the answer.
+    while !session.tools_changed() {
+        assert!(Instant::now() < soon());
+        tokio::task::yield_now().await;
+    }
+    let gone = session.call("weather", Map::new(), soon()).await;
+    assert_eq!(gone, Err(McpError::Gone));
+
+    let steps = greeting().into_iter().chain([listed(vec![])]);
+    let (session, _) = open(steps.collect()).await.unwrap();
+    assert!(!session.is_stateful());
+}
+
+#[tokio::test]
+async fn good_bye_is_said_to_who_knows_the_conversation() {
+    let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter();
+    let server = Server::new(steps.chain([step(reply("200 OK", "", ""))]).collect()).await;
+    let session = client().open(&address(&server), None, soon()).await.unwrap();
+    session.close().await;
+    let requests = server.requests.lock().unwrap().clone();
+    assert!(requests.last().unwrap().starts_with("DELETE /"), "{requests:?}");
+    assert!(requests.last().unwrap().contains("mcp-session-id: s-1"), "{requests:?}");
 }

@@ -6,17 +6,19 @@ use domain::usage::Usage;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
+use super::calls;
 use super::wire::{WireUsage, finish_reason};
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::receive::message_in;
 
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
-    let native: Map<String, Value> =
+    let mut native: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
     if let Some(error) = error_in(&native) {
         return Err(error);
     }
+    calls::settle(&mut native);
     let first = first_choice(&native).ok_or_else(|| Error::malformed("it has no choices"))?;
     let message = first
         .get("message")

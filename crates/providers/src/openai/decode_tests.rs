@@ -55,7 +55,7 @@ fn every_reason_to_stop_is_known() {
 
 #[test]
 fn tool_calls_are_the_reason_whatever_the_server_says() {
-    let message = json!({"content": null, "tool_calls": [{"id": "c1"}]});
+    let message = json!({"content": null, "tool_calls": [{"id": "c1", "function": {"name": "f"}}]});
     let answer = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
     assert_eq!(decoded(&answer).unwrap().finish, Some(FinishReason::ToolCalls));
 }

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::Encoded;
-use crate::chat_form::STATE;
+use crate::chat_form::{STATE, cache};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -27,7 +27,14 @@ pub(crate) struct Dialect<'a> {
 }
 
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
-    Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new())
+    if !cache::is_marked(attempt.prompt) {
+        return Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new());
+    }
+    let prompt = &cache::unmarked(attempt.prompt);
+    let attempt = &Attempt { prompt, ..*attempt };
+    let mut dropped = Vec::new();
+    cache::name_dropped(&mut dropped);
+    Encoded::write(&Request { attempt, dialect }, prompt, dropped)
 }
 
 struct Request<'a> {
@@ -62,8 +69,10 @@ impl Serialize for Request<'_> {
 
 /// What a message may hold that does not go to a provider of this format: what other providers want
 /// back, and what stands in answers but not in requests.
-fn is_foreign(role: &Role, name: &str) -> bool {
-    match role {
+fn is_foreign(message: &Message, name: &str) -> bool {
+    match message.role {
+        // An answer in the legacy form has its call twice.
+        Role::Assistant if name == "function_call" => message.extra.contains_key("tool_calls"),
         Role::Assistant => matches!(name, STATE | "annotations"),
         Role::Tool => name == "name",
         _ => name == STATE,
@@ -76,13 +85,12 @@ struct Messages<'a>(&'a [Message]);
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|message| {
-            let is_foreign = |name: &str| is_foreign(&message.role, name);
-            if !message.extra.keys().any(|name| is_foreign(name)) {
+            if !message.extra.keys().any(|name| is_foreign(message, name)) {
                 return Cow::Borrowed(message);
             }
-            let mut message = message.clone();
-            message.extra.retain(|name, _| !is_foreign(name));
-            Cow::Owned(message)
+            let mut own = message.clone();
+            own.extra.retain(|name, _| !is_foreign(message, name));
+            Cow::Owned(own)
         }))
     }
 }

@@ -28,7 +28,13 @@ fn a_prompt_becomes_a_request() {
         Message {
             role: Role::Assistant,
             body: Body::Empty,
-            extra: [("tool_calls".to_owned(), call.clone())].into_iter().collect(),
+            // As an answer in the legacy form has it, and is sent back.
+            extra: [
+                ("tool_calls".to_owned(), call.clone()),
+                ("function_call".to_owned(), call[0]["function"].clone()),
+            ]
+            .into_iter()
+            .collect(),
         },
         Message {
             role: Role::Tool,
@@ -87,4 +93,25 @@ fn the_bound_has_the_name_that_the_server_knows() {
         assert_eq!(encoded(&attempt)[name], 5, "{base:?}");
         assert!(encoded(&super::Attempt { max_output_tokens: None, ..attempt })[name].is_null());
     }
+}
+
+#[test]
+fn breakpoints_of_caches_are_left_out_and_named() {
+    let marked = json!({"tools": [{"type": "function", "function": {"name": "f"},
+        "cache_breakpoint": "5m"}], "cache_breakpoint": "1h"});
+    let mut prompt = prompt(marked);
+    let extra = json!({"cache_breakpoint": "5m", "tool_calls": [{"id": "a", "type": "function",
+        "function": {"name": "f", "arguments": "{}"}, "cache_breakpoint": "5m"}]});
+    prompt.messages.push(Message {
+        role: Role::Assistant,
+        body: Body::Parts(vec![json!({"type": "text", "text": "a", "cache_breakpoint": "5m"})]),
+        extra: extra.as_object().unwrap().clone(),
+    });
+    let model = model(Provider::Internal, Some("http://127.0.0.1/v1"));
+    let encoded = Internal.encode(&attempt(&model, &prompt)).unwrap();
+    assert_eq!(encoded.dropped, ["cache_control"]);
+    let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+    assert!(!body.to_string().contains("cache_"), "{body}");
+    assert_eq!(body["messages"][1]["tool_calls"][0]["id"], "a");
+    assert_eq!(body["tools"][0]["function"]["name"], "f");
 }

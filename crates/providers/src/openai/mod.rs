@@ -1,6 +1,7 @@
 //! The chat-completions format, as OpenAI and every compatible server speak it, and the formats of
 //! embeddings and images that go with it.
 
+mod calls;
 mod decode;
 mod embeddings;
 mod encode;

@@ -5,6 +5,7 @@ use domain::step::FinishReason;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::calls::Calls;
 use super::decode;
 use super::wire::{Delta, Says, Text, WireUsage, finish_reason};
 use crate::adapter::Decoder;
@@ -49,6 +50,7 @@ impl From<TooLong> for Error {
 #[derive(Default)]
 struct Chunks {
     named: bool,
+    calls: Calls,
     calls_tools: bool,
     finished: bool,
     done: bool,
@@ -130,11 +132,12 @@ impl Chunks {
 
     /// Everything else: errors, and chunks that are passed on whole.
     fn unusual(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        let chunk: Map<String, Value> = serde_json::from_slice(data)
+        let mut chunk: Map<String, Value> = serde_json::from_slice(data)
             .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
         if let Some(error) = decode::error_in(&chunk) {
             return Err(error);
         }
+        self.calls.settle(&mut chunk)?;
         self.name(text(chunk.get("model")), events);
         let usage = decode::usage(chunk.get("usage"));
         let first = decode::first_choice(&chunk);

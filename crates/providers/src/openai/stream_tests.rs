@@ -56,7 +56,8 @@ fn plain_chunks_become_text() {
 
 #[test]
 fn everything_else_is_passed_on_whole() {
-    let tool = json!({"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]});
+    let tool = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+        "function": {"name": "f", "arguments": "{"}}]});
     let second =
         json!({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]});
     let both = json!({"choices": [

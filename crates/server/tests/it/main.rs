@@ -1,7 +1,8 @@
 //! Black-box tests: they start the built binary and speak HTTP to it, as its users do.
 //!
 //! Every walk runs on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
-//! on which databases may be made.
+//! on which databases may be made. What needs a server that is not there is left out, unless
+//! `SLUICE_TEST_ALL` is set: then it fails.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,6 +31,7 @@ mod listing;
 mod matrix;
 mod mcp;
 mod mcp_server;
+mod mcp_sessions;
 mod messages;
 mod models;
 mod privacy;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Mock, Server, settings};
+use crate::harness::{Answer, Backend, Mock, Server, server_at, settings};
 
 const TOKEN: &str = "mcp-test-token-4711";
 
@@ -39,7 +39,7 @@ fn plan(request: &Value) -> Answer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tools_of_a_real_server_are_run() {
-    let Ok(url) = std::env::var("SLUICE_TEST_MCP") else { return };
+    let Some(url) = server_at("SLUICE_TEST_MCP") else { return };
     let server = Server::unlimited(&Backend::Sqlite).await;
     let (key, owner) = (server.key(), server.owner().await);
     let mock = Mock::start(Duration::ZERO, Some((10, 5)), plan).await;

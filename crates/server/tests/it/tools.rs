@@ -11,6 +11,7 @@ crate::on_every_backend!(
     a_follow_up_is_screened_and_redacted_anew,
     calls_of_chat_completions_are_recorded,
     calls_that_the_provider_does_not_count_cost_what_they_are,
+    calls_of_servers_that_leave_things_out,
 );
 
 const INPUT: &str = "Compare the weather in Bonn and Oslo.";
@@ -307,4 +308,46 @@ async fn calls_that_the_provider_does_not_count_cost_what_they_are(backend: Back
         assert!(step["completion_tokens"].as_u64().unwrap() >= 400, "{step}");
         assert_eq!(step["cost_estimated"], true);
     }
+}
+
+async fn calls_of_servers_that_leave_things_out(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::start(std::time::Duration::ZERO, Some((10, 5)), |request| {
+        let messages = request["messages"].as_array().unwrap();
+        let message = match messages.iter().filter(|message| message["role"] == "tool").count() {
+            // Arguments as an object, no ids, no type.
+            0 => json!({"role": "assistant", "content": null, "tool_calls": [
+                {"function": {"name": "weather", "arguments": {"city": "Bonn"}}},
+                {"function": {"name": "weather", "arguments": {"city": "Oslo"}}}]}),
+            2 => json!({"role": "assistant", "content": null,
+                "function_call": {"name": "weather", "arguments": "{\"city\":\"Rome\"}"}}),
+            _ => json!({"role": "assistant", "content": "Rome is warmest."}),
+        };
+        Answer::completion(&message, "stop")
+    })
+    .await;
+    mock.register(&owner, "mock").await;
+    let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let trace = key.trace().await;
+    let first = ask(&key, &trace, json!({"tools": [weather()]})).await.ok(200);
+    let calls = json!([
+        {"id": "call_0_x", "name": "weather", "arguments": {"city": "Bonn"}},
+        {"id": "call_1_x", "name": "weather", "arguments": {"city": "Oslo"}},
+    ]);
+    assert_eq!(first["tool_calls"], calls, "{first}");
+    let results = json!([result("call_1_x", "8 C"), result("call_0_x", "18 C")]);
+    let second = follow(&key, &trace, &first["step_id"], results).await.ok(200);
+    let call = &second["tool_calls"][0];
+    assert_eq!(call["arguments"], json!({"city": "Rome"}), "{second}");
+    let results = json!([result(call["id"].as_str().unwrap(), "28 C")]);
+    let last = follow(&key, &trace, &second["step_id"], results).await.ok(200);
+    assert_eq!(last["output"], "Rome is warmest.");
+    let sent = mock.last();
+    assert_eq!(
+        sent["messages"][1]["tool_calls"][0]["function"]["arguments"],
+        "{\"city\":\"Bonn\"}"
+    );
+    assert!(sent["messages"][4].get("function_call").is_none(), "it is said once: {sent}");
 }

@@ -1,10 +1,12 @@
 //! Sorts what shares a commit by table.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
+use domain::ids::{StepId, TraceId};
 use domain::step::Step;
 use domain::trace::Trace;
 
+use super::turns::is_turn;
 use super::{Ends, Start, Write};
 
 /// The rows of one commit.
@@ -16,6 +18,9 @@ pub(crate) struct Batch<'a> {
     pub(crate) closed: Vec<i64>,
     pub(crate) steps: Vec<&'a Step>,
     pub(crate) contents: Vec<(&'a Step, &'a [u8])>,
+    /// The steps that are turns of a trace. Traces are in order, so that two nodes that number turns
+    /// of the same ones never wait for each other.
+    pub(crate) turns: BTreeMap<TraceId, Vec<StepId>>,
 }
 
 impl<'a> Batch<'a> {
@@ -32,6 +37,9 @@ impl<'a> Batch<'a> {
                     } else {
                         // What begins and ends in one commit leaves no start behind.
                         batch.starts.retain(|start| start.step != step.id);
+                    }
+                    if is_turn(step) {
+                        batch.turns.entry(step.trace).or_default().push(step.id);
                     }
                     batch.steps.push(step);
                     batch.contents.extend(sealed.as_deref().map(|sealed| (&**step, sealed)));

@@ -128,7 +128,7 @@ pub(crate) async fn settle_lost(
                 Err(error) => Err(Error::Corrupt(error.to_string())),
             };
             match written {
-                Ok(()) => settled += 1,
+                Ok(_) => settled += 1,
                 // Its step is there already, or it cannot be read: it must not stand in the way of
                 // every start.
                 Err(error) if error.is_of_one_row() => {

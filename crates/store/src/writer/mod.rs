@@ -11,6 +11,7 @@ mod lost;
 mod postgres;
 mod sqlite;
 mod table;
+mod turns;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use lost::Start;
 pub(crate) use lost::{nodes_with_open_calls, settle_lost};
 pub(crate) use postgres::PostgresCommits;
 pub(crate) use sqlite::SqliteCommits;
+use turns::Numbers;
 
 /// How many writes may wait. Above this the gateway is asked to come back later.
 const QUEUE: usize = 16_384;
@@ -62,7 +64,7 @@ pub(crate) enum Ends {
 #[derive(Debug)]
 struct Queued {
     write: Write,
-    done: Option<oneshot::Sender<Result<()>>>,
+    done: Option<oneshot::Sender<Result<Option<u64>>>>,
 }
 
 /// A handle to the writer. Cheap to clone; the writer stops when all are gone.
@@ -101,7 +103,7 @@ impl Writer {
 
     /// Stores a new trace.
     pub async fn trace(&self, trace: Trace) -> Result<()> {
-        self.wait(Write::Trace(Box::new(trace))).await
+        self.wait(Write::Trace(Box::new(trace))).await.map(drop)
     }
 
     /// Stores the start of a provider call without waiting for the disk. False, and nothing is
@@ -113,12 +115,17 @@ impl Writer {
 
     /// Stores the start of a provider call and waits for the disk.
     pub async fn start(&self, start: Start) -> Result<()> {
-        self.wait(Write::Start(Box::new(start))).await
+        self.wait(Write::Start(Box::new(start))).await.map(drop)
     }
 
     /// Stores a step with its content (a [`domain::step::Content`] as JSON), counts it in the
-    /// ledger and closes its start, all in one commit.
-    pub async fn step(&self, step: Step, content: Option<(&[u8], &SealingKey)>) -> Result<()> {
+    /// ledger and closes its start, all in one commit. Returns which turn of its trace it is, where
+    /// it is a completed answer of the assistants endpoint, from 1 on.
+    pub async fn step(
+        &self,
+        step: Step,
+        content: Option<(&[u8], &SealingKey)>,
+    ) -> Result<Option<u64>> {
         let place = place(step.id);
         let sealed = content.map(|(json, key)| key.seal_content(&place, json)).transpose()?;
         self.wait(Write::Step(Box::new(step), sealed, Ends::Own)).await
@@ -140,7 +147,7 @@ impl Writer {
         self.failing.load(Ordering::Relaxed)
     }
 
-    async fn wait(&self, write: Write) -> Result<()> {
+    async fn wait(&self, write: Write) -> Result<Option<u64>> {
         let (done, answer) = oneshot::channel();
         self.enqueue(Queued { write, done: Some(done) }).await?;
         match tokio::time::timeout(PATIENCE, answer).await {
@@ -176,7 +183,7 @@ pub(crate) trait Commit: Send + 'static {
         batch: &Batch<'_>,
         node: NodeId,
         ledger: &ledger::Rows,
-    ) -> impl Future<Output = Result<()>> + Send;
+    ) -> impl Future<Output = Result<Numbers>> + Send;
 
     /// Lets others queue before a commit for which so many are waiting.
     fn give_way(&mut self, _waiting: usize) -> impl Future<Output = ()> + Send {
@@ -238,6 +245,7 @@ impl<C: Commit> Loop<C> {
         for (write, done) in writes.iter().zip(waiting) {
             let result =
                 if alone { self.attempt(std::slice::from_ref(write)).await } else { all.clone() };
+            let result = result.map(|numbers| numbers.of(write));
             if let Err(error) = &result {
                 metrics::counter!("sluice_dropped_total", "what" => "write").increment(1);
                 tracing::error!(%error, "a write failed");
@@ -249,7 +257,7 @@ impl<C: Commit> Loop<C> {
         }
     }
 
-    async fn attempt(&mut self, writes: &[Write]) -> Result<()> {
+    async fn attempt(&mut self, writes: &[Write]) -> Result<Numbers> {
         let batch = Batch::of(writes, &self.open);
         let counted = self.ledger.count(&batch.steps, self.clock.now());
         let commit = self.commits.commit(&batch, self.ledger.node(), &counted);

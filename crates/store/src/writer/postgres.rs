@@ -10,6 +10,7 @@ use super::Commit;
 use super::batch::Batch;
 use super::ledger::{LedgerRow, Rows};
 use super::table::{Field, OpenCall, Row, SealedContent, insert_sql};
+use super::turns::{self, Numbers};
 use crate::error::Result;
 use domain::step::Step;
 use domain::trace::Trace;
@@ -40,7 +41,7 @@ impl Commit for PostgresCommits {
     /// A server that is busy stays so for a while.
     const STAYS_SLOW: Duration = Duration::from_secs(1);
 
-    async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+    async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<Numbers> {
         let mut tx = self.0.begin().await?;
         let starts: Vec<_> = batch.starts.iter().map(|start| OpenCall(start, node.0)).collect();
         let contents: Vec<_> =
@@ -54,8 +55,14 @@ impl Commit for PostgresCommits {
         insert(&mut tx, &STEPS, batch.steps.iter().copied()).await?;
         insert(&mut tx, &CONTENTS, contents.iter()).await?;
         insert(&mut tx, &LEDGER, counted.iter()).await?;
+        // Last: until the end another node that answers in the same trace waits for this row.
+        let mut numbers = Numbers::default();
+        for (trace, steps) in &batch.turns {
+            let added = sqlx::query_scalar(turns::ADD).bind(steps.len() as i64).bind(trace.0);
+            numbers.note(steps, added.fetch_optional(&mut *tx).await?);
+        }
         tx.commit().await?;
-        Ok(())
+        Ok(numbers)
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 use super::Commit;
 use super::batch::Batch;
 use super::ledger::{LedgerRow, Rows};
 use super::table::{Field, OpenCall, Row, SealedContent, insert_sql};
+use super::turns::{self, Numbers};
 use crate::db::Turn;
 use crate::error::{Error, Result};
 use domain::ids::NodeId;
@@ -58,7 +59,7 @@ impl Commit for SqliteCommits {
         }
     }
 
-    async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+    async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<Numbers> {
         // Waits for its turn with the control plane's writes; the lock is fair, so neither starves.
         let turn = self.turn.clone();
         let _turn = turn.lock().await;
@@ -84,9 +85,15 @@ fn open(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-fn write(connection: &Connection, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+fn write(
+    connection: &Connection,
+    batch: &Batch<'_>,
+    node: NodeId,
+    ledger: &Rows,
+) -> Result<Numbers> {
     run(connection, "BEGIN IMMEDIATE")?;
-    let done = rows(connection, batch, node, ledger).and_then(|()| run(connection, "COMMIT"));
+    let done = rows(connection, batch, node, ledger)
+        .and_then(|numbers| run(connection, "COMMIT").map(|()| numbers));
     if done.is_err() && !connection.is_autocommit() {
         run(connection, "ROLLBACK")?;
     }
@@ -98,7 +105,12 @@ fn run(connection: &Connection, statement: &str) -> Result<()> {
     Ok(())
 }
 
-fn rows(connection: &Connection, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<()> {
+fn rows(
+    connection: &Connection,
+    batch: &Batch<'_>,
+    node: NodeId,
+    ledger: &Rows,
+) -> Result<Numbers> {
     for trace in &batch.traces {
         insert(connection, *trace)?;
     }
@@ -117,7 +129,13 @@ fn rows(connection: &Connection, batch: &Batch<'_>, node: NodeId, ledger: &Rows)
     for (slot, counts) in ledger {
         insert(connection, &LedgerRow(slot, counts))?;
     }
-    Ok(())
+    let mut numbers = Numbers::default();
+    for (trace, steps) in &batch.turns {
+        let added = rusqlite::params![steps.len() as i64, trace.0.as_bytes()];
+        let mut statement = connection.prepare_cached(turns::ADD)?;
+        numbers.note(steps, statement.query_row(added, |row| row.get(0)).optional()?);
+    }
+    Ok(numbers)
 }
 
 fn insert<R: Row>(connection: &Connection, row: &R) -> Result<()> {

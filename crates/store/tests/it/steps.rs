@@ -51,25 +51,38 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
 #[tokio::test]
 async fn turns_are_the_completed_answers_of_assistants() {
     for database in databases().await {
-        let store = database.open().await;
+        let mut store = database.open().await;
         let (project, _) = project(&store).await;
-        let of =
-            |trace, door, status| Step { door, status, ..run(project, trace_id(trace), StepId(0)) };
-        let mut steps = vec![
-            of(1, Door::Assistants, StepStatus::Completed),
-            of(1, Door::Assistants, StepStatus::Completed),
-            of(1, Door::Assistants, StepStatus::Failed),
-            of(1, Door::Assistants, StepStatus::Cancelled),
-            of(1, Door::Chat, StepStatus::Completed),
-            of(2, Door::Assistants, StepStatus::Completed),
-        ];
-        for (id, step) in (10..).zip(&mut steps) {
-            step.id = StepId(id);
-            store.writer().step(step.clone(), None).await.unwrap();
+        for number in [1, 2] {
+            store.writer().trace(trace(project, number)).await.unwrap();
         }
-        for (trace, turns) in [(1, 2), (2, 1), (3, 0)] {
-            assert_eq!(store.assistant_turns(trace_id(trace)).await.unwrap(), turns);
+        for (id, trace, door, status, turn) in [
+            (10, 1, Door::Assistants, StepStatus::Completed, Some(1)),
+            (11, 1, Door::Assistants, StepStatus::Failed, None),
+            (12, 1, Door::Assistants, StepStatus::Cancelled, None),
+            (13, 1, Door::Chat, StepStatus::Completed, None),
+            (14, 2, Door::Assistants, StepStatus::Completed, Some(1)),
+            (15, 1, Door::Assistants, StepStatus::Completed, Some(2)),
+            (16, 3, Door::Assistants, StepStatus::Completed, None),
+        ] {
+            let step = Step { door, status, ..run(project, trace_id(trace), StepId(id)) };
+            assert_eq!(store.writer().step(step, None).await.unwrap(), turn, "step {id}");
         }
+        // What is counted outlives the process.
+        store.close().await;
+        store = database.open().await;
+        let turn = |id| Step { door: Door::Assistants, ..run(project, trace_id(1), StepId(id)) };
+        assert_eq!(store.writer().step(turn(17), None).await.unwrap(), Some(3));
+        // Turns that share a commit, and one that fails it.
+        let together = (17..27).map(|id| store.writer().step(turn(id), None));
+        let mut numbers: Vec<u64> = futures_util::future::join_all(together)
+            .await
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (4..13).collect::<Vec<u64>>());
     }
 }
 

@@ -48,7 +48,10 @@ pub async fn databases() -> Vec<Database> {
     let sqlite = folder();
     let path = sqlite.path().join("sluice.db");
     let mut all = vec![fresh(Location::Sqlite(path), "sqlite", sqlite)];
-    if let Ok(server) = std::env::var("SLUICE_TEST_PG") {
+    let server = std::env::var("SLUICE_TEST_PG");
+    let is_needed = std::env::var_os("SLUICE_TEST_ALL").is_some();
+    assert!(server.is_ok() || !is_needed, "SLUICE_TEST_ALL is set, and SLUICE_TEST_PG is not");
+    if let Ok(server) = server {
         let url = fresh_postgres(&server).await;
         all.push(fresh(Location::Postgres(Secret::new(url)), "postgres", folder()));
     }

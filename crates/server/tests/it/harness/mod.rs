@@ -10,6 +10,18 @@ pub use mock::{Answer, Asked, Mock, call};
 pub use server::{KEY, OWNER, PASSWORD, Server, Setup, run, settings, until};
 pub use store::Backend;
 
+/// The URL of a server that tests need; `None` leaves them out. Where all is to be tested that is a
+/// failure.
+pub fn server_at(name: &str) -> Option<String> {
+    let url = std::env::var(name).ok();
+    let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
+    assert!(url.is_some() || !all, "SLUICE_TEST_ALL is set, and {name} is not");
+    if url.is_none() {
+        eprintln!("skipped: {name} is not set");
+    }
+    url
+}
+
 /// Runs each test on every database that there is.
 #[macro_export]
 macro_rules! on_every_backend {

@@ -16,11 +16,10 @@ pub enum Backend {
 impl Backend {
     /// PostgreSQL, where the environment names a server and its client is installed.
     pub fn postgres() -> Option<Self> {
-        let Ok(url) = std::env::var("SLUICE_TEST_PG") else {
-            eprintln!("skipped: SLUICE_TEST_PG is not set");
-            return None;
-        };
+        let url = super::server_at("SLUICE_TEST_PG")?;
         if Command::new("psql").arg("--version").output().is_err() {
+            let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
+            assert!(!all, "SLUICE_TEST_ALL is set, and psql is not installed");
             eprintln!("skipped: psql is not installed");
             return None;
         }

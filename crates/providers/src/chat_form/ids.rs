@@ -1,6 +1,6 @@
-//! Ids of function calls. Models before the third generation give none, and match the results of
-//! a round with its calls by name and order; callers of the gateway need ids. The invented ones say
-//! which call of its message they stand for, so nothing has to be remembered.
+//! Ids of calls that a provider gives none: Gemini before its third generation, and some servers of
+//! the chat-completions format. Callers of the gateway need ids. The invented ones say which call of
+//! its message they stand for, so nothing has to be remembered.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,7 +10,7 @@ const PREFIX: &str = "call_";
 const MOST_UNIQUE_CHARS: usize = 24;
 
 /// An id for the call at an index among those of its message.
-pub(super) fn invent(index: usize, response_id: &str, name: &str, arguments: &str) -> String {
+pub(crate) fn invent(index: usize, response_id: &str, name: &str, arguments: &str) -> String {
     let known = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
     let mut unique: String = response_id.chars().filter(known).take(MOST_UNIQUE_CHARS).collect();
     if unique.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn invent(index: usize, response_id: &str, name: &str, arguments: &st
 }
 
 /// The index that an invented id stands for.
-pub(super) fn index_of(id: &str) -> Option<usize> {
+pub(crate) fn index_of(id: &str) -> Option<usize> {
     let (index, _) = id.strip_prefix(PREFIX)?.split_once('_')?;
     index.parse().ok()
 }

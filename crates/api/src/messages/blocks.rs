@@ -1,0 +1,39 @@
+//! Content blocks in Anthropic's format.
+
+use serde_json::Value;
+
+use crate::canonical::{Node, call, image_part, malformed, text_part};
+use crate::error::Result;
+
+/// Content as blocks: a text is one of text.
+pub(super) fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {
+    match content {
+        Value::String(text) => Ok(vec![text_part(text)]),
+        Value::Array(blocks) => Ok(blocks),
+        _ => Err(malformed(format!("{at} must be a string or an array of blocks"))),
+    }
+}
+
+/// A call of a tool.
+pub(super) fn tool_use(mut block: Node) -> Result<Value> {
+    let (id, name) = (block.text("id")?, block.text("name")?);
+    let arguments = match block.take("input") {
+        None => "{}".to_owned(),
+        Some(input @ Value::Object(_)) => input.to_string(),
+        Some(_) => return Err(malformed(format!("{} must be an object", block.path("input")))),
+    };
+    Ok(call(&id, &name, &arguments))
+}
+
+/// An image, as bytes or by its address.
+pub(super) fn image(mut source: Node) -> Result<Value> {
+    let kind = source.text("type")?;
+    match kind.as_str() {
+        "base64" => {
+            let (media, data) = (source.text("media_type")?, source.text("data")?);
+            Ok(image_part(format!("data:{media};base64,{data}"), None))
+        }
+        "url" => Ok(image_part(source.text("url")?, None)),
+        _ => Err(source.unsupported("a source", &kind)),
+    }
+}

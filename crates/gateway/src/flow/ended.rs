@@ -1,0 +1,49 @@
+//! What is known of a call while it runs, and in the end.
+
+use domain::step::{FinishReason, Security, StepStatus};
+use domain::usage::Usage;
+use serde_json::Value;
+
+/// How a call ended, as far as it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: StepStatus,
+    pub(crate) error: Option<String>,
+    /// What the model said, as the provider sent it.
+    pub(crate) text: String,
+    /// Bytes of what it said beside the text: tool calls, reasoning, further choices.
+    pub(crate) beside: usize,
+    /// What is stored in place of the text, where the output check changed it.
+    pub(crate) instead: Option<String>,
+    /// What it said beside text: the whole message, where it asked for tools, as it leaves.
+    pub(crate) message: Option<Value>,
+    pub(crate) finish: Option<FinishReason>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) upstream_model: Option<String>,
+    pub(crate) first_token: Option<i64>,
+    pub(crate) attempts: i64,
+    /// How many images were made.
+    pub(crate) images: Option<u64>,
+    /// What the check of the output has found.
+    pub(crate) output: Security,
+}
+
+impl Default for Ended {
+    fn default() -> Self {
+        Self {
+            status: StepStatus::Completed,
+            error: None,
+            text: String::new(),
+            beside: 0,
+            instead: None,
+            message: None,
+            finish: None,
+            usage: None,
+            upstream_model: None,
+            first_token: None,
+            attempts: 1,
+            images: None,
+            output: Security::default(),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Conversations with MCP servers that go on after a request, and what their servers have listed.
+//!
+//! Nothing is shared between projects, or between tokens. A server that gives a conversation an id
+//! may tie to it what was done there, so such a one is kept for its trace alone. What nobody uses
+//! ends soon, and nothing lasts long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::ids::{ProjectId, TraceId};
+use domain::secret::Secret;
+use futures_util::future::join_all;
+use moka::sync::Cache;
+use providers::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How long a list of tools is believed, where the server does not say that it is another one.
+const LISTED_FOR: Duration = Duration::from_mins(1);
+/// The most bytes of all lists that are kept.
+const MOST_LISTED: u64 = 32 * 1024 * 1024;
+/// The most conversations that are kept, how long one is that nobody uses, and how long any is.
+const MOST_KEPT: u64 = 1024;
+const IDLE: Duration = Duration::from_mins(5);
+const AGE: Duration = Duration::from_hours(1);
+/// How long all good-byes may take at a stop.
+const PARTING: Duration = Duration::from_secs(3);
+
+type Done<T> = std::result::Result<T, McpError>;
+
+/// A server as a request of a project may call it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct To<'a> {
+    pub(super) project: ProjectId,
+    pub(super) trace: TraceId,
+    pub(super) address: &'a McpAddress,
+    pub(super) token: Option<&'a Secret>,
+}
+
+/// Whose a conversation is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Owner {
+    project: ProjectId,
+    /// `None` where all requests of the project may have it.
+    trace: Option<TraceId>,
+    address: McpAddress,
+}
+
+/// A conversation, if there is one.
+#[derive(Debug, Default)]
+struct Kept {
+    token: Option<Secret>,
+    session: Option<Arc<McpSession>>,
+    /// Whether the server gives conversations ids.
+    is_stateful: bool,
+}
+
+/// What a server has listed to who shows this token.
+#[derive(Clone, Debug)]
+struct Listed {
+    token: Option<Secret>,
+    tools: Arc<[McpTool]>,
+}
+
+/// The conversations of this process.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    client: McpClient,
+    kept: Cache<Owner, Arc<Mutex<Kept>>>,
+    listed: Cache<(ProjectId, McpAddress), Listed>,
+}
+
+impl Sessions {
+    pub(crate) fn new(client: McpClient) -> Self {
+        let kept = Cache::builder().max_capacity(MOST_KEPT).time_to_idle(IDLE).time_to_live(AGE);
+        let weigh = |_: &_, listed: &Listed| {
+            let bytes: usize = listed.tools.iter().map(McpTool::bytes).sum();
+            u32::try_from(bytes + 256).unwrap_or(u32::MAX)
+        };
+        let listed = Cache::builder().max_capacity(MOST_LISTED).weigher(weigh);
+        Self { client, kept: kept.build(), listed: listed.time_to_live(LISTED_FOR).build() }
+    }
+
+    /// The tools of a server, as it has listed them within the last minute, or lists them now.
+    pub(super) async fn tools(&self, to: To<'_>, until: Instant) -> Done<Arc<[McpTool]>> {
+        let place = (to.project, to.address.clone());
+        if let Some(listed) = self.listed.get(&place)
+            && is_same(listed.token.as_ref(), to.token)
+        {
+            return Ok(listed.tools);
+        }
+        let list = |session: Arc<McpSession>| async move { session.tools(until).await };
+        let tools: Arc<[McpTool]> = self.with_session(to, until, list).await?.into();
+        let token = to.token.cloned();
+        self.listed.insert(place, Listed { token, tools: tools.clone() });
+        Ok(tools)
+    }
+
+    /// Runs a tool.
+    pub(super) async fn call(
+        &self,
+        to: To<'_>,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        until: Instant,
+    ) -> Done<McpAnswer> {
+        let call = |session: Arc<McpSession>| async move {
+            let answer = session.call(tool, arguments.clone(), until).await;
+            if session.tools_changed() {
+                self.listed.invalidate(&(to.project, to.address.clone()));
+            }
+            answer
+        };
+        self.with_session(to, until, call).await
+    }
+
+    /// Lets go of what nobody has used for a while.
+    pub(crate) fn sweep(&self) {
+        self.kept.run_pending_tasks();
+        self.listed.run_pending_tasks();
+    }
+
+    /// Says good-bye to all servers.
+    pub(crate) async fn close(&self) {
+        let all: Vec<_> = self.kept.iter().map(|(_, kept)| kept).collect();
+        self.kept.invalidate_all();
+        let parting = all.iter().map(async |kept| {
+            let session = kept.lock().await.session.take();
+            if let Some(session) = session.and_then(Arc::into_inner) {
+                session.close().await;
+            }
+        });
+        // A server that does not listen is left.
+        let _ = timeout(PARTING, join_all(parting)).await;
+    }
+
+    /// Does something in the conversation with a server, and once more in a new one where the server
+    /// does not know the old one any more: then it has done nothing.
+    async fn with_session<T, F>(
+        &self,
+        to: To<'_>,
+        until: Instant,
+        act: impl Fn(Arc<McpSession>) -> F,
+    ) -> Done<T>
+    where
+        F: Future<Output = Done<T>> + Send,
+    {
+        let mut session = self.session(to, until).await?;
+        let mut done = act(session.clone()).await;
+        if matches!(done, Err(McpError::Gone)) {
+            self.forget(to, &session).await;
+            session = self.session(to, until).await?;
+            done = act(session.clone()).await;
+        }
+        if let Err(
+            McpError::Unreachable | McpError::Malformed | McpError::Status(_) | McpError::Gone,
+        ) = done
+        {
+            // The next one greets the server anew.
+            self.forget(to, &session).await;
+        }
+        done
+    }
+
+    /// The open conversation with a server, or a new one. Who finds it being opened waits for it.
+    async fn session(&self, to: To<'_>, until: Instant) -> Done<Arc<McpSession>> {
+        let common = self.slot(to, None);
+        let mut common = locked(&common, to.token, until).await?;
+        let mut new = None;
+        if !common.is_stateful {
+            if let Some(session) = common.open() {
+                return Ok(session);
+            }
+            let session = Arc::new(self.client.open(to.address, to.token, until).await?);
+            if !session.is_stateful() {
+                common.session = Some(session.clone());
+                return Ok(session);
+            }
+            common.is_stateful = true;
+            new = Some(session);
+        }
+        drop(common);
+        let own = self.slot(to, Some(to.trace));
+        let mut own = locked(&own, to.token, until).await?;
+        if let Some(session) = own.open() {
+            return Ok(session);
+        }
+        let session = match new {
+            Some(session) => session,
+            None => Arc::new(self.client.open(to.address, to.token, until).await?),
+        };
+        Ok(own.session.insert(session).clone())
+    }
+
+    /// Lets go of a conversation in which something is wrong, if it is still the one that is kept.
+    async fn forget(&self, to: To<'_>, session: &Arc<McpSession>) {
+        for trace in [None, Some(to.trace)] {
+            let slot = self.slot(to, trace);
+            let mut kept = slot.lock().await;
+            kept.session.take_if(|kept| Arc::ptr_eq(kept, session));
+        }
+    }
+
+    fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Mutex<Kept>> {
+        let owner = Owner { project: to.project, trace, address: to.address.clone() };
+        self.kept.get_with(owner, Arc::default)
+    }
+}
+
+impl Kept {
+    fn open(&self) -> Option<Arc<McpSession>> {
+        self.session.clone().filter(|session| !session.is_closed())
+    }
+}
+
+/// A slot, without what another token has left in it.
+async fn locked<'a>(
+    slot: &'a Mutex<Kept>,
+    token: Option<&Secret>,
+    until: Instant,
+) -> Done<tokio::sync::MutexGuard<'a, Kept>> {
+    let mut kept = timeout_at(until, slot.lock()).await.map_err(|_| McpError::Late)?;
+    if !is_same(kept.token.as_ref(), token) {
+        *kept = Kept { token: token.cloned(), ..Kept::default() };
+    }
+    Ok(kept)
+}
+
+fn is_same(one: Option<&Secret>, other: Option<&Secret>) -> bool {
+    one.map(Secret::expose) == other.map(Secret::expose)
+}

@@ -1,0 +1,81 @@
+//! What `additional_config` of a model says.
+
+use std::time::Duration;
+
+use domain::model::ModelConfig;
+use domain::money::Usd;
+use serde_json::{Map, Value};
+use store::ModelRow;
+
+use super::endpoints::{self, Given};
+use crate::error::{Error, Result};
+
+/// The configuration that a row holds.
+pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
+    read(&row.config)
+        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))
+}
+
+/// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
+pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>), Vec<String>> {
+    let all: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| vec![format!("additional_config: {error}")])?;
+    let mut faults = Vec::new();
+    let mut fault =
+        |key: &str, what: &str| faults.push(format!("additional_config.{key} must be {what}"));
+    let set = |key: &str| all.get(key).filter(|value| !value.is_null());
+    let mut text = |key: &str| {
+        let value = set(key)?;
+        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
+        if text.is_none() {
+            fault(key, "a text that is not blank");
+        }
+        text.map(str::to_owned)
+    };
+    let infrastructure = text("infrastructure");
+    let fallback = text("fallback_identifier");
+    let upstream_model = text("upstream_model");
+    let mut count = |key: &str| {
+        let value = set(key)?;
+        let count = value.as_u64().filter(|count| (1..=100_000_000).contains(count));
+        if count.is_none() {
+            fault(key, "a whole number above 0");
+        }
+        count
+    };
+    let max_output_tokens = count("max_output_tokens");
+    let timeout = count("timeout_ms").map(Duration::from_millis);
+    let mut price = |key: &str| {
+        let value = set(key)?;
+        let price = value.as_f64().and_then(amount);
+        if price.is_none() {
+            fault(key, "an amount in USD that is not negative");
+        }
+        price
+    };
+    let cached_input_price = price("cached_input_cost_per_1k");
+    let cache_write_price = price("cache_write_cost_per_1k");
+    let image_price = price("cost_per_image");
+    let given = endpoints::read(&all, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let config = ModelConfig {
+        infrastructure,
+        fallback,
+        upstream_model,
+        max_output_tokens,
+        timeout,
+        cached_input_price,
+        cache_write_price,
+        image_price,
+        endpoints: Vec::new(),
+        all,
+    };
+    Ok((config, given))
+}
+
+/// An amount in USD; `None` where it is negative or none at all.
+pub(super) fn amount(dollars: f64) -> Option<Usd> {
+    Usd::from_dollars(dollars).filter(|amount| *amount >= Usd::ZERO)
+}

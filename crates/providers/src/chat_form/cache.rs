@@ -1,0 +1,124 @@
+//! Breakpoints of prompt caches: up to where a provider may keep a prompt, and for how long.
+
+use std::iter;
+
+use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt};
+use serde_json::{Map, Value};
+
+/// What callers know them by: the name in Anthropic's format, and in what others made of it in chat
+/// completions.
+pub(super) const CACHE_CONTROL: &str = "cache_control";
+
+/// How long what stands before a breakpoint is kept, at the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Minutes,
+    Hour,
+}
+
+impl Keep {
+    /// The time in the words of providers, where it is not what they do anyway.
+    pub(crate) fn ttl(self) -> Option<&'static str> {
+        match self {
+            Self::Minutes => None,
+            Self::Hour => Some("1h"),
+        }
+    }
+}
+
+/// The breakpoint after something.
+pub(crate) fn breakpoint(of: &Map<String, Value>) -> Option<Keep> {
+    read(of.get(CACHE_BREAKPOINT), of.get(CACHE_CONTROL))
+}
+
+/// Reads ours, or else the one in the words of callers.
+pub(super) fn read(ours: Option<&Value>, control: Option<&Value>) -> Option<Keep> {
+    if let Some(kept) = ours {
+        return keep(kept.as_str()?);
+    }
+    let control = control?;
+    match super::text(control.get("type")) {
+        "ephemeral" => {
+            keep(control.get("ttl").map_or("5m", |ttl| ttl.as_str().unwrap_or_default()))
+        }
+        _ => None,
+    }
+}
+
+fn keep(ttl: &str) -> Option<Keep> {
+    match ttl {
+        "5m" => Some(Keep::Minutes),
+        "1h" => Some(Keep::Hour),
+        _ => None,
+    }
+}
+
+/// Whether a prompt has breakpoints of the gateway's own making.
+pub(crate) fn is_marked(prompt: &Prompt) -> bool {
+    let has = |map: &Map<String, Value>| map.contains_key(CACHE_BREAKPOINT);
+    let in_message = |message: &Message| {
+        let parts = match &message.body {
+            Body::Parts(parts) => parts.as_slice(),
+            Body::Empty | Body::Text(_) => &[],
+        };
+        has(&message.extra)
+            || objects(parts).any(has)
+            || objects(list(message.extra.get("tool_calls"))).any(has)
+    };
+    has(&prompt.params)
+        || objects(list(prompt.params.get("tools"))).any(has)
+        || prompt.messages.iter().any(in_message)
+}
+
+/// A prompt without them, for formats that do not know them.
+pub(crate) fn unmarked(prompt: &Prompt) -> Prompt {
+    let mut prompt = prompt.clone();
+    unmark(&mut prompt.params, "tools");
+    for message in &mut prompt.messages {
+        unmark(&mut message.extra, "tool_calls");
+        if let Body::Parts(parts) = &mut message.body {
+            unmark_all(parts);
+        }
+    }
+    prompt
+}
+
+/// Names among the parameters that were left out that of breakpoints.
+pub(crate) fn name_dropped(dropped: &mut Vec<String>) {
+    if !dropped.iter().any(|name| name == CACHE_CONTROL) {
+        dropped.push(CACHE_CONTROL.to_owned());
+        dropped.sort_unstable();
+    }
+}
+
+fn unmark(map: &mut Map<String, Value>, inside: &str) {
+    map.shift_remove(CACHE_BREAKPOINT);
+    if let Some(Value::Array(items)) = map.get_mut(inside) {
+        unmark_all(items);
+    }
+}
+
+fn unmark_all(items: &mut [Value]) {
+    for item in items.iter_mut().filter_map(Value::as_object_mut) {
+        item.shift_remove(CACHE_BREAKPOINT);
+    }
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn objects(items: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
+    items.iter().filter_map(Value::as_object)
+}
+
+/// The last breakpoint of a message that is replaced by its provider's own form.
+pub(super) fn last_in(message: &Message) -> Option<Keep> {
+    let parts = match &message.body {
+        Body::Parts(parts) => parts.as_slice(),
+        Body::Empty | Body::Text(_) => &[],
+    };
+    let calls = list(message.extra.get("tool_calls"));
+    let inside = objects(parts).chain(objects(calls)).chain(iter::once(&message.extra));
+    inside.filter_map(breakpoint).last()
+}

@@ -1,0 +1,202 @@
+//! Calls of tools as the servers of the format write them, brought into one form: every call has an
+//! id that no other call of its message has, a type, and arguments in a string; every piece of a
+//! streamed one has the index of its call. All that is behind this relies on it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::chat_form::{ids, text};
+use crate::error::Error;
+
+const CALLS: &str = "tool_calls";
+/// The form before there were several calls. Its readers still find it where it was.
+const LEGACY: &str = "function_call";
+/// The most calls of one stream: each is remembered until the end.
+const MOST_CALLS: usize = 4096;
+
+/// Brings the calls of a whole answer into the one form.
+pub(super) fn settle(answer: &mut Map<String, Value>) {
+    let response = text(answer.get("id")).to_owned();
+    for (_, message) in said(answer, "message") {
+        let Some(calls) = calls_in(message) else { continue };
+        calls.retain(names_a_tool);
+        let mut taken = HashSet::new();
+        for (place, call) in calls.iter_mut().filter_map(Value::as_object_mut).enumerate() {
+            write_arguments(call, Some("{}"));
+            let id = begin(call, place, &response, |id| taken.contains(id));
+            taken.insert(id);
+        }
+    }
+}
+
+/// The calls of a stream so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    choices: HashMap<u64, Begun>,
+    number: usize,
+}
+
+/// The calls of one choice.
+#[derive(Debug, Default)]
+struct Begun {
+    calls: Vec<Call>,
+    by_index: HashMap<u64, usize>,
+    ids: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Call {
+    /// The id that the server gave it; empty where it gave none.
+    given: String,
+    is_named: bool,
+}
+
+impl Calls {
+    /// Brings the pieces of calls in a chunk into the one form.
+    pub(super) fn settle(&mut self, chunk: &mut Map<String, Value>) -> Result<(), Error> {
+        let response = text(chunk.get("id")).to_owned();
+        for (choice, delta) in said(chunk, "delta") {
+            let Some(pieces) = calls_in(delta) else { continue };
+            pieces.retain(Value::is_object);
+            if pieces.is_empty() {
+                continue;
+            }
+            let begun = self.choices.entry(choice).or_default();
+            for piece in pieces.iter_mut().filter_map(Value::as_object_mut) {
+                self.number += usize::from(begun.settle(piece, &response));
+            }
+            if self.number > MOST_CALLS {
+                return Err(Error::malformed("it calls too many tools"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Begun {
+    /// Returns whether the piece begins a call.
+    fn settle(&mut self, piece: &mut Map<String, Value>, response: &str) -> bool {
+        let index = piece.get("index").and_then(Value::as_u64);
+        let known = match index {
+            Some(index) => self.by_index.get(&index).copied(),
+            None => self.calls.len().checked_sub(1),
+        };
+        let known = known.filter(|known| !is_other(piece, index, &self.calls[*known].given));
+        let place = known.unwrap_or(self.calls.len());
+        let is_named = !name(piece).is_empty();
+        if known.is_none() {
+            let given = text(piece.get("id")).to_owned();
+            write_arguments(piece, Some(""));
+            let id = begin(piece, place, response, |id| self.ids.contains(id));
+            self.ids.insert(id);
+            self.calls.push(Call { given, is_named });
+            self.by_index.extend(index.map(|index| (index, place)));
+        } else {
+            self.calls[place].go_on(piece, is_named);
+        }
+        piece.insert("index".to_owned(), place.into());
+        known.is_none()
+    }
+}
+
+impl Call {
+    /// Takes a further piece. Clients put pieces together: what one has said already goes out.
+    fn go_on(&mut self, piece: &mut Map<String, Value>, is_named: bool) {
+        write_arguments(piece, None);
+        piece.shift_remove("id");
+        if self.is_named
+            && let Some(Value::Object(function)) = piece.get_mut("function")
+        {
+            function.shift_remove("name");
+        }
+        self.is_named |= is_named;
+    }
+}
+
+/// Whether a piece belongs to another call than the one that its index, or the order, speaks for:
+/// some servers give none of their pieces an index, or all of their calls the same one.
+fn is_other(piece: &Map<String, Value>, index: Option<u64>, given: &str) -> bool {
+    let id = text(piece.get("id"));
+    !name(piece).is_empty() && if id.is_empty() { index.is_none() } else { id != given }
+}
+
+/// The name of the function that is called.
+fn name(call: &Map<String, Value>) -> &str {
+    text(call.get("function").and_then(|function| function.get("name")))
+}
+
+/// What each choice says, with its index.
+fn said<'a>(
+    answer: &'a mut Map<String, Value>,
+    member: &'static str,
+) -> impl Iterator<Item = (u64, &'a mut Map<String, Value>)> {
+    let choices = answer.get_mut("choices").and_then(Value::as_array_mut);
+    choices.into_iter().flatten().filter_map(move |choice| {
+        let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
+        Some((index, choice.get_mut(member)?.as_object_mut()?))
+    })
+}
+
+/// The calls of a message, or a piece of one.
+fn calls_in(said: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
+    let has_calls =
+        said.get(CALLS).and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
+    if !has_calls && let Some(function @ Value::Object(_)) = said.get(LEGACY) {
+        let calls = json!([{"function": function}]);
+        said.insert(CALLS.to_owned(), calls);
+    }
+    said.get_mut(CALLS)?.as_array_mut()
+}
+
+/// Whether a call can be run. What is no function has its name elsewhere.
+fn names_a_tool(call: &Value) -> bool {
+    match call.get("function") {
+        Some(function) => !text(function.get("name")).is_empty(),
+        None => !matches!(text(call.get("type")), "" | "function"),
+    }
+}
+
+/// Gives a call an id where it has none, or one that is taken, and the type where it says none.
+/// Returns the id.
+fn begin(
+    call: &mut Map<String, Value>,
+    place: usize,
+    response: &str,
+    is_taken: impl Fn(&str) -> bool,
+) -> String {
+    let function = call.get("function");
+    let is_function = function.is_some();
+    let arguments = text(function.and_then(|function| function.get("arguments")));
+    let mut id = text(call.get("id")).to_owned();
+    if id.is_empty() || is_taken(&id) {
+        id = ids::invent(place, response, name(call), arguments);
+        // A server may give its calls such ids itself.
+        while is_taken(&id) {
+            id.push('_');
+        }
+    }
+    call.insert("id".to_owned(), id.clone().into());
+    if is_function {
+        call.entry("type").or_insert_with(|| "function".into());
+    }
+    id
+}
+
+/// Puts arguments into a string, whatever they are; `missing` stands for those that are not there.
+fn write_arguments(call: &mut Map<String, Value>, missing: Option<&str>) {
+    let Some(Value::Object(function)) = call.get_mut("function") else { return };
+    match function.get_mut("arguments") {
+        Some(Value::String(_)) => {}
+        None | Some(Value::Null) => {
+            if let Some(missing) = missing {
+                function.insert("arguments".to_owned(), missing.into());
+            }
+        }
+        Some(arguments) => *arguments = arguments.to_string().into(),
+    }
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;
