@@ -66,9 +66,9 @@ def measure(features, prompts):
     return np.array([[float(v) for v in line.split()] for line in out[1:]])
 
 
-def own_prompts():
-    """The prompts written for this project, with whether they should be called complex."""
-    lines = open(os.path.join(HERE, "intent.txt"), encoding="utf-8").read().splitlines()
+def own_prompts(name):
+    """Prompts written for this project, with whether they should be called complex."""
+    lines = open(os.path.join(HERE, name), encoding="utf-8").read().splitlines()
     lines = [line for line in lines if line[0] in "+-"]
     return [line[2:] for line in lines], np.array([line[0] == "+" for line in lines])
 
@@ -222,11 +222,13 @@ def main():
     trees = forest(d, everything, v)
     score = d.x @ v + d.trust * trees.predict(d.steps)
     cut = np.quantile(score[d.source == OPEN_ENDED], 1 - COMPLEX_SHARE)
-    prompts, hard = own_prompts()
-    own = measure(a.features, prompts)
-    own = own @ v + 0.5 * trees.predict(np.floor(own * 255 + 0.5))
-    auc = np.mean([(x > z) + (x == z) / 2 for x in own[hard] for z in own[~hard]])
-    print(f"prompts of our own: AUC {auc:.3f}, {(own[hard] >= cut).mean():.0%} complex, {(own[~hard] < cut).mean():.0%} simple")
+    for name in ["intent.txt", "probe.txt"]:
+        prompts, hard = own_prompts(name)
+        own = measure(a.features, prompts)
+        own = own @ v + 0.5 * trees.predict(np.floor(own * 255 + 0.5))
+        auc = np.mean([(x > z) + (x == z) / 2 for x in own[hard] for z in own[~hard]])
+        right = f"{(own[hard] >= cut).mean():.0%} complex, {(own[~hard] < cut).mean():.0%} simple"
+        print(f"{name}: AUC {auc:.3f}, {right}")
     if a.write:
         write(d, cut, v, trees)
 

@@ -32,19 +32,19 @@ fn obvious_requests_land_where_anybody_would_send_them() {
     }
 }
 
-/// The lines of `train/intent.txt` that begin with a sign, without it.
-fn own_prompts(sign: &str) -> Vec<&'static str> {
-    let all = include_str!("../../train/intent.txt").lines();
-    all.filter_map(|line| line.strip_prefix(sign)?.strip_prefix(' ')).collect()
-}
+/// Prompts written for this project: the model was set with the first in view, not with the second.
+const OWN_PROMPTS: [&str; 2] =
+    [include_str!("../../train/intent.txt"), include_str!("../../train/probe.txt")];
 
 #[test]
 fn open_ended_requests_are_read_as_a_person_would() {
-    for (sign, expected) in [("+", Tier::Complex), ("-", Tier::Simple)] {
-        let prompts = own_prompts(sign);
-        let right = |text: &&&str| tier(&judged(text), DEFAULT_THRESHOLD) == expected;
-        let share = prompts.iter().filter(right).count() as f64 / prompts.len() as f64;
-        assert!(share >= 0.85, "{share} of {} are {expected}", prompts.len());
+    for file in OWN_PROMPTS {
+        for (sign, expected) in [("+ ", Tier::Complex), ("- ", Tier::Simple)] {
+            let prompts: Vec<_> = file.lines().filter_map(|line| line.strip_prefix(sign)).collect();
+            let right = |text: &&&str| tier(&judged(text), DEFAULT_THRESHOLD) == expected;
+            let share = prompts.iter().filter(right).count() as f64 / prompts.len() as f64;
+            assert!(share >= 0.85, "{share} of {} are {expected}", prompts.len());
+        }
     }
 }
 
