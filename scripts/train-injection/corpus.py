@@ -20,7 +20,7 @@ BUCKETS = 1 << 16
 NEVER = {"qualifire", "belle_eval", "wizardlm_test", "ja_vicuna", "raccoonbench"}
 FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust")
 # Sentences drawn from each pattern of our own.
-EACH = 24
+EACH = 36
 # What those of one language, or of a few kindred ones, weigh together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
 OWN_ENGLISH, OWN_OTHER = (240.0, 260.0), (26.0, 30.0)
