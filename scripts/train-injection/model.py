@@ -8,12 +8,13 @@ from sklearn.linear_model import LogisticRegression
 
 from corpus import BUCKETS, ENOUGH, FEW, GROUND
 
-STRENGTH = 200.0  # the inverse of the regularisation
+STRENGTH = 60.0  # the inverse of the regularisation
 ALPHA = 0.3  # smooths the counts that prior strengths come from
 # Rules were written by people who had seen such attacks, so their evidence is held back.
 RULES = 0.5
+MODELS = 5  # whose mean is taken
 ATTACKS = 0.6  # the weight of all attacks together, beside all ordinary texts
-VERSION, BITS, POINTS = 1, 16, 8
+VERSION, BITS, POINTS = 2, 16, 8
 
 
 class Model:
@@ -34,12 +35,20 @@ class Model:
 
 
 def fit(corpus, ids):
+    """The mean of some models, for each of which every text weighs more or less than it should, by chance (the Bayesian
+    bootstrap of Rubin, 1981): what only a few texts say evens out."""
+    chance = np.random.RandomState(5)
+    models = [fit_once(corpus, ids, corpus.weight * chance.exponential(size=len(corpus.weight))) for _ in range(MODELS)]
+    mean = lambda part: np.mean([part(model) for model in models], axis=0)
+    return Model(mean(lambda m: m.weights), mean(lambda m: m.rules), mean(lambda m: m.bias))
+
+
+def fit_once(corpus, ids, weight):
     """Fits a model to some texts.
 
     Which stretch of a long attack is the attack nobody has noted: the model that is being fitted says it, twice.
     A feature may weigh the more the more it tells the classes apart by itself (Wang and Manning, 2012).
     """
-    weight = corpus.weight.copy()
     taught = ids[corpus.source[ids] != "own"]
     attacks = taught[corpus.attack[taught]]
     weight[attacks] *= ATTACKS * (len(taught) - len(attacks)) / max(1, len(attacks))

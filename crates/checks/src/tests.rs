@@ -32,6 +32,8 @@ fn personal_data_is_found_and_does_not_block() {
         ("wallet 1BoatSLRHtKNngkdXEeobR76b53LETtpyT", "CRYPTO_ADDRESS"),
         ("she was born on 4 March 1981", "DATE_OF_BIRTH"),
         ("My name is Ada Lovelace.", "PERSON"),
+        ("ask Dr. Ada Lovelace", "PERSON"),
+        ("Dear Ms. Lovelace, thank you", "PERSON"),
         ("send it to 221B Baker Street, London", "ADDRESS"),
         ("call me at \u{ff14}\u{ff11}\u{ff15}-555-2671 now", "PHONE_NUMBER"),
     ] {
@@ -56,6 +58,7 @@ fn look_alikes_of_personal_data_are_not() {
         "for (let i = 0; i < 1000000; i++) {}",
         "build 20240131123456",
         "Add 1234567 and 7654321",
+        "Mr. Baker has five apples and gives two to Mrs. Lee.",
     ] {
         assert!(!inspect(text).pii_detected(), "{text}: {:?}", kinds(text));
     }

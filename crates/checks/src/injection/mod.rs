@@ -15,7 +15,7 @@ use domain::safety::Origin;
 
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
-use crate::words::ceil;
+use crate::words::{ceil, floor};
 pub use model::Features;
 use model::{Blocks, Opinion};
 use rules::{SEQUENCES, Sequence, TOGETHER};
@@ -64,10 +64,6 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     }
     let text = folded.text.as_ref();
     let mut reading = Reading::new(text, scan);
-    if let Some(bytes) = flooding(text.as_bytes()) {
-        let bytes = crate::words::floor(text, bytes.start)..ceil(text, bytes.end);
-        raise(&mut reading.attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
-    }
     let all = 0..text.len();
     if !folded.hidden.is_empty() {
         let place = 0..ceil(text, 1.min(text.len()));
@@ -209,6 +205,10 @@ fn flooding(text: &[u8]) -> Option<Range<usize>> {
 
 fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
     let mut attempts = Vec::new();
+    if let Some(bytes) = flooding(text.as_bytes()) {
+        let bytes = floor(text, bytes.start)..ceil(text, bytes.end);
+        raise(&mut attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
+    }
     if scan.anchors.is_empty() {
         return attempts;
     }

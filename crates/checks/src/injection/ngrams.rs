@@ -4,7 +4,7 @@
 use super::tokens::{Disguise, Kind, LONGEST, Tokens};
 
 /// Changes whenever a text may get other features; weights say for which version they are.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// A feature is a number of this many bits.
 pub(crate) const BITS: u32 = 16;
 /// How many features there can be.

@@ -49,6 +49,7 @@ pub(crate) const SEQUENCES: &[Sequence] = &[
     s("instruction_override", 0.6, &[(WITHOUT, 0), (OBEY, 20), (YOUR | PRIOR | ABOVE, 24), (ORDERS | LIMITS, 30)]),
     s("instruction_override", 0.75, &[(ORDERS | SYSTEM | ABOVE, 0), (UPDATE, 40)]),
     s("instruction_override", 0.45, &[(YOUR, 0), (UPDATE, 60)]),
+    s("instruction_override", 0.45, &[(TOLD | ABOVE, 0), (UPDATE, 60)]),
     s("instruction_override", 0.5, &[(SECTION, 0), (ORDERS | OVERRIDE | REVEAL | FORCE, 60)]),
     s("prompt_extraction", 0.8, &[(REVEAL, 0), (SYSTEM, 50)]),
     s("prompt_extraction", 0.8, &[(REVEAL, 0), (YOUR, 40), (SYSTEM | ORDERS, 30)]),

@@ -1,5 +1,7 @@
 //! What is taken for an attack and what is not. All sentences are our own, and the model was taught none of them.
 
+use std::collections::BTreeMap;
+
 use domain::safety::{Origin, Safety};
 use serde::Deserialize;
 
@@ -161,6 +163,49 @@ fn the_place_of_a_finding_is_the_attack() {
     let strongest = report.findings.iter().max_by(|a, b| a.score.total_cmp(&b.score)).unwrap();
     let (attack, end) = (text.find("Ignore").unwrap(), text.find(" The end").unwrap());
     assert!(strongest.bytes.start < end && strongest.bytes.end > attack, "{strongest:?}");
+}
+
+/// Of some texts, how many are flagged and how many blocked.
+#[derive(Default)]
+struct Tally {
+    texts: u32,
+    flagged: u32,
+    blocked: u32,
+}
+
+/// Counts what is made of the texts of `probe.txt`: by sign, by kind, and of the half that nobody looked at again.
+fn probed() -> BTreeMap<&'static str, Tally> {
+    let mut tallies: BTreeMap<_, Tally> = BTreeMap::new();
+    let lines = include_str!("probe.txt").lines().filter(|line| !line.starts_with('#'));
+    for (number, line) in lines.enumerate() {
+        let (head, text) = line.split_once(": ").unwrap();
+        let kind = head.rsplit_once(' ').unwrap().0;
+        let origin = if kind == "+ document" { Origin::Tool } else { Origin::User };
+        let report = inspect(origin, &text.replace("\\n", "\n"));
+        let unseen = if kind.starts_with('+') { "+, unseen" } else { "-, unseen" };
+        for name in [kind, &kind[..1], unseen].into_iter().take(2 + number % 2) {
+            let tally = tallies.entry(name).or_default();
+            tally.texts += 1;
+            tally.flagged += u32::from(report.injection_attempt());
+            tally.blocked += u32::from(report.block.is_some());
+        }
+    }
+    tallies
+}
+
+#[test]
+fn new_wordings_are_told_apart() {
+    let tallies = probed();
+    let told: Vec<_> = tallies
+        .iter()
+        .map(|(kind, t)| {
+            format!("{kind}: {} of {} flagged, {} blocked", t.flagged, t.texts, t.blocked)
+        })
+        .collect();
+    let share = |count: u32, kind| f64::from(count) / f64::from(tallies[kind].texts);
+    assert!(share(tallies["+"].flagged, "+") >= 0.65, "{told:#?}");
+    assert!(share(tallies["-"].flagged, "-") <= 0.08, "{told:#?}");
+    assert!(share(tallies["-"].blocked, "-") <= 0.03, "{told:#?}");
 }
 
 /// What the training script has computed for a text.

@@ -56,11 +56,29 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 
 fn name(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
     let word = view.text[start..end].to_ascii_lowercase();
-    // "name:" may be any name; "Ms" at the end of a word list may be milliseconds.
-    let certain = word.contains(' ') || view.bytes[start].is_ascii_uppercase();
-    if certain && !word.ends_with(':') {
-        behind(view, NAME.as_ref(), end, 80, "PERSON", 0.55, found);
+    // "my name is" is sure by itself; "Ms" at the end of a word list may be milliseconds.
+    let title = !word.contains(' ');
+    if word.ends_with(':') || title && !view.bytes[start].is_ascii_uppercase() {
+        return;
     }
+    let known = found.len();
+    behind(view, NAME.as_ref(), end, 80, "PERSON", 0.55, found);
+    // Half of all exercises and stories have a "Mr. Smith": a surname alone tells nobody, but in a letter.
+    let surname = found.get(known).is_some_and(|name| !view.text[name.bytes.clone()].contains(' '));
+    if title && surname && !addressed(&view.text[floor(view.text, start.saturating_sub(24))..start])
+    {
+        found.truncate(known);
+    }
+}
+
+/// Whether a letter's salutation stands right before.
+fn addressed(before: &str) -> bool {
+    const SALUTATIONS: [&str; 10] = [
+        "dear", "geehrter", "geehrte", "lieber", "liebe", "cher", "chère", "hello", "hi",
+        "estimado",
+    ];
+    let last = before.trim_end().rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    SALUTATIONS.iter().any(|word| last.eq_ignore_ascii_case(word))
 }
 
 fn behind(

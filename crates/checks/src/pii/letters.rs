@@ -1,6 +1,6 @@
 //! Check characters of identity numbers that mix letters and digits.
 
-use super::ids::is_day;
+use super::digits::is_day;
 use super::token::digits;
 
 fn value(byte: u8) -> u32 {

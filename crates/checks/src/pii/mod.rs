@@ -2,6 +2,7 @@
 
 mod address;
 pub(crate) mod context;
+mod digits;
 mod email;
 mod iban;
 mod ids;

@@ -1,6 +1,6 @@
 //! Check digits of identity numbers that are looked for only next to a word that names them, or in a shape of their own.
 
-use super::ids::is_day;
+use super::digits::is_day;
 use crate::checksum::{luhn, number, weighted};
 
 /// Japan: the last digit checks eleven others.
