@@ -15,6 +15,7 @@ mod offsets;
 mod pattern;
 mod pii;
 mod policy;
+mod prefixes;
 mod recognizers;
 mod redact;
 mod report;
@@ -23,6 +24,7 @@ mod risk;
 mod scan;
 mod secrets;
 mod sha256;
+mod stream_judge;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -34,6 +36,7 @@ pub use policy::Policy;
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report};
 pub use restore::{Placeholders, StreamRestorer};
+pub use stream_judge::{StreamJudge, Withheld};
 
 /// No text yields more findings than this; the rest is not looked at.
 pub(crate) const MAX_FINDINGS: usize = 1000;

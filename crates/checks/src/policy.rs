@@ -61,7 +61,8 @@ impl Policy {
                 }
             }
         }
-        match Recognizers::compile(&safety.recognizers) {
+        let streams = safety.output_pii != Action::Flag;
+        match Recognizers::compile(&safety.recognizers, streams) {
             Ok(recognizers) if errors.is_empty() => {
                 Ok(Self { safety: safety.clone(), patterns, recognizers })
             }
@@ -73,6 +74,20 @@ impl Policy {
     /// The settings this was compiled from.
     pub fn safety(&self) -> &Safety {
         &self.safety
+    }
+
+    /// What the settings have for outputs in which something of a category is found.
+    pub fn output_action(&self, category: Category) -> Action {
+        match category {
+            Category::Secret => self.safety.output_secrets,
+            Category::Pii => self.safety.output_pii,
+            Category::Injection | Category::Policy => Action::Flag,
+        }
+    }
+
+    /// Whether anything that is found in outputs is redacted or blocks them.
+    pub fn acts_on_outputs(&self) -> bool {
+        self.safety.output_secrets != Action::Flag || self.safety.output_pii != Action::Flag
     }
 
     /// Judges all parts of one request together.
@@ -91,12 +106,22 @@ impl Policy {
         let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
         let judged = self.parts(&parts, Scope::Leaks);
         let mut report = risk::weigh_output(&self.safety, judged.findings);
-        let only_flags =
-            self.safety.output_secrets == Action::Flag && self.safety.output_pii == Action::Flag;
-        if judged.overflows && !only_flags {
+        if judged.overflows && self.acts_on_outputs() {
             report.block.get_or_insert_with(too_many);
         }
         report
+    }
+
+    /// What must not leave of a text as it is, in order.
+    pub(crate) fn leaks(&self, text: &str) -> Vec<Finding> {
+        let part = Part { origin: Origin::Assistant, text };
+        let (mut found, _) = self.part(&part, Scope::Leaks, MAX_FINDINGS);
+        found.retain(|finding| self.output_action(finding.category) != Action::Flag);
+        found
+    }
+
+    pub(crate) fn recognizers(&self) -> &Recognizers {
+        &self.recognizers
     }
 
     fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Judged {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use domain::safety::{Checksum, Recognizer};
 use regex::Regex;
 
-use crate::{MAX_FINDINGS, checksum, pattern, words};
+use crate::{MAX_FINDINGS, checksum, pattern, prefixes, words};
 
 /// How far before a match a word of its context may begin, in bytes, and how far behind it may end.
 const BEFORE: usize = 64;
@@ -21,6 +21,8 @@ pub(crate) struct Recognizers(Vec<Compiled>);
 struct Compiled {
     name: String,
     pattern: Regex,
+    /// For streams: what a match begins with, at the end of a text.
+    begun: Option<Regex>,
     /// Any of the words of which one must be near.
     context: Option<Regex>,
     checksum: Checksum,
@@ -38,11 +40,11 @@ pub(crate) struct Match<'r> {
 }
 
 impl Recognizers {
-    /// Compiles them. Every error names the setting it is about.
-    pub(crate) fn compile(settings: &[Recognizer]) -> Result<Self, Vec<String>> {
+    /// Compiles them, for streams as well if asked. Every error names the setting it is about.
+    pub(crate) fn compile(settings: &[Recognizer], streams: bool) -> Result<Self, Vec<String>> {
         let (mut all, mut errors) = (Vec::new(), Vec::new());
         for (index, recognizer) in settings.iter().enumerate() {
-            match Compiled::new(recognizer) {
+            match Compiled::new(recognizer, streams) {
                 Ok(compiled) => all.push(compiled),
                 Err((field, fault)) => {
                     errors.push(format!("settings.safety.recognizers[{index}].{field}: {fault}"));
@@ -50,6 +52,17 @@ impl Recognizers {
             }
         }
         if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Where in a text that goes on the first match begins that is not certain, if there is one.
+    pub(crate) fn open_from(&self, text: &str) -> Option<usize> {
+        let first = self.0.iter().map(|own| own.open_from(text)).min();
+        first.filter(|&at| at < text.len())
     }
 
     /// Everything that they recognize, in no order. Of each, so many matches are looked at and no more: to
@@ -68,13 +81,24 @@ impl Recognizers {
 }
 
 impl Compiled {
-    fn new(recognizer: &Recognizer) -> Result<Self, (&'static str, String)> {
+    /// Where in a text that goes on something begins that may become a match, or may count as one.
+    fn open_from(&self, text: &str) -> usize {
+        let begun = |begun: &Regex| begun.find(text).map_or(text.len(), |found| found.start());
+        // What cannot be told is taken for the beginning of a match.
+        let begun = self.begun.as_ref().map_or(0, begun);
+        let waits = |found: &regex::Match<'_>| found.end() + BEHIND >= text.len();
+        let waiting = self.context.as_ref().and_then(|_| self.pattern.find_iter(text).find(waits));
+        begun.min(waiting.map_or(text.len(), |found| found.start()))
+    }
+
+    fn new(recognizer: &Recognizer, streams: bool) -> Result<Self, (&'static str, String)> {
         let pattern = pattern::compile(&recognizer.pattern).map_err(|fault| ("pattern", fault))?;
         if pattern.is_match("") {
             return Err(("pattern", "the pattern matches an empty text".to_owned()));
         }
         Ok(Self {
             name: recognizer.name.clone(),
+            begun: streams.then(|| prefixes::compile(&recognizer.pattern)).flatten(),
             pattern,
             context: context(&recognizer.context).map_err(|fault| ("context", fault))?,
             checksum: recognizer.checksum,
@@ -133,7 +157,7 @@ mod tests {
     use super::*;
 
     fn found(recognizer: Recognizer, text: &str) -> Vec<String> {
-        let all = Recognizers::compile(&[recognizer]).unwrap();
+        let all = Recognizers::compile(&[recognizer], false).unwrap();
         all.find(text).map(|found| text[found.bytes].to_owned()).collect()
     }
 
@@ -180,7 +204,7 @@ mod tests {
     fn what_cannot_be_compiled_says_where() {
         let fault = |pattern: &str| {
             let all = [own("x", Checksum::None, &[]), own(pattern, Checksum::None, &[])];
-            Recognizers::compile(&all).unwrap_err().join("; ")
+            Recognizers::compile(&all, true).unwrap_err().join("; ")
         };
         let at = "settings.safety.recognizers[1].pattern: ";
         assert!(fault("(").starts_with(at));

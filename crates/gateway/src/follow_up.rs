@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::Gateway;
 use crate::error::{Error, Result};
 use crate::flow::{InFlight, Turn};
+use crate::leaves::STATE;
 use crate::mcp::Server;
 use crate::tools::{self, ToolCall, ToolResult};
 
@@ -139,7 +140,8 @@ fn conversation(content: Content) -> Option<(Prompt, Value)> {
     Some((Prompt { messages, max_output_tokens: None, params }, answer))
 }
 
-/// Puts originals back into every string. What `arguments` hold is JSON itself.
+/// Puts originals back into every string but those that a provider wants back as they came. What
+/// `arguments` hold is JSON itself.
 fn restore(value: &mut Value, placeholders: &Placeholders, is_json: bool) {
     if placeholders.is_empty() {
         return;
@@ -153,10 +155,41 @@ fn restore(value: &mut Value, placeholders: &Placeholders, is_json: bool) {
             }
         }
         Value::Object(object) => {
-            for (name, value) in object {
+            for (name, value) in object.iter_mut().filter(|(name, _)| *name != STATE) {
                 restore(value, placeholders, name == "arguments");
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use checks::Redactor;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_provider_wants_back_stays_as_it_came() {
+        let mut redactor = Redactor::new(1);
+        let name = redactor.replace_whole("EMAIL", "jane@acme.org");
+        let state = json!({"content": [{"thinking": name, "signature": "c2ln"}]});
+        let call = json!({"id": "a", "function": {"name": "mail",
+            "arguments": format!("{{\"to\": \"{name}\"}}")}});
+        let content = Content {
+            input: Some(json!([{"role": "assistant", "content": name, "provider_state": state}])),
+            output: Some(json!({"role": "assistant", "content": format!("To {name}."),
+                "tool_calls": [call], "provider_state": state})),
+            placeholders: serde_json::to_value(redactor.into_placeholders()).ok(),
+            ..Content::default()
+        };
+        let (prompt, answer) = conversation(content).unwrap();
+        assert_eq!(answer["content"], "To jane@acme.org.");
+        let arguments = &answer["tool_calls"][0]["function"]["arguments"];
+        assert_eq!(arguments, "{\"to\": \"jane@acme.org\"}");
+        assert_eq!(answer["provider_state"], state);
+        assert_eq!(prompt.texts().collect::<Vec<_>>(), ["jane@acme.org"]);
+        assert_eq!(prompt.messages[0].extra["provider_state"], state);
     }
 }

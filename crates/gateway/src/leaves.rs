@@ -1,6 +1,8 @@
 //! Every string of an answer in the chat-completions format that a caller receives, and where it
 //! stands.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::flow::is_text;
@@ -78,6 +80,11 @@ impl Place {
         self.way.first().is_some_and(|step| step.is("delta"))
     }
 
+    /// Whether it is a note to the text: it comes whole, beside what goes on in pieces.
+    pub(crate) fn is_note(&self) -> bool {
+        self.way.get(1).is_some_and(|step| step.is("annotations") || step.is("citations"))
+    }
+
     /// Whether it is the text of choice 0, which the canonical form holds as well.
     pub(crate) fn is_text(&self) -> bool {
         self.choice == Some(0)
@@ -93,6 +100,18 @@ impl Place {
     /// Whether it belongs to a tool call. Calls run beside each other, in no order.
     pub(crate) fn is_tool_call(&self) -> bool {
         self.way.get(1).is_some_and(|step| step.is("tool_calls"))
+    }
+
+    /// The index of the tool call of choice 0 that it is the name or the arguments of.
+    pub(crate) fn tool_call(&self) -> Option<u64> {
+        match self.way.as_slice() {
+            [_, _, Step::Item { index, .. }, function, _]
+                if self.choice == Some(0) && self.is_tool_call() && function.is("function") =>
+            {
+                Some(index.as_ref().and_then(Value::as_u64).unwrap_or(0))
+            }
+            _ => None,
+        }
     }
 
     /// A chunk that says a piece of this string and nothing else.
@@ -232,6 +251,42 @@ pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &[Option<u
             *logprobs = Value::Null;
         }
     }
+}
+
+/// Takes all log probabilities out of a chunk.
+pub(crate) fn clear_logprobs(chunk: &mut Map<String, Value>) {
+    for choice in choices(chunk).filter_map(Value::as_object_mut) {
+        choice.shift_remove(LOGPROBS);
+    }
+}
+
+/// Takes out of a chunk what is of use only as a whole: calls of tools, what a provider wants back,
+/// and the ends of further choices that have such. `parted` are the choices of which something was
+/// taken out. `None` when there is nothing of the kind.
+pub(crate) fn part_whole(
+    chunk: &mut Map<String, Value>,
+    parted: &mut BTreeSet<u64>,
+) -> Option<Map<String, Value>> {
+    let mut taken = Vec::new();
+    for choice in choices(chunk) {
+        let index = index(choice);
+        let mut delta = Map::new();
+        if let Some(said) = choice.get_mut("delta").and_then(Value::as_object_mut) {
+            for name in ["tool_calls", "function_call", STATE] {
+                delta.extend(said.shift_remove(name).map(|value| (name.to_owned(), value)));
+            }
+        }
+        if !delta.is_empty() {
+            parted.insert(index);
+        }
+        let ends = index != 0 && parted.contains(&index);
+        let end = choice.get_mut("finish_reason").filter(|end| ends && !end.is_null());
+        let end = end.map(Value::take);
+        if !delta.is_empty() || end.is_some() {
+            taken.push(json!({"index": index, "delta": delta, "finish_reason": end}));
+        }
+    }
+    (!taken.is_empty()).then(|| Map::from_iter([("choices".to_owned(), Value::Array(taken))]))
 }
 
 /// The choices that a chunk ends.

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use checks::{Finding, Placeholders, Reading, Redactor, Report};
+use checks::{Finding, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::Reply;
-use domain::safety::{Action, Category, Safety};
+use domain::safety::{Action, Category};
 use domain::step::{FinishReason, Security};
 use serde_json::{Map, Value};
 
@@ -49,27 +49,20 @@ pub(crate) enum Verdict {
     Blocked(String),
 }
 
-/// Whether answers have to be whole before they may leave.
-pub(crate) fn holds_answers(project: &ProjectState) -> bool {
-    let safety = project.policy.safety();
-    safety.output_secrets != Action::Flag || safety.output_pii != Action::Flag
-}
-
 /// Judges all strings of an answer together, by `settings.safety.output`.
-pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], nonce: u64) -> Judged {
+pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], redactor: &mut Redactor) -> Judged {
     let policy = &project.policy;
     let read: Vec<Reading<'_>> = said.iter().map(Said::reading).collect();
     let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
     let security = security(&report, &report.findings);
-    if let Some((_, reason)) = refused(policy.safety(), &report) {
+    if let Some((_, reason)) = refused(policy, &report) {
         return Judged { security, verdict: Verdict::Blocked(reason) };
     }
-    let redacted = redacted(policy.safety(), &report);
-    let mut redactor = Redactor::of_answer(nonce);
+    let redacted = redacted(policy, &report);
     let parts = read.iter().enumerate().map(|(part, read)| {
         let here: Vec<&Finding> =
             redacted.iter().copied().filter(|finding| finding.part == part).collect();
-        read.redact(&mut redactor, &here)
+        read.redact(redactor, &here)
     });
     let parts: Vec<Option<String>> = parts.collect();
     let verdict =
@@ -79,33 +72,31 @@ pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], nonce: u64) -> Ju
 
 /// The finding for whose sake an answer does not leave, and a sentence that says so. Without a
 /// finding there were too many to judge.
-pub(crate) fn refused(safety: &Safety, report: &Report) -> Option<(Option<usize>, String)> {
-    let blocks = |finding: &Finding| action(safety, finding.category) == Action::Block;
+pub(crate) fn refused(policy: &Policy, report: &Report) -> Option<(Option<usize>, String)> {
+    let blocks = |finding: &Finding| policy.output_action(finding.category) == Action::Block;
     let Some(index) = report.findings.iter().position(blocks) else {
         let block = report.block.as_ref().filter(|block| block.finding.is_none());
         return block.map(|block| (None, block.reason.clone()));
     };
-    let finding = &report.findings[index];
+    Some((Some(index), withheld(Some(&report.findings[index]))))
+}
+
+/// A sentence that says why an answer does not leave.
+pub(crate) fn withheld(finding: Option<&Finding>) -> String {
+    let Some(finding) = finding else {
+        return "Blocked by output check: the answer contains too much to judge".to_owned();
+    };
     let what = match finding.category {
         Category::Secret => "a credential",
         _ => "personal data",
     };
-    let kind = &finding.kind;
-    Some((Some(index), format!("Blocked by output check: the answer contains {what} ({kind})")))
+    format!("Blocked by output check: the answer contains {what} ({})", finding.kind)
 }
 
 /// What is replaced in an answer before it leaves.
-pub(crate) fn redacted<'r>(safety: &Safety, report: &'r Report) -> Vec<&'r Finding> {
-    let is_replaced = |finding: &&Finding| action(safety, finding.category) == Action::Redact;
+pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Finding> {
+    let is_replaced = |finding: &&Finding| policy.output_action(finding.category) == Action::Redact;
     report.findings.iter().filter(is_replaced).collect()
-}
-
-fn action(safety: &Safety, category: Category) -> Action {
-    match category {
-        Category::Secret => safety.output_secrets,
-        Category::Pii => safety.output_pii,
-        Category::Injection | Category::Policy => Action::Flag,
-    }
 }
 
 /// Judges what is left of an answer that did not come to its end: it must not be read back from its
@@ -115,7 +106,8 @@ pub(crate) fn judge_rest(project: &ProjectState, heard: &mut Ended) {
         return;
     }
     heard.message = None;
-    let judged = crate::nonce().map(|nonce| judge(project, &[Said::text(&heard.text)], nonce));
+    let judged = crate::nonce()
+        .map(|nonce| judge(project, &[Said::text(&heard.text)], &mut Redactor::of_answer(nonce)));
     heard.instead = match judged {
         Ok(Judged { security, verdict }) => {
             heard.output = security;
@@ -206,7 +198,7 @@ impl InFlight {
             let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;
             let said = said(&reply.text, reply.native.as_mut());
-            let judged = judge(project, &said, nonce);
+            let judged = judge(project, &said, &mut Redactor::of_answer(nonce));
             let restores = project.policy.safety().pii_restore;
             let beside = said.iter().skip(1).map(|said| said.text.len()).sum();
             (restores.then(|| screened.placeholders().clone()), judged, beside)

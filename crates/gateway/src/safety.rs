@@ -110,7 +110,7 @@ fn judge_by(policy: &Policy, mut prompt: Prompt, direction: Direction) -> Result
             let blocked = blocked.map(|block| (block.finding, block.reason.clone()));
             (blocked, Replaces::of(safety, PiiRule::Redact).these(&report))
         }
-        Direction::Output => (output::refused(safety, &report), output::redacted(safety, &report)),
+        Direction::Output => (output::refused(policy, &report), output::redacted(policy, &report)),
     };
     let findings = locate(&prompt, &report);
     if !replaced.is_empty() {

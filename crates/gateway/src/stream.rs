@@ -1,11 +1,14 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
 
 mod fragments;
-mod restorer;
+mod outlet;
+mod strand;
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::task::Poll;
 
+use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
 use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason, StepStatus};
@@ -26,7 +29,8 @@ use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
 use fragments::Fragments;
-use restorer::Restorer;
+use outlet::Outlet;
+use strand::Judging;
 
 /// What is known of a stream before its first piece.
 #[derive(Clone, Debug)]
@@ -111,6 +115,13 @@ impl Gateway {
         let screened = funded.routed().screened();
         let project = &screened.turn().caller.project;
         let restores = project.policy.safety().pii_restore && !screened.placeholders().is_empty();
+        let judging = if project.policy.acts_on_outputs() {
+            Some(Judging::new(project.clone(), crate::nonce()?))
+        } else {
+            None
+        };
+        let placeholders =
+            if restores { screened.placeholders().clone() } else { Placeholders::default() };
         let started = Started {
             step: funded.step(),
             trace: screened.turn().trace.id(),
@@ -119,12 +130,12 @@ impl Gateway {
             dropped: upstream.dropped().to_vec(),
         };
         let relay = Relay {
-            restorer: restores.then(|| Restorer::new(screened.placeholders())),
-            holds: output::holds_answers(project),
+            outlet: (restores || judging.is_some()).then(|| Outlet::new(&placeholders, judging)),
             flight: Some(flight),
             held: Vec::new(),
+            parted: BTreeSet::new(),
             fragments: Fragments::default(),
-            upstream,
+            upstream: Some(upstream),
             began,
             model: started.model.clone(),
         };
@@ -140,11 +151,14 @@ impl Gateway {
 struct Relay {
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
-    upstream: EventStream,
-    restorer: Option<Restorer>,
-    /// Whether the answer must be whole before it may leave.
-    holds: bool,
-    held: Vec<StreamEvent>,
+    /// Taken when the answer must not go on.
+    upstream: Option<EventStream>,
+    /// Where what the model says has to be judged or restored.
+    outlet: Option<Outlet>,
+    /// What is judged as a whole when the answer is: see [`leaves::part_whole`].
+    held: Vec<Map<String, Value>>,
+    /// The choices that have a part in it.
+    parted: BTreeSet<u64>,
     /// What it says beside the text.
     fragments: Fragments,
     began: Instant,
@@ -157,9 +171,10 @@ impl Relay {
     async fn next(&mut self) -> Option<Vec<Piece>> {
         loop {
             let flight = self.flight.as_ref()?;
+            let Some(upstream) = &mut self.upstream else { return Some(self.end().await) };
             // All that the provider has sent so far leaves in one write.
             let mut pieces = Vec::new();
-            match flight.wait(self.upstream.next()).await {
+            match flight.wait(upstream.next()).await {
                 Some(Ok(events)) => {
                     for event in events {
                         self.hear(event, &mut pieces);
@@ -171,6 +186,10 @@ impl Relay {
                     pause().await;
                     return Some(self.end().await);
                 }
+            }
+            if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
+                // Nobody is to hear the rest: the provider may stop.
+                self.upstream = None;
             }
             if !pieces.is_empty() {
                 return Some(pieces);
@@ -195,78 +214,112 @@ impl Relay {
             StreamEvent::Done => return,
         }
         heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
-        if self.holds {
-            self.held.push(event);
-        } else {
-            self.pass(event, pieces);
-        }
-    }
-
-    /// Passes on what the model has said, with what placeholders stand for.
-    fn pass(&mut self, event: StreamEvent, pieces: &mut Vec<Piece>) {
-        match (event, &mut self.restorer) {
-            (StreamEvent::Text(text), Some(restorer)) => restorer.text(&text, pieces),
-            (StreamEvent::Text(text), None) if !text.is_empty() => pieces.push(Piece::Text(text)),
-            (StreamEvent::Native { mut chunk, .. }, restorer) => {
-                // The end of choice 0 is told once, when it is on disk.
-                let says = leaves::hold_end(&mut chunk);
-                match restorer {
-                    _ if !says => {}
-                    Some(restorer) => restorer.native(chunk, pieces),
-                    None => pieces.push(Piece::Native(chunk)),
-                }
-            }
+        match event {
+            StreamEvent::Text(text) => match &mut self.outlet {
+                Some(outlet) => outlet.text(&text, pieces),
+                None if !text.is_empty() => pieces.push(Piece::Text(text)),
+                None => {}
+            },
+            StreamEvent::Native { chunk, .. } => self.pass(chunk, pieces),
             _ => {}
         }
     }
 
-    /// Passes on what was held until the answer was whole, and what may still have become a
-    /// placeholder.
-    fn pass_rest(&mut self, pieces: &mut Vec<Piece>) {
-        for event in std::mem::take(&mut self.held) {
-            self.pass(event, pieces);
+    /// Passes on a chunk that says more than text.
+    fn pass(&mut self, mut chunk: Map<String, Value>, pieces: &mut Vec<Piece>) {
+        if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
+            // They may tell of text that is held back.
+            leaves::clear_logprobs(&mut chunk);
+            self.held.extend(leaves::part_whole(&mut chunk, &mut self.parted));
         }
-        if let Some(mut restorer) = self.restorer.take() {
-            restorer.finish(pieces);
+        // The end of choice 0 is told once, when it is on disk.
+        let says = leaves::hold_end(&mut chunk);
+        match &mut self.outlet {
+            _ if !says => {}
+            Some(outlet) => outlet.native(chunk, pieces),
+            None => pieces.push(Piece::Native(chunk)),
         }
     }
 
     /// Records the whole answer, and says so only when that is on disk.
     async fn end(&mut self) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
-        let judged = match self.judge(&flight) {
-            Ok(judged) => judged,
+        let mut pieces = Vec::new();
+        let blocked = match self.pass_rest(&mut flight, &mut pieces) {
+            Ok(blocked) => blocked,
             Err(error) => return vec![Piece::Broken(flight.fault(error))],
         };
-        flight.heard.output = judged.security;
-        flight.heard.message = self.fragments.message(&flight.heard.text);
-        let mut finish = flight.heard.finish.unwrap_or(FinishReason::Stop);
         let usage = flight.heard.usage;
-        let mut blocked = None;
-        match judged.verdict {
-            // Only held answers can still be changed.
-            Verdict::Redacted(new) if self.holds => {
-                flight.heard.message = None;
-                let mut replacement = std::mem::take(&mut self.fragments).replaced_by(new);
-                flight.heard.instead = replacement.text();
-                self.held.iter_mut().for_each(|event| replacement.apply(event));
-            }
-            Verdict::Blocked(reason) if self.holds => {
-                flight.heard.message = None;
-                flight.heard.instead = Some(String::new());
-                self.held.clear();
-                finish = FinishReason::ContentFilter;
-                blocked = Some(reason);
-            }
-            _ => {}
-        }
-        let mut pieces = Vec::new();
-        self.pass_rest(&mut pieces);
+        let finish = match &blocked {
+            Some(_) => FinishReason::ContentFilter,
+            None => flight.heard.finish.unwrap_or(FinishReason::Stop),
+        };
         match flight.finish().await {
             Ok(_) => pieces.push(Piece::End { finish, usage, blocked }),
             Err(error) => pieces.push(Piece::Broken(error)),
         }
         pieces
+    }
+
+    /// Passes on what was held back, and judges the whole answer for its step. Gives the reason why
+    /// it must not go on, if it must not.
+    fn pass_rest(
+        &mut self,
+        flight: &mut InFlight,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<Option<String>> {
+        let mut outlet = self.outlet.take();
+        let judging = outlet.as_mut().and_then(|outlet| {
+            outlet.finish(pieces);
+            outlet.judging.take()
+        });
+        if let (Some(outlet), Some(judging)) = (outlet, judging) {
+            return self.pass_judged(flight, outlet, judging, pieces);
+        }
+        let mut redactor = Redactor::of_answer(crate::nonce()?);
+        flight.heard.output = self.judge(flight, &mut redactor)?.security;
+        flight.heard.message = self.fragments.message(&flight.heard.text);
+        Ok(None)
+    }
+
+    /// The same where the answer was judged on its way: what is judged as a whole leaves as well.
+    fn pass_judged(
+        &mut self,
+        flight: &mut InFlight,
+        mut outlet: Outlet,
+        mut judging: Judging,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<Option<String>> {
+        let judged = self.judge(flight, &mut judging.redactor)?;
+        let heard = &mut flight.heard;
+        heard.output = judged.security;
+        let (new, blocked) = match judged.verdict {
+            Verdict::Fine => (Vec::new(), None),
+            Verdict::Redacted(new) => (new, None),
+            Verdict::Blocked(reason) => (Vec::new(), Some(reason)),
+        };
+        // What is stored is what leaves.
+        let left = outlet.left();
+        let blocked = judging.blocked.or(blocked);
+        if blocked.is_some() {
+            heard.finish = Some(FinishReason::ContentFilter);
+        } else {
+            if judging.redactor.into_placeholders().is_empty() {
+                heard.message = self.fragments.message(&left);
+            } else {
+                heard.message = self.fragments.redacted_message(&left, &new);
+                let mut replacement = self.fragments.replaced_by(&new);
+                for chunk in &mut self.held {
+                    replacement.apply(chunk);
+                }
+            }
+            for chunk in self.held.drain(..) {
+                outlet.native(chunk, pieces);
+            }
+            outlet.finish(pieces);
+        }
+        heard.instead = (left != heard.text).then_some(left);
+        Ok(blocked)
     }
 
     async fn broken(&mut self, error: &providers::Error) -> Vec<Piece> {
@@ -276,9 +329,11 @@ impl Relay {
         flight.heard.status = StepStatus::Failed;
         flight.heard.error = Some(what);
         let mut pieces = Vec::new();
-        // What was not judged does not leave.
-        self.held.clear();
-        self.pass_rest(&mut pieces);
+        if let Some(outlet) = &mut self.outlet {
+            // What is half a word was not judged, and does not leave.
+            outlet.judging = None;
+            outlet.finish(&mut pieces);
+        }
         pieces.push(Piece::Broken(match flight.finish().await {
             Ok(_) => Error::ProviderUnreachable,
             Err(error) => error,
@@ -286,10 +341,10 @@ impl Relay {
         pieces
     }
 
-    fn judge(&self, flight: &InFlight) -> Result<output::Judged> {
+    fn judge(&self, flight: &InFlight, redactor: &mut Redactor) -> Result<output::Judged> {
         let turn = flight.funded()?.routed().screened().turn();
         let said = self.fragments.said(&flight.heard.text);
-        Ok(output::judge(&turn.caller.project, &said, crate::nonce()?))
+        Ok(output::judge(&turn.caller.project, &said, redactor))
     }
 }
 

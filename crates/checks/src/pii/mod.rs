@@ -12,7 +12,7 @@ mod network;
 mod number;
 mod phone;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod token;
 mod wallet;
 mod world;

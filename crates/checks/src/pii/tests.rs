@@ -12,25 +12,67 @@ fn entities(source: &str) -> Vec<(&'static str, String)> {
     found.into_iter().map(|entity| (entity.kind, original(entity.bytes))).collect()
 }
 
+/// Identity numbers next to their names.
+const IDENTITIES: [(&str, &str, &str); 15] = [
+    ("my number 1234 5678 9018 please", "JP_MY_NUMBER", "1234 5678 9018"),
+    ("OIB: 69435151530", "HR_OIB", "69435151530"),
+    ("contribuinte 123456789", "PT_NIF", "123456789"),
+    ("CNP 1800101221144", "RO_CNP", "1800101221144"),
+    ("rodné číslo 710319/2745", "CZ_BIRTH_NUMBER", "710319/2745"),
+    ("isikukood 37605030299", "EE_ISIKUKOOD", "37605030299"),
+    ("CUIT 20-12345678-6", "AR_CUIT", "20-12345678-6"),
+    ("СНИЛС 112-233-445 95", "RU_SNILS", "112-233-445 95"),
+    ("RUT 12.345.678-5", "CL_RUT", "12.345.678-5"),
+    ("HKID A123456(3)", "HK_ID", "A123456(3)"),
+    ("PPS number 1234567T", "IE_PPS", "1234567T"),
+    ("GSTIN 27AAPFU0939F1ZV", "IN_GSTIN", "27AAPFU0939F1ZV"),
+    ("Medicare 1EG4-TE5-MK73", "US_MBI", "1EG4-TE5-MK73"),
+    ("id card A123456789", "TW_ID", "A123456789"),
+    ("Rentenversicherung 15070649C103", "DE_SOCIAL_SECURITY", "15070649C103"),
+];
+
+/// Texts that hold personal data each, of every kind.
+pub(crate) fn samples() -> impl Iterator<Item = &'static str> {
+    let others = [
+        "write to jo.smith@mail.example.org today",
+        "viết cho nguyễn.an@mail.example.org nhé",
+        "my card is 4111-1111-1111-1111, thanks",
+        "my card: 4111 1111\n1111 1111.",
+        "41\u{200b}11 1111 1111 1111",
+        "pay into GB82 WEST 1234 5698 7654 32 please",
+        "IBAN DE89370400440532013000",
+        "her ssn is 536-22-8741",
+        "ring +44 20 7946 0958 after six",
+        "it is 415 555 2671, a phone",
+        "(020) 7946 0958 ext. 45",
+        "the host 203.0.113.77 is down",
+        "the NHS number is 943 476 5919",
+        "943 476 5919, that is the NHS number",
+        "national insurance AB 12 34 56 C",
+        "passport number: K1234567",
+        "K1234567 is the passport",
+        "CPF 529.982.247-25",
+        "wallet 1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
+        "she was born on 4 March 1981",
+        "born in the spring, on March 4, 1981",
+        "My name is Ada King Lovelace.",
+        "ask Mr van Berg or Dr. Jean-Luc de la Tour",
+        "send it to 221B Baker Street, Apt 5",
+        "12, rue de la Paix",
+        "Hauptstraße 12",
+        "P.O. Box 4711",
+        "account number 321-54-9876",
+        "sort code 20-00-00",
+        "the mac is aa:bb:cc:dd:ee:ff",
+        "pay to asha.k@oksbi",
+        "电话：138 0013 8000。",
+    ];
+    others.into_iter().chain(IDENTITIES.map(|identity| identity.0))
+}
+
 #[test]
 fn identity_numbers_of_many_countries() {
-    for (text, kind, value) in [
-        ("my number 1234 5678 9018 please", "JP_MY_NUMBER", "1234 5678 9018"),
-        ("OIB: 69435151530", "HR_OIB", "69435151530"),
-        ("contribuinte 123456789", "PT_NIF", "123456789"),
-        ("CNP 1800101221144", "RO_CNP", "1800101221144"),
-        ("rodné číslo 710319/2745", "CZ_BIRTH_NUMBER", "710319/2745"),
-        ("isikukood 37605030299", "EE_ISIKUKOOD", "37605030299"),
-        ("CUIT 20-12345678-6", "AR_CUIT", "20-12345678-6"),
-        ("СНИЛС 112-233-445 95", "RU_SNILS", "112-233-445 95"),
-        ("RUT 12.345.678-5", "CL_RUT", "12.345.678-5"),
-        ("HKID A123456(3)", "HK_ID", "A123456(3)"),
-        ("PPS number 1234567T", "IE_PPS", "1234567T"),
-        ("GSTIN 27AAPFU0939F1ZV", "IN_GSTIN", "27AAPFU0939F1ZV"),
-        ("Medicare 1EG4-TE5-MK73", "US_MBI", "1EG4-TE5-MK73"),
-        ("id card A123456789", "TW_ID", "A123456789"),
-        ("Rentenversicherung 15070649C103", "DE_SOCIAL_SECURITY", "15070649C103"),
-    ] {
+    for (text, kind, value) in IDENTITIES {
         assert!(entities(text).contains(&(kind, value.to_owned())), "{text}: {:?}", entities(text));
     }
 }

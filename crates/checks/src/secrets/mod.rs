@@ -5,7 +5,7 @@ pub(crate) mod formats;
 mod placeholder;
 pub(crate) mod structured;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 

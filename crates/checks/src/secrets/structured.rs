@@ -62,7 +62,16 @@ pub(crate) static MARKS: [&str; RULES.len() + 1] = {
     }
     marks
 };
-const KEY_BLOCK: &str = "-----BEGIN";
+pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
+const KEY_END: &str = "-----END";
+/// What a private key is reported as.
+pub(crate) const PRIVATE_KEY: &str = "private_key";
+/// The longest first or last line of a key block.
+pub(crate) const KEY_LINE: usize = 80;
+/// So much of a key without an end tells whether there is one.
+const KEY_HEAD: usize = 400;
+/// No key is longer.
+pub(crate) const MAX_KEY: usize = 12_000;
 
 /// Whether the scan looks for a mark.
 pub(crate) fn is_scanned(index: usize) -> bool {
@@ -151,18 +160,58 @@ fn is_random_uuid(value: &str) -> bool {
     value.as_bytes().get(14) == Some(&b'4')
 }
 
+/// How much there is of a private key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Key {
+    /// Too little to tell whether it is one.
+    Begun,
+    /// Enough to tell, without an end.
+    Open,
+    /// All of it, with its last line.
+    Whole,
+}
+
+impl Key {
+    /// Reads a text that begins with [`KEY_BLOCK`]; `None` when its first line is not that of a private key.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let rest = text.strip_prefix(KEY_BLOCK.as_bytes())?;
+        let Some(body) = key_body(text) else {
+            let is_cut = text.len() < KEY_LINE && memmem::find(rest, b"-----").is_none();
+            return is_cut.then_some(Self::Begun);
+        };
+        let body = &text[body..text.len().min(body + MAX_KEY)];
+        Some(match key_end(body) {
+            Some(_) => Self::Whole,
+            None if body.len() < KEY_HEAD => Self::Begun,
+            None => Self::Open,
+        })
+    }
+}
+
+/// Where the body begins in a text whose first line is that of a private key.
+fn key_body(text: &[u8]) -> Option<usize> {
+    let line = &text[..text.len().min(KEY_LINE)];
+    let dashes = memmem::find(line.get(KEY_BLOCK.len()..)?, b"-----")?;
+    let body = KEY_BLOCK.len() + dashes + 5;
+    memmem::find(&line[..body], b"PRIVATE KEY").map(|_| body)
+}
+
+/// Where the last line of a key block ends.
+pub(crate) fn key_end(text: &[u8]) -> Option<usize> {
+    let line = memmem::find(text, KEY_END.as_bytes())?;
+    let from = line + KEY_END.len();
+    let dashes = memmem::find(&text[from..text.len().min(line + KEY_LINE)], b"-----")?;
+    Some(from + dashes + 5)
+}
+
 /// `-----BEGIN ... PRIVATE KEY-----` with something like a body.
 fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
     let bytes = text.as_bytes();
     for at in memmem::find_iter(bytes, KEY_BLOCK).take(limit) {
-        let line_end = memmem::find(&bytes[at + 10..bytes.len().min(at + 80)], b"-----")
-            .map(|i| at + 10 + i + 5);
-        let Some(body) = line_end.filter(|&end| text[at..end].contains("PRIVATE KEY")) else {
-            continue;
-        };
-        let to = floor(text, (body + 12_000).min(bytes.len()));
-        let close = text[body..to].find("-----END").map(|i| body + i);
-        let inner = &text[body..close.unwrap_or(to.min(ceil(text, (body + 400).min(to))))];
+        let Some(body) = key_body(&bytes[at..]).map(|body| at + body) else { continue };
+        let to = floor(text, (body + MAX_KEY).min(bytes.len()));
+        let close = text[body..to].find(KEY_END).map(|i| body + i);
+        let inner = &text[body..close.unwrap_or(to.min(ceil(text, (body + KEY_HEAD).min(to))))];
         let solid = inner
             .replace("\\n", "")
             .bytes()
@@ -171,10 +220,10 @@ fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
         if solid < 40 || placeholder::is_masked(inner.trim()) {
             continue;
         }
-        let end = close.map_or(body + inner.len(), |c| {
-            (c + 8..to.min(c + 60)).rev().find(|&i| bytes[..i].ends_with(b"-----")).unwrap_or(c)
+        let end = close.map_or(body + inner.len(), |close| {
+            key_end(&bytes[close..to]).map_or(close, |end| close + end)
         });
-        found.push(Secret { kind: "private_key", bytes: at..end, score: 0.98 });
+        found.push(Secret { kind: PRIVATE_KEY, bytes: at..end, score: 0.98 });
     }
 }
 

@@ -4,6 +4,24 @@ use super::formats::{self, Body, Charset, Format};
 use super::{Secret, find, formatted};
 use crate::scan::{Scan, Scope};
 
+/// Values behind names and options, in all kinds of files.
+const VALUES: [&str; 14] = [
+    "export API_TOKEN=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+    "api-key: 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+    "<clientSecret>9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1</clientSecret>",
+    "<add key=\"ApiKey\" value=\"9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1\"/>",
+    "{\"name\": \"API_TOKEN\", \"value\": \"9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1\"}",
+    "- name: DB_PASSWORD\n  value: s3Kr9wLmPq2x",
+    "variable \"db_password\" { default = \"kJ8$mN2pQ9xL\" }",
+    "ENV SECRET_KEY=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+    "secret = 'Vt8[kQzM2w]R7pLx(d4Hn9]Bc5s'",
+    "service_secret: \"w3t8k5m27h1ze4\"",
+    "Authorization: Bearer 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
+    "sshpass -p 'Kd92mQx1Lp' ssh host",
+    "mysql -h db -u root -pKd92mQx1Lp shop",
+    "BUNDLE_GEMS__CONTRIBSYS__COM=\"1f2e3d4c:9a8b7c6d\"",
+];
+
 fn secrets(text: &str) -> Vec<Secret> {
     find(text, &Scan::new(text, Scope::Leaks), 100)
 }
@@ -36,6 +54,39 @@ fn unchecked() -> impl Iterator<Item = &'static Format> {
 /// How long a value must be that changes its kind of character as seldom as chance allows.
 fn shortest(format: &Format) -> usize {
     format.length.0.max(if matches!(format.body, Body::Free) { 20 } else { 0 })
+}
+
+/// Texts that hold a credential each, of every kind.
+pub(crate) fn samples() -> Vec<String> {
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI3NyJ9.c2lnbmF0dXJlLW9mLXRlc3Q";
+    let (lines, key) = (body(Charset::Alnum, 1280), body(Charset::Alnum, 64));
+    let lines: Vec<&str> = (0..20).map(|line| &lines[line * 64..(line + 1) * 64]).collect();
+    let structured = [
+        token.to_owned(),
+        format!("ghs_77_{token}"),
+        "AKIAQ3ZK7TWM2XVN5RPL".to_owned(),
+        "postgres://app:t9Kz!w4Qm@db.internal:5432/main".to_owned(),
+        "curl -s https://api.example.org/v1 -u 'robot:Kd92mQx1Lp' -o out".to_owned(),
+        format!("curl {} -u robot:Kd92mQx1Lp", "-H 'accept: text/plain' ".repeat(15)),
+        "docker login registry.example.org -u ci -p Kd92mQx1Lp".to_owned(),
+        "<password>Kd92mQx1Lp</password>".to_owned(),
+        "my password is Tr0ub4dor&3".to_owned(),
+        format!("//registry.example.org/:_authToken=npm_{}", &key[..36]),
+        format!("https://a.blob.example.org/c?sv=2024&sig={}%3D", &key[..43]),
+        format!("AccountName=a;AccountKey={key}==;"),
+        "wallet 0x5d0e7a91c3f84b26a8e1d97c402b6f35e98a17d4c06b52f3917ae84d20c5b6f8".to_owned(),
+        "0x5d0e7a91c3f84b26a8e1d97c402b6f35e98a17d4c06b52f3917ae84d20c5b6f8 opens a wallet"
+            .to_owned(),
+        format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----"),
+        format!(
+            "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+            lines.join("\n")
+        ),
+        format!("-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----", lines.join("\\n")),
+    ];
+    let formats = unchecked()
+        .map(|format| format!("{}{}", format.prefix, body(format.rest, shortest(format))));
+    formats.chain(structured).chain(VALUES.map(str::to_owned)).collect()
 }
 
 #[test]
@@ -117,22 +168,7 @@ fn tokens_of_github_say_whether_they_are_whole() {
 
 #[test]
 fn values_are_found_in_all_kinds_of_files() {
-    for text in [
-        "export API_TOKEN=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
-        "api-key: 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
-        "<clientSecret>9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1</clientSecret>",
-        "<add key=\"ApiKey\" value=\"9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1\"/>",
-        "{\"name\": \"API_TOKEN\", \"value\": \"9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1\"}",
-        "- name: DB_PASSWORD\n  value: s3Kr9wLmPq2x",
-        "variable \"db_password\" { default = \"kJ8$mN2pQ9xL\" }",
-        "ENV SECRET_KEY=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
-        "secret = 'Vt8[kQzM2w]R7pLx(d4Hn9]Bc5s'",
-        "service_secret: \"w3t8k5m27h1ze4\"",
-        "Authorization: Bearer 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
-        "sshpass -p 'Kd92mQx1Lp' ssh host",
-        "mysql -h db -u root -pKd92mQx1Lp shop",
-        "BUNDLE_GEMS__CONTRIBSYS__COM=\"1f2e3d4c:9a8b7c6d\"",
-    ] {
+    for text in VALUES {
         assert!(!secrets(text).is_empty(), "{text}");
     }
 }
@@ -162,6 +198,19 @@ fn what_is_no_value_is_left_alone() {
     ] {
         assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
+}
+
+#[test]
+fn each_of_several_private_keys_is_found() {
+    let key = |kind: &str| {
+        let body = body(Charset::Alnum, 128);
+        format!("-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n")
+    };
+    let file =
+        key("PRIVATE KEY") + &key("CERTIFICATE") + &key("RSA PRIVATE KEY") + &key("PRIVATE KEY");
+    let found = secrets(&file);
+    assert_eq!(kinds(&file), ["private_key"; 3]);
+    assert!(found.iter().all(|s| file[s.bytes.clone()].ends_with("KEY-----")), "{found:?}");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! What a streamed answer says beside the text of choice 0, put together from its chunks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
-use domain::conversation::StreamEvent;
 use serde_json::{Map, Value, json};
 
 use crate::leaves::{self, Place};
@@ -12,8 +11,8 @@ use crate::output::Said;
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     strings: Vec<(Place, String)>,
-    /// Where each string is that came whole: most come with every chunk again.
-    whole: HashMap<String, usize>,
+    /// Those that came whole: most come with every chunk again.
+    whole: HashSet<String>,
     /// The tool calls of choice 0 by their index, and what its provider wants back with them.
     calls: BTreeMap<u64, Map<String, Value>>,
     state: Option<Value>,
@@ -26,9 +25,8 @@ impl Fragments {
         let mut more = 0;
         leaves::each(chunk, |place, text| {
             if !place.is_fragment() {
-                if !self.whole.contains_key(text) {
+                if self.whole.insert(text.clone()) {
                     more += text.len();
-                    self.whole.insert(text.clone(), self.strings.len());
                     self.strings.push((place.clone(), text.clone()));
                 }
                 return;
@@ -83,6 +81,25 @@ impl Fragments {
         Some(message)
     }
 
+    /// The same with strings in the place of what [`Fragments::said`] has given, and without what
+    /// the provider wants back: it repeats what was replaced.
+    pub(super) fn redacted_message(&self, text: &str, new: &[Option<String>]) -> Option<Value> {
+        let mut message = self.message(text)?;
+        let fields = message.as_object_mut()?;
+        fields.shift_remove(leaves::STATE);
+        let calls = fields.get_mut("tool_calls")?;
+        for ((place, old), new) in self.strings.iter().zip(new.iter().skip(1)) {
+            let (Some(index), Some(new)) = (place.tool_call(), new) else { continue };
+            let at = self.calls.keys().position(|known| *known == index)?;
+            let field = if place.is_json() { "arguments" } else { "name" };
+            let said = calls.get_mut(at)?.get_mut("function")?.get_mut(field)?;
+            // What cannot be replaced is not kept.
+            let whole = said.as_str().filter(|said| said.contains(old.as_str()))?;
+            *said = whole.replacen(old.as_str(), new, 1).into();
+        }
+        Some(message)
+    }
+
     /// Everything, after the text of choice 0.
     pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<Said<'a>> {
         let others = self.strings.iter();
@@ -96,24 +113,10 @@ impl Fragments {
     }
 
     /// What puts these strings in the place of what [`Fragments::said`] has given.
-    pub(super) fn replaced_by(self, new: Vec<Option<String>>) -> Replacement {
-        let mut new = new.into_iter();
-        let text = new.next().flatten().map(New::of);
-        let mut changed = Vec::from_iter(text.is_some().then_some(Some(0)));
-        let mut fragments = Vec::new();
-        let mut by_index: HashMap<usize, String> = HashMap::new();
-        for (index, ((place, _), new)) in self.strings.into_iter().zip(new).enumerate() {
-            let Some(new) = new else { continue };
-            changed.push(place.choice());
-            if place.is_fragment() {
-                fragments.push((place, New::of(new)));
-            } else {
-                by_index.insert(index, new);
-            }
-        }
-        let whole = self.whole.into_iter();
-        let whole = whole.filter_map(|(old, index)| Some((old, by_index.remove(&index)?)));
-        Replacement { text, fragments, whole: whole.collect(), changed }
+    pub(super) fn replaced_by(&self, new: &[Option<String>]) -> Replacement {
+        let new = self.strings.iter().zip(new.iter().skip(1));
+        let new = new.filter_map(|((place, _), new)| Some((place.clone(), new.clone()?)));
+        Replacement(new.filter(|(place, _)| place.is_fragment()).collect())
     }
 }
 
@@ -129,67 +132,89 @@ fn whole_call(piece: &Value) -> Map<String, Value> {
     ])
 }
 
-/// What takes the place of strings of an answer whose chunks have all come.
+/// What takes the place of strings of an answer whose chunks have all come: the first piece of a
+/// string becomes all of it, the others become nothing.
 #[derive(Debug)]
-pub(super) struct Replacement {
-    text: Option<New>,
-    fragments: Vec<(Place, New)>,
-    whole: HashMap<String, String>,
-    /// The choices of what is replaced.
-    changed: Vec<Option<u64>>,
-}
-
-/// A string that was in pieces: the first piece becomes all of it, the others become nothing.
-#[derive(Debug)]
-struct New {
-    rest: String,
-}
-
-impl New {
-    fn of(text: String) -> Self {
-        Self { rest: text }
-    }
-
-    fn next(&mut self) -> String {
-        std::mem::take(&mut self.rest)
-    }
-}
+pub(super) struct Replacement(Vec<(Place, String)>);
 
 impl Replacement {
-    /// The whole text of choice 0, if it is replaced.
-    pub(super) fn text(&self) -> Option<String> {
-        self.text.as_ref().map(|new| new.rest.clone())
+    /// Replaces what a chunk says; in the order in which the chunks came. What the provider wants
+    /// back is left out: it repeats what was replaced.
+    pub(super) fn apply(&mut self, chunk: &mut Map<String, Value>) {
+        leaves::each(chunk, |place, text| {
+            if let Some((_, new)) = self.0.iter_mut().find(|(known, _)| known == place) {
+                *text = std::mem::take(new);
+            }
+        });
+        leaves::drop_state(chunk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn chunk(choice: u64, delta: &Value, end: Option<&str>) -> Map<String, Value> {
+        let choice = json!({"index": choice, "delta": delta, "finish_reason": end});
+        Map::from_iter([("choices".to_owned(), json!([choice]))])
     }
 
-    /// Replaces what an event says; in the order in which the events came.
-    pub(super) fn apply(&mut self, event: &mut StreamEvent) {
-        match event {
-            StreamEvent::Text(text) => {
-                if let Some(new) = &mut self.text {
-                    *text = new.next();
-                }
-            }
-            StreamEvent::Native { chunk, .. } => {
-                leaves::each(chunk, |place, text| {
-                    if let Some(new) = self.replaced(place, text) {
-                        *text = new;
-                    }
-                });
-                // They need not come with the text that they tell.
-                leaves::drop_logprobs(chunk, &self.changed);
-                leaves::drop_state(chunk);
-            }
-            _ => {}
+    fn call(name: Option<&str>, arguments: &str) -> Value {
+        let mut call = json!({"index": 3, "function": {"arguments": arguments}});
+        if let Some(name) = name {
+            (call["id"], call["function"]["name"]) = ("a".into(), name.into());
         }
+        json!({"content": "Hm", "tool_calls": [call]})
     }
 
-    fn replaced(&mut self, place: &Place, text: &str) -> Option<String> {
-        if !place.is_fragment() {
-            return self.whole.get(text).cloned();
+    #[test]
+    fn calls_leave_and_are_kept_as_they_were_redacted() {
+        let (mut fragments, mut parted) = (Fragments::default(), BTreeSet::new());
+        let mut chunks = vec![
+            chunk(0, &call(Some("push"), "{\"n\": 1, \"token\": \"ab"), None),
+            chunk(0, &call(None, "cd\"}"), None),
+            chunk(0, &json!({"provider_state": {"thinking": "abcd"}}), Some("tool_calls")),
+        ];
+        let mut held = Vec::new();
+        for chunk in &mut chunks {
+            fragments.add(chunk);
+            held.extend(leaves::part_whole(chunk, &mut parted));
         }
-        if place.is_text() {
-            return self.text.as_mut().map(New::next);
+        assert_eq!(chunks[0]["choices"][0]["delta"], json!({"content": "Hm"}));
+        let said: Vec<String> =
+            fragments.said("HmHm").iter().map(|said| said.text.to_string()).collect();
+        assert_eq!(said, ["HmHm", "{\"n\": 1, \"token\": \"abcd\"}", "push", "abcd"]);
+        let new = [None, Some("{\"n\": 1, \"token\": \"[X]\"}".to_owned()), None, None];
+        let mut replacement = fragments.replaced_by(&new);
+        for chunk in &mut held {
+            replacement.apply(chunk);
         }
-        self.fragments.iter_mut().find(|(known, _)| known == place).map(|(_, new)| new.next())
+        let arguments = |chunk: &Map<String, Value>| {
+            let call = &chunk["choices"][0]["delta"]["tool_calls"][0];
+            call["function"]["arguments"].as_str().map(str::to_owned)
+        };
+        let left: Vec<_> = held.iter().map(arguments).collect();
+        assert_eq!(left, [new[1].clone(), Some(String::new()), None]);
+        assert_eq!(held[2]["choices"][0]["delta"], json!({}));
+        let message = fragments.redacted_message("HmHm", &new).unwrap();
+        let function = json!({"name": "push", "arguments": new[1]});
+        let call = json!({"id": "a", "type": "function", "function": function});
+        let kept = json!({"role": "assistant", "content": "HmHm", "tool_calls": [call]});
+        assert_eq!(message, kept);
+    }
+
+    #[test]
+    fn a_further_choice_ends_after_its_calls() {
+        let mut parted = BTreeSet::new();
+        let mut other = chunk(1, &json!({"content": "Done"}), Some("stop"));
+        assert!(leaves::part_whole(&mut other, &mut parted).is_none());
+        let mut calls = chunk(2, &call(Some("push"), "{}"), None);
+        assert!(leaves::part_whole(&mut calls, &mut parted).is_some());
+        let mut end = chunk(2, &json!({}), Some("tool_calls"));
+        let held = leaves::part_whole(&mut end, &mut parted).unwrap();
+        assert_eq!(held["choices"][0]["finish_reason"], "tool_calls");
+        assert!(end["choices"][0]["finish_reason"].is_null());
     }
 }

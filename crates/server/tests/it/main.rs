@@ -24,6 +24,7 @@ mod device;
 mod doors;
 mod endpoints;
 mod errors;
+mod flowing;
 mod formats;
 mod harness;
 mod limits;

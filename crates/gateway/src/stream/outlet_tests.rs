@@ -59,18 +59,18 @@ fn whole(heard: &[(u64, String, String)], choice: u64, field: &str) -> String {
 
 #[test]
 fn what_is_held_back_is_not_overtaken() {
-    let mut restorer = Restorer::new(&placeholders());
+    let mut outlet = Outlet::new(&placeholders(), None);
     let mut pieces = Vec::new();
-    restorer.native(chunk(0, json!({"reasoning": "ask [A_1"}), Value::Null), &mut pieces);
-    restorer.text("I write to [A_1_00000001]", &mut pieces);
-    restorer.native(chunk(0, tool(0, "{\"to\":\"[A_1_0"), Value::Null), &mut pieces);
-    restorer.native(chunk(0, tool(1, "{\"cc\":\"[A_1_0"), Value::Null), &mut pieces);
-    restorer.native(chunk(1, json!({"refusal": "no, [A_"}), Value::Null), &mut pieces);
-    restorer.native(chunk(0, tool(0, "0000001]\"}"), Value::Null), &mut pieces);
-    restorer.native(chunk(1, json!({}), json!("stop")), &mut pieces);
-    restorer.native(chunk(0, tool(1, "0000001]\"}"), Value::Null), &mut pieces);
-    restorer.text("and [A_1", &mut pieces);
-    restorer.finish(&mut pieces);
+    outlet.native(chunk(0, json!({"reasoning": "ask [A_1"}), Value::Null), &mut pieces);
+    outlet.text("I write to [A_1_00000001]", &mut pieces);
+    outlet.native(chunk(0, tool(0, "{\"to\":\"[A_1_0"), Value::Null), &mut pieces);
+    outlet.native(chunk(0, tool(1, "{\"cc\":\"[A_1_0"), Value::Null), &mut pieces);
+    outlet.native(chunk(1, json!({"refusal": "no, [A_"}), Value::Null), &mut pieces);
+    outlet.native(chunk(0, tool(0, "0000001]\"}"), Value::Null), &mut pieces);
+    outlet.native(chunk(1, json!({}), json!("stop")), &mut pieces);
+    outlet.native(chunk(0, tool(1, "0000001]\"}"), Value::Null), &mut pieces);
+    outlet.text("and [A_1", &mut pieces);
+    outlet.finish(&mut pieces);
     let said = |choice, field: &str, text: &str| (choice, field.to_owned(), text.to_owned());
     let escaped = r#"jo \"J\" <jo@a.example>"#;
     assert_eq!(
@@ -94,14 +94,35 @@ fn what_is_held_back_is_not_overtaken() {
 }
 
 #[test]
+fn a_note_does_not_interrupt_the_text() {
+    let mut outlet = Outlet::new(&placeholders(), None);
+    let mut pieces = Vec::new();
+    outlet.text("I write to [A_1_", &mut pieces);
+    let note = json!({"annotations": [{"type": "url_citation", "title": PLACEHOLDER}]});
+    outlet.native(chunk(0, note, Value::Null), &mut pieces);
+    outlet.text("00000001].", &mut pieces);
+    outlet.finish(&mut pieces);
+    let noted = pieces.iter().find_map(|piece| match piece {
+        Piece::Native(chunk) => Some(&chunk["choices"][0]["delta"]["annotations"][0]["title"]),
+        _ => None,
+    });
+    assert_eq!(noted.unwrap(), ORIGINAL);
+    let text = pieces.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(text.collect::<String>(), format!("I write to {ORIGINAL}."));
+}
+
+#[test]
 fn log_probabilities_go_with_the_text_they_tell() {
-    let mut restorer = Restorer::new(&placeholders());
+    let mut outlet = Outlet::new(&placeholders(), None);
     let mut pieces = Vec::new();
     for text in ["To ", PLACEHOLDER, " it is."] {
         let logprobs = json!({"content": [{"token": text, "logprob": -0.1}]});
         let choice = json!({"index": 0, "delta": {"content": text}, "logprobs": logprobs});
         let chunk = json!({"choices": [choice]}).as_object().unwrap().clone();
-        restorer.native(chunk, &mut pieces);
+        outlet.native(chunk, &mut pieces);
     }
     let logprobs = |piece: &Piece| match piece {
         Piece::Native(chunk) => chunk["choices"][0]["logprobs"]["content"][0]["token"].clone(),
@@ -134,7 +155,7 @@ proptest! {
         turns in prop::collection::vec((0_usize..4, 1_usize..9, any::<bool>()), 0..60),
     ) {
         let placeholders = placeholders();
-        let mut restorer = Restorer::new(&placeholders);
+        let mut outlet = Outlet::new(&placeholders, None);
         let mut pieces = Vec::new();
         let mut rest: Vec<(Vec<char>, Vec<char>)> = speeches
             .iter()
@@ -154,14 +175,14 @@ proptest! {
             let index = choice as u64;
             let delta = if is_text { json!({"content": piece}) } else { tool(0, &piece) };
             if is_text && choice == 0 && !native {
-                restorer.text(&piece, &mut pieces);
+                outlet.text(&piece, &mut pieces);
                 continue;
             }
             let over = choice > 0 && text.is_empty() && arguments.is_empty();
             let end = if over { json!("stop") } else { Value::Null };
-            restorer.native(chunk(index, delta, end), &mut pieces);
+            outlet.native(chunk(index, delta, end), &mut pieces);
         }
-        restorer.finish(&mut pieces);
+        outlet.finish(&mut pieces);
         let heard = heard(&pieces);
         for (choice, said) in speeches.iter().enumerate() {
             let index = choice as u64;

@@ -1,0 +1,319 @@
+//! An answer that is judged while it arrives: what is certain leaves at once, what may still become a finding waits.
+//!
+//! Text is certain up to the last border between words (see [`Borders`]), unless a value that holds white space may
+//! begin before it (see [`hold`]). What has left is kept for a while, because it gives a meaning to what follows.
+
+mod hold;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use domain::safety::{Action, Category};
+
+use crate::policy::Policy;
+use crate::redact::Redactor;
+use crate::report::Finding;
+use crate::secrets::structured::{self, Key};
+use crate::{MAX_FINDINGS, words};
+
+/// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
+/// and a word that is cut may be left out.
+const LOOK_BACK: usize = 576;
+/// How much more than that is kept until it is let go of, and the longest word that is left out when it is cut.
+const SLACK: usize = 128;
+/// More than this is not held.
+const MAX_HELD: usize = 4096;
+/// So much of it still is when the rest had to leave: the longest credential that is told only by its end fits.
+const KEPT: usize = 2304;
+/// A long piece is judged in parts of this size.
+const PART: usize = 512;
+/// How far behind a value a word may end that says what it is: it begins within 28 bytes and has at most 24.
+const BEHIND: usize = 52;
+
+/// Judges one string of an answer that arrives in pieces, by the actions that the settings have for outputs.
+#[derive(Debug, Default)]
+pub struct StreamJudge {
+    /// The end of what has left, then what has not.
+    window: String,
+    /// Where in the window that begins which has not left.
+    done: usize,
+    borders: Borders,
+    drops: Option<Drops>,
+    /// How much was found so far.
+    found: usize,
+}
+
+/// Why an answer must not go on.
+#[derive(Debug)]
+pub struct Withheld {
+    /// What may still leave: what stood before.
+    pub said: String,
+    /// What was found; nothing, where there is more to find than is judged.
+    pub finding: Option<Finding>,
+}
+
+/// What of the text that follows is a part of what was found already.
+#[derive(Debug)]
+enum Drops {
+    /// A private key, to the end of its last line: the end of what came of it, and how much more may come.
+    Key { tail: String, left: usize },
+    /// A word that is longer than what is held.
+    Word,
+}
+
+/// How much of a text is to leave.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    /// What is certain.
+    Certain,
+    /// At least so much: more is not held.
+    Forced(usize),
+    /// All of it: nothing waits for what follows.
+    End,
+}
+
+impl StreamJudge {
+    /// Takes a piece; gives what is certain, with placeholders where the settings ask for them.
+    pub fn push(
+        &mut self,
+        policy: &Policy,
+        redactor: &mut Redactor,
+        piece: &str,
+    ) -> Result<String, Withheld> {
+        let (mut out, mut rest) = (String::new(), piece);
+        while !rest.is_empty() {
+            let (part, further) = rest.split_at(words::floor(rest, PART));
+            rest = further;
+            let part = self.behind_dropped(part);
+            self.window.push_str(part);
+            if self.borders.follow(&self.window) {
+                self.release(policy, redactor, Until::Certain, &mut out)?;
+            }
+            while self.window.len() - self.done > MAX_HELD {
+                let until = words::floor(&self.window, self.window.len() - KEPT);
+                self.release(policy, redactor, Until::Forced(until), &mut out)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Gives what is held, as if nothing followed. What does follow is judged with what has left.
+    pub fn flush(&mut self, policy: &Policy, redactor: &mut Redactor) -> Result<String, Withheld> {
+        let mut out = String::new();
+        if self.holds() {
+            self.release(policy, redactor, Until::End, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Whether something is held.
+    pub fn holds(&self) -> bool {
+        self.done < self.window.len()
+    }
+
+    /// Judges the window, and adds to `out` what may leave.
+    fn release(
+        &mut self,
+        policy: &Policy,
+        redactor: &mut Redactor,
+        until: Until,
+        out: &mut String,
+    ) -> Result<(), Withheld> {
+        let (text, border) = (&self.window, self.borders.last);
+        let (open, is_plain) = match until {
+            Until::End => (text.len(), false),
+            Until::Forced(until) => (until, false),
+            Until::Certain => {
+                let open = hold::open_from(policy, text, self.done, border);
+                (open, hold::is_plain(policy, text, self.done, open))
+            }
+        };
+        let found = if is_plain { Vec::new() } else { self.unsaid(policy.leaks(text)) };
+        let certain = self.certain(&found, open, until);
+        let judged = &found[..found.partition_point(|finding| finding.bytes.start < certain)];
+        self.found += judged.len();
+        if self.found > MAX_FINDINGS || found.len() >= MAX_FINDINGS {
+            return Err(Withheld { said: std::mem::take(out), finding: None });
+        }
+        let stops = |finding: &&Finding| policy.output_action(finding.category) == Action::Block;
+        if let Some(stop) = judged.iter().find(stops) {
+            out.push_str(&self.redacted(redactor, judged, stop.bytes.start));
+            let said = std::mem::take(out);
+            return Err(Withheld { said, finding: Some(stop.clone()) });
+        }
+        out.push_str(&self.redacted(redactor, judged, certain));
+        self.done = certain;
+        self.drop_behind(judged, until);
+        self.forget();
+        Ok(())
+    }
+
+    /// What of the findings has not left. The rest of one that began in what has left is one as well, and a key goes on
+    /// until its end is seen.
+    fn unsaid(&self, mut found: Vec<Finding>) -> Vec<Finding> {
+        found.retain_mut(|finding| {
+            if is_open_key(finding, &self.window) {
+                finding.bytes.end = self.window.len();
+            }
+            finding.bytes.start = finding.bytes.start.max(self.done);
+            finding.bytes.start < finding.bytes.end
+        });
+        found
+    }
+
+    /// Up to where the window may leave: where it is open, or where a finding begins that reaches over that place.
+    fn certain(&self, found: &[Finding], open: usize, until: Until) -> usize {
+        let mut certain = open;
+        // Later ones first: what waits with one of them may cut an earlier one.
+        for finding in found.iter().rev() {
+            let Range { start, end } = finding.bytes;
+            if start >= certain {
+                continue;
+            }
+            if until != Until::Certain || is_open_key(finding, &self.window) {
+                certain = certain.max(end);
+            } else if end > certain || lingers(finding) && end + BEHIND > self.borders.last {
+                certain = start;
+            }
+        }
+        certain
+    }
+
+    fn redacted(&self, redactor: &mut Redactor, found: &[Finding], end: usize) -> String {
+        let text = &self.window[self.done..end];
+        let ranges = found.iter().filter(|finding| finding.bytes.start < end).map(|finding| {
+            let to = finding.bytes.end.min(end);
+            (finding.bytes.start - self.done..to - self.done, &*finding.kind)
+        });
+        redactor.replace(text, ranges).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// Remembers what of the text that follows belongs to what was found in what has left.
+    fn drop_behind(&mut self, found: &[Finding], until: Until) {
+        if let Some(key) = found.iter().find(|finding| is_open_key(finding, &self.window)) {
+            // Nobody must take what follows for a part of it once more.
+            let tail = self.window.split_off(key.bytes.start);
+            self.done = self.window.len();
+            self.borders.end_at(self.done);
+            self.drops = Some(Drops::Key { tail, left: structured::MAX_KEY });
+        } else if matches!(until, Until::Forced(_)) {
+            let goes_on = found.iter().any(|finding| finding.bytes.end == self.window.len());
+            self.drops = goes_on.then_some(Drops::Word);
+        }
+    }
+
+    /// What of a piece comes behind what is dropped.
+    fn behind_dropped<'p>(&mut self, piece: &'p str) -> &'p str {
+        let rest = match &mut self.drops {
+            None => return piece,
+            Some(Drops::Word) => piece.find(|c: char| c.is_whitespace() || c == '"'),
+            Some(Drops::Key { tail, left }) => {
+                let (known, taken) = (tail.len(), words::floor(piece, *left));
+                *left -= taken;
+                tail.push_str(&piece[..taken]);
+                let end = structured::key_end(tail.as_bytes());
+                if let Some(end) = end {
+                    // What follows is read behind the last line, as in the whole answer.
+                    tail.truncate(end);
+                }
+                // That line is not longer.
+                tail.drain(..words::floor(tail, tail.len().saturating_sub(structured::KEY_LINE)));
+                let end = end.map(|end| end - known.min(end));
+                end.or_else(|| (taken < piece.len()).then_some(taken))
+            }
+        };
+        let Some(rest) = rest else { return "" };
+        if let Some(Drops::Key { tail, .. }) = self.drops.take() {
+            self.window.push_str(&tail);
+            self.done = self.window.len();
+            self.borders.end_at(self.done);
+        }
+        &piece[rest..]
+    }
+
+    /// Lets go of what has left and is too far away to matter.
+    fn forget(&mut self) {
+        if self.done > LOOK_BACK + SLACK {
+            let from = words::floor(&self.window, self.done - LOOK_BACK);
+            // Not from the middle of a word on, which may be another word.
+            let near = &self.window[from..words::floor(&self.window, from + SLACK)];
+            let word = near.find(char::is_whitespace).unwrap_or_default();
+            self.window.drain(..from + word);
+            self.done -= from + word;
+            self.borders.moved(from + word);
+        }
+    }
+}
+
+/// Whether a finding is a private key of which the end is missing.
+fn is_open_key(finding: &Finding, text: &str) -> bool {
+    finding.kind == structured::PRIVATE_KEY
+        && matches!(
+            Key::read(&text.as_bytes()[finding.bytes.start..]),
+            Some(Key::Begun | Key::Open)
+        )
+}
+
+/// Whether words behind a value may still make something else of it, or be a part of it.
+fn lingers(finding: &Finding) -> bool {
+    let by_form = ["EMAIL", "UPI_ID", "IP_ADDRESS", "MAC_ADDRESS", "CRYPTO_ADDRESS"];
+    finding.category == Category::Pii && !by_form.contains(&&*finding.kind)
+}
+
+/// Where a text may be cut: no value without white space in it reaches over such a place. Behind white space, behind a
+/// quote, and between characters of scripts that put no space between words, unless an address has begun.
+#[derive(Debug, Default)]
+struct Borders {
+    /// The last one.
+    last: usize,
+    /// How far the text was looked at.
+    seen: usize,
+    /// Whether a quote of another kind stands behind the last one: what it opens may hold the usual ones.
+    quoted: bool,
+    /// Whether a sign stands behind the last one that addresses have.
+    addressed: bool,
+}
+
+impl Borders {
+    /// Looks at what is new of a text; tells whether there is a border in it.
+    fn follow(&mut self, text: &str) -> bool {
+        let known = self.last;
+        for (at, c) in text[self.seen..].char_indices() {
+            if self.is_behind(c) {
+                self.last = self.seen + at + c.len_utf8();
+                (self.quoted, self.addressed) = (false, false);
+            }
+            self.quoted |= matches!(c, '\'' | '`');
+            self.addressed |= matches!(c, '@' | ':' | '/');
+        }
+        self.seen = text.len();
+        self.last > known
+    }
+
+    fn is_behind(&self, c: char) -> bool {
+        c.is_whitespace()
+            || c == '"' && !self.quoted
+            || is_unspaced(c) && !self.addressed
+            || matches!(c, '、' | '。' | '，' | '！' | '？')
+    }
+
+    /// The text ends here now.
+    fn end_at(&mut self, end: usize) {
+        (self.seen, self.last) = (end, self.last.min(end));
+    }
+
+    /// The text begins so much later now.
+    fn moved(&mut self, by: usize) {
+        (self.seen, self.last) = (self.seen - by, self.last.saturating_sub(by));
+    }
+}
+
+/// Whether a character belongs to a script that puts no space between words: those of Southeast and East Asia.
+fn is_unspaced(c: char) -> bool {
+    let asian = matches!(
+        u32::from(c),
+        0x0e00..0x10a0 | 0x1780..0x1800 | 0x2e80..0x3130 | 0x31a0..0xa000 | 0xf900..0xfb00 | 0xff66..0xff9e | 0x20000..0x40000
+    );
+    asian && c.is_alphabetic()
+}

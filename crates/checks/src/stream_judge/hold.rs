@@ -1,0 +1,225 @@
+//! Where a text may still become a finding that reaches over white space, or may only be told by what follows.
+
+use std::sync::LazyLock;
+
+use domain::safety::{Action, Category};
+use memchr::memmem;
+use regex::Regex;
+
+use super::BEHIND;
+use crate::fold::Folded;
+use crate::pii::context::Context;
+use crate::policy::Policy;
+use crate::scan::{Scan, Scope};
+use crate::secrets::structured::{KEY_BLOCK, Key};
+use crate::words;
+
+/// No number, name or address with the words that tell it takes more than this.
+const REACH: usize = 128;
+/// How far behind a word that announces it a birthday may end.
+const BIRTHDAY: usize = 60;
+/// The longest IBAN, in groups.
+const IBAN: usize = 70;
+/// Fewer digits are no identity and no telephone number.
+const FEWEST_DIGITS: usize = 6;
+/// A longer run of letters and digits is no number.
+const MAX_RUN: usize = 24;
+/// Groups of digits that are further apart are not one number.
+const MAX_GAP: usize = 3;
+/// How far from its word the key of a wallet may begin, and how long the word is.
+const WALLET: usize = 170;
+
+/// No credential that is made of letters alone is shorter, but for those behind an option.
+const SHORTEST: usize = 16;
+/// What options for passwords begin with.
+const PASSWORD_OPTION: &[u8] = b"-p";
+
+/// The beginnings of addresses that more words may complete, at the end of a text.
+static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let forms = [
+        r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? )?(?:(?:\p{Lu}[\p{L}'.-]+|\d{1,3}(?:st|nd|rd|th)) ){0,3}",
+        r"\d{1,4},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*(?:\p{Lu}\p{L}+[ -])?",
+        r"(?:[Cc]alle|[Vv]ia) (?:de |del |della |la )*(?:\p{Lu}\p{L}+,? )?",
+        r"\p{Lu}\p{L}+(?:straße|strasse) ",
+    ];
+    let post_box = r"[Pp]\.?[Oo]\.? ?(?:[Bb]ox )?";
+    Regex::new(&format!(r"(?:\b(?:{})|{post_box})\z", forms.join("|"))).ok()
+});
+
+/// Where in a text that is certain up to a border the first value begins that is not. What was said already is behind
+/// us.
+pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
+    let acts = |category| policy.output_action(category) != Action::Flag;
+    let mut open = border;
+    if acts(Category::Secret) {
+        open = open.min(said + key(&text[said..])).min(wallet_key(text, said, border));
+    }
+    if acts(Category::Pii) {
+        open = open.min(personal(text, border));
+        let own = Folded::new(&text[said..border]);
+        if let Some(at) = policy.recognizers().open_from(&own.text) {
+            open = open.min(said + own.original(at..at + 1).start);
+        }
+    }
+    open.max(said)
+}
+
+/// Whether what is certain is words alone, of small letters and not long: nothing is found in such, whatever stands
+/// in front, but for a project's own kinds. Most of what is said need not be judged.
+pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) -> bool {
+    let acts = policy.output_action(Category::Pii) != Action::Flag;
+    let is_word = |unit: &str| {
+        let word = unit.trim_start_matches('(').trim_end_matches(['.', ',', ';', ':', ')']);
+        let mut letters = word.bytes();
+        // Names of persons begin with a capital.
+        let first = letters
+            .next()
+            .is_none_or(|b| b.is_ascii_lowercase() || !acts && b.is_ascii_uppercase());
+        unit.len() < SHORTEST && first && letters.all(|b| b.is_ascii_lowercase())
+    };
+    // Of a word that is cut nobody knows.
+    let is_whole = |at: usize| text[..at].chars().next_back().is_none_or(char::is_whitespace);
+    is_whole(said)
+        && is_whole(open)
+        && !(acts && policy.recognizers().is_any())
+        && text[said..open].split_whitespace().all(is_word)
+        && memmem::find(&text.as_bytes()[..open], PASSWORD_OPTION).is_none()
+}
+
+/// The beginning of a private key of which more has to be seen.
+fn key(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    memmem::find_iter(bytes, KEY_BLOCK)
+        .find(|&at| matches!(Key::read(&bytes[at..]), Some(Key::Begun)))
+        .unwrap_or(text.len())
+}
+
+/// A number that is the key of a wallet if a word behind it says so.
+fn wallet_key(text: &str, said: usize, border: usize) -> usize {
+    let bytes = &text.as_bytes()[..border];
+    let from = said.max(border.saturating_sub(WALLET));
+    let is_key = |at: &usize| {
+        bytes[at + 2..].iter().take(65).take_while(|b| b.is_ascii_hexdigit()).count() == 64
+    };
+    memmem::find_iter(&bytes[from..], b"0x").map(|at| from + at).find(is_key).unwrap_or(border)
+}
+
+/// Personal data of which more may come, or of which words that follow may tell what it is.
+fn personal(text: &str, border: usize) -> usize {
+    let from = words::floor(text, border.saturating_sub(2 * REACH));
+    let folded = Folded::new(&text[from..border]);
+    let tail = &*folded.text;
+    let next = text[border..].chars().next();
+    let mut units = Vec::new();
+    let start = |unit: &str| unit.as_ptr() as usize - tail.as_ptr() as usize;
+    units.extend(tail.split_whitespace().map(|unit| (start(unit), unit)));
+    let mut open = numbers(tail, &units, next);
+    if let Some(street) = STREET.as_ref().and_then(|street| street.find(tail)) {
+        open = open.min(street.start());
+    }
+    open = open.min(birthday(tail, &units));
+    // What is further back than anything reaches is certain, whatever it looks like.
+    let reach = tail.len().saturating_sub(REACH);
+    if open < reach {
+        open = units.iter().map(|unit| unit.0).find(|&at| at >= reach).unwrap_or(tail.len());
+    }
+    if open == tail.len() { border } else { from + folded.original(open..open + 1).start }
+}
+
+/// A chain of groups of digits.
+struct Chain {
+    start: usize,
+    end: usize,
+    digits: usize,
+    is_open: bool,
+}
+
+/// The first number that may go on, or that words which follow may name.
+fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
+    let mut open = tail.len();
+    let mut chain: Option<Chain> = None;
+    for (index, &(at, unit)) in units.iter().enumerate() {
+        let is_last = index + 1 == units.len();
+        let (first, digits) = digits(unit);
+        if begins_iban(unit) && at + IBAN > tail.len()
+            || is_last && is_pair(unit) && next.is_none_or(char::is_numeric)
+        {
+            open = open.min(at);
+        }
+        if digits == 0 {
+            chain = None;
+            continue;
+        }
+        let goes_on = chain.take().filter(|c| c.is_open && at - c.end <= MAX_GAP);
+        // `AB 12 34 56 C`
+        let lead = index.checked_sub(1).map(|lead| units[lead]);
+        let lead = lead.filter(|lead| is_pair(lead.1)).map_or(at + first, |lead| lead.0);
+        let this = Chain {
+            start: goes_on.as_ref().map_or(lead, |c| c.start),
+            end: at + unit.len(),
+            digits: digits + goes_on.as_ref().map_or(0, |c| c.digits),
+            is_open: unit.ends_with(|c: char| c.is_ascii_digit() || "-./()+:".contains(c)),
+        };
+        let is_code = digits >= 4 && unit.bytes().filter(u8::is_ascii_alphanumeric).count() >= 7;
+        let is_named = this.digits >= FEWEST_DIGITS || is_code;
+        if is_last && this.is_open || is_named && this.end + BEHIND > tail.len() {
+            open = open.min(this.start);
+        }
+        chain = Some(this);
+    }
+    open
+}
+
+/// Where the first run of letters and digits of a word begins that may be a number, with the signs in front of it, and
+/// how many digits there are in all such runs.
+fn digits(unit: &str) -> (usize, usize) {
+    let (mut first, mut digits) = (None, 0);
+    for run in unit.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let count = run.bytes().filter(u8::is_ascii_digit).count();
+        if run.len() <= MAX_RUN && count > 0 {
+            let at = run.as_ptr() as usize - unit.as_ptr() as usize;
+            first.get_or_insert(unit[..at].trim_end_matches(['(', '+']).len());
+            digits += count;
+        }
+    }
+    (first.unwrap_or_default(), digits)
+}
+
+/// Two letters and two digits, as of a country and a check.
+fn begins_iban(unit: &str) -> bool {
+    let unit = unit.trim_start_matches(|c: char| !c.is_alphanumeric()).as_bytes();
+    unit.len() >= 4
+        && unit[..2].iter().all(u8::is_ascii_alphabetic)
+        && unit[2..4].iter().all(u8::is_ascii_digit)
+}
+
+/// Two letters that a British number may begin with.
+fn is_pair(unit: &str) -> bool {
+    let unit = unit.trim_start_matches(|c: char| !c.is_alphanumeric()).as_bytes();
+    unit.len() == 2
+        && unit
+            .iter()
+            .all(|b| b.is_ascii_alphabetic() && !b"DFIQUV".contains(&b.to_ascii_uppercase()))
+}
+
+/// What may be a birthday behind a word that announces one.
+fn birthday(tail: &str, units: &[(usize, &str)]) -> usize {
+    const MONTHS: [&str; 16] = [
+        "jan", "feb", "mar", "mär", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt",
+        "nov", "dec", "dez",
+    ];
+    let may_begin = |unit: &str| {
+        let lower: String = unit.chars().take(3).flat_map(char::to_lowercase).collect();
+        unit.starts_with(|c: char| c.is_ascii_digit()) || MONTHS.contains(&&*lower)
+    };
+    let near = tail.len().saturating_sub(BIRTHDAY);
+    let from = words::floor(tail, near.saturating_sub(BIRTHDAY / 2));
+    if !units.iter().any(|&(at, unit)| at >= near && may_begin(unit)) {
+        return tail.len();
+    }
+    let scan = Scan::new(&tail[from..], Scope::Leaks);
+    let behind = scan.contexts.iter().filter(|hit| hit.2 == Context::Birth).map(|hit| from + hit.1);
+    let begins = |end: usize| units.iter().find(|&&(at, unit)| at >= end && may_begin(unit));
+    let open = behind.filter(|&end| end + BIRTHDAY > tail.len()).filter_map(begins);
+    open.map(|unit| unit.0).min().unwrap_or(tail.len())
+}

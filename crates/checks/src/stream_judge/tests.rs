@@ -1,0 +1,326 @@
+//! Answers in pieces, against the same answers as a whole.
+
+use domain::safety::{Action, Checksum, Recognizer, Safety};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{pii, secrets};
+
+/// More of an ordinary text than this never waits, in characters.
+const MOST_HELD: usize = 100;
+
+/// What people and programs write, with numbers, names and code in it.
+const PROSE: &str = "\
+Sure! Here's how the release of version 3.14 went: in 2024 Apple Inc. and 35 others moved 1,234,567 \
+records (about 12 % of all) between 2019-03-04 and 10:30 on 5 June. The session token limit is 4096; \
+the API key goes into the header, and your password stays where it is. A professor would call it done.
+
+1. Open `Settings` and choose \"Advanced\" - it is at the top.
+2. Run `cargo build --release` (or `make`), then `git push origin main`.
+3. Wait 5 to 10 minutes; see https://docs.example.org/guide/install?lang=en#linux for more.
+
+```rust
+fn main() {
+    let key_count: usize = 42;
+    for (let mut i = 0; i < 1_000_000; i += 1) { println!(\"{} of {}\", i, key_count); }
+}
+```
+
+| name | born | street |
+|---|---|---|
+| a | b | via e-mail, on the road |
+
+{\"title\": \"A minified object\",\"items\":[{\"name\":\"first\",\"size\":12},{\"name\":\"it's\",\"size\":7}],\"ok\":true}
+这是一个很长的句子，里面没有空格。会议在星期三举行，地点还没有确定。日本語の文章もそのまま流れます。
+Tschüss — “until then”, l'été, naïve façade; наши данные не видны. Thanks… 🙂
+";
+
+fn policy(secrets: Action, pii: Action) -> Policy {
+    let safety = Safety { output_secrets: secrets, output_pii: pii, ..Safety::default() };
+    Policy::compile(&safety).unwrap()
+}
+
+fn redacts() -> Policy {
+    policy(Action::Redact, Action::Redact)
+}
+
+/// What a whole answer leaves as.
+fn whole(policy: &Policy, text: &str) -> String {
+    let report = policy.inspect_output(&[text]);
+    let found: Vec<&Finding> = report.findings.iter().collect();
+    Redactor::of_answer(7).redact(text, &found).unwrap_or_else(|| text.to_owned())
+}
+
+/// What an answer in pieces leaves as, or what of it had left when it was stopped.
+fn streamed<'p>(policy: &Policy, pieces: impl IntoIterator<Item = &'p str>) -> (String, bool) {
+    let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+    let mut out = String::new();
+    for piece in pieces {
+        match judge.push(policy, &mut redactor, piece) {
+            Ok(said) => out.push_str(&said),
+            Err(withheld) => return (out + &withheld.said, true),
+        }
+        assert!(judge.window.len() - judge.done <= MAX_HELD);
+        assert!(judge.window.len() <= LOOK_BACK + SLACK + MAX_HELD + PART);
+    }
+    match judge.flush(policy, &mut redactor) {
+        Ok(said) => (out + &said, false),
+        Err(withheld) => (out + &withheld.said, true),
+    }
+}
+
+fn chars(text: &str) -> impl Iterator<Item = &str> {
+    text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()])
+}
+
+/// A value where answers have such: alone, in prose, in a block of code, in JSON, behind a key.
+fn settings(value: &str) -> [String; 5] {
+    [
+        value.to_owned(),
+        format!(
+            "As you have asked, here it is: {value}\nThat is all there is to tell about it today."
+        ),
+        format!("Do this:\n\n```sh\n{value}\n```\n\nThen look again whether everything has come."),
+        format!("{{\"id\":7,\"note\":{},\"more\":[1,2,3]}}", serde_json::Value::from(value)),
+        format!("- key: {value}\n- other: nothing that anybody would look at twice, I am afraid"),
+    ]
+}
+
+fn samples() -> impl Iterator<Item = String> {
+    secrets::tests::samples().into_iter().chain(pii::tests::samples().map(str::to_owned))
+}
+
+#[test]
+fn an_answer_in_pieces_leaves_as_the_whole_one() {
+    let policy = redacts();
+    for sample in samples() {
+        let mut is_found = false;
+        for text in settings(&sample) {
+            let expected = whole(&policy, &text);
+            assert_eq!(streamed(&policy, [&*text]).0, expected);
+            assert_eq!(streamed(&policy, chars(&text)).0, expected);
+            is_found |= expected != text;
+        }
+        assert!(is_found, "{sample}");
+    }
+}
+
+#[test]
+fn nothing_of_what_stops_an_answer_leaves() {
+    let policy = policy(Action::Block, Action::Block);
+    for text in samples().flat_map(|sample| settings(&sample)) {
+        let report = policy.inspect_output(&[&text]);
+        let first = report.findings.iter().map(|finding| finding.bytes.start).min();
+        for (said, stopped) in [streamed(&policy, [&*text]), streamed(&policy, chars(&text))] {
+            assert_eq!(stopped, first.is_some(), "{text}");
+            assert!(text.starts_with(&said), "{text}: {said}");
+            assert_eq!(said.len(), first.unwrap_or(text.len()), "{text}: {said}");
+        }
+    }
+}
+
+#[test]
+fn what_stands_close_to_other_words_is_found_as_well() {
+    let policy = redacts();
+    for text in [
+        "password: abc:12345 it is",
+        "see tempo P.O. Box 4711 and xP.O. Box 4712",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTU\n-----END PRIVATE KEY-----ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5 of",
+        "a_run_of_many_letters_and_more_of_them_before_the_colon_and_the_number_behind_it_and_one_more_and_another_one_here:(020) 7946 0958 is it",
+    ] {
+        let expected = whole(&policy, text);
+        assert_ne!(expected, text);
+        assert_eq!(streamed(&policy, chars(text)).0, expected);
+    }
+}
+
+#[test]
+fn ordinary_text_flows() {
+    let policy = redacts();
+    let text = PROSE.repeat(3);
+    let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+    let (mut said, mut most) = (String::new(), (0, String::new()));
+    for piece in chars(&text) {
+        said.push_str(&judge.push(&policy, &mut redactor, piece).unwrap());
+        let held = &judge.window[judge.done..];
+        if held.chars().count() > most.0 {
+            most = (held.chars().count(), held.to_owned());
+        }
+    }
+    said.push_str(&judge.flush(&policy, &mut redactor).unwrap());
+    assert_eq!(said, text);
+    assert!(most.0 < MOST_HELD, "{most:?}");
+}
+
+#[test]
+fn a_word_leaves_when_the_next_one_begins() {
+    let policy = redacts();
+    let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+    let mut push = |piece: &str| judge.push(&policy, &mut redactor, piece).unwrap();
+    let pieces = ["The", " answer", " comes", " word", " by", " word."];
+    assert_eq!(pieces.map(&mut push), ["", "The ", "answer ", "comes ", "word ", "by "]);
+}
+
+#[test]
+fn only_what_the_settings_act_on_waits() {
+    let text = "call 415-555-2671 or mail jane@acme.org ";
+    for (secrets, pii, waits) in
+        [(Action::Redact, Action::Flag, false), (Action::Flag, Action::Redact, true)]
+    {
+        let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+        let said = judge.push(&policy(secrets, pii), &mut redactor, &text[..18]).unwrap();
+        assert_eq!(said == text[..18], !waits, "{said}");
+        let said = streamed(&policy(secrets, pii), [text]).0;
+        assert_eq!(said.contains("jane"), !waits, "{said}");
+    }
+}
+
+#[test]
+fn a_key_without_an_end_never_leaves() {
+    let policy = redacts();
+    let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n";
+    let text = format!("Here:\n-----BEGIN PRIVATE KEY-----\n{}", line.repeat(150));
+    for said in [streamed(&policy, [&*text]).0, streamed(&policy, chars(&text)).0] {
+        assert_eq!(said, "Here:\n[PRIVATE_KEY_1_00000007]");
+    }
+    let ended = format!("{text}-----END PRIVATE KEY-----\nThat is it.");
+    assert_eq!(streamed(&policy, chars(&ended)).0, "Here:\n[PRIVATE_KEY_1_00000007]\nThat is it.");
+    let shown = "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\nis how it looks";
+    assert_eq!(streamed(&policy, chars(shown)).0, shown);
+}
+
+#[test]
+fn a_word_without_an_end_leaves_piece_by_piece() {
+    let policy = redacts();
+    let run = "Zm9vYmFy".repeat(4000);
+    assert_eq!(streamed(&policy, chars(&run)).0, run);
+    // What begins in the middle of it is found all the same, and so is a token that does not end.
+    let secret = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
+    let text = format!("{run}.,{secret},{run}");
+    let said = streamed(&policy, chars(&text)).0;
+    assert!(!said.contains("x7Kd92") && said.starts_with(&run) && said.ends_with(&run), "{said}");
+    let head = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
+    let said = streamed(&policy, chars(&format!("it is {head}.{run} then"))).0;
+    assert_eq!(said, "it is [JWT_1_00000007] then");
+}
+
+#[test]
+fn what_goes_on_after_a_flush_is_judged_with_what_has_left() {
+    let policy = redacts();
+    let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+    let mut out = judge.push(&policy, &mut redactor, "password: Tr0u").unwrap();
+    out.push_str(&judge.flush(&policy, &mut redactor).unwrap());
+    assert!(!judge.holds());
+    out.push_str(&judge.push(&policy, &mut redactor, "b4dor&3 it is").unwrap());
+    out.push_str(&judge.flush(&policy, &mut redactor).unwrap());
+    assert_eq!(out, "password: Tr0u[PASSWORD_1_00000007] it is");
+}
+
+#[test]
+fn more_than_can_be_judged_stops_an_answer() {
+    let policy = redacts();
+    let mails = "jo@acme.org ".repeat(MAX_FINDINGS + 100);
+    for (said, stopped) in [streamed(&policy, [&*mails]), streamed(&policy, chars(&mails))] {
+        assert!(stopped && !said.contains('@'));
+    }
+}
+
+#[test]
+fn the_kinds_of_a_project_wait_as_long_as_they_may_match() {
+    let own = |name: &str, pattern: &str, context: &[&str]| Recognizer {
+        name: name.to_owned(),
+        pattern: pattern.to_owned(),
+        context: context.iter().map(|word| (*word).to_owned()).collect(),
+        checksum: Checksum::None,
+        score: 0.6,
+    };
+    let recognizers = vec![
+        own("CASE", r"case [a-z]+ [0-9]+ of the [a-z]+", &[]),
+        own("STAFF", r"\b[A-Z]{2}-[0-9]{4}\b", &["staff"]),
+    ];
+    let safety = Safety { recognizers, output_pii: Action::Redact, ..Safety::default() };
+    let policy = Policy::compile(&safety).unwrap();
+    for text in [
+        "In any case it is case blue 77 of the north that we mean.",
+        "QX-1234 is one of our own, of the staff; QX-9999 is a plane that flies to places.",
+    ] {
+        let expected = whole(&policy, text);
+        assert_ne!(expected, text);
+        assert_eq!(streamed(&policy, chars(text)).0, expected);
+    }
+    let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+    let mut push = |piece: &str| judge.push(&policy, &mut redactor, piece).unwrap();
+    assert_eq!(["In any case ", "it is so"].map(&mut push), ["In any ", "case it is "]);
+}
+
+/// What gives the words behind it a meaning, of small letters.
+fn leads() -> Vec<&'static str> {
+    let contexts = pii::context::WORDS.iter().flat_map(|(_, words)| *words);
+    let words = contexts.chain(secrets::assigned::NAMES);
+    let words = words.map(|word| word.trim_start_matches('~').trim_end_matches('$'));
+    let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b" .:".contains(&b));
+    words.filter(plain).collect()
+}
+
+#[test]
+fn no_format_fits_into_a_plain_word() {
+    for format in secrets::formats::all() {
+        let (first, rest) = format.prefix.split_at(1);
+        let plain = first.bytes().all(|b| b.is_ascii_alphabetic())
+            && rest.bytes().all(|b| b.is_ascii_lowercase());
+        assert!(!plain || format.prefix.len() + format.length.0 >= 16, "{}", format.prefix);
+    }
+}
+
+proptest! {
+    #[test]
+    fn words_alone_are_nothing(
+        words in prop::collection::vec(
+            prop_oneof![
+                prop::sample::select(leads()).prop_map(str::to_owned),
+                "[(]?[a-z]{1,13}[.,;:)]?",
+                "(is|was|as|value|default|bearer|string)",
+            ],
+            1..12,
+        ),
+        gap in "[ \n]",
+    ) {
+        let text = words.join(&gap);
+        let report = redacts().inspect_output(&[&text]);
+        prop_assert!(report.findings.is_empty(), "{text}: {:?}", report.findings);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_cut_changes_what_leaves(
+        picks in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..5), 1..4),
+        cuts in prop::collection::vec(1_usize..40, 1..40),
+    ) {
+        let policy = redacts();
+        let samples: Vec<String> = samples().collect();
+        let texts = picks.iter().map(|(pick, place)| settings(pick.get::<String>(&samples))[*place].clone());
+        let text = texts.collect::<Vec<_>>().join("\n\nAnd there is another thing to tell.\n");
+        let (mut pieces, mut rest, mut cuts) = (Vec::new(), &*text, cuts.into_iter().cycle());
+        while !rest.is_empty() {
+            let cut = words::ceil(rest, rest.len().min(cuts.next().unwrap_or(1)));
+            let (piece, further) = rest.split_at(cut);
+            pieces.push(piece);
+            rest = further;
+        }
+        let expected = streamed(&policy, [&*text]);
+        prop_assert_eq!(&streamed(&policy, pieces), &expected);
+        prop_assert_eq!(&streamed(&policy, chars(&text)), &expected);
+    }
+
+    #[test]
+    fn odd_texts_are_borne(
+        parts in prop::collection::vec("0x|eyJ|-----BEGIN |PRIVATE KEY-----|-----END|SG\\.|key=|-p |value|password|iban |GB82|card |born |[\"'=:(){}.,@/+~-]|[0-9]{1,5}|[A-Za-z]{1,6}|[A-Fa-f0-9]{16}|\\PC|\u{661}|\u{ff11}|\u{200b}|\n| ", 0..60),
+    ) {
+        let (policy, text) = (redacts(), parts.concat());
+        streamed(&policy, parts.iter().map(String::as_str));
+        streamed(&policy, chars(&text));
+    }
+}
