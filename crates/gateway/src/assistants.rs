@@ -66,9 +66,8 @@ impl Gateway {
         Ok(match outcome {
             Outcome::Text(done) => Assisted::Text {
                 done,
-                turn: recorded.turn.ok_or_else(|| {
-                    Error::Internal("an answer was recorded without its number".to_owned())
-                })?,
+                // Its project was deleted meanwhile.
+                turn: recorded.turn.ok_or_else(Error::trace_not_found)?,
             },
             Outcome::Blocked { reason, step, .. } => Assisted::Blocked { reason, step },
             Outcome::Tools { .. } => {

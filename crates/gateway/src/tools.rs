@@ -15,6 +15,9 @@ const SCHEMAS: [&str; 3] = ["parameters", "inputSchema", "input_schema"];
 
 /// What else of a flat declaration belongs to its function.
 const FLAT: [&str; 3] = ["name", "description", "strict"];
+/// Members beside the function that stay: where a prompt may be kept up to, in the gateway's words
+/// and in those of callers.
+const BESIDE: [&str; 2] = [CACHE_BREAKPOINT, "cache_control"];
 
 /// A call that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +53,7 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             Some(Some("function")) | None => {}
             _ => continue,
         }
-        let kept = given.remove(CACHE_BREAKPOINT);
+        let beside = BESIDE.map(|name| given.remove(name));
         let mut function = match given.remove("function") {
             Some(Value::Object(function)) => function,
             Some(_) => return Err(fault("function must be an object")),
@@ -76,8 +79,10 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             Some(_) => return Err(fault("its parameters must be a JSON Schema object")),
         }
         *tool = json!({"type": "function", "function": function});
-        if let Some(kept) = kept {
-            tool[CACHE_BREAKPOINT] = kept;
+        for (name, value) in BESIDE.iter().zip(beside) {
+            if let Some(value) = value {
+                tool[*name] = value;
+            }
         }
     }
     Ok(())
@@ -199,6 +204,10 @@ mod tests {
         let expected = json!({"type": "function", "function": {"name": "now"},
             "cache_breakpoint": "5m"});
         assert_eq!(normalised(kept).unwrap(), expected);
+        let control = json!({"type": "ephemeral"});
+        let kept =
+            json!({"type": "function", "function": {"name": "now"}, "cache_control": control});
+        assert_eq!(normalised(kept.clone()).unwrap(), kept);
         let other = json!({"type": "custom", "custom": {"name": "sql"}});
         assert_eq!(normalised(other.clone()).unwrap(), other);
     }

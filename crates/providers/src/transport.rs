@@ -29,7 +29,7 @@ use crate::{sandbox, tls};
 const HEAD_TIME: Duration = Duration::from_mins(1);
 /// The same for images: nothing of them is sent before they are made.
 const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
-/// The most bytes of a whole answer, and of one that holds images.
+/// The most bytes of a whole answer, and of all that hold the images of one call.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 const MOST_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 const PROBE_TIME: Duration = Duration::from_secs(10);
@@ -67,9 +67,10 @@ impl Bounds {
         Self { head, end: deadline, bytes: MOST_BYTES }
     }
 
-    fn of_images(deadline: Instant) -> Self {
+    /// Of a further answer with images, where those before it hold so many bytes.
+    fn of_images(deadline: Instant, before: usize) -> Self {
         let head = deadline.min(Instant::now() + IMAGE_HEAD_TIME);
-        Self { head, end: deadline, bytes: MOST_IMAGE_BYTES }
+        Self { head, end: deadline, bytes: MOST_IMAGE_BYTES.saturating_sub(before) }
     }
 }
 
@@ -190,7 +191,8 @@ impl Client {
             let painter = adapter::painter(model)?;
             let mut all = Painted::default();
             for outgoing in painter.requests(&ask)? {
-                let part = match self.exchange(model, outgoing, Bounds::of_images(deadline)).await {
+                let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
+                let part = match self.exchange(model, outgoing, bounds).await {
                     Ok((_, body)) => painter.read(&body),
                     Err(error) => Err(error),
                 };

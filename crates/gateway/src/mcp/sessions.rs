@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::ids::{ProjectId, TraceId};
 use domain::secret::Secret;
 use futures_util::future::join_all;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use providers::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
 use serde_json::{Map, Value};
@@ -74,6 +75,8 @@ pub(crate) struct Sessions {
 impl Sessions {
     pub(crate) fn new(client: McpClient) -> Self {
         let kept = Cache::builder().max_capacity(MOST_KEPT).time_to_idle(IDLE).time_to_live(AGE);
+        // A new one goes before one that is old: the request that opened it will ask again.
+        let kept = kept.eviction_policy(EvictionPolicy::lru());
         let weigh = |_: &_, listed: &Listed| {
             let bytes: usize = listed.tools.iter().map(McpTool::bytes).sum();
             u32::try_from(bytes + 256).unwrap_or(u32::MAX)
@@ -149,7 +152,7 @@ impl Sessions {
         let mut session = self.session(to, until).await?;
         let mut done = act(session.clone()).await;
         if matches!(done, Err(McpError::Gone)) {
-            self.forget(to, &session).await;
+            self.forget(to, &session, until).await;
             session = self.session(to, until).await?;
             done = act(session.clone()).await;
         }
@@ -158,7 +161,7 @@ impl Sessions {
         ) = done
         {
             // The next one greets the server anew.
-            self.forget(to, &session).await;
+            self.forget(to, &session, until).await;
         }
         done
     }
@@ -194,17 +197,24 @@ impl Sessions {
     }
 
     /// Lets go of a conversation in which something is wrong, if it is still the one that is kept.
-    async fn forget(&self, to: To<'_>, session: &Arc<McpSession>) {
+    async fn forget(&self, to: To<'_>, session: &Arc<McpSession>, until: Instant) {
         for trace in [None, Some(to.trace)] {
-            let slot = self.slot(to, trace);
-            let mut kept = slot.lock().await;
-            kept.session.take_if(|kept| Arc::ptr_eq(kept, session));
+            let Some(slot) = self.kept.get(&to.owner(trace)) else { continue };
+            // Whoever holds it for long is opening another one.
+            if let Ok(mut kept) = timeout_at(until, slot.lock()).await {
+                kept.session.take_if(|kept| Arc::ptr_eq(kept, session));
+            }
         }
     }
 
     fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Mutex<Kept>> {
-        let owner = Owner { project: to.project, trace, address: to.address.clone() };
-        self.kept.get_with(owner, Arc::default)
+        self.kept.get_with(to.owner(trace), Arc::default)
+    }
+}
+
+impl To<'_> {
+    fn owner(&self, trace: Option<TraceId>) -> Owner {
+        Owner { project: self.project, trace, address: self.address.clone() }
     }
 }
 

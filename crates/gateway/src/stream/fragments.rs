@@ -56,11 +56,14 @@ impl Fragments {
             match self.calls.get_mut(&index) {
                 None => drop(self.calls.insert(index, whole_call(call))),
                 Some(known) => {
-                    let more = call.pointer("/function/arguments").and_then(Value::as_str);
-                    if let Some(Value::String(said)) =
-                        known.get_mut("function").and_then(|function| function.get_mut("arguments"))
-                    {
-                        said.push_str(more.unwrap_or_default());
+                    // A name may come after the first arguments.
+                    for field in ["name", "arguments"] {
+                        let more = call["function"][field].as_str().unwrap_or_default();
+                        let function = known.get_mut("function");
+                        let said = function.and_then(|function| function.get_mut(field));
+                        if let Some(Value::String(said)) = said {
+                            said.push_str(more);
+                        }
                     }
                 }
             }
@@ -203,6 +206,21 @@ mod tests {
         let call = json!({"id": "a", "type": "function", "function": function});
         let kept = json!({"role": "assistant", "content": "HmHm", "tool_calls": [call]});
         assert_eq!(message, kept);
+    }
+
+    #[test]
+    fn a_name_may_come_after_the_first_piece() {
+        let mut fragments = Fragments::default();
+        let first =
+            json!({"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": "{"}}]});
+        let second =
+            json!({"tool_calls": [{"index": 0, "function": {"name": "push", "arguments": "}"}}]});
+        for delta in [first, second] {
+            fragments.add(&mut chunk(0, &delta, None));
+        }
+        let message = fragments.message("").unwrap();
+        let function = json!({"name": "push", "arguments": "{}"});
+        assert_eq!(message["tool_calls"][0]["function"], function);
     }
 
     #[test]

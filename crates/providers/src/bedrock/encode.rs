@@ -25,7 +25,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let tools = Tools::take(&mut params)?;
     let caches = Caches::of(model.upstream_name());
     let loses = (caches == Caches::Nothing && conversation.is_marked())
-        || (caches != Caches::Tools && tools.is_marked());
+        || (!caches.has_tools() && tools.is_marked());
     let messages: Vec<Message<'_>> = conversation
         .turns
         .into_iter()
@@ -63,6 +63,8 @@ enum Caches {
     Messages,
     /// All of it.
     Tools,
+    /// All of it, and for an hour where it is asked to.
+    ToolsForAnHour,
 }
 
 impl Caches {
@@ -75,16 +77,32 @@ impl Caches {
             "claude-3-haiku",
             "claude-3-sonnet",
             "claude-3-opus",
-            "claude-3-5-sonnet-20240620",
+            "claude-3-5-sonnet",
             "claude-v1",
         ];
+        // Before 4.5 an hour is refused.
+        const FOR_MINUTES: [&str; 4] =
+            ["claude-3-", "claude-sonnet-4-2025", "claude-opus-4-2025", "claude-opus-4-1"];
         if name.contains("anthropic.claude-") {
-            let is_older = BEFORE.iter().any(|older| name.contains(older));
-            return if is_older { Self::Nothing } else { Self::Tools };
+            let is_one_of = |names: &[&str]| names.iter().any(|other| name.contains(other));
+            return match () {
+                () if is_one_of(&BEFORE) => Self::Nothing,
+                () if is_one_of(&FOR_MINUTES) => Self::Tools,
+                () => Self::ToolsForAnHour,
+            };
         }
         let nova = ["nova-micro", "nova-lite", "nova-pro", "nova-premier"];
         let is_nova = nova.iter().any(|nova| name.contains(&format!("amazon.{nova}")));
         if is_nova { Self::Messages } else { Self::Nothing }
+    }
+
+    fn has_tools(self) -> bool {
+        matches!(self, Self::Tools | Self::ToolsForAnHour)
+    }
+
+    fn point(self, kept: Keep) -> CachePoint {
+        let ttl = kept.ttl().filter(|_| self == Self::ToolsForAnHour);
+        CachePoint { kind: "default", ttl }
     }
 }
 
@@ -144,12 +162,6 @@ struct CachePoint {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<&'static str>,
-}
-
-impl CachePoint {
-    fn of(kept: Keep) -> Self {
-        Self { kind: "default", ttl: kept.ttl() }
-    }
 }
 
 #[derive(Serialize)]
@@ -239,7 +251,7 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
             }
             Part::Breakpoint(kept) => {
                 if caches != Caches::Nothing {
-                    content.push(Block::CachePoint(CachePoint::of(kept)));
+                    content.push(Block::CachePoint(caches.point(kept)));
                 }
             }
         }
@@ -308,7 +320,7 @@ fn tool_config(
     });
     let mut declared = Vec::with_capacity(tools.list.len());
     for tool in tools.list {
-        let kept = tool.kept.filter(|_| caches == Caches::Tools).map(CachePoint::of);
+        let kept = tool.kept.filter(|_| caches.has_tools()).map(|kept| caches.point(kept));
         declared.push(declaration(tool));
         declared.extend(kept.map(|point| json!({"cachePoint": point})));
     }

@@ -312,14 +312,16 @@ fn breakpoints_are_cache_points_of_models_that_have_them() {
         json!({"cachePoint": {"type": "default"}}),
         json!({"cachePoint": {"type": "default", "ttl": "1h"}}),
     );
-    for (name, says, offers) in [
-        ("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", true, true),
-        ("anthropic.claude-3-5-haiku-20241022-v1:0", true, true),
-        ("anthropic.claude-3-haiku-20240307-v1:0", false, false),
-        ("us.amazon.nova-pro-v1:0", true, false),
-        ("amazon.nova-canvas-v1:0", false, false),
-        ("meta.llama3-70b-instruct-v1:0", false, false),
-        ("arn:aws:bedrock:eu-west-1:1:application-inference-profile/x", false, false),
+    for (name, says, offers, for_an_hour) in [
+        ("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", true, true, true),
+        ("us.anthropic.claude-opus-4-1-20250805-v1:0", true, true, false),
+        ("anthropic.claude-3-5-haiku-20241022-v1:0", true, true, false),
+        ("anthropic.claude-3-5-sonnet-20241022-v2:0", false, false, false),
+        ("anthropic.claude-3-haiku-20240307-v1:0", false, false, false),
+        ("us.amazon.nova-pro-v1:0", true, false, false),
+        ("amazon.nova-canvas-v1:0", false, false, false),
+        ("meta.llama3-70b-instruct-v1:0", false, false, false),
+        ("arn:aws:bedrock:eu-west-1:1:application-inference-profile/x", false, false, false),
     ] {
         let model = Model { identifier: name.to_owned(), ..model() };
         let Encoded { body, dropped } = encode(&attempt(&model, &prompt)).unwrap();
@@ -327,7 +329,8 @@ fn breakpoints_are_cache_points_of_models_that_have_them() {
         let list = |first: Value, point: &Value, has: bool| {
             Value::Array(std::iter::once(first).chain(has.then(|| point.clone())).collect())
         };
-        assert_eq!(body["system"], list(json!({"text": "Be brief."}), &hour, says), "{name}");
+        let hour = if for_an_hour { &hour } else { &five };
+        assert_eq!(body["system"], list(json!({"text": "Be brief."}), hour, says), "{name}");
         let content = &body["messages"][0]["content"];
         assert_eq!(content, &list(json!({"text": "Hello."}), &five, says), "{name}");
         assert_eq!(body["toolConfig"]["tools"], list(declared("f"), &five, offers), "{name}");

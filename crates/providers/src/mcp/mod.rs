@@ -37,6 +37,9 @@ const MOST_TOOLS: usize = 128;
 const MOST_PAGES: usize = 32;
 /// The most bytes of all that a server says of its tools.
 const MOST_TOOL_BYTES: usize = 512 * 1024;
+/// The most calls of one conversation at once; further ones wait, with their time running. All
+/// requests of a project may share a conversation, and each is bounded by itself.
+const MOST_AT_ONCE: usize = 1024;
 /// How long a server may take over our saying good-bye or answering its own requests.
 const CONTROL_TIME: Duration = Duration::from_secs(5);
 
@@ -153,6 +156,7 @@ impl McpClient {
             config.retry_config = Arc::new(NeverRetry::default());
             config.reinit_on_expired_session = false;
             config.control_request_timeout = CONTROL_TIME;
+            config.max_concurrent_requests = MOST_AT_ONCE;
             let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
             let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
             let config = ClientConfig::new(ClientCapabilities::default(), name);
@@ -191,9 +195,10 @@ impl McpSession {
         timeout_at(deadline, Box::pin(self.list())).await.unwrap_or(Err(McpError::Late))
     }
 
-    /// Whether the server has said since then that its tools are others now.
+    /// Whether the server has said since then, or since this was asked last, that its tools are
+    /// others now.
     pub fn tools_changed(&self) -> bool {
-        self.changed.load(Ordering::Relaxed)
+        self.changed.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the server gave the conversation an id: it may tie to it what is done there.
@@ -251,9 +256,18 @@ impl McpSession {
             // Of several calls that fail, this is the fault of this one.
             ServiceError::TransportSend(error) => match error.error.downcast_ref::<Failed>() {
                 Some(StreamableHttpError::Client(fault)) => fault.clone(),
-                _ => self.http.fault(),
+                _ => self.broken(),
             },
-            _ => self.http.fault(),
+            _ => self.broken(),
+        }
+    }
+
+    /// Why a call has no answer, as far as the conversation as a whole knows. That a server does not
+    /// know the conversation may be what it said to another call: this one may have been run.
+    fn broken(&self) -> McpError {
+        match self.http.fault() {
+            McpError::Gone => McpError::Unreachable,
+            fault => fault,
         }
     }
 }

@@ -72,7 +72,10 @@ impl Serialize for Request<'_> {
 fn is_foreign(message: &Message, name: &str) -> bool {
     match message.role {
         // An answer in the legacy form has its call twice.
-        Role::Assistant if name == "function_call" => message.extra.contains_key("tool_calls"),
+        Role::Assistant if name == "function_call" => {
+            let calls = message.extra.get("tool_calls").and_then(Value::as_array);
+            calls.is_some_and(|calls| !calls.is_empty())
+        }
         Role::Assistant => matches!(name, STATE | "annotations"),
         Role::Tool => name == "name",
         _ => name == STATE,
