@@ -8,8 +8,14 @@ use super::context::Context as C;
 use super::{Entity, View};
 use crate::words::{ceil, floor};
 
+/// Small words inside of names.
+pub(crate) const PARTICLES: [&str; 13] =
+    ["van", "von", "de", "den", "der", "da", "di", "del", "du", "la", "bin", "al", "dos"];
 static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^\.?[:\s]{1,2}(\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?(?: (?:(?:van|von|de|der|da|di|del|la|bin|al) )?(?:\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?|\p{Lu}\.?)){0,3})").ok()
+    let word = r"\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?";
+    let small = PARTICLES.join("|");
+    let more = format!(r"(?: (?:(?:{small}) ){{0,2}}(?:{word}|\p{{Lu}}\.?)){{0,3}}");
+    Regex::new(&format!(r"^\.?[:\s]{{1,2}}({word}{more})")).ok()
 });
 static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let months = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\p{L}*\.?";

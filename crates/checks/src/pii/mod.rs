@@ -1,6 +1,6 @@
 //! Personal data: shapes, check digits and the words around them.
 
-mod address;
+pub(crate) mod address;
 pub(crate) mod context;
 mod digits;
 mod email;

@@ -8,6 +8,7 @@ use regex::Regex;
 
 use super::BEHIND;
 use crate::fold::Folded;
+use crate::pii::address::PARTICLES;
 use crate::pii::context::Context;
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
@@ -117,7 +118,7 @@ fn personal(text: &str, border: usize) -> usize {
     if let Some(street) = STREET.as_ref().and_then(|street| street.find(tail)) {
         open = open.min(street.start());
     }
-    open = open.min(birthday(tail, &units));
+    open = open.min(birthday(tail, &units)).min(titled(tail, &units));
     // What is further back than anything reaches is certain, whatever it looks like.
     let reach = tail.len().saturating_sub(REACH);
     if open < reach {
@@ -200,6 +201,19 @@ fn is_pair(unit: &str) -> bool {
         && unit
             .iter()
             .all(|b| b.is_ascii_alphabetic() && !b"DFIQUV".contains(&b.to_ascii_uppercase()))
+}
+
+/// The name behind a title, and small words behind that: another one makes it that of a person.
+fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
+    let small = units.iter().rev().take(2).take_while(|unit| PARTICLES.contains(&unit.1)).count();
+    let behind = &units[..units.len() - small];
+    let [.., (title, _), (name, word)] = *behind else { return tail.len() };
+    let may_go_on = word.starts_with(char::is_uppercase) && word.ends_with(char::is_alphabetic);
+    let is_title = || {
+        let scan = Scan::new(&tail[title..name], Scope::Leaks);
+        scan.contexts.iter().any(|hit| hit.2 == Context::Name)
+    };
+    if may_go_on && is_title() { name } else { tail.len() }
 }
 
 /// What may be a birthday behind a word that announces one.
