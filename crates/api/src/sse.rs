@@ -1,5 +1,6 @@
 //! Server-sent events in the chat-completion-chunk format.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
@@ -22,6 +23,9 @@ use crate::finding::FindingBody;
 
 /// Tells proxies not to wait for more.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// No more choices than these are ended when a stream is stopped; who asks for many gets 128.
+const MOST_CHOICES: usize = 128;
 
 /// One event: a chunk in the chat-completion-chunk format as JSON text, or `[DONE]`.
 #[derive(ToSchema)]
@@ -76,6 +80,8 @@ struct Encoder {
     trace: TraceId,
     style: Style,
     begun: bool,
+    /// Further choices that have said something and have no end yet.
+    unended: BTreeSet<u64>,
 }
 
 impl Encoder {
@@ -84,7 +90,16 @@ impl Encoder {
         let mut head = Value::Object(fields.clone()).to_string();
         // The object stays open.
         head.pop();
-        Self { head, fields, step: started.step, trace: started.trace, style, begun: false }
+        let unended = BTreeSet::new();
+        Self {
+            head,
+            fields,
+            step: started.step,
+            trace: started.trace,
+            style,
+            begun: false,
+            unended,
+        }
     }
 
     fn encode(&mut self, pieces: Vec<Piece>) -> Bytes {
@@ -130,6 +145,18 @@ impl Encoder {
 
     /// The provider's own chunk under our id, model and time.
     fn native(&mut self, out: &mut String, mut chunk: Map<String, Value>) {
+        for choice in chunk.get("choices").and_then(Value::as_array).into_iter().flatten() {
+            let index = choice["index"].as_u64().filter(|&index| index > 0);
+            match index {
+                Some(index) if !choice["finish_reason"].is_null() => {
+                    self.unended.remove(&index);
+                }
+                Some(index) if self.unended.len() < MOST_CHOICES => {
+                    self.unended.insert(index);
+                }
+                _ => {}
+            }
+        }
         for (key, value) in &self.fields {
             chunk.insert(key.clone(), value.clone());
         }
@@ -154,7 +181,8 @@ impl Encoder {
             }
             Some(reason) => {
                 let mut chunk = self.fields.clone();
-                close_refused(&mut chunk, &reason, self.step, self.trace);
+                let choices = std::iter::once(0).chain(std::mem::take(&mut self.unended));
+                close_refused(&mut chunk, choices, &reason, self.step, self.trace);
                 event(out, &Value::Object(chunk).to_string());
             }
         }
@@ -177,9 +205,17 @@ fn chunk_fields(step: StepId, created: Timestamp, model: &str) -> Map<String, Va
     fields
 }
 
-fn close_refused(chunk: &mut Map<String, Value>, reason: &str, step: StepId, trace: TraceId) {
-    let choice = json!([{"index": 0, "delta": {}, "finish_reason": "content_filter"}]);
-    chunk.insert("choices".to_owned(), choice);
+fn close_refused(
+    chunk: &mut Map<String, Value>,
+    choices: impl IntoIterator<Item = u64>,
+    reason: &str,
+    step: StepId,
+    trace: TraceId,
+) {
+    let choices = choices.into_iter();
+    let choices = choices
+        .map(|index| json!({"index": index, "delta": {}, "finish_reason": "content_filter"}));
+    chunk.insert("choices".to_owned(), choices.collect());
     chunk.insert("reason".to_owned(), reason.into());
     chunk.insert("step_id".to_owned(), json!(step));
     chunk.insert("trace_id".to_owned(), json!(trace));
@@ -194,7 +230,7 @@ fn refused(
     now: Timestamp,
 ) -> String {
     let mut chunk = chunk_fields(step, now, "");
-    close_refused(&mut chunk, reason, step, trace);
+    close_refused(&mut chunk, [0], reason, step, trace);
     if let Some(cause) = cause {
         chunk.insert("cause".to_owned(), json!(cause));
     }
@@ -208,4 +244,40 @@ fn event(out: &mut String, json: &str) {
     out.push_str("data: ");
     out.push_str(json);
     out.push_str("\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_stream_ends_every_choice_that_has_begun() {
+        let started = Started {
+            step: StepId(7),
+            trace: "0190a0c4-7f3e-7000-8000-000000000001".parse().unwrap(),
+            model: "m".to_owned(),
+            created: Timestamp(0),
+            dropped: Vec::new(),
+        };
+        let style = Style { with_role: false, with_usage: false };
+        let mut encoder = Encoder::new(&started, style);
+        let said = |index: u64, finish: Value| {
+            let choice =
+                json!({"index": index, "delta": {"content": "a"}, "finish_reason": finish});
+            Piece::Native(Map::from_iter([("choices".to_owned(), json!([choice]))]))
+        };
+        let stopped = Piece::End {
+            finish: FinishReason::ContentFilter,
+            usage: None,
+            blocked: Some("no".to_owned()),
+        };
+        let pieces =
+            vec![said(2, Value::Null), said(1, Value::Null), said(1, "stop".into()), stopped];
+        let out = String::from_utf8(encoder.encode(pieces).to_vec()).unwrap();
+        let last = out.split("\n\n").nth(3).unwrap().strip_prefix("data: ").unwrap();
+        let last: Value = serde_json::from_str(last).unwrap();
+        let ended: Vec<&Value> = last["choices"].as_array().unwrap().iter().collect();
+        let ends = |index| json!({"index": index, "delta": {}, "finish_reason": "content_filter"});
+        assert_eq!(ended, [&ends(0), &ends(2)]);
+    }
 }

@@ -80,9 +80,15 @@ impl Place {
         self.way.first().is_some_and(|step| step.is("delta"))
     }
 
-    /// Whether it is a note to the text: it comes whole, beside what goes on in pieces.
+    /// Whether it is a note to the text, or says what the text is: it comes whole, beside what goes on
+    /// in pieces.
     pub(crate) fn is_note(&self) -> bool {
-        self.way.get(1).is_some_and(|step| step.is("annotations") || step.is("citations"))
+        const NOTES: [&str; 2] = ["annotations", "citations"];
+        const LABELS: [&str; 5] = ["channel", "format", "phase", "recipient", "status"];
+        let is_in = |step: Option<&Step>, names: &[&str]| {
+            step.is_some_and(|step| names.iter().any(|name| step.is(name)))
+        };
+        is_in(self.way.get(1), &NOTES) || is_in(self.way.last(), &LABELS)
     }
 
     /// Whether it is the text of choice 0, which the canonical form holds as well.

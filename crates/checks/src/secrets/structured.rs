@@ -70,6 +70,10 @@ pub(crate) const PRIVATE_KEY: &str = "private_key";
 pub(crate) const KEY_LINE: usize = 80;
 /// So much of a key without an end tells whether there is one.
 const KEY_HEAD: usize = 400;
+/// So much of a body without an end is taken for one, whatever it is.
+const KEY_PADDED: usize = 2048;
+/// A body has at least so many characters of a key.
+const KEY_SOLID: usize = 40;
 /// No key is longer.
 pub(crate) const MAX_KEY: usize = 12_000;
 
@@ -182,8 +186,8 @@ impl Key {
         let body = &text[body..text.len().min(body + MAX_KEY)];
         Some(match key_end(body) {
             Some(_) => Self::Whole,
-            None if body.len() < KEY_HEAD => Self::Begun,
-            None => Self::Open,
+            None if open_body(body).is_some() => Self::Open,
+            None => Self::Begun,
         })
     }
 }
@@ -194,6 +198,22 @@ fn key_body(text: &[u8]) -> Option<usize> {
     let dashes = memmem::find(line.get(KEY_BLOCK.len()..)?, b"-----")?;
     let body = KEY_BLOCK.len() + dashes + 5;
     memmem::find(&line[..body], b"PRIVATE KEY").map(|_| body)
+}
+
+/// How much of a body without an end is enough to take it for a key. What is long in front of it may be there to hide it.
+fn open_body(body: &[u8]) -> Option<usize> {
+    if body.len() >= KEY_HEAD && solid(&body[..KEY_HEAD]) >= KEY_SOLID {
+        return Some(KEY_HEAD);
+    }
+    let padded = &body[..body.len().min(KEY_PADDED)];
+    (body.len() >= KEY_PADDED || body.len() >= KEY_HEAD && solid(padded) >= KEY_SOLID)
+        .then_some(padded.len())
+}
+
+/// How many characters of a key there are.
+fn solid(body: &[u8]) -> usize {
+    let all = body.iter().filter(|b| b.is_ascii_alphanumeric() || b"+/=".contains(b)).count();
+    all - memmem::find_iter(body, b"\\n").count()
 }
 
 /// Where the last line of a key block ends.
@@ -211,13 +231,17 @@ fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
         let Some(body) = key_body(&bytes[at..]).map(|body| at + body) else { continue };
         let to = floor(text, (body + MAX_KEY).min(bytes.len()));
         let close = text[body..to].find(KEY_END).map(|i| body + i);
-        let inner = &text[body..close.unwrap_or(to.min(ceil(text, (body + KEY_HEAD).min(to))))];
-        let solid = inner
-            .replace("\\n", "")
-            .bytes()
-            .filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
-            .count();
-        if solid < 40 || placeholder::is_masked(inner.trim()) {
+        let inner = match close {
+            Some(close) => &text[body..close],
+            None => match open_body(&bytes[body..to]) {
+                Some(length) => &text[body..ceil(text, body + length).min(to)],
+                None => &text[body..to],
+            },
+        };
+        let is_hidden = close.is_none() && inner.len() >= KEY_PADDED;
+        let is_solid =
+            solid(inner.as_bytes()) >= KEY_SOLID && !placeholder::is_masked(inner.trim());
+        if !(is_solid || is_hidden) {
             continue;
         }
         let end = close.map_or(body + inner.len(), |close| {

@@ -118,7 +118,7 @@ fn personal(text: &str, border: usize) -> usize {
     if let Some(street) = STREET.as_ref().and_then(|street| street.find(tail)) {
         open = open.min(street.start());
     }
-    open = open.min(birthday(tail, &units)).min(titled(tail, &units));
+    open = open.min(birthday(tail)).min(titled(tail, &units));
     // What is further back than anything reaches is certain, whatever it looks like.
     let reach = tail.len().saturating_sub(REACH);
     if open < reach {
@@ -188,17 +188,19 @@ fn digits(unit: &str) -> (usize, usize) {
 
 /// Two letters and two digits, as of a country and a check.
 fn begins_iban(unit: &str) -> bool {
-    let unit = unit.trim_start_matches(|c: char| !c.is_alphanumeric()).as_bytes();
-    unit.len() >= 4
-        && unit[..2].iter().all(u8::is_ascii_alphabetic)
-        && unit[2..4].iter().all(u8::is_ascii_digit)
+    // Behind whatever names it: `"iban":"GB82`.
+    unit.split(|c: char| !c.is_alphanumeric()).map(str::as_bytes).any(|run| {
+        run.len() >= 4
+            && run[..2].iter().all(u8::is_ascii_alphabetic)
+            && run[2..4].iter().all(u8::is_ascii_digit)
+    })
 }
 
 /// Two letters that a British number may begin with.
 fn is_pair(unit: &str) -> bool {
-    let unit = unit.trim_start_matches(|c: char| !c.is_alphanumeric()).as_bytes();
-    unit.len() == 2
-        && unit
+    let pair = unit.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().as_bytes();
+    pair.len() == 2
+        && pair
             .iter()
             .all(|b| b.is_ascii_alphabetic() && !b"DFIQUV".contains(&b.to_ascii_uppercase()))
 }
@@ -217,7 +219,7 @@ fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
 }
 
 /// What may be a birthday behind a word that announces one.
-fn birthday(tail: &str, units: &[(usize, &str)]) -> usize {
+fn birthday(tail: &str) -> usize {
     const MONTHS: [&str; 16] = [
         "jan", "feb", "mar", "mär", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt",
         "nov", "dec", "dez",
@@ -228,12 +230,15 @@ fn birthday(tail: &str, units: &[(usize, &str)]) -> usize {
     };
     let near = tail.len().saturating_sub(BIRTHDAY);
     let from = words::floor(tail, near.saturating_sub(BIRTHDAY / 2));
-    if !units.iter().any(|&(at, unit)| at >= near && may_begin(unit)) {
+    // Quotes and asterisks may stand around it.
+    let runs = tail[from..].split(|c: char| !c.is_alphanumeric()).filter(|run| may_begin(run));
+    let runs: Vec<usize> = runs.map(|run| run.as_ptr() as usize - tail.as_ptr() as usize).collect();
+    if runs.last().is_none_or(|&last| last < near) {
         return tail.len();
     }
     let scan = Scan::new(&tail[from..], Scope::Leaks);
     let behind = scan.contexts.iter().filter(|hit| hit.2 == Context::Birth).map(|hit| from + hit.1);
-    let begins = |end: usize| units.iter().find(|&&(at, unit)| at >= end && may_begin(unit));
+    let begins = |end: usize| runs.iter().find(|&&at| at >= end).copied();
     let open = behind.filter(|&end| end + BIRTHDAY > tail.len()).filter_map(begins);
-    open.map(|unit| unit.0).min().unwrap_or(tail.len())
+    open.min().unwrap_or(tail.len())
 }

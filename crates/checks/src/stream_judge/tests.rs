@@ -106,6 +106,31 @@ fn an_answer_in_pieces_leaves_as_the_whole_one() {
 }
 
 #[test]
+fn what_is_padded_quoted_or_labelled_is_held_as_well() {
+    let policy = redacts();
+    let line = "MIIEowIBAAKCAQEAq8fT2vLr9XyZbN4kQwHs7dJpUeGcRtYm3oVaEx5iLz6nBfWu";
+    let body = [line; 8].join("\n");
+    let key = |padding: &str| {
+        let (begin, end) = ("-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----");
+        format!("Here:\n{begin}\n{padding}\n{body}\n{end}\nThat is all.")
+    };
+    for text in [
+        key(&" ".repeat(500)),
+        key(&".\n".repeat(1500)),
+        key(&"\\n".repeat(900)),
+        r#"{"dob":"5 May 1990"}"#.to_owned(),
+        "Date of birth: **May 5, 1990**, in Leeds.".to_owned(),
+        r#"{"iban":"NL91 ABNA 0417 1643 00"}"#.to_owned(),
+        "IBAN:GB82 WEST 1234 5698 7654 32 it is.".to_owned(),
+    ] {
+        let expected = whole(&policy, &text);
+        assert_ne!(expected, text);
+        assert_eq!(streamed(&policy, [&*text]).0, expected);
+        assert_eq!(streamed(&policy, chars(&text)).0, expected);
+    }
+}
+
+#[test]
 fn nothing_of_what_stops_an_answer_leaves() {
     let policy = policy(Action::Block, Action::Block);
     for text in samples().flat_map(|sample| settings(&sample)) {
