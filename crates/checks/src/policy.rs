@@ -85,9 +85,14 @@ impl Policy {
         }
     }
 
+    /// Whether what is found of a category in outputs is redacted or blocks them.
+    pub(crate) fn acts_on(&self, category: Category) -> bool {
+        self.output_action(category) != Action::Flag
+    }
+
     /// Whether anything that is found in outputs is redacted or blocks them.
     pub fn acts_on_outputs(&self) -> bool {
-        self.safety.output_secrets != Action::Flag || self.safety.output_pii != Action::Flag
+        self.acts_on(Category::Secret) || self.acts_on(Category::Pii)
     }
 
     /// Judges all parts of one request together.
@@ -116,7 +121,7 @@ impl Policy {
     pub(crate) fn leaks(&self, text: &str) -> Vec<Finding> {
         let part = Part { origin: Origin::Assistant, text };
         let (mut found, _) = self.part(&part, Scope::Leaks, MAX_FINDINGS);
-        found.retain(|finding| self.output_action(finding.category) != Action::Flag);
+        found.retain(|finding| self.acts_on(finding.category));
         found
     }
 

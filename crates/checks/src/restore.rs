@@ -126,6 +126,13 @@ impl StreamRestorer {
         self.out
     }
 
+    /// Gives what was held back, as if the text ended here, and begins another one.
+    pub fn rest(&mut self) -> String {
+        let fresh =
+            if self.escapes { self.placeholders.json_stream() } else { self.placeholders.stream() };
+        std::mem::replace(self, fresh).finish()
+    }
+
     /// Whether something is held back.
     pub fn holds(&self) -> bool {
         !self.candidate.is_empty()

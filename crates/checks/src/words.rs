@@ -60,17 +60,24 @@ pub(crate) fn ceil(text: &str, at: usize) -> usize {
     text.ceil_char_boundary(at)
 }
 
+/// The lowest bit of each of eight bytes.
+const LOW: u64 = 0x0101_0101_0101_0101;
+
+/// The highest bit of each of eight bytes that is one of a range of ASCII.
+#[inline]
+fn between(bytes: u64, first: u8, last: u8) -> u64 {
+    // The high bit of each sum tells whether the byte reaches the first or passes the last.
+    let low_bits = bytes & (LOW * 0x7f);
+    let reaches = low_bits + LOW * (0x80 - u64::from(first));
+    let passes = low_bits + LOW * (0x7f - u64::from(last));
+    reaches & !passes & !bytes & (LOW * 0x80)
+}
+
 /// The first digit at or behind `at`, eight bytes at a time.
 pub(crate) fn next_digit(text: &[u8], at: usize) -> Option<usize> {
-    const LOW: u64 = 0x0101_0101_0101_0101;
     let (eights, rest) = text[at..].as_chunks::<8>();
     for (number, eight) in eights.iter().enumerate() {
-        let bytes = u64::from_le_bytes(*eight);
-        // The high bit of each sum tells whether the byte reaches '0' or passes '9'.
-        let low_bits = bytes & (LOW * 0x7f);
-        let from_0 = low_bits + LOW * (0x80 - u64::from(b'0'));
-        let past_9 = low_bits + LOW * (0x7f - u64::from(b'9'));
-        let digits = from_0 & !past_9 & !bytes & (LOW * 0x80);
+        let digits = between(u64::from_le_bytes(*eight), b'0', b'9');
         if digits != 0 {
             return Some(at + number * 8 + digits.trailing_zeros() as usize / 8);
         }
@@ -83,19 +90,13 @@ pub(crate) fn next_digit(text: &[u8], at: usize) -> Option<usize> {
 /// behind; and how many.
 #[inline]
 pub(crate) fn leading_letters(text: &[u8], at: usize) -> (u64, usize) {
-    const LOW: u64 = 0x0101_0101_0101_0101;
     let eight = text[at..].first_chunk().copied().unwrap_or_else(|| {
         let mut last = [0; 8];
         last[..text.len() - at].copy_from_slice(&text[at..]);
         last
     });
-    let bytes = u64::from_le_bytes(eight);
-    let lower = bytes | (LOW * 0x20);
-    // The high bit of each sum tells whether the byte reaches 'a' or passes 'z'.
-    let low_bits = lower & (LOW * 0x7f);
-    let from_a = low_bits + LOW * (0x80 - u64::from(b'a'));
-    let past_z = low_bits + LOW * (0x7f - u64::from(b'z'));
-    let others = !(from_a & !past_z & !bytes) & (LOW * 0x80);
+    let lower = u64::from_le_bytes(eight) | (LOW * 0x20);
+    let others = !between(lower, b'a', b'z') & (LOW * 0x80);
     let count = others.trailing_zeros() as usize / 8;
     (lower & u64::MAX.checked_shr(64 - 8 * count as u32).unwrap_or(0), count)
 }

@@ -127,6 +127,10 @@ impl Serialize for Message {
 /// formats with prompt caches of this kind read it.
 pub const CACHE_BREAKPOINT: &str = "cache_breakpoint";
 
+/// What callers know it by: the name in Anthropic's format, and in what others made of it in chat
+/// completions.
+pub const CACHE_CONTROL: &str = "cache_control";
+
 /// What a model is asked, independent of any wire format.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompt {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Role};
+use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Role};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ const SCHEMAS: [&str; 3] = ["parameters", "inputSchema", "input_schema"];
 const FLAT: [&str; 3] = ["name", "description", "strict"];
 /// Members beside the function that stay: where a prompt may be kept up to, in the gateway's words
 /// and in those of callers.
-const BESIDE: [&str; 2] = [CACHE_BREAKPOINT, "cache_control"];
+const BESIDE: [&str; 2] = [CACHE_BREAKPOINT, CACHE_CONTROL];
 
 /// A call that a model asks for.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::conversation::{CACHE_BREAKPOINT, Message, Prompt, Role};
+use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
 use domain::step::Door;
 use gateway::ChatAsk;
 use serde::Deserialize;
@@ -179,7 +179,7 @@ impl Reader {
 
     /// Takes the breakpoint of a cache. What is no known one is a hint that is lost.
     fn breakpoint(&mut self, block: &mut Node) -> Option<&'static str> {
-        block.take("cache_control").and_then(|control| self.kept(&control))
+        block.take(CACHE_CONTROL).and_then(|control| self.kept(&control))
     }
 
     fn kept(&mut self, control: &Value) -> Option<&'static str> {
@@ -188,7 +188,7 @@ impl Reader {
             (Some(Some("ephemeral")), None | Some(Some("5m"))) => Some("5m"),
             (Some(Some("ephemeral")), Some(Some("1h"))) => Some("1h"),
             _ => {
-                self.leave_out("cache_control", control);
+                self.leave_out(CACHE_CONTROL, control);
                 None
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::safety::{Action, Category};
+use domain::safety::Category;
 use memchr::memmem;
 use regex::Regex;
 
@@ -50,12 +50,11 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Where in a text that is certain up to a border the first value begins that is not. What was said already is behind
 /// us.
 pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
-    let acts = |category| policy.output_action(category) != Action::Flag;
     let mut open = border;
-    if acts(Category::Secret) {
+    if policy.acts_on(Category::Secret) {
         open = open.min(said + key(&text[said..])).min(wallet_key(text, said, border));
     }
-    if acts(Category::Pii) {
+    if policy.acts_on(Category::Pii) {
         open = open.min(personal(text, border));
         let own = Folded::new(&text[said..border]);
         if let Some(at) = policy.recognizers().open_from(&own.text) {
@@ -68,7 +67,7 @@ pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize)
 /// Whether what is certain is words alone, of small letters and not long: nothing is found in such, whatever stands
 /// in front, but for a project's own kinds. Most of what is said need not be judged.
 pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) -> bool {
-    let acts = policy.output_action(Category::Pii) != Action::Flag;
+    let acts = policy.acts_on(Category::Pii);
     let is_word = |unit: &str| {
         let word = unit.trim_start_matches('(').trim_end_matches(['.', ',', ';', ':', ')']);
         let mut letters = word.bytes();

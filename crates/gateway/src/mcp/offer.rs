@@ -72,7 +72,7 @@ impl Gateway {
             }
         }
         let servers = declare(offered, functions)?;
-        Ok(Round { offer: Arc::new(Offer { servers, deadline }), number: 1 })
+        Ok(Round::first(servers, deadline))
     }
 
     /// What a follow-up offers: the servers of the conversation that it carries on.
@@ -80,12 +80,15 @@ impl Gateway {
         for server in &servers {
             turn.caller.project.mcp.check(&server.address()?)?;
         }
-        let deadline = Instant::now() + TOTAL;
-        Ok(Round { offer: Arc::new(Offer { servers, deadline }), number: 1 })
+        Ok(Round::first(servers, Instant::now() + TOTAL))
     }
 }
 
 impl Round {
+    fn first(servers: Vec<Server>, deadline: Instant) -> Self {
+        Self { offer: Arc::new(Offer { servers, deadline }), number: 1 }
+    }
+
     /// The servers, for the record.
     pub(crate) fn servers(&self) -> &[Server] {
         &self.offer.servers

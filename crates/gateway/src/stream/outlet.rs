@@ -123,15 +123,14 @@ impl Outlet {
             return strand.restored(&judged);
         }
         judged.push_str(&strand.judged_rest(self.judging.as_mut()));
-        strand.restored_rest(&judged, Strand::new(&self.placeholders, Some(place)))
+        strand.restored_rest(&judged)
     }
 
     fn release_text(&mut self, pieces: &mut Vec<Piece>) {
         if self.text.holds() {
             let judged = self.text.judged_rest(self.judging.as_mut());
             self.left.push_str(&judged);
-            let fresh = Strand::new(&self.placeholders, None);
-            let text = self.text.restored_rest(&judged, fresh);
+            let text = self.text.restored_rest(&judged);
             if !text.is_empty() {
                 pieces.push(Piece::Text(text));
             }
@@ -143,8 +142,7 @@ impl Outlet {
         for (place, strand) in &mut self.others {
             if strand.holds() && is_over(place) {
                 let judged = strand.judged_rest(self.judging.as_mut());
-                let fresh = Strand::new(&self.placeholders, Some(place));
-                let text = strand.restored_rest(&judged, fresh);
+                let text = strand.restored_rest(&judged);
                 if !text.is_empty() {
                     pieces.push(Piece::Native(place.chunk(text)));
                 }

@@ -94,10 +94,9 @@ impl Strand {
     }
 
     /// The same at the end of the string, or where it is interrupted.
-    pub(super) fn restored_rest(&mut self, judged: &str, fresh: Self) -> String {
-        let mut over = std::mem::replace(&mut self.restorer, fresh.restorer);
-        let mut out = over.push(judged);
-        out.push_str(&over.finish());
+    pub(super) fn restored_rest(&mut self, judged: &str) -> String {
+        let mut out = self.restorer.push(judged);
+        out.push_str(&self.restorer.rest());
         out
     }
 }

@@ -85,10 +85,12 @@ impl Caches {
             ["claude-3-", "claude-sonnet-4-2025", "claude-opus-4-2025", "claude-opus-4-1"];
         if name.contains("anthropic.claude-") {
             let is_one_of = |names: &[&str]| names.iter().any(|other| name.contains(other));
-            return match () {
-                () if is_one_of(&BEFORE) => Self::Nothing,
-                () if is_one_of(&FOR_MINUTES) => Self::Tools,
-                () => Self::ToolsForAnHour,
+            return if is_one_of(&BEFORE) {
+                Self::Nothing
+            } else if is_one_of(&FOR_MINUTES) {
+                Self::Tools
+            } else {
+                Self::ToolsForAnHour
             };
         }
         let nova = ["nova-micro", "nova-lite", "nova-pro", "nova-premier"];

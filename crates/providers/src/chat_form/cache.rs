@@ -2,12 +2,8 @@
 
 use std::iter;
 
-use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt};
+use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt};
 use serde_json::{Map, Value};
-
-/// What callers know them by: the name in Anthropic's format, and in what others made of it in chat
-/// completions.
-pub(super) const CACHE_CONTROL: &str = "cache_control";
 
 /// How long what stands before a breakpoint is kept, at the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

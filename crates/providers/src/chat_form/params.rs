@@ -1,7 +1,7 @@
 //! The parameters of a prompt. An adapter takes those that its format has; what is left over is
 //! refused unless it is harmless to leave it out.
 
-use domain::conversation::{CACHE_BREAKPOINT, Prompt};
+use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Prompt};
 use domain::model::Model;
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ const HARMLESS: [&str; 10] = [
     "safety_identifier",
     "prompt_cache_retention",
     "verbosity",
-    cache::CACHE_CONTROL,
+    CACHE_CONTROL,
 ];
 
 /// The parameters that nobody has taken yet.
@@ -76,7 +76,7 @@ impl<'a> Params<'a> {
     /// Takes the breakpoint after the whole prompt.
     pub(crate) fn breakpoint(&mut self) -> Option<Keep> {
         let ours = self.take(CACHE_BREAKPOINT);
-        cache::read(ours, self.take(cache::CACHE_CONTROL))
+        cache::read(ours, self.take(CACHE_CONTROL))
     }
 
     /// Takes `stop`: one string or several.
@@ -117,7 +117,7 @@ impl<'a> Params<'a> {
     pub(crate) fn finish(self, model: &Model) -> Result<Vec<String>, Error> {
         let mut dropped = Vec::new();
         for (name, _) in self.left {
-            let name = if name == CACHE_BREAKPOINT { cache::CACHE_CONTROL } else { name };
+            let name = if name == CACHE_BREAKPOINT { CACHE_CONTROL } else { name };
             if !HARMLESS.contains(&name) {
                 let name: String = name.chars().take(64).collect();
                 return Err(Error::lacking(model, name));
