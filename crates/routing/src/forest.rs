@@ -18,30 +18,51 @@ const LEAF: u8 = 255;
 
 type Node = [u8; 4];
 
+/// So many trees are gone down together: each step waits for memory, and they wait at once.
+const ABREAST: usize = 8;
+
+#[derive(Default)]
 struct Forest {
     scale: f32,
-    trees: Vec<Vec<Node>>,
+    /// All trees, one behind the other. A leaf has its own place for a right branch.
+    nodes: Vec<Node>,
+    /// Where trees begin.
+    roots: Vec<u16>,
 }
 
 static FOREST: LazyLock<Forest> =
     // A build with a broken file passes no test; without trees the line alone decides.
-    LazyLock::new(|| read(BYTES).unwrap_or(Forest { scale: 0.0, trees: Vec::new() }));
+    LazyLock::new(|| read(BYTES).unwrap_or_default());
 
 /// What all trees together add to the logit.
 pub(crate) fn predict(values: &[f32; NAMES.len()]) -> f32 {
-    let steps = values.map(|value| (value * 255.0 + 0.5) as u8);
-    let sum: i32 = FOREST.trees.iter().map(|tree| i32::from(descend(tree, &steps))).sum();
-    FOREST.scale * sum as f32
+    let forest = &*FOREST;
+    let mut steps = [0; 256];
+    for (step, value) in steps.iter_mut().zip(values) {
+        *step = (value * 255.0 + 0.5) as u8;
+    }
+    let sum: i32 = forest.roots.chunks(ABREAST).map(|roots| descend(forest, roots, &steps)).sum();
+    forest.scale * sum as f32
 }
 
-fn descend(tree: &[Node], steps: &[u8; NAMES.len()]) -> i8 {
-    let mut at = 0;
+/// The sum of the leaves where a few trees end.
+fn descend(forest: &Forest, roots: &[u16], steps: &[u8; 256]) -> i32 {
+    let mut places = [0; ABREAST];
+    let places = &mut places[..roots.len()];
+    places.copy_from_slice(roots);
     loop {
-        let [feature, most, low, high] = tree[at];
-        let Some(&step) = steps.get(usize::from(feature)) else { return most.cast_signed() };
-        let right = usize::from(u16::from_le_bytes([low, high]));
-        at = if step <= most { at + 1 } else { right };
+        let mut arrived = true;
+        for at in places.iter_mut() {
+            let [feature, most, low, high] = forest.nodes[usize::from(*at)];
+            let goes_left = feature != LEAF && steps[usize::from(feature)] <= most;
+            *at = if goes_left { *at + 1 } else { u16::from_le_bytes([low, high]) };
+            arrived &= feature == LEAF;
+        }
+        if arrived {
+            break;
+        }
     }
+    places.iter().map(|at| i32::from(forest.nodes[usize::from(*at)][1].cast_signed())).sum()
 }
 
 /// `None` where the bytes are no forest for these features.
@@ -49,18 +70,32 @@ fn read(bytes: &[u8]) -> Option<Forest> {
     let rest = bytes.strip_prefix(&HEADER)?;
     let (count, rest) = rest.split_first_chunk()?;
     let (scale, mut rest) = rest.split_first_chunk()?;
-    let mut trees = Vec::with_capacity(usize::from(u16::from_le_bytes(*count)));
+    let mut forest = Forest { scale: f32::from_le_bytes(*scale), ..Forest::default() };
     for _ in 0..u16::from_le_bytes(*count) {
         let (size, after) = rest.split_first_chunk()?;
-        let (nodes, after) = after.split_at_checked(4 * usize::from(u16::from_le_bytes(*size)))?;
-        let tree = nodes.as_chunks::<4>().0.to_vec();
-        if !sound(&tree) {
-            return None;
-        }
-        trees.push(tree);
+        let (tree, after) = after.split_at_checked(4 * usize::from(u16::from_le_bytes(*size)))?;
+        forest.plant(tree.as_chunks::<4>().0)?;
         rest = after;
     }
-    rest.is_empty().then_some(Forest { scale: f32::from_le_bytes(*scale), trees })
+    rest.is_empty().then_some(forest)
+}
+
+impl Forest {
+    fn plant(&mut self, tree: &[Node]) -> Option<()> {
+        if !sound(tree) {
+            return None;
+        }
+        // All places can be told in two bytes, or else it is refused.
+        u16::try_from(self.nodes.len() + tree.len()).ok()?;
+        let root = self.nodes.len() as u16;
+        for (at, &[feature, value, low, high]) in (root..).zip(tree) {
+            let right = if feature == LEAF { at } else { root + u16::from_le_bytes([low, high]) };
+            let [low, high] = right.to_le_bytes();
+            self.nodes.push([feature, value, low, high]);
+        }
+        self.roots.push(root);
+        Some(())
+    }
 }
 
 /// Whether every branch leads onwards, inside of the tree: a descent ends.
@@ -80,7 +115,7 @@ mod tests {
     #[test]
     fn the_shipped_forest_is_whole_and_small() {
         let forest = read(BYTES).expect("forest.bin is readable");
-        assert!(!forest.trees.is_empty() && forest.scale > 0.0);
+        assert!(!forest.roots.is_empty() && forest.scale > 0.0);
         assert!(BYTES.len() <= 100 * 1024);
     }
 
@@ -108,11 +143,15 @@ mod tests {
 
     #[test]
     fn branches_are_taken_by_the_step_of_a_feature() {
-        let tree = [[1, 100, 2, 0], [LEAF, 5, 0, 0], [LEAF, 251, 0, 0]];
-        let mut steps = [0; NAMES.len()];
+        let mut forest = Forest::default();
+        for _ in 0..2 {
+            forest.plant(&[[1, 100, 2, 0], [LEAF, 5, 0, 0], [LEAF, 251, 0, 0]]).unwrap();
+        }
+        forest.plant(&[[LEAF, 2, 0, 0]]).unwrap();
+        let mut steps = [0; 256];
         steps[1] = 100;
-        assert_eq!(descend(&tree, &steps), 5);
+        assert_eq!(descend(&forest, &forest.roots, &steps), 5 + 5 + 2);
         steps[1] = 101;
-        assert_eq!(descend(&tree, &steps), -5);
+        assert_eq!(descend(&forest, &forest.roots, &steps), -5 - 5 + 2);
     }
 }
