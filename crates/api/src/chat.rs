@@ -1,5 +1,7 @@
 //! Chat completions in the standard format.
 
+use std::fmt::{self, Formatter};
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -10,7 +12,9 @@ use domain::step::Door;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use gateway::{ChatAnswer, ChatAsk, ChatReply};
-use serde::{Deserialize, Serialize};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -76,11 +80,44 @@ pub struct MessageBody {
 }
 
 /// What a message says.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "content must be a text, an array of parts or null")]
 enum ContentBody {
     Text(String),
     Parts(Vec<Value>),
+}
+
+// An untagged enum would copy every prompt once more.
+impl<'de> Deserialize<'de> for ContentBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = ContentBody;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("content to be a text, an array of parts or null")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<ContentBody, E> {
+                Ok(ContentBody::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(
+                self,
+                text: String,
+            ) -> std::result::Result<ContentBody, E> {
+                Ok(ContentBody::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                parts: A,
+            ) -> std::result::Result<ContentBody, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(parts)).map(ContentBody::Parts)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// A chat completion. Fields of the provider's own answer beyond these are passed on.
