@@ -22,6 +22,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor as _;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::runtime::{self, Handle};
 use tokio::time::{Instant, timeout};
 use tower_service::Service as _;
 
@@ -29,7 +30,7 @@ use crate::connect::{Connector, Wire};
 
 /// How long the first words of HTTP/2 on a new connection may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
-/// How many unused connections are kept to one provider, and how long.
+/// How many unused connections a runtime keeps to one provider, and how long.
 const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_mins(1);
 /// How an HTTP/2 connection that went away is noticed.
@@ -58,6 +59,9 @@ pub(crate) struct Pool {
 struct Server {
     scheme: Scheme,
     authority: Authority,
+    /// The runtime that watches the connections. One that another runtime watches would wake two
+    /// threads for each thing that comes.
+    runtime: Option<runtime::Id>,
 }
 
 #[derive(Default)]
@@ -253,7 +257,8 @@ impl Server {
     fn of(uri: &Uri) -> Result<Self, Failure> {
         match (uri.scheme(), uri.authority()) {
             (Some(scheme), Some(authority)) => {
-                Ok(Self { scheme: scheme.clone(), authority: authority.clone() })
+                let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+                Ok(Self { scheme: scheme.clone(), authority: authority.clone(), runtime })
             }
             _ => Err(Failure::Connect("the URI is not absolute".into())),
         }

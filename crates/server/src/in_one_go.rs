@@ -2,8 +2,8 @@
 //!
 //! A connection and the calls that it carries are one task, and their parts tell each other what
 //! has come: the body of a request, the head of an answer. Each word wakes the task that runs
-//! already; the runtime would queue it again and wake a second thread to take it over. Here such a
-//! wake means another turn, and only those from outside reach the runtime.
+//! already; the runtime would queue it again, behind all others that are ready. Here such a wake means
+//! another turn, and only those from outside reach the runtime.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::ConnectInfo;
 use http::Request;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 use crate::in_one_go::in_one_go;
+use crate::loops::{self, Loops, Spread};
 use crate::pace::{Pace, Paced};
 
 /// Connections at once, where files are no matter; a further one waits.
@@ -27,6 +28,8 @@ pub(crate) const MOST_CONNECTIONS: usize = 20_000;
 const BACKLOG: u32 = 4096;
 /// Files that are kept for everything else: databases, logs, libraries.
 const OTHER_FILES: u64 = 256;
+/// And those with which an event loop waits.
+const FILES_OF_A_LOOP: usize = 4;
 /// What a connection may hold of a head that is not complete: the longest address, and headers.
 const LARGEST_HEAD: usize = 128 * 1024;
 /// What is in flight at a stop may take this long.
@@ -52,7 +55,8 @@ pub(crate) fn connections() -> usize {
         tracing::warn!(%error, "the limit on open files was not raised");
         1024
     });
-    let allowed = files.saturating_sub(OTHER_FILES) / 2;
+    let others = OTHER_FILES + (FILES_OF_A_LOOP * loops::count()) as u64;
+    let allowed = files.saturating_sub(others) / 2;
     let allowed = usize::try_from(allowed).unwrap_or(usize::MAX).clamp(16, MOST_CONNECTIONS);
     if allowed < MOST_CONNECTIONS {
         tracing::info!(files, connections = allowed, "the limit on open files bounds connections");
@@ -69,25 +73,30 @@ pub(crate) async fn serve(
     stop: CancellationToken,
     cut: CancellationToken,
     tasks: &TaskTracker,
+    loops: &Loops,
 ) {
     let (places, crowded) = (Arc::new(Semaphore::new(most)), Arc::new(Notify::new()));
     let graceful = GracefulShutdown::new();
     loop {
         let next = async {
             let (stream, peer) = listener.accept().await?;
+            let stream = stream.into_std()?;
             Ok::<_, std::io::Error>((stream, peer, place(&places, &crowded).await))
         };
         let Some(accepted) = stop.run_until_cancelled(next).await else { break };
         match accepted {
             Ok((stream, peer, place)) => {
-                let watcher = graceful.watcher();
-                let connection = connection(stream, peer, router.clone(), watcher, crowded.clone());
+                let (seat, handle) = loops.seat();
+                let (spread, watcher) = (loops.spread(tasks), graceful.watcher());
+                let connection =
+                    connection(stream, peer, router.clone(), spread, watcher, crowded.clone());
                 let cut = cut.clone();
-                tasks.spawn(async move {
+                let task = async move {
                     // A call that is cut off is recorded as such.
                     cut.run_until_cancelled(in_one_go(connection)).await;
-                    drop(place);
-                });
+                    drop((place, seat));
+                };
+                tasks.spawn_on(task, handle);
             }
             Err(error) => {
                 // Out of files or memory: what is open has to end first.
@@ -115,12 +124,21 @@ async fn place(places: &Arc<Semaphore>, crowded: &Notify) -> Option<OwnedSemapho
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: std::net::TcpStream,
     peer: SocketAddr,
     router: Router,
+    spread: Spread,
     watcher: Watcher,
     crowded: Arc<Notify>,
 ) {
+    // From here on the loop that serves it watches it.
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "a connection was not taken over");
+            return;
+        }
+    };
     // Without it the last packet of an answer waits for the peer's acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
@@ -134,7 +152,7 @@ async fn connection(
         let answer = router.clone().call(request);
         async move { answer.await.map(|answer| answer.map(|body| running.until_sent(body))) }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(spread);
     // The pace says how long a head may take: from the first byte, also of what may become HTTP/2.
     let http1 = &mut builder.http1();
     http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(LARGEST_HEAD);

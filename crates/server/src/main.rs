@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod in_one_go;
 mod listen;
+mod loops;
 mod open;
 mod pace;
 mod serve;

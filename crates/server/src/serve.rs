@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::commands::Failure;
 use crate::config::Config;
+use crate::loops::Loops;
 use crate::{listen, open, telemetry};
 
 /// Connections at once to the metrics.
@@ -31,6 +32,8 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
             config.listen
         ))
     })?;
+    let (loops, threads) = Loops::start()
+        .map_err(|error| Failure(format!("the event loops cannot start: {error}")))?;
     let clock = Clock::system();
     let claim = if config.allow_inexact_limits { Claim::ServeShared } else { Claim::Serve };
     let store = open::store(&config, claim, &clock).await?;
@@ -44,7 +47,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
-    start_metrics(&config, &stop, &tasks)?;
+    start_metrics(&config, &stop, &tasks, &loops)?;
     let settings = api::Settings {
         trusted_proxies: config.trusted_proxies.clone(),
         public_url: config.public_url.clone(),
@@ -54,10 +57,11 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
     watch_signals(&stop, &tasks)?;
     let displaced = watch_claim(&gateway, &stop, &tasks);
-    listen::serve(listener, router, connections, stop, gateway.cut_off(), &tasks).await;
+    listen::serve(listener, router, connections, stop, gateway.cut_off(), &tasks, &loops).await;
     tasks.close();
     tasks.wait().await;
     gateway.close().await;
+    threads.close().await;
     tracing::info!("stopped");
     match displaced.await {
         Ok(false) => Ok(()),
@@ -105,6 +109,7 @@ fn start_metrics(
     config: &Config,
     stop: &CancellationToken,
     tasks: &TaskTracker,
+    loops: &Loops,
 ) -> Result<(), Failure> {
     let Some(address) = config.metrics_listen else { return Ok(()) };
     let listener = match listen::bind(address) {
@@ -126,10 +131,10 @@ fn start_metrics(
         }
     });
     let stop = stop.clone();
-    let (served, cut) = (tasks.clone(), CancellationToken::new());
+    let (served, cut, loops) = (tasks.clone(), CancellationToken::new(), loops.clone());
     let router = metrics_router(handle);
     tasks.spawn(async move {
-        listen::serve(listener, router, SCRAPERS, stop, cut, &served).await;
+        listen::serve(listener, router, SCRAPERS, stop, cut, &served, &loops).await;
     });
     Ok(())
 }

@@ -1,0 +1,172 @@
+//! Event loops, one for each processor.
+//!
+//! A connection stays with the loop that it was given to, and so do the calls that it carries and
+//! the connections to providers that these use: nothing of them moves from one processor's cache to
+//! another's, and no thread has to be woken to share the work. What serves no connection (accepting,
+//! jobs, writers) is left to the runtime that the process began with.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio_util::task::TaskTracker;
+
+/// What blocks a thread at the end may go on for this long.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How many loops there are: one for each processor that this process may use.
+pub(crate) fn count() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Where connections are served; one set for a process.
+#[derive(Clone)]
+pub(crate) struct Loops {
+    loops: Arc<[Loop]>,
+    /// Whose turn it is to run the next request of an HTTP/2 connection.
+    turn: Arc<AtomicUsize>,
+}
+
+struct Loop {
+    handle: Handle,
+    seats: Arc<()>,
+}
+
+/// A connection's place at a loop, given back when it is dropped.
+pub(crate) struct Seat {
+    _counted: Arc<()>,
+}
+
+impl Loops {
+    /// Starts them.
+    pub(crate) fn start() -> std::io::Result<(Self, Threads)> {
+        let (mut loops, mut threads) = (Vec::new(), Threads(Vec::new()));
+        for number in 0..count() {
+            // One thread that works, and another that takes over while it judges a long text.
+            let mut runtime = Builder::new_multi_thread();
+            runtime.worker_threads(1).thread_name(format!("loop-{number}"));
+            let runtime = runtime.enable_all().build()?;
+            loops.push(Loop { handle: runtime.handle().clone(), seats: Arc::default() });
+            threads.0.push(runtime);
+        }
+        Ok((Self { loops: loops.into(), turn: Arc::default() }, threads))
+    }
+
+    /// A place where there are the fewest connections, and where to spawn what sits there.
+    pub(crate) fn seat(&self) -> (Seat, &Handle) {
+        let seated = |&at: &usize| Arc::strong_count(&self.loops[at].seats);
+        let quietest = &self.loops[(0..self.loops.len()).min_by_key(seated).unwrap_or_default()];
+        (Seat { _counted: quietest.seats.clone() }, &quietest.handle)
+    }
+
+    /// Spreads what one connection carries at once over all loops.
+    pub(crate) fn spread(&self, tasks: &TaskTracker) -> Spread {
+        Spread { loops: self.clone(), tasks: tasks.clone() }
+    }
+}
+
+/// The threads of the loops, for the one who ends them.
+pub(crate) struct Threads(Vec<Runtime>);
+
+impl Threads {
+    /// Ends the loops. Tasks that still run there are dropped.
+    pub(crate) async fn close(mut self) {
+        let runtimes = std::mem::take(&mut self.0);
+        let closed = tokio::task::spawn_blocking(move || {
+            for runtime in runtimes {
+                runtime.shutdown_timeout(GRACE);
+            }
+        });
+        if closed.await.is_err() {
+            tracing::error!("the event loops did not end as they should");
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Nothing may wait here: another runtime is at work.
+        self.0.drain(..).for_each(Runtime::shutdown_background);
+    }
+}
+
+/// Runs the requests of an HTTP/2 connection at one loop after the other: a client may send all it
+/// has over one connection.
+#[derive(Clone)]
+pub(crate) struct Spread {
+    loops: Loops,
+    tasks: TaskTracker,
+}
+
+impl<F> hyper::rt::Executor<F> for Spread
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        let Loops { loops, turn } = &self.loops;
+        let turn = turn.fetch_add(1, Ordering::Relaxed);
+        self.tasks.spawn_on(future, &loops[turn % loops.len()].handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use hyper::rt::Executor as _;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    async fn thread_of(handle: &Handle) -> std::thread::ThreadId {
+        handle.spawn(async { std::thread::current().id() }).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn connections_are_shared_out_evenly_and_stay_where_they_are() {
+        let (loops, threads) = Loops::start().unwrap();
+        let count = loops.loops.len();
+        let mut seated = Vec::new();
+        for _ in 0..2 {
+            let mut met = HashSet::new();
+            for _ in 0..count {
+                let (seat, handle) = loops.seat();
+                assert_eq!(thread_of(handle).await, thread_of(handle).await);
+                met.insert(thread_of(handle).await);
+                seated.push(seat);
+            }
+            assert_eq!(met.len(), count);
+        }
+        // Who leaves makes room.
+        seated.remove(0);
+        let (_seat, handle) = loops.seat();
+        assert_eq!(handle.id(), loops.loops[0].handle.id());
+        threads.close().await;
+    }
+
+    #[tokio::test]
+    async fn requests_of_one_connection_are_spread_over_all_loops() {
+        let (loops, threads) = Loops::start().unwrap();
+        let tasks = TaskTracker::new();
+        let (send, mut ran) = mpsc::unbounded_channel();
+        for _ in 0..loops.loops.len() {
+            let send = send.clone();
+            loops
+                .spread(&tasks)
+                .execute(async move { send.send(std::thread::current().id()).unwrap() });
+        }
+        drop(send);
+        let mut met = HashSet::new();
+        while let Some(thread) = ran.recv().await {
+            met.insert(thread);
+        }
+        assert_eq!(met.len(), loops.loops.len());
+        tasks.close();
+        tasks.wait().await;
+        threads.close().await;
+    }
+}
