@@ -170,11 +170,11 @@ impl Relay {
     /// The next pieces, at least one; `None` after the last.
     async fn next(&mut self) -> Option<Vec<Piece>> {
         loop {
-            let flight = self.flight.as_ref()?;
+            self.flight.as_ref()?;
             let Some(upstream) = &mut self.upstream else { return Some(self.end().await) };
             // All that the provider has sent so far leaves in one write.
             let mut pieces = Vec::new();
-            match flight.wait(upstream.next()).await {
+            match upstream.next().await {
                 Some(Ok(events)) => {
                     for event in events {
                         self.hear(event, &mut pieces);

@@ -148,8 +148,7 @@ impl Gateway {
                 continue;
             };
             let mut flight = self.fund(&routed, model).await?;
-            let attempt = self.upstream.attempt::<M>(flight.funded()?, places);
-            let attempted = flight.wait(attempt).await;
+            let attempted = self.upstream.attempt::<M>(flight.funded()?, places).await;
             flight.heard.attempts = i64::from(attempted.attempts);
             let error = match attempted.result {
                 Ok(answer) => return Ok((flight, answer)),

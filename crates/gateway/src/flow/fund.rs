@@ -1,10 +1,7 @@
 //! Fund: a step id is taken, the most the call can cost is known, and its start is written, before
 //! the call or while it is open.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
@@ -12,19 +9,16 @@ use domain::money::Prices;
 use domain::step::StepStatus;
 use domain::time::Timestamp;
 use store::Start;
-use tokio::time::{Instant, timeout_at};
 
 use super::Routed;
 use super::charge::Charge;
 use super::record::Recorded;
+use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::tokens;
 
-/// A start is written when its call has been open for so long: most of the work of a fast call
-/// would be to write that it began. A call that the gateway's death ends sooner leaves nothing.
-const START_GRACE: Duration = Duration::from_millis(2);
 /// The completion bound where neither the caller nor the model gives one.
 const MAX_OUTPUT: u64 = 4096;
 
@@ -121,6 +115,8 @@ impl Gateway {
             flight.heard.error = Some(NOT_MADE.to_owned());
             writer.start(flight.funded()?.start()).await?;
             flight.heard = super::Ended::default();
+        } else if let Some(call) = &flight.call {
+            self.write_start_later(call);
         }
         Ok(flight)
     }
@@ -155,7 +151,7 @@ impl Funded {
         self.started_at
     }
 
-    fn start(&self) -> Start {
+    pub(super) fn start(&self) -> Start {
         let screened = self.routed.screened();
         let turn = screened.turn();
         Start {
@@ -191,10 +187,7 @@ const FAULT: &str = "The gateway failed while it handled this call";
 #[derive(Debug)]
 pub(crate) struct InFlight {
     gateway: Gateway,
-    funded: Option<Box<Funded>>,
-    /// When its start is to be written, and whether it was.
-    due: Instant,
-    written: AtomicBool,
+    call: Option<Arc<Call>>,
     /// What the model has said so far, as the provider sent it.
     pub(crate) heard: super::Ended,
 }
@@ -203,32 +196,17 @@ impl InFlight {
     fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
         Self {
             gateway,
-            funded: Some(Box::new(funded)),
-            due: Instant::now() + START_GRACE,
-            written: written.into(),
+            call: Some(Arc::new(Call::new(funded, written))),
             heard: super::Ended::default(),
         }
-    }
-
-    /// Waits for what the provider says. The start of a call that stays open is written meanwhile.
-    pub(crate) async fn wait<F: Future>(&self, what: F) -> F::Output {
-        let (mut what, mut due) = (pin!(what), self.due);
-        while !self.written.load(Ordering::Relaxed) {
-            if let Ok(output) = timeout_at(due, &mut what).await {
-                return output;
-            }
-            let writer = self.gateway.store.writer();
-            let noted = self.funded().is_ok_and(|funded| writer.note_start(funded.start()));
-            self.written.store(noted, Ordering::Relaxed);
-            due = Instant::now() + START_GRACE;
-        }
-        what.await
     }
 
     /// The call.
     pub(crate) fn funded(&self) -> Result<&Funded> {
         // Only `finish` and `drop` take it, and both end this value.
-        self.funded.as_deref().ok_or_else(|| Error::Internal("a call ended twice".to_owned()))
+        let call = self.call.as_deref();
+        call.map(|call| &call.funded)
+            .ok_or_else(|| Error::Internal("a call ended twice".to_owned()))
     }
 
     /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
@@ -241,11 +219,12 @@ impl InFlight {
 
     /// Records how it ended. Returns once that is on disk.
     pub(crate) async fn finish(mut self) -> Result<Recorded> {
-        let Some(funded) = self.funded.take() else {
+        let Some(call) = self.call.take() else {
             return Err(Error::Internal("a call ended twice".to_owned()));
         };
+        call.end();
         let heard = std::mem::take(&mut self.heard);
-        Box::pin(self.gateway.record_run(&funded, heard)).await
+        Box::pin(self.gateway.record_run(&call.funded, heard)).await
     }
 
     /// Why it is being dropped, where nothing says so yet.
@@ -262,7 +241,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let Some(funded) = self.funded.take() else { return };
+        let Some(call) = self.call.take() else { return };
+        call.end();
         let mut heard = std::mem::take(&mut self.heard);
         if heard.error.is_none() {
             let (status, error) = self.dropped_by();
@@ -270,9 +250,9 @@ impl Drop for InFlight {
         }
         let gateway = self.gateway.clone();
         self.gateway.tasks.spawn(async move {
-            if let Err(error) = gateway.record_run(&funded, heard).await {
+            if let Err(error) = gateway.record_run(&call.funded, heard).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
-                tracing::error!(%error, step = %funded.step, "a call that was cut short was not recorded");
+                tracing::error!(%error, step = %call.funded.step, "a call that was cut short was not recorded");
             }
         });
     }

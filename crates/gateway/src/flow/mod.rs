@@ -14,6 +14,7 @@ mod mode;
 mod places;
 mod record;
 mod screen;
+mod starts;
 mod stored;
 mod strings;
 
@@ -23,6 +24,7 @@ pub use choose::Routed;
 pub use fund::Funded;
 pub use located::Located;
 pub use screen::Screened;
+pub(crate) use starts::Starts;
 
 pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use ended::Ended;

@@ -1,0 +1,137 @@
+//! Starts, written a little after their calls have begun: most of the work of a fast call would be to
+//! write that it began.
+//!
+//! One task looks after all calls that are open. A timer for each would wake a thread for each.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use store::Writer;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until};
+
+use super::Funded;
+use crate::Gateway;
+
+/// A start is written when its call has been open for so long. A call that the gateway's death ends
+/// sooner leaves nothing.
+const GRACE: Duration = Duration::from_millis(2);
+
+/// A funded call, and whether its start still has to be written.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) funded: Funded,
+    /// Whether the start is written, or need not be.
+    settled: Mutex<bool>,
+}
+
+impl Call {
+    pub(super) fn new(funded: Funded, written: bool) -> Self {
+        Self { funded, settled: Mutex::new(written) }
+    }
+
+    /// From here on the start is not written: the end of the call comes next, and must not come
+    /// before it.
+    pub(super) fn end(&self) {
+        *locked(&self.settled) = true;
+    }
+
+    /// Writes the start if it still has to be. Whether it needs no further look.
+    fn settle(&self, writer: &Writer) -> bool {
+        if *locked(&self.settled) {
+            return true;
+        }
+        if !writer.is_alive() {
+            return false;
+        }
+        // Made before the lock is taken, for which the end of the call would wait.
+        let start = self.funded.start();
+        let mut settled = locked(&self.settled);
+        *settled = *settled || writer.note_start(start);
+        *settled
+    }
+}
+
+/// The calls whose start may have to be written, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Starts {
+    waiting: Mutex<Waiting>,
+    /// Where the task runs: a loop that serves connections may be busy with one of them.
+    runtime: Handle,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    calls: VecDeque<(Instant, Weak<Call>)>,
+    /// Whether a task looks after them.
+    tended: bool,
+}
+
+impl Starts {
+    /// None yet. Their task will run where this is called.
+    pub(crate) fn here() -> Self {
+        Self { waiting: Mutex::default(), runtime: Handle::current() }
+    }
+
+    /// Adds a call. Says whether a task is needed to look after it.
+    fn add(&self, call: Weak<Call>) -> bool {
+        let mut waiting = locked(&self.waiting);
+        waiting.calls.push_back((Instant::now() + GRACE, call));
+        !std::mem::replace(&mut waiting.tended, true)
+    }
+
+    /// When the oldest is due. Where there is none, the task ends.
+    fn next_due(&self) -> Option<Instant> {
+        let mut waiting = locked(&self.waiting);
+        let due = waiting.calls.front().map(|(due, _)| *due);
+        waiting.tended = due.is_some();
+        due
+    }
+
+    /// The oldest, if it is due.
+    fn take_due(&self, now: Instant) -> Option<Weak<Call>> {
+        locked(&self.waiting).calls.pop_front_if(|(due, _)| *due <= now).map(|(_, call)| call)
+    }
+}
+
+impl Gateway {
+    /// Sees to it that the start of a call is written if the call stays open.
+    pub(super) fn write_start_later(&self, call: &Arc<Call>) {
+        if self.starts.add(Arc::downgrade(call)) {
+            let gateway = self.clone();
+            self.tasks.spawn_on(async move { gateway.write_starts().await }, &self.starts.runtime);
+        }
+    }
+
+    async fn write_starts(&self) {
+        let _tends = Tends(&self.starts);
+        while let Some(due) = self.starts.next_due() {
+            sleep_until(due).await;
+            let now = Instant::now();
+            while let Some(call) = self.starts.take_due(now) {
+                // Where the queue of the writer is full there may be a place later.
+                if call.upgrade().is_some_and(|call| !call.settle(self.store.writer())) {
+                    self.starts.add(call);
+                }
+            }
+        }
+    }
+}
+
+/// Held by the task. A defect that one call meets must not keep the starts of later ones from being
+/// written: the next call starts the task anew.
+struct Tends<'a>(&'a Starts);
+
+impl Drop for Tends<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            locked(&self.0.waiting).tended = false;
+        }
+    }
+}
+
+/// What the lock protects is whole after every step.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
