@@ -110,20 +110,28 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
     match location {
         Location::Sqlite(path) => sqlite(path).await,
         Location::Postgres(url) => {
-            let options = postgres_options(url)?;
-            let pool = PgPoolOptions::new()
-                .max_connections(10)
-                .acquire_timeout(ACQUIRE)
-                // A statement of ours that runs longer is a defect, not work.
-                .connect_with(options.options([("statement_timeout", "30000")]))
-                .await
-                .map_err(unreachable)?;
+            let (pool, options) = postgres(url, 10)?;
+            let pool = pool.connect_with(options).await.map_err(unreachable)?;
             Ok((
                 Pool::Postgres(pool.clone()),
                 WritePool { pool: Pool::Postgres(pool), turn: Turn::default() },
             ))
         }
     }
+}
+
+/// The writer's own connection to PostgreSQL. It opens where the writer runs: one that a request
+/// has opened would answer no sooner than the thread of that request, when it computes.
+pub(crate) fn postgres_of_writer(url: &Secret) -> Result<PgPool> {
+    let (pool, options) = postgres(url, 1)?;
+    Ok(pool.connect_lazy_with(options))
+}
+
+fn postgres(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)> {
+    let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(ACQUIRE);
+    // A statement of ours that runs longer is a defect, not work.
+    let options = postgres_options(url)?.options([("statement_timeout", "30000")]);
+    Ok((pool, options))
 }
 
 /// What a database URL says.

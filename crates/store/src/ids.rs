@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use domain::ids::{NodeId, StepId};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::db::{WritePool, within};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Ids a process takes at once. What it does not use is a gap.
 const BLOCK: i64 = 1000;
@@ -18,11 +19,15 @@ const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETUR
 pub(crate) struct StepIds {
     pool: WritePool,
     block: Mutex<Range<i64>>,
+    /// Where blocks are taken: everybody waits for one, and a thread that serves requests may be
+    /// busy with the largest of them.
+    runtime: Handle,
 }
 
 impl StepIds {
+    /// None yet. Blocks will be taken where this is called.
     pub(crate) fn new(pool: WritePool) -> Self {
-        Self { pool, block: Mutex::new(0..0) }
+        Self { pool, block: Mutex::new(0..0), runtime: Handle::current() }
     }
 
     pub(crate) async fn take(&self) -> Result<StepId> {
@@ -30,8 +35,10 @@ impl StepIds {
         if let Some(id) = block.next() {
             return Ok(StepId(id));
         }
-        // Boxed, for the one call in a thousand: a query is kilobytes of state in every future above.
-        let end = Box::pin(take(&self.pool, "step", BLOCK)).await?;
+        let pool = self.pool.clone();
+        let taken = self.runtime.spawn(async move { take(&pool, "step", BLOCK).await });
+        let stopped = |_| Error::Unavailable("the gateway is stopping".to_owned());
+        let end = taken.await.map_err(stopped)??;
         *block = end - BLOCK + 1..end;
         Ok(StepId(end - BLOCK))
     }

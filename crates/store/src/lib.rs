@@ -94,7 +94,7 @@ impl Store {
         let node = ids::node(&writer).await?;
         lock.show(node).await?;
         let tasks = TaskTracker::new();
-        let hot = start_writer(&options.location, &writer, node, options.clock, &tasks);
+        let hot = start_writer(&options.location, &writer, node, options.clock, &tasks)?;
         let step_ids = StepIds::new(writer.clone());
         let (master, lock) = (options.master, Lock::None);
         let store = Self { reader, writer, master, node, step_ids, hot, tasks, lock };
@@ -185,22 +185,23 @@ fn start_writer(
     node: NodeId,
     clock: Clock,
     tasks: &TaskTracker,
-) -> Writer {
-    match (&pool.pool, location) {
-        (Pool::Postgres(pg), _) => {
-            let (hot, run) = Writer::new(PostgresCommits(pg.clone()), node, clock);
-            tasks.spawn(run);
+) -> Result<Writer> {
+    Ok(match location {
+        Location::Postgres(url) => {
+            let own = db::postgres_of_writer(url)?;
+            let (hot, run) = Writer::new(PostgresCommits(own.clone()), node, clock);
+            tasks.spawn(async move {
+                run.await;
+                own.close().await;
+            });
             hot
         }
-        (Pool::Sqlite(_), Location::Sqlite(path)) => {
+        Location::Sqlite(path) => {
             let commits = SqliteCommits::new(path.clone(), pool.turn.clone());
             let (hot, run) = Writer::new(commits, node, clock);
             let runtime = tokio::runtime::Handle::current();
             tasks.spawn_blocking(move || runtime.block_on(run));
             hot
         }
-        (Pool::Sqlite(_), Location::Postgres(_)) => {
-            unreachable!("the pool was made from the location")
-        }
-    }
+    })
 }
