@@ -140,6 +140,7 @@ impl Gateway {
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, step.finished_at, cost);
+        funded.settled();
         // Tools that are run here leave a step each.
         let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
         let asked = if calls.is_empty() || here {
