@@ -320,10 +320,15 @@ impl Gateway {
             Some(json.map_err(|error| crate::Error::Internal(error.to_string()))?)
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
-        let counts = grading::counts(&step);
+        let (counts, rates) = (grading::counts(&step), step.user_rating.is_some());
         let number = self.store.writer().step(step, content).await?;
         if counts && turn.trace.is_completed() {
-            self.regrade_later(turn.caller.project.clone(), turn.trace.clone());
+            let regraded = self.regrade(turn.caller.project.clone(), turn.trace.clone());
+            // Whoever rates a trace finds the rating in its grade. A call that ended late does not
+            // keep its caller waiting. The task has said what went wrong, if anything did.
+            if rates {
+                let _ = regraded.await;
+            }
         }
         Ok(number)
     }
