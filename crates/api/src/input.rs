@@ -183,6 +183,15 @@ where
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
+/// A text that may be left out but not be null: null is read as an empty text, which no such field
+/// takes.
+pub fn not_null<'de, D>(deserializer: D) -> std::result::Result<Option<String>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    Option::<String>::deserialize(deserializer).map(|text| Some(text.unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
