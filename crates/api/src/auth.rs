@@ -12,7 +12,6 @@ use gateway::{Caller, Error, Member, Origin, Spends};
 
 use crate::App;
 use crate::error::{Failure, Result};
-use crate::input;
 
 /// The session cookie.
 pub const COOKIE_NAME: &str = "sluice_session";
@@ -56,34 +55,15 @@ pub async fn key(State(app): State<App>, request: Request, next: Next) -> Result
 }
 
 async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) -> Result<Response> {
-    let admitted = admit(&app, &request, spends).await;
-    let caller = or_drain(admitted, &mut request).await?;
+    let caller = admit(&app, &request, spends).await?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-/// Passes on a refusal after what the client still sends.
-async fn or_drain<T, E: Into<Failure>>(
-    decided: std::result::Result<T, E>,
-    request: &mut Request,
-) -> Result<T> {
-    match decided {
-        Ok(passed) => Ok(passed),
-        Err(error) => {
-            let body = std::mem::take(request.body_mut());
-            input::drain(body).await;
-            Err(error.into())
-        }
-    }
-}
-
 /// Lets signed-in members pass.
 pub async fn session(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
-    let signed_in = match claim(&app, &request) {
-        Ok(claim) => sign_in(&app, claim).await,
-        Err(failure) => Err(failure),
-    };
-    let session = or_drain(signed_in, &mut request).await?;
+    let claim = claim(&app, &request)?;
+    let session = sign_in(&app, claim).await?;
     request.extensions_mut().insert(session);
     Ok(next.run(request).await)
 }

@@ -146,6 +146,9 @@ impl From<Error> for Failure {
             Error::SpendCapped { .. } => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("CIRCUIT_OPEN").stop_retrying()
             }
+            Error::SpendReserved { .. } => {
+                of(StatusCode::TOO_MANY_REQUESTS).code("CIRCUIT_OPEN").retry_after(1)
+            }
             Error::LoopDetected => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("LOOP_DETECTED").stop_retrying()
             }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::HttpBody;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -18,9 +19,6 @@ use crate::error::{Failure, Result};
 
 /// A whole body must have come within this.
 const BODY_TIME: Duration = Duration::from_mins(1);
-/// What is read of a refused body, and for how long.
-const MOST_DRAINED: usize = 64 * 1024 * 1024;
-const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// What serde says about a value may quote it; no more of it than this comes back.
 const LONGEST_FAULT: usize = 300;
 
@@ -32,6 +30,21 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
+        read_json(request, app.gateway.max_body_bytes()).await.map(Self)
+    }
+}
+
+/// A JSON body of which nothing is required: a request without one asks for the defaults.
+#[derive(Debug)]
+pub struct BodyIfAny<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for BodyIfAny<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        if request.body().is_end_stream() {
+            return Ok(Self(T::default()));
+        }
         read_json(request, app.gateway.max_body_bytes()).await.map(Self)
     }
 }
@@ -65,38 +78,18 @@ fn check_content_type(headers: &HeaderMap) -> Result<()> {
 }
 
 async fn read(request: Request, most: usize) -> Result<Bytes> {
-    let mut body = request.into_body();
-    let limited = Limited::new(&mut body, most).collect();
+    let limited = Limited::new(request.into_body(), most).collect();
     match tokio::time::timeout(BODY_TIME, limited).await {
         Ok(Ok(read)) => Ok(read.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            drain(body).await;
-            Err(Failure::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("The body is larger than {most} bytes"),
-            ))
-        }
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body is larger than {most} bytes"),
+        )),
         Ok(Err(_)) => Err(Failure::new(StatusCode::BAD_REQUEST, "The body ended early")),
         Err(_) => {
             Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
         }
     }
-}
-
-/// Reads the rest of a body that nobody wants. A connection that is closed on a client that still
-/// sends is reset, and the answer is lost with it.
-pub async fn drain(mut body: axum::body::Body) {
-    let all = async {
-        let mut read = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            read += frame.data_ref().map_or(0, Bytes::len);
-            if read > MOST_DRAINED {
-                return;
-            }
-        }
-    };
-    // Whoever takes longer is not owed an answer.
-    let _ = tokio::time::timeout(DRAIN_TIME, all).await;
 }
 
 /// What serde says, as a sentence for people.
@@ -188,6 +181,15 @@ where
     T: Deserialize<'de>,
 {
     Option::<T>::deserialize(deserializer).map(Some)
+}
+
+/// A text that may be left out but not be null: null is read as an empty text, which no such field
+/// takes.
+pub fn not_null<'de, D>(deserializer: D) -> std::result::Result<Option<String>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    Option::<String>::deserialize(deserializer).map(|text| Some(text.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::BySession;
 use crate::error::Result;
-use crate::input::{Body, Segments, given};
+use crate::input::{Body, Segments, given, not_null};
 
 /// An API key.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,10 +89,10 @@ pub struct NewKeyAsk {
 /// What can be changed; a field that is left out stays as it is.
 #[derive(Deserialize, ToSchema)]
 pub struct KeyAsk {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
     /// `active` resets a paused key: its windows count from then on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     status: Option<String>,
     /// USD per rolling hour; null lifts the cap.
     #[serde(default, deserialize_with = "given")]

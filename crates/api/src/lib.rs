@@ -24,6 +24,7 @@ mod model_list;
 mod models;
 mod openapi;
 mod projects;
+mod remains;
 mod responses;
 mod router;
 mod safety;

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::BySession;
 use crate::error::{ErrorBody, Result};
-use crate::input::{Body, Segments, given};
+use crate::input::{Body, Segments, given, not_null};
 
 /// A model definition, wrapped.
 #[derive(Debug, Serialize, ToSchema)]
@@ -92,13 +92,13 @@ pub struct ModelAsk {
 /// What can be set; a field that is left out stays as it is, or at its default.
 #[derive(Deserialize, ToSchema)]
 pub struct ModelAskFields {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
     /// Unique per project.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     identifier: Option<String>,
     /// `openai`, `anthropic`, `gemini`, `bedrock`, `azure` or `internal`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     provider: Option<String>,
     /// Empty means the vendor's own endpoint.
     #[serde(default, deserialize_with = "given")]

@@ -7,13 +7,13 @@ use domain::ids::ProjectId;
 use domain::time::Timestamp;
 use gateway::{ProjectChange, ProjectView};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
 use crate::error::Result;
-use crate::input::{Body, Segments, given};
+use crate::input::{Body, Segments, given, not_null};
 
 /// A project.
 #[derive(Debug, Serialize, ToSchema)]
@@ -24,7 +24,7 @@ pub struct ProjectBody {
     description: Option<String>,
     /// `active` or `archived`.
     status: &'static str,
-    /// Known and unknown keys as they were merged.
+    /// Known and unknown keys as they were merged; `routing_tiers` and `shadow_model` always.
     #[schema(value_type = Object)]
     settings: Map<String, Value>,
     /// What was spent in this calendar month, USD.
@@ -41,11 +41,24 @@ impl From<ProjectView> for ProjectBody {
             name: project.name,
             description: project.description,
             status: project.status.as_str(),
-            settings: project.settings,
+            settings: shown(project.settings),
             total_monthly_spend: view.month_spend.dollars(),
             created_at: project.created_at,
         }
     }
+}
+
+/// Settings with the two keys that every project shows, set or not: a client need not look whether
+/// they are there.
+fn shown(mut settings: Map<String, Value>) -> Map<String, Value> {
+    let shadow = json!({"enabled": false, "model": null, "sample_rate": 1.0});
+    for (key, unset) in [("routing_tiers", json!({})), ("shadow_model", shadow)] {
+        let value = settings.entry(key).or_insert(Value::Null);
+        if value.is_null() {
+            *value = unset;
+        }
+    }
+    settings
 }
 
 /// A project in a request.
@@ -58,13 +71,13 @@ pub struct ProjectAsk {
 #[derive(Deserialize, ToSchema)]
 pub struct ProjectFields {
     /// Must not be blank.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
     /// `active` or `archived`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
     status: Option<String>,
     /// Merged into the settings at every depth.
     #[serde(default)]

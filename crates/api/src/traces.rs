@@ -17,14 +17,14 @@ use utoipa::{IntoParams, ToSchema};
 use crate::App;
 use crate::auth::ByKey;
 use crate::error::Result;
-use crate::input::{Asked, Body, Segments};
+use crate::input::{Asked, BodyIfAny, Segments};
 use crate::trace_detail::DetailBody;
 
 const DEFAULT_PER_PAGE: i64 = 50;
 const MOST_PER_PAGE: i64 = 100;
 
 /// A trace that is to be opened.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 pub struct OpenAsk {
     /// An object of the caller's own; `{"sensitivity": "secure"}` keeps the trace on private models.
     #[serde(default)]
@@ -117,7 +117,7 @@ fn summary(assessment: &Assessment, revenue: Option<Usd>) -> CostSummary {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<OpenAsk>,
+    BodyIfAny(ask): BodyIfAny<OpenAsk>,
 ) -> Result<(StatusCode, Json<TraceBody>)> {
     let metadata = match ask.metadata {
         None => None,

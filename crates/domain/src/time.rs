@@ -55,12 +55,14 @@ impl Timestamp {
         Self::of_date(date)
     }
 
-    /// Reads an ISO 8601 date (its first moment, UTC) or a timestamp with an offset.
+    /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_microsecond()));
         }
-        Self::parse_date(text)
+        let local = text.parse::<jiff::civil::DateTime>().ok()?;
+        let at = local.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+        Some(Self(at.timestamp().as_microsecond()))
     }
 
     /// Reads an ISO 8601 calendar date: its first moment, UTC.
@@ -151,7 +153,10 @@ mod tests {
         assert_eq!(at.to_string(), "2026-11-21T12:00:00.123Z");
         assert_eq!(Timestamp::parse("2026-11-21T13:00:00.123+01:00"), Some(at));
         assert_eq!(Timestamp::parse("2026-11-21").unwrap().to_string(), "2026-11-21T00:00:00.000Z");
-        assert_eq!(Timestamp::parse("yesterday"), None);
+        assert_eq!(Timestamp::parse("2026-11-21T12:00:00.123"), Some(at), "no offset is UTC");
+        for text in ["yesterday", "", "12:00", "2026-13-01", "2026-11-21T25:00:00"] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
         assert_eq!(at.month_start().to_string(), "2026-11-01T00:00:00.000Z");
     }
 }

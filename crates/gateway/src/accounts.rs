@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::registry::ProjectState;
 
 /// A password must have so many characters at least.
-const SHORTEST_PASSWORD: usize = 12;
+const SHORTEST_PASSWORD: usize = 8;
 /// And at most so many bytes: hashing must not become work for free.
 const LONGEST_PASSWORD: usize = 1024;
 

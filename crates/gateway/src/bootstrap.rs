@@ -92,9 +92,9 @@ pub async fn bootstrap(
 fn split(raw: &Secret) -> Result<(KeyId, &str)> {
     let parts = raw.expose().split_once('.');
     let parts = parts.and_then(|(id, secret)| Some((id.parse::<KeyId>().ok()?, secret)));
-    parts.filter(|(_, secret)| secret.len() >= 16).ok_or_else(|| {
+    parts.filter(|(_, secret)| secret.len() >= 8).ok_or_else(|| {
         Error::invalid(
-            "SLUICE_BOOTSTRAP_KEY must have the form ak_<up to 16 hex digits>.<secret of 16 characters or more>",
+            "SLUICE_BOOTSTRAP_KEY must have the form ak_<up to 16 hex digits>.<secret of 8 characters or more>",
         )
     })
 }

@@ -47,6 +47,13 @@ pub enum Error {
         /// The cap.
         limit: Usd,
     },
+    /// What the call may cost does not fit into the key's hourly cap beside what was spent and what
+    /// other calls may cost. The key is not paused.
+    #[error("Kill switch engaged: hourly limit of ${} exceeded.", .limit.dollars())]
+    SpendReserved {
+        /// The cap.
+        limit: Usd,
+    },
     /// The key repeats itself; it is paused until an admin resets it.
     #[error("Recursive loop detected. Account throttled.")]
     LoopDetected,

@@ -198,9 +198,9 @@ pub(crate) fn from_parts(
 }
 
 fn limit(dollars: f64) -> Result<Usd> {
-    Usd::from_dollars(dollars)
-        .filter(|amount| *amount >= Usd::ZERO)
-        .ok_or_else(|| Error::invalid("hourly_limit must not be negative"))
+    Usd::from_dollars(dollars).filter(|amount| *amount >= Usd::ZERO).ok_or_else(|| {
+        Error::invalid("hourly_limit must be between 0 and 9,000,000,000 USD, or null")
+    })
 }
 
 fn expiry(text: &str) -> Result<Timestamp> {

@@ -52,6 +52,7 @@ use std::time::Duration;
 use domain::time::Clock;
 use futures_util::future::BoxFuture;
 use store::Store;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -109,6 +110,8 @@ pub struct Inner {
     logins: LoginThrottle,
     blocks: audit::BlockNotes,
     recounted: recount::Recounted,
+    /// Tells those who wait for money that some was given back.
+    settled: Arc<Notify>,
     config: Config,
     clock: Clock,
     tasks: TaskTracker,
@@ -147,6 +150,7 @@ impl Gateway {
             logins: LoginThrottle::default(),
             blocks: audit::BlockNotes::default(),
             recounted: recount::Recounted::default(),
+            settled: Arc::default(),
             config,
             clock,
             tasks: TaskTracker::new(),

@@ -16,6 +16,7 @@ use moka::sync::Cache;
 use serde_json::{Map, Value};
 use store::{AgentFigures, Page};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::Gateway;
@@ -277,8 +278,13 @@ impl Gateway {
         crate::bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
     }
 
-    /// Grades a completed trace anew, in a task of the gateway's: a step or a rating came late.
-    pub(crate) fn regrade_later(&self, project: Arc<ProjectState>, trace: Arc<TraceHandle>) {
+    /// Grades a completed trace anew: a step or a rating came late. It is done in a task of the
+    /// gateway's, whether or not anybody waits for it.
+    pub(crate) fn regrade(
+        &self,
+        project: Arc<ProjectState>,
+        trace: Arc<TraceHandle>,
+    ) -> JoinHandle<()> {
         let gateway = self.clone();
         self.tasks.spawn(async move {
             let again = async {
@@ -293,7 +299,7 @@ impl Gateway {
             if let Err(error) = again.await {
                 tracing::error!(%error, trace = %trace.id(), "a trace was not regraded");
             }
-        });
+        })
     }
 
     /// Grades a trace and stores the result. A trace that was graded before is measured against

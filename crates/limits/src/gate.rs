@@ -20,6 +20,7 @@ pub struct KeyWindows {
     requests: Window,
     attempts: Window,
     spend: HourSpend,
+    reserved: Usd,
     limits: Limits,
     last_used: Timestamp,
     changed: bool,
@@ -33,6 +34,7 @@ impl KeyWindows {
             requests,
             attempts,
             spend: HourSpend::default(),
+            reserved: Usd::ZERO,
             limits: limits.clone(),
             last_used: Timestamp::default(),
             changed: false,
@@ -87,12 +89,28 @@ impl KeyWindows {
         self.spend.total(ended)
     }
 
+    /// What is set aside for calls that have not settled.
+    pub fn reserved(&self) -> Usd {
+        self.reserved
+    }
+
+    /// Sets money aside for a call.
+    pub fn reserve(&mut self, amount: Usd) {
+        self.reserved += amount;
+    }
+
+    /// Gives back what was set aside for a call.
+    pub fn release(&mut self, amount: Usd) {
+        self.reserved = self.reserved - amount;
+    }
+
     /// Takes in that at least so much was spent in the second of a time, by whomever.
     pub fn raise_spent(&mut self, at: Timestamp, least: Usd) {
         self.spend.raise(at, least);
     }
 
-    /// A fresh start after a reset: loop and spend count from now on.
+    /// A fresh start after a reset: loop and spend count from now on. What is set aside for calls that
+    /// run stays so: they will be paid for.
     pub fn reset(&mut self) {
         self.attempts.clear();
         self.spend.clear();

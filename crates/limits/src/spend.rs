@@ -62,6 +62,8 @@ impl HourSpend {
 pub struct MonthSpend {
     start: Timestamp,
     total: Usd,
+    /// Set aside for calls that have not settled, whenever they began.
+    reserved: Usd,
 }
 
 impl MonthSpend {
@@ -75,6 +77,21 @@ impl MonthSpend {
     pub fn add(&mut self, now: Timestamp, amount: Usd) {
         self.roll(now);
         self.total += amount;
+    }
+
+    /// What is set aside for calls that have not settled.
+    pub fn reserved(&self) -> Usd {
+        self.reserved
+    }
+
+    /// Sets money aside for a call.
+    pub fn reserve(&mut self, amount: Usd) {
+        self.reserved += amount;
+    }
+
+    /// Gives back what was set aside for a call.
+    pub fn release(&mut self, amount: Usd) {
+        self.reserved = self.reserved - amount;
     }
 
     /// Takes in that at least so much was spent in the month that `now` lies in, by whomever.
@@ -94,7 +111,7 @@ impl MonthSpend {
         }
         let start = now.month_start();
         if start != self.start {
-            *self = Self { start, total: Usd::ZERO };
+            *self = Self { start, total: Usd::ZERO, reserved: self.reserved };
         }
     }
 }

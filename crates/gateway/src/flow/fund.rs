@@ -1,5 +1,5 @@
-//! Fund: a step id is taken, the most the call can cost is known, and its start is written, before
-//! the call or while it is open.
+//! Fund: the most the call can cost is set aside, a step id is taken, and its start is written,
+//! before the call or while it is open.
 
 use std::sync::Arc;
 
@@ -13,14 +13,12 @@ use store::Start;
 use super::Routed;
 use super::charge::Charge;
 use super::record::Recorded;
+use super::reserve::{Bill, Reservation};
 use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::tokens;
-
-/// The completion bound where neither the caller nor the model gives one.
-const MAX_OUTPUT: u64 = 4096;
 
 /// A call that may be made. Only `fund` makes one, and only from a [`Routed`].
 ///
@@ -51,7 +49,7 @@ const MAX_OUTPUT: u64 = 4096;
 /// gateway::flow::Screened { prompt, ..todo!() }
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Funded {
     routed: Arc<Routed>,
     model: Arc<Model>,
@@ -59,6 +57,8 @@ pub struct Funded {
     charge: Charge,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
+    /// Under a cap or a budget.
+    reservation: Option<Reservation>,
     started_at: Timestamp,
 }
 
@@ -88,13 +88,14 @@ impl Gateway {
         let caller = &routed.screened().turn().caller;
         let charge = routed.screened().charge();
         caller.check_charge(model, charge)?;
-        let bounded = caller.is_bounded();
-        let asked = routed.screened().prompt().max_output_tokens;
-        let configured = model.config.max_output_tokens;
+        let prompt = routed.screened().prompt();
         // Under a cap or budget the bound goes upstream, so that it is a bound.
-        let max_output_tokens = match asked.or(configured) {
-            None if bounded => Some(MAX_OUTPUT),
-            bound => bound,
+        let (max_output_tokens, reservation) = if caller.is_bounded() {
+            let bill = Bill::of(prompt, model, charge);
+            let (bound, reservation) = self.reserve(caller, &bill).await?;
+            (Some(bound), Some(reservation))
+        } else {
+            (prompt.max_output_tokens.or(model.config.max_output_tokens), None)
         };
         let funded = Funded {
             routed: routed.clone(),
@@ -103,6 +104,7 @@ impl Gateway {
             charge,
             prices: charge.prices(model),
             max_output_tokens,
+            reservation,
             started_at: self.clock.now(),
         };
         let writer = self.store.writer();
@@ -149,6 +151,13 @@ impl Funded {
 
     pub(crate) fn started_at(&self) -> Timestamp {
         self.started_at
+    }
+
+    /// What the call has cost counts now, in the place of what it might have.
+    pub(super) fn settled(&self) {
+        if let Some(reservation) = &self.reservation {
+            reservation.release();
+        }
     }
 
     pub(super) fn start(&self) -> Start {

@@ -13,6 +13,7 @@ mod located;
 mod mode;
 mod places;
 mod record;
+mod reserve;
 mod screen;
 mod starts;
 mod stored;

@@ -140,6 +140,7 @@ impl Gateway {
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
         self.count(&turn.caller, step.finished_at, cost);
+        funded.settled();
         // Tools that are run here leave a step each.
         let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
         let asked = if calls.is_empty() || here {
@@ -319,10 +320,15 @@ impl Gateway {
             Some(json.map_err(|error| crate::Error::Internal(error.to_string()))?)
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
-        let counts = grading::counts(&step);
+        let (counts, rates) = (grading::counts(&step), step.user_rating.is_some());
         let number = self.store.writer().step(step, content).await?;
         if counts && turn.trace.is_completed() {
-            self.regrade_later(turn.caller.project.clone(), turn.trace.clone());
+            let regraded = self.regrade(turn.caller.project.clone(), turn.trace.clone());
+            // Whoever rates a trace finds the rating in its grade. A call that ended late does not
+            // keep its caller waiting. The task has said what went wrong, if anything did.
+            if rates {
+                let _ = regraded.await;
+            }
         }
         Ok(number)
     }

@@ -128,8 +128,10 @@ impl Config {
     }
 }
 
+/// An address and port. `localhost` needs no resolver to be the loopback address.
 fn address(text: &str, key: &str) -> Result<SocketAddr, Error> {
-    text.parse().map_err(|_| {
+    let loopback = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    loopback.as_deref().unwrap_or(text).parse().map_err(|_| {
         Error(format!("{key} is '{text}', which is no address and port such as 127.0.0.1:8080"))
     })
 }
@@ -221,6 +223,12 @@ mod tests {
             let error = load("", &[env], Layer::default()).unwrap_err();
             assert!(error.0.contains(said), "{env:?}: {error}");
         }
+    }
+
+    #[test]
+    fn localhost_is_an_address() {
+        let config = load("", &[("SLUICE_LISTEN", "localhost:8080")], Layer::default()).unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     }
 
     #[test]

@@ -81,6 +81,8 @@ async fn a_key_ends_when_it_expires_or_is_revoked(backend: Backend) {
     let far = owner.patch(&path, &json!({"expires_at": "2999-12-31T23:59:59Z"})).await.ok(200);
     assert!(far["expires_at"].as_str().unwrap().starts_with("2999-12-31T23:59:59"));
     key.get("/api/v1/traces").await.ok(200);
+    let naive = owner.patch(&path, &json!({"expires_at": "2998-12-31T23:59:59"})).await.ok(200);
+    assert_eq!(naive["expires_at"], "2998-12-31T23:59:59.000Z", "no offset is UTC");
     owner.patch(&path, &json!({"expires_at": "tomorrow"})).await.says(422, "expires_at");
     assert_eq!(owner.delete(&path).await.ok(204), Value::Null);
     key.get("/api/v1/traces").await.is(401, &unauthorized());

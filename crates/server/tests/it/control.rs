@@ -26,7 +26,8 @@ async fn projects(backend: Backend) {
     assert_eq!(made["description"], "Where it is hot");
     assert_eq!(made["status"], "active");
     assert_eq!(made["total_monthly_spend"], 0.0);
-    assert!(made["settings"].is_object());
+    let shadow = json!({"enabled": false, "model": null, "sample_rate": 1.0});
+    assert_eq!(made["settings"], json!({"routing_tiers": {}, "shadow_model": shadow}));
     let path = format!("/api/v1/projects/{}", made["id"]);
     assert_eq!(owner.get(&path).await.ok(200), made);
     let change = json!({"name": "Kitchen", "description": null});
@@ -37,6 +38,8 @@ async fn projects(backend: Backend) {
     assert_eq!(list[0]["name"], "Default");
     assert_eq!(list[1], changed);
     owner.patch(&path, &project(json!({"status": "closed"}))).await.says(422, "archived");
+    owner.patch(&path, &project(json!({"status": null}))).await.says(422, "archived");
+    owner.patch(&path, &project(json!({"settings": made["settings"]}))).await.ok(200);
     server.restart().await;
     assert_eq!(owner.get(&path).await.ok(200), changed);
     let deleted = owner.delete(&path).await;
@@ -57,6 +60,10 @@ async fn names_are_not_blank(backend: Backend) {
         key["project_id"] = json!(1);
         owner.post("/api/v1/keys", &key).await.invalid("Name can't be blank");
     }
+    owner
+        .patch("/api/v1/projects/1", &project(json!({"name": null})))
+        .await
+        .invalid("Name can't be blank");
     let blank = json!({"name": " "});
     owner.patch("/api/v1/projects/1", &project(blank.clone())).await.invalid("Name can't be blank");
     owner.post(MODELS, &model(blank)).await.invalid("Name can't be blank");

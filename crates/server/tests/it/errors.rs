@@ -1,6 +1,8 @@
 //! What bad input gets, and what odd input is kept as.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use crate::harness::{Backend, Caller, Reply, Server, until};
 
@@ -14,6 +16,8 @@ crate::on_every_backend!(
     an_array_is_no_object,
     odd_text_comes_back_unchanged,
     five_megabytes_come_back_unchanged,
+    a_body_that_nobody_reads_costs_no_connection,
+    a_trace_is_opened_without_a_body,
     request_ids,
     a_project_that_cannot_be_read,
 );
@@ -306,4 +310,49 @@ async fn a_project_that_cannot_be_read(backend: Backend) {
     owner.post("/api/v1/projects", &json!({"project": {"name": "Other"}})).await.ok(201);
     let told = server.log().matches("a project cannot be read and is not served").count();
     assert_eq!(told, 1, "{}", server.log());
+}
+
+/// The status of the next answer on a connection; its body is read too.
+async fn next_status(stream: &mut BufReader<TcpStream>) -> u16 {
+    let (mut status, mut length) = (0, 0);
+    loop {
+        let mut line = String::new();
+        assert_ne!(stream.read_line(&mut line).await.unwrap(), 0, "the connection was closed");
+        if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+            status = rest[..3].parse().unwrap();
+        } else if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
+            length = text.trim().parse().unwrap();
+        } else if line == "\r\n" {
+            stream.read_exact(&mut vec![0; length]).await.unwrap();
+            return status;
+        }
+    }
+}
+
+async fn a_body_that_nobody_reads_costs_no_connection(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    let mut stream = BufReader::new(stream);
+    for (asked, status) in [
+        ("POST /api/v1/nope", 404),
+        ("PUT /up", 405),
+        ("POST /api/v1/projects", 401),
+        ("POST /api/v1/executions", 401),
+        ("POST /api/v1/session", 415),
+        ("GET /up", 200),
+    ] {
+        // Many clients send the body after the head. Who does not wait for it has answered, and
+        // closed the connection, when another request has come and gone.
+        let head = format!("{asked} HTTP/1.1\r\nhost: sluice\r\ncontent-length: 2\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        server.any.get("/up").await.ok(200);
+        stream.write_all(b"{}").await.unwrap();
+        assert_eq!(next_status(&mut stream).await, status, "{asked}");
+    }
+}
+
+async fn a_trace_is_opened_without_a_body(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let opened = server.key().send("POST", "/api/v1/traces", None).await.ok(201);
+    assert_eq!((&opened["metadata"], &opened["revenue"]), (&Value::Null, &Value::Null));
 }

@@ -1,6 +1,7 @@
 //! Loops, rates, caps and budgets, as a caller meets them.
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::harness::{Answer, Backend, Caller, KEY, Mock, Reply, Server, Setup, settings};
 
@@ -12,6 +13,8 @@ crate::on_every_backend!(
     the_monthly_budget_stops_what_could_spend,
     the_request_rate_is_a_sliding_hour,
     a_cap_of_zero_blocks_the_first_call_that_costs,
+    calls_at_the_same_time_do_not_pass_a_cap_or_a_budget,
+    a_call_that_does_not_fit_leaves_the_key_active,
     a_cap_needs_a_price,
     a_model_without_a_price_is_passed_over,
 );
@@ -210,6 +213,55 @@ async fn a_cap_of_zero_blocks_the_first_call_that_costs(backend: Backend) {
         let path = format!("/api/v1/keys/{}", made["id"].as_str().unwrap());
         owner.patch(&path, &json!({"hourly_limit": bad})).await.says(422, "imit");
     }
+}
+
+/// Calls 64 times at once and gives how often a status came.
+async fn crowd(key: &Caller, trace: &str) -> impl Fn(u16) -> usize + use<> {
+    let mut calls = JoinSet::new();
+    for _ in 0..64 {
+        let (key, trace) = (key.clone(), trace.to_owned());
+        calls.spawn(async move { run(&key, &trace).await.status });
+    }
+    let statuses = calls.join_all().await;
+    move |status| statuses.iter().filter(|had| **had == status).count()
+}
+
+async fn calls_at_the_same_time_do_not_pass_a_cap_or_a_budget(backend: Backend) {
+    let cap = json!({"name": "capped", "project_id": 1, "hourly_limit": 4.0 * CALL});
+    let (server, owner, made) = priced(&backend, cap).await;
+    let key = server.with_key(made["raw_key"].as_str().unwrap());
+    let trace = key.trace().await;
+    // Four fit, one after the other. On a slow machine some wait in vain for them to settle.
+    let had = crowd(&key, &trace).await;
+    let capped = had(200);
+    assert!((1..=4).contains(&capped), "{capped} calls were let through");
+    assert_eq!(had(429), 64 - capped);
+    // A key without a cap, and a month that has room for two more.
+    settings(&owner, 1, json!({"monthly_budget": (capped + 2) as f64 * CALL})).await;
+    let had = crowd(&server.key(), &trace).await;
+    let budgeted = had(200);
+    assert!((1..=2).contains(&budgeted), "{budgeted} calls were let through");
+    assert_eq!(had(402), 64 - budgeted);
+    let project = owner.get("/api/v1/projects/1").await.ok(200);
+    let spent = project["total_monthly_spend"].as_f64().unwrap();
+    assert!((spent - (capped + budgeted) as f64 * CALL).abs() < 1e-9, "{spent}");
+}
+
+async fn a_call_that_does_not_fit_leaves_the_key_active(backend: Backend) {
+    let cap = json!({"name": "capped", "project_id": 1, "hourly_limit": 4.0 * CALL});
+    let (server, owner, made) = priced(&backend, cap).await;
+    let key = server.with_key(made["raw_key"].as_str().unwrap());
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let mut ask = json!({"trace_id": key.trace().await, "model": "mock", "messages": messages,
+        "max_tokens": 1000});
+    let refused = key.post("/api/v1/chat/completions", &ask).await;
+    let error = "Kill switch engaged: hourly limit of $0.018 exceeded.";
+    refused.is(429, &json!({"error": error, "code": "CIRCUIT_OPEN"}));
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(!refused.headers.contains_key("x-should-retry"), "a smaller call may fit");
+    assert_eq!(key_body(&owner, &made["id"]).await["status"], "active");
+    ask["max_tokens"] = json!(10);
+    key.post("/api/v1/chat/completions", &ask).await.ok(200);
 }
 
 async fn a_cap_needs_a_price(backend: Backend) {

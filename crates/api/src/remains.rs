@@ -1,0 +1,81 @@
+//! What a handler leaves of a request's body is read before the answer goes.
+//!
+//! Refusals, unknown paths and calls that need no body answer without it. A connection that still
+//! holds a part of one has to be closed: a client that sends on is reset and never sees the answer,
+//! and one that keeps connections meets the closed one with its next request.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, HttpBody as _};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use tokio::sync::oneshot;
+
+/// What is read of a body that nobody wants, and for how long.
+const MOST_DRAINED: usize = 64 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// Lets a request pass, and reads what remains of its body.
+pub async fn drained(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (sender, mut remains) = oneshot::channel();
+    let watch = |body: Body| {
+        Body::from_stream(Watched { body: body.into_data_stream(), remains: Some(sender) })
+    };
+    let response = next.run(request.map(watch)).await;
+    // Who was too slow has been waited for.
+    if response.status() != StatusCode::REQUEST_TIMEOUT
+        && let Ok(body) = remains.try_recv()
+    {
+        // Whoever takes longer is not owed an answer.
+        let _ = tokio::time::timeout(DRAIN_TIME, drain(body)).await;
+    }
+    response
+}
+
+async fn drain(mut body: BodyDataStream) {
+    let mut read = 0;
+    while let Some(Ok(piece)) = body.next().await {
+        read += piece.len();
+        if read > MOST_DRAINED {
+            return;
+        }
+    }
+}
+
+/// A body that is handed back when it is dropped before its end.
+struct Watched {
+    body: BodyDataStream,
+    /// `None` once there is nothing left to read.
+    remains: Option<oneshot::Sender<BodyDataStream>>,
+}
+
+impl Stream for Watched {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.body.poll_next_unpin(context);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.remains = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(remains) = self.remains.take() {
+            let body = std::mem::replace(&mut self.body, Body::empty().into_data_stream());
+            // Nobody waits for it when the request itself was given up.
+            let _ = remains.send(body);
+        }
+    }
+}

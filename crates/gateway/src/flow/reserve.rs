@@ -1,0 +1,245 @@
+//! Reserve: the most that a call can cost is set aside before it is made, so that calls that run at
+//! the same time cannot pass a cap or a budget together.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::conversation::{Body, Prompt};
+use domain::model::Model;
+use domain::money::{Price, Prices, Usd};
+use domain::usage::Usage;
+use limits::{KeyWindows, MonthSpend};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::charge::Charge;
+use crate::Gateway;
+use crate::admit::Caller;
+use crate::error::{Error, Result};
+use crate::registry::lock;
+use crate::tokens;
+
+/// The completion bound where neither the caller nor the model gives one.
+const MAX_OUTPUT: u64 = 4096;
+/// While others are about to settle, a shorter completion than this is not taken.
+const WORTHWHILE: u64 = 256;
+/// How long a call waits for others to settle.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Tokens around each message or part, in the formats that have any.
+const AROUND: u64 = 4;
+/// About the most tokens of a picture in a prompt: its bytes say nothing.
+const PER_PICTURE: u64 = 4096;
+
+/// What one call can cost at the most.
+#[derive(Debug)]
+pub(super) struct Bill {
+    /// Each kind of prompt token at the dearest price it can have.
+    prices: Option<Prices>,
+    /// What does not depend on a bound: images.
+    flat: Option<Usd>,
+    /// Prompt tokens that cannot be passed: no token is shorter than a byte.
+    prompt: u64,
+    /// The same closer to the truth, for when that matters: as they are counted here, and a quarter.
+    prompt_counted: u64,
+    /// How many completions are asked for.
+    choices: u64,
+    /// The longest completion.
+    bound: u64,
+    /// Whether the caller has said so: then it is not lowered.
+    is_asked: bool,
+}
+
+impl Bill {
+    pub(super) fn of(prompt: &Prompt, model: &Model, charge: Charge) -> Self {
+        let (bytes, counted) = prompt_tokens(prompt);
+        let choices = prompt.params.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
+        let asked = prompt.max_output_tokens;
+        Self {
+            prices: charge.prices(model).map(dearest),
+            flat: charge.cost_of_images(model, prompt),
+            prompt: bytes,
+            prompt_counted: counted.min(bytes),
+            choices,
+            bound: asked.or(model.config.max_output_tokens).unwrap_or(MAX_OUTPUT),
+            is_asked: asked.is_some(),
+        }
+    }
+
+    /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
+    fn fit(&self, left: Usd, least: u64) -> Option<(u64, Usd)> {
+        let fits = |cost: Usd| cost == Usd::ZERO || cost <= left;
+        if let Some(cost) = self.flat {
+            return fits(cost).then_some((self.bound, cost));
+        }
+        let Some(prices) = &self.prices else { return Some((self.bound, Usd::ZERO)) };
+        let cost = |prompt, bound: u64| {
+            let completion = bound.saturating_mul(self.choices);
+            prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) })
+        };
+        for prompt in [self.prompt, self.prompt_counted] {
+            if fits(cost(prompt, self.bound)) {
+                return Some((self.bound, cost(prompt, self.bound)));
+            }
+        }
+        if self.is_asked || prices.output <= Price::ZERO {
+            return None;
+        }
+        let room = left - cost(self.prompt_counted, 0);
+        let each = i128::from(prices.output.0) * i128::from(self.choices);
+        let afforded = u64::try_from(i128::from(room.0) * 1000 / each).ok()?;
+        // What was rounded may be a token too many.
+        let over = u64::from(!fits(cost(self.prompt_counted, afforded)));
+        let bound = afforded.checked_sub(over)?;
+        let least = least.clamp(1, self.bound.max(1));
+        (bound >= least).then(|| (bound, cost(self.prompt_counted, bound)))
+    }
+}
+
+/// The prompt in tokens: as many as it has bytes, and as many as are counted here and a quarter.
+fn prompt_tokens(prompt: &Prompt) -> (u64, u64) {
+    let size = |value: &Value| value.to_string().len() as u64;
+    let (mut bytes, mut unread, mut around) = (0, 0, 0);
+    for message in &prompt.messages {
+        around += AROUND;
+        unread += message.extra.values().map(size).sum::<u64>();
+        match &message.body {
+            Body::Empty => {}
+            Body::Text(text) => bytes += text.len() as u64,
+            Body::Parts(parts) => {
+                for part in parts {
+                    if part.get("text").is_some() {
+                        around += AROUND;
+                        bytes += size(part);
+                    } else if part.get("image_url").is_some() {
+                        unread += PER_PICTURE;
+                    } else {
+                        unread += size(part);
+                    }
+                }
+            }
+        }
+    }
+    bytes += prompt.params.values().map(size).sum::<u64>();
+    // What is counted here has something for each message already.
+    let counted = tokens::count(prompt, "").prompt;
+    (bytes + unread + around, counted + counted.div_ceil(4) + unread)
+}
+
+/// Prices at which no prompt token is cheaper than it may turn out to be.
+fn dearest(prices: Prices) -> Prices {
+    let input = prices.input.max(prices.cached_input).max(prices.cache_write);
+    Prices { input, ..prices }
+}
+
+/// Money that is set aside for one call, in its key's hour and its project's month.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    amount: AtomicI64,
+    month: Arc<Mutex<MonthSpend>>,
+    windows: Arc<Mutex<KeyWindows>>,
+    settled: Arc<Notify>,
+}
+
+impl Reservation {
+    /// Gives the money back, once: what the call has cost counts instead.
+    pub(super) fn release(&self) {
+        let amount = Usd(self.amount.swap(0, Ordering::Relaxed));
+        lock(&self.month).release(amount);
+        lock(&self.windows).release(amount);
+        self.settled.notify_waiters();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What came of an attempt to set money aside.
+enum Asked {
+    Reserved(u64, Reservation),
+    /// It does not fit now; whether it may when others have settled.
+    Full {
+        error: Error,
+        others: bool,
+    },
+}
+
+impl Gateway {
+    /// Sets aside what a call can cost under a cap or a budget. It waits for others that are about
+    /// to settle. Returns the bound on the completion, which may have been lowered.
+    pub(super) async fn reserve(&self, caller: &Caller, bill: &Bill) -> Result<(u64, Reservation)> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut least = WORTHWHILE;
+        loop {
+            // Listening begins before the look: nobody who settles in between is missed.
+            let mut settled = pin!(self.settled.notified());
+            settled.as_mut().enable();
+            let (error, others) = match self.try_reserve(caller, bill, least) {
+                Asked::Reserved(bound, reservation) => return Ok((bound, reservation)),
+                Asked::Full { error, others } => (error, others),
+            };
+            if least == 1 {
+                return Err(error);
+            }
+            if !others || timeout_at(deadline, settled).await.is_err() {
+                // Nobody is left to wait for, or no time: a short completion is better than none.
+                least = 1;
+            }
+        }
+    }
+
+    fn try_reserve(&self, caller: &Caller, bill: &Bill, least: u64) -> Asked {
+        let now = self.clock.now();
+        let (key, project) = (&caller.key, &caller.project);
+        // Both at once, and always in this order.
+        let (mut month, mut windows) = (lock(&project.month), lock(&key.windows));
+        let others = month.reserved() > Usd::ZERO || windows.reserved() > Usd::ZERO;
+        let mut fit = None;
+        if let Some(budget) = project.settings.monthly_budget {
+            let spent = month.total(now);
+            fit = bill.fit(budget - spent - month.reserved(), least);
+            if fit.is_none() {
+                return Asked::Full {
+                    error: Error::BudgetExceeded,
+                    others: others && spent < budget,
+                };
+            }
+        }
+        if let Some(limit) = key.key.hourly_limit {
+            let spent = windows.spent(now);
+            let capped = bill.fit(limit - spent - windows.reserved(), least);
+            let Some(capped) = capped else {
+                // Whoever has settled the last of it trips the key.
+                let crossed = spent >= limit;
+                let error = if crossed {
+                    Error::SpendCapped { limit }
+                } else {
+                    Error::SpendReserved { limit }
+                };
+                return Asked::Full { error, others: others && !crossed };
+            };
+            fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
+        }
+        let (bound, amount) = fit.unwrap_or((bill.bound, Usd::ZERO));
+        month.reserve(amount);
+        windows.reserve(amount);
+        Asked::Reserved(
+            bound,
+            Reservation {
+                amount: AtomicI64::new(amount.0),
+                month: project.month.clone(),
+                windows: key.windows.clone(),
+                settled: self.settled.clone(),
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "reserve_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+use domain::money::Usd;
+use serde_json::json;
+
+use super::*;
+use crate::flow::InFlight;
+use crate::testing::Fresh;
+
+const DOLLAR: i64 = 1_000_000_000;
+
+/// A bill of so many prompt tokens, at a dollar a thousand tokens of either kind.
+fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill {
+    let price = Usd(DOLLAR);
+    let prices = Prices { input: price, output: price, cached_input: price, cache_write: price };
+    Bill {
+        prices: Some(prices),
+        flat: None,
+        prompt,
+        prompt_counted: prompt / 4,
+        choices: 1,
+        bound,
+        is_asked,
+    }
+}
+
+#[test]
+fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
+    let cost = |tokens: i64| Usd(tokens * DOLLAR / 1000);
+    let free = bill(40, 1000, false);
+    assert_eq!(free.fit(cost(1040), 1), Some((1000, cost(1040))), "by its bytes");
+    assert_eq!(free.fit(cost(1039), 1), Some((1000, cost(1010))), "as it is counted");
+    assert_eq!(free.fit(cost(1009), 1), Some((999, cost(1009))));
+    assert_eq!(free.fit(cost(11), 1), Some((1, cost(11))));
+    assert_eq!(free.fit(cost(11), 2), None, "too short to be worth it");
+    assert_eq!(free.fit(cost(10), 1), None);
+    assert_eq!(free.fit(cost(-5), 1), None);
+    let asked = bill(40, 1000, true);
+    assert_eq!(asked.fit(cost(1010), 1), Some((1000, cost(1010))));
+    assert_eq!(asked.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
+    let three = Bill { choices: 3, ..bill(40, 1000, false) };
+    assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
+}
+
+#[test]
+fn what_costs_nothing_always_fits() {
+    let free = Bill { prices: Some(Prices::default()), ..bill(40, 1000, true) };
+    assert_eq!(free.fit(Usd(-1), 1), Some((1000, Usd::ZERO)));
+    let images = Bill { flat: Some(Usd(DOLLAR)), ..bill(40, 1000, false) };
+    assert_eq!(images.fit(Usd(DOLLAR), 1), Some((1000, Usd(DOLLAR))));
+    assert_eq!(images.fit(Usd(DOLLAR - 1), 1), None);
+}
+
+/// What the caller of a fresh gateway has set aside: in the hour and in the month.
+fn reserved(fresh: &Fresh) -> (Usd, Usd) {
+    let caller = &fresh.caller;
+    (lock(&caller.key.windows).reserved(), lock(&caller.project.month).reserved())
+}
+
+#[tokio::test]
+async fn money_is_set_aside_until_the_call_has_settled() {
+    let fresh = Fresh::with(json!({"monthly_budget": 1.0})).await;
+    let trace = fresh.trace().await;
+    let flight = fresh.in_flight(&trace).await;
+    let (hour, month) = reserved(&fresh);
+    assert!(hour > Usd::ZERO && hour == month, "{hour:?} {month:?}");
+    flight.finish().await.unwrap();
+    assert_eq!(reserved(&fresh), (Usd::ZERO, Usd::ZERO));
+    // Also when it is given up.
+    let trace = fresh.trace().await;
+    let flight: InFlight = fresh.in_flight(&trace).await;
+    drop(flight);
+    fresh.steps(&trace).await;
+    assert_eq!(reserved(&fresh), (Usd::ZERO, Usd::ZERO));
+}
