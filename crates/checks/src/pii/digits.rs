@@ -17,7 +17,7 @@ pub(super) fn itin(d: &[u8]) -> bool {
 }
 
 pub(super) fn sin(d: &[u8]) -> bool {
-    !matches!(d[0], 0 | 8) && luhn(d)
+    d[0] != 8 && luhn(d)
 }
 
 pub(super) fn tfn(d: &[u8]) -> bool {
