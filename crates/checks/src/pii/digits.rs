@@ -17,7 +17,12 @@ pub(super) fn itin(d: &[u8]) -> bool {
 }
 
 pub(super) fn sin(d: &[u8]) -> bool {
-    d[0] != 8 && luhn(d)
+    !matches!(d[0], 0 | 8) && luhn(d)
+}
+
+/// A SIN that is nobody's: forms and handbooks show ones that begin with 0.
+pub(super) fn sample_sin(d: &[u8]) -> bool {
+    d[0] == 0 && luhn(d)
 }
 
 pub(super) fn tfn(d: &[u8]) -> bool {

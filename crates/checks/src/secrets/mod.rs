@@ -109,7 +109,7 @@ fn liveness(format: &Format, value: &str) -> Option<f64> {
         return (!stand_in).then_some(FILLED);
     }
     if typed {
-        return Some(TYPED);
+        return (format.is_exact() || value.len() == format.length.0).then_some(TYPED);
     }
     let counted = format.kind.starts_with("github") && value.len() == 36;
     Some(if counted && !formats::crc_fits(value) {

@@ -142,6 +142,7 @@ fn a_value_that_counts_is_one() {
         let found = secrets(&text);
         assert!(found.len() == 1 && found[0].score > 0.7, "{text}: {found:?}");
     }
+    assert!(secrets("dapiABCDEF1234567890ABCDEF1234567890AB").is_empty(), "nobody's length");
 }
 
 /// Many vendors' keys begin like this.
