@@ -201,7 +201,9 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
     })
 }
 
-pub(crate) fn message(body: MessageBody) -> Result<Message> {
+pub(crate) fn message(mut body: MessageBody) -> Result<Message> {
+    // Answers of the official clients are full of nulls, which providers refuse in requests.
+    body.extra.retain(|_, value| !value.is_null());
     let role = Role::parse(&body.role).ok_or_else(|| {
         Failure::from(gateway::Error::invalid(format!(
             "messages: role must be system, developer, user, assistant or tool, not '{}'",

@@ -101,7 +101,7 @@ fn malformed(error: &serde_json::Error) -> Failure {
         None if error.is_data() => {
             format!(
                 "Invalid request body: {}",
-                said.chars().take(LONGEST_FAULT).collect::<String>()
+                in_json(&said).chars().take(LONGEST_FAULT).collect::<String>()
             )
         }
         None => {
@@ -109,6 +109,22 @@ fn malformed(error: &serde_json::Error) -> Failure {
         }
     };
     Failure::new(StatusCode::BAD_REQUEST, sentence)
+}
+
+/// What was expected, in the words of JSON instead of our own types.
+fn in_json(said: &str) -> String {
+    let Some((found, expected)) = said.rsplit_once(", expected ") else { return said.to_owned() };
+    let (expected, place) = expected.rsplit_once(" at line ").unwrap_or((expected, ""));
+    let expected = match expected {
+        "i64" | "u64" => "a whole number",
+        "f64" => "a number",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        own if own.starts_with("struct ") => "an object",
+        plain => plain,
+    };
+    let place = if place.is_empty() { String::new() } else { format!(" at line {place}") };
+    format!("{found}, expected {expected}{place}")
 }
 
 /// A query string.
@@ -212,6 +228,11 @@ mod tests {
         assert!(
             said(r#"{"trace_id": 1}"#).starts_with("Invalid request body: invalid type: integer")
         );
+        assert_eq!(
+            in_json("invalid type: integer `1`, expected struct ToolResultBody at line 1 column 7"),
+            "invalid type: integer `1`, expected an object at line 1 column 7"
+        );
+        assert_eq!(in_json("no line: `x`, expected u64"), "no line: `x`, expected a whole number");
         assert!(said("{").starts_with("Malformed JSON: EOF"));
         assert!(said(r#"{"trace_id": "\ud800"}"#).starts_with("Malformed JSON"));
         assert!(said(&"[".repeat(1000)).len() < 400);

@@ -14,6 +14,9 @@ use crate::auth::BySession;
 use crate::error::Result;
 use crate::input::{Body, Segments, given, not_null};
 
+/// What a key is called that is made without a name: only the project is required.
+const UNNAMED: &str = "API key";
+
 /// An API key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyBody {
@@ -120,7 +123,7 @@ pub async fn create(
     Body(ask): Body<NewKeyAsk>,
 ) -> Result<(StatusCode, Json<KeyBody>)> {
     let new = NewKey {
-        name: ask.name.unwrap_or_default(),
+        name: ask.name.unwrap_or_else(|| UNNAMED.to_owned()),
         project: ask.project_id,
         hourly_limit: ask.hourly_limit,
         expires_at: ask.expires_at,

@@ -21,6 +21,9 @@ pub struct LogAsk {
     /// Stored as it is; a `user_rating` counts in the grade.
     #[schema(value_type = Object)]
     output: Map<String, Value>,
+    /// The step it is about.
+    #[serde(default)]
+    parent_step_id: Option<i64>,
 }
 
 /// A recorded note; its content is not echoed.
@@ -32,7 +35,9 @@ pub struct LogBody {
     trace_id: TraceId,
     /// Always `log`.
     r#type: &'static str,
-    parent_step_id: Option<i64>,
+    /// As it was given.
+    #[schema(value_type = Option<i64>)]
+    parent_step_id: Option<StepId>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -45,12 +50,12 @@ pub async fn create(
     ByKey(caller): ByKey,
     Body(ask): Body<LogAsk>,
 ) -> Result<Json<LogBody>> {
-    let noted = app.gateway.log(&caller, &ask.trace_id, ask.output).await?;
+    let noted = app.gateway.log(&caller, &ask.trace_id, ask.output, ask.parent_step_id).await?;
     Ok(Json(LogBody {
         step_id: noted.step,
         trace_id: noted.trace,
         r#type: "log",
-        parent_step_id: None,
+        parent_step_id: noted.parent,
         created_at: noted.created_at,
     }))
 }

@@ -41,21 +41,22 @@ pub struct Violation {
     pub term: String,
 }
 
-const BRANDS: &str = "Adidas, Apple logo, Audi, BMW, Burger King, Chanel, Chevrolet, Coca-Cola, CocaCola, Dior, \
-    Disney, Disneyland, Facebook, Ferrari, Ford Mustang, Gucci, Heineken, Hermès, Honda, Hyundai, IKEA, Instagram, \
-    iPad, iPhone, KFC, Lamborghini, LEGO, Levi's, Louis Vuitton, MacBook, Maserati, McDonald's, McDonalds, \
-    Mercedes-Benz, Microsoft, Netflix, Nike, Nintendo, Nutella, Pepsi, Pixar, PlayStation, Porsche, Prada, \
-    Ralph Lauren, Ray-Ban, Red Bull can, Rolex, Samsung, Starbucks, Swarovski, Tesla logo, TikTok, Toyota, \
-    Versace, Volkswagen, Warner Bros, Xbox, YouTube";
+const BRANDS: &str = "Adidas, Apple logo, Audi, Balenciaga, BMW, Burger King, Chanel, Chevrolet, Coca-Cola, \
+    CocaCola, Dior, Disney, Disneyland, Facebook, Ferrari, Ford Mustang, Google, Gucci, Heineken, Hermès, Honda, \
+    Hyundai, IKEA, Instagram, iPad, iPhone, KFC, Lamborghini, LEGO, Levi's, Louis Vuitton, MacBook, Maserati, \
+    McDonald's, McDonalds, Mercedes-Benz, Microsoft, Netflix, Nike, Nintendo, Nutella, Pepsi, Pixar, PlayStation, \
+    Porsche, Prada, Ralph Lauren, Ray-Ban, Red Bull can, Reebok, Rolex, Samsung, Sony, Starbucks, Swarovski, \
+    Tesla logo, TikTok, Toyota, Versace, Volkswagen, Warner Bros, Xbox, YouTube";
 
-const WORKS: &str = "Asterix, Baby Yoda, Barbie, Bart Simpson, Batman, Bugs Bunny, Buzz Lightyear, Captain America, \
-    Charlie Brown, Chewbacca, Darth Vader, Donald Duck, Dragon Ball, Game of Thrones, Gandalf, Godzilla, Goku, \
-    Harry Potter, Hello Kitty, Hogwarts, Homer Simpson, Hot Wheels, Incredible Hulk, Indiana Jones, James Bond, \
-    Jurassic Park, Jurassic World, Kung Fu Panda, Lara Croft, Lord of the Rings, Luke Skywalker, Marvel Comics, \
-    Marvel Studios, Mickey Mouse, Minecraft, Minnie Mouse, My Little Pony, Naruto, Obelix, Paw Patrol, Peppa Pig, \
-    Pikachu, Pokémon, R2-D2, Sailor Moon, Scooby-Doo, Shrek, Smurfs, Sonic the Hedgehog, Spider-Man, Spiderman, \
-    SpongeBob, SpongeBob SquarePants, Star Trek, Star Wars, Studio Ghibli, Super Mario, Superman, Teletubbies, \
-    The Simpsons, Tintin, Tom and Jerry, Totoro, Toy Story, Winnie-the-Pooh, Wonder Woman, X-Men, Yoda";
+const WORKS: &str = "Asterix, Avengers, Baby Yoda, Barbie, Bart Simpson, Batman, Bugs Bunny, Buzz Lightyear, \
+    Captain America, Charlie Brown, Chewbacca, Daffy Duck, Darth Vader, Donald Duck, Dragon Ball, Game of Thrones, \
+    Gandalf, Godzilla, Goku, Harry Potter, Hello Kitty, Hogwarts, Homer Simpson, Hot Wheels, Incredible Hulk, \
+    Indiana Jones, Iron Man, James Bond, Jurassic Park, Jurassic World, Kung Fu Panda, Lara Croft, Looney Tunes, \
+    Lord of the Rings, Luke Skywalker, Marvel Comics, Marvel Studios, Mickey Mouse, Minecraft, Minnie Mouse, \
+    My Little Pony, Naruto, Obelix, Paw Patrol, Peppa Pig, Pikachu, Pokémon, R2-D2, Sailor Moon, Scooby-Doo, Shrek, \
+    Smurfs, Sonic the Hedgehog, Spider-Man, Spiderman, SpongeBob, SpongeBob SquarePants, Star Trek, Star Wars, \
+    Studio Ghibli, Super Mario, Superman, Teletubbies, The Simpsons, Tintin, Tom and Jerry, Totoro, Toy Story, \
+    Voldemort, Winnie-the-Pooh, Wonder Woman, X-Men, Yoda";
 
 /// A term and the words that it stands for.
 #[derive(Debug)]

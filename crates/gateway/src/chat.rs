@@ -188,19 +188,26 @@ impl Gateway {
     }
 }
 
-/// Brings tools into one form, and refuses parameters that would choose another model than the one that was checked, routed and
-/// funded.
+/// Brings tools into one form, leaves out what says nothing, and refuses parameters that would choose another model than the
+/// one that was checked, routed and funded.
 fn prepare(params: &mut Map<String, Value>) -> Result<()> {
-    let chooses = |name: &&str| params.get(*name).is_some_and(|value| !value.is_null());
+    // To clients null means "not given"; providers refuse it.
+    params.retain(|_, value| !value.is_null());
     let faults: Vec<String> = CHOOSES_MODEL
         .iter()
-        .filter(|name| chooses(name))
+        .filter(|name| params.contains_key(**name))
         .map(|name| format!("{name} is not supported: the project decides which model answers"))
         .collect();
     if !faults.is_empty() {
         return Err(Error::Invalid(faults));
     }
-    let Some(Value::Array(tools)) = params.get_mut("tools") else { return Ok(()) };
+    if params.get("tools").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        params.shift_remove("tools");
+    }
+    let Some(tools) = params.get_mut("tools") else { return without_tools(params) };
+    let Value::Array(tools) = tools else {
+        return Err(Error::Malformed("tools must be an array".to_owned()));
+    };
     tools::normalise(tools)?;
     // A caller does not choose the hosts that a provider calls.
     match tools.iter().position(|tool| tool.get("type").is_some_and(|kind| kind == "mcp")) {
@@ -208,5 +215,55 @@ fn prepare(params: &mut Map<String, Value>) -> Result<()> {
         Some(index) => Err(Error::invalid(format!(
             "tools[{index}]: MCP servers can be named on /executions only"
         ))),
+    }
+}
+
+/// Providers refuse to be told how to use tools where there are none.
+fn without_tools(params: &mut Map<String, Value>) -> Result<()> {
+    params.shift_remove("parallel_tool_calls");
+    match params.get("tool_choice").map(Value::as_str) {
+        None => Ok(()),
+        Some(Some("auto" | "none")) => {
+            params.shift_remove("tool_choice");
+            Ok(())
+        }
+        Some(_) => Err(Error::invalid("tool_choice asks for a tool, and tools names none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn prepared(mut params: Value) -> Result<Value> {
+        let params = params.as_object_mut().unwrap();
+        prepare(params).map(|()| Value::Object(std::mem::take(params)))
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out() {
+        let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+        let chosen = json!({"tools": tools, "tool_choice": "auto", "parallel_tool_calls": false});
+        assert_eq!(prepared(chosen.clone()).unwrap(), chosen);
+        for (given, expected) in [
+            (json!({"user": null, "tools": null, "seed": 1}), json!({"seed": 1})),
+            (json!({"tools": []}), json!({})),
+            (json!({"tools": [], "tool_choice": "auto", "parallel_tool_calls": true}), json!({})),
+            (json!({"tool_choice": "none"}), json!({})),
+            (json!({"models": null}), json!({})),
+        ] {
+            assert_eq!(prepared(given.clone()).unwrap(), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_choice_needs_tools() {
+        for choice in [json!("required"), json!({"type": "function", "function": {"name": "f"}})] {
+            let error = prepared(json!({"tool_choice": choice, "tools": []})).unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{choice}: {error}");
+        }
+        assert!(matches!(prepared(json!({"tools": "f"})), Err(Error::Malformed(_))));
     }
 }

@@ -2,7 +2,6 @@
 
 use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
-use domain::model::Model;
 use domain::step::Door;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
@@ -62,19 +61,29 @@ impl Gateway {
         let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
         check(&ask)?;
         let turn = self.turn(caller, &ask.trace_id, None, Door::Embeddings).await?;
-        let model = turn.caller.project.model(name)?;
-        providers::check_embeds(model).map_err(|error| Error::invalid(error.to_string()))?;
+        let project = turn.caller.project.clone();
+        let check_model = || {
+            let model = project.model(name)?;
+            providers::check_embeds(model).map_err(|error| Error::invalid(error.to_string()))
+        };
+        // As with images: that the default model is not registered is not the caller's mistake, so
+        // first the texts are judged.
+        if ask.model.is_some() {
+            check_model()?;
+        }
         let ask = Ask { prompt: prompt(ask.texts, ask.dimensions), pii: PiiRule::Settings };
         let screened = match self.screened(&turn, ask).await? {
             Ok(screened) => screened,
             Err(Refusal { reason, step, .. }) => return Ok(Embeddings::Blocked { reason, step }),
         };
-        if let Some(reason) = leak(&screened, model) {
+        let is_public = project.model(name).is_ok_and(|model| !model.is_private());
+        if let Some(reason) = leak(&screened, is_public) {
             let security = screened.security().clone();
             let blocked = BlockedBy { reason: reason.to_owned(), security, routing: None };
             let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
             return Ok(Embeddings::Blocked { reason: reason.to_owned(), step });
         }
+        check_model()?;
         let routed = screened.direct(name, Fallbacks::Yes)?;
         let (mut flight, answer) = self.call_embed(routed).await?;
         let heard = &mut flight.heard;
@@ -120,11 +129,11 @@ fn prompt(texts: Vec<String>, dimensions: Option<u64>) -> Prompt {
 
 /// Why texts may not leave for a model, whatever the project does with such texts elsewhere: an
 /// index keeps what it is given.
-fn leak(screened: &Screened, model: &Model) -> Option<&'static str> {
+fn leak(screened: &Screened, is_public: bool) -> Option<&'static str> {
     let leaks = screened.leaks();
     if leaks.secret {
         Some("The input contains a credential")
-    } else if leaks.high_sensitivity && !model.is_private() {
+    } else if leaks.high_sensitivity && is_public {
         Some("The input contains highly sensitive personal data, and the model is public")
     } else {
         None

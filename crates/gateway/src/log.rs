@@ -17,6 +17,8 @@ pub struct LogResult {
     pub step: StepId,
     /// Its trace.
     pub trace: TraceId,
+    /// The step it is about.
+    pub parent: Option<StepId>,
     /// When it was noted.
     pub created_at: Timestamp,
 }
@@ -28,18 +30,24 @@ impl Gateway {
         caller: &Caller,
         trace_id: &str,
         output: Map<String, Value>,
+        parent: Option<i64>,
     ) -> Result<LogResult> {
         caller.project.check_active()?;
         let trace = self.find_trace(caller, trace_id).await?;
+        let parent = self.find_parent(&trace, parent).await?;
         let (caller, door) = (caller.clone(), Door::Logs);
-        let turn = Turn { caller, trace, parent: None, door, own: None, mcp: None };
+        let turn = Turn { caller, trace, parent, door, own: None, mcp: None };
         let output = Value::Object(output);
         let step = Step {
             user_rating: grading::user_rating(&output),
             ..self.plain_step(&turn, StepKind::Log).await?
         };
-        let result =
-            LogResult { step: step.id, trace: turn.trace.id(), created_at: step.started_at };
+        let result = LogResult {
+            step: step.id,
+            trace: turn.trace.id(),
+            parent: step.parent,
+            created_at: step.started_at,
+        };
         self.record_plain(&turn, step, None, &output).await?;
         Ok(result)
     }
@@ -64,10 +72,10 @@ mod tests {
             trace.assessment.unwrap().grades.overall
         };
         for output in [json!({}), json!({"user_rating": "superb"}), json!({"note": "x"})] {
-            gateway.log(caller, &trace, note(output)).await.unwrap();
+            gateway.log(caller, &trace, note(output), None).await.unwrap();
             assert_eq!(letter().await, good.grades.overall);
         }
-        gateway.log(caller, &trace, note(json!({"user_rating": false}))).await.unwrap();
+        gateway.log(caller, &trace, note(json!({"user_rating": false})), None).await.unwrap();
         assert_eq!(letter().await, good.grades.overall.worsened());
     }
 }

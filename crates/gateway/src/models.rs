@@ -112,12 +112,7 @@ impl Gateway {
         };
         let is_internal = change.provider.as_deref() == Some("internal");
         row.is_public = change.is_public.unwrap_or(!is_internal);
-        if change.provider.is_none() {
-            return Err(Error::invalid("Provider can't be blank"));
-        }
-        if change.name.is_none() {
-            return Err(Error::invalid("Name can't be blank"));
-        }
+        check_required(&change)?;
         self.apply(&mut row, change, &state.sealing)?;
         let mut tx = self.store.begin().await?;
         let id = tx.add_model(&row).await.map_err(taken)?;
@@ -297,6 +292,22 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
     };
     model.config.endpoints = endpoints::place(&model, given, keys);
     Ok(model)
+}
+
+/// Names whatever a new model lacks.
+fn check_required(change: &ModelChange) -> Result<()> {
+    let blank = |text: &Option<String>| text.as_ref().is_none_or(|text| text.trim().is_empty());
+    let required = [
+        ("Name", &change.name),
+        ("Identifier", &change.identifier),
+        ("Provider", &change.provider),
+    ];
+    let faults: Vec<String> = required
+        .into_iter()
+        .filter(|(_, text)| blank(text))
+        .map(|(name, _)| format!("{name} can't be blank"))
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }
 
 fn taken(error: store::Error) -> Error {

@@ -3,8 +3,8 @@
 use super::context::{self, Context as C};
 use super::digits::{
     aadhaar, aba, abn, acn, any, belgian, bsn, chinese, cnpj, cpf, day_first, fnr, german_tax,
-    italian_vat, itin, medicare, nhs, nir, npi, pesel, pnr, rrn, sin, south_african, ssn, swiss,
-    tfn, thai, turkish,
+    italian_vat, itin, medicare, nhs, nir, npi, pesel, pnr, rrn, sample_sin, sin, south_african,
+    ssn, swiss, tfn, thai, turkish,
 };
 use super::number::{MAX_DIGITS, Number};
 use super::{Entity, View, world};
@@ -35,6 +35,7 @@ const ROWS: &[Row] = &[
     Row { kind: "US_ITIN", shapes: &[&[3, 2, 4], &[3, 6], &[5, 4]], separators: b"- ", run: 9, check: itin, context: C::Itin, grouped: 0.72, plain: 0.0, whole: 0.5 },
     Row { kind: "TAX_ID", shapes: &[&[2, 7]], separators: b"-", run: 9, check: any, context: C::TaxId, grouped: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sin, context: C::Sin, grouped: 0.55, plain: 0.0, whole: 0.5 },
+    Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sample_sin, context: C::Sin, grouped: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "AU_TFN", shapes: &[&[3, 3, 3]], separators: b" -", run: 9, check: tfn, context: C::Tfn, grouped: 0.52, plain: 0.0, whole: 0.42 },
     Row { kind: "AU_ACN", shapes: &[&[3, 3, 3]], separators: b" ", run: 9, check: acn, context: C::Acn, grouped: 0.5, plain: 0.0, whole: 0.41 },
     Row { kind: "NL_BSN", shapes: &[&[4, 2, 3], &[3, 3, 3]], separators: b". ", run: 9, check: bsn, context: C::Bsn, grouped: 0.0, plain: 0.0, whole: 0.0 },

@@ -136,3 +136,11 @@ fn payment_addresses_and_wallets() {
     assert_eq!(entities(tron)[0], ("CRYPTO_ADDRESS", tron.to_owned()));
     assert!(entities("TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMX").is_empty());
 }
+
+#[test]
+fn a_sin_of_handbooks_counts_where_it_is_called_one() {
+    assert_eq!(entities("My SIN is 046 454 286."), [("CA_SIN", "046 454 286".to_owned())]);
+    for text in ["046 454 286", "My SIN is 046 454 287."] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+}

@@ -51,11 +51,13 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
     kept
 }
 
-/// Scores: a live value, one made for tests, one whose check value does not fit, and one that has the form but looks
-/// filled in. The last is for a person to look at; it does not block by itself.
+/// Scores: a live value, one made for tests, one whose check value does not fit, one that somebody typed in the order of
+/// the keys or of the alphabet, and one that has the form but looks filled in. The last is for a person to look at; it
+/// does not block by itself.
 const LIVE: f64 = 0.95;
 const TEST: f64 = 0.8;
 const MISCOUNTED: f64 = 0.8;
+const TYPED: f64 = 0.8;
 const FILLED: f64 = 0.55;
 
 fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
@@ -91,19 +93,23 @@ fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
 /// How live the characters behind a beginning look.
 fn liveness(format: &Format, value: &str) -> Option<f64> {
     let masked = placeholder::is_masked(value);
-    let filled = masked || placeholder::is_counted(value) || !placeholder::is_varied(value);
+    let filled = masked || placeholder::is_named(value) || !placeholder::is_varied(value);
+    let typed = placeholder::is_counted(value);
     match format.body {
         Body::Checked(check) if !check(value) => return None,
         Body::Random if filled || !placeholder::is_mixed(value) => return None,
-        Body::Free if filled => return Some(FILLED),
+        Body::Free if filled || typed => return Some(FILLED),
         // Words and years are as free; live values are longer or change kind more often.
         Body::Free if value.len() < 20 && !placeholder::is_jumbled(value) => return None,
         Body::Free if !placeholder::is_mixed(value) => return None,
         _ => {}
     }
     if filled {
-        let example = masked || placeholder::is_sample(value) || !format.is_exact();
-        return (!example).then_some(FILLED);
+        let stand_in = masked || placeholder::is_asking(value) || !format.is_exact();
+        return (!stand_in).then_some(FILLED);
+    }
+    if typed {
+        return (format.is_exact() || value.len() == format.length.0).then_some(TYPED);
     }
     let counted = format.kind.starts_with("github") && value.len() == 36;
     Some(if counted && !formats::crc_fits(value) {

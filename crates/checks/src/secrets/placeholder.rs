@@ -37,25 +37,21 @@ pub(crate) fn is_masked(value: &str) -> bool {
     most * 10 >= value.len() * 7
 }
 
-/// Whether a value counts through the alphabet or the digits, as samples do.
+/// Whether a value counts through the alphabet or the digits, as what somebody types to try a gateway does.
 pub(crate) fn is_counted(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
-    ["abcdefgh", "1234567890", "put_your", "your_", "replace_with", "_here", "example"]
-        .iter()
-        .any(|run| lower.contains(run))
+    ["abcdefgh", "1234567890"].iter().any(|run| lower.contains(run))
 }
 
-/// Whether a value is a documentation's own: it says so, or counts through a whole alphabet.
-pub(crate) fn is_sample(value: &str) -> bool {
+/// Whether a value says that it is a documentation's own.
+pub(crate) fn is_named(value: &str) -> bool {
+    value.to_ascii_lowercase().contains("example") || is_asking(value)
+}
+
+/// Whether a value asks for another one in its place: `your_key_here`.
+pub(crate) fn is_asking(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
-    let counts = |pair: &[u8]| pair[1] == pair[0].wrapping_add(1);
-    let ordered = value.as_bytes().windows(2).fold((0, 0), |(run, most): (usize, usize), pair| {
-        let run = if counts(pair) { run + 1 } else { 0 };
-        (run, most.max(run))
-    });
-    value.trim_end_matches('=').ends_with("EXAMPLE")
-        || ["your_", "replace_with", "_here", "placeholder"].iter().any(|word| lower.contains(word))
-        || ordered.1 >= 20
+    ["your_", "replace_with", "_here", "placeholder"].iter().any(|word| lower.contains(word))
 }
 
 /// Whether all characters are the same.

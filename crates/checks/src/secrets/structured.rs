@@ -74,6 +74,8 @@ const KEY_HEAD: usize = 400;
 const KEY_PADDED: usize = 2048;
 /// A body has at least so many characters of a key.
 const KEY_SOLID: usize = 40;
+/// One that begins as keys do has at least so many.
+const KEY_LEAD: usize = 12;
 /// No key is longer.
 pub(crate) const MAX_KEY: usize = 12_000;
 
@@ -210,6 +212,13 @@ fn open_body(body: &[u8]) -> Option<usize> {
         .then_some(padded.len())
 }
 
+/// Whether a body, however little there is of it, begins as keys do: with the frame of one in ASN.1, or OpenSSH's name.
+fn begins_a_key(body: &str) -> bool {
+    let body = body.trim_start_matches("\\n").trim();
+    ["MII", "b3BlbnNzaC1rZXk"].iter().any(|lead| body.starts_with(lead))
+        && solid(body.as_bytes()) >= KEY_LEAD
+}
+
 /// How many characters of a key there are.
 fn solid(body: &[u8]) -> usize {
     let all = body.iter().filter(|b| b.is_ascii_alphanumeric() || b"+/=".contains(b)).count();
@@ -239,8 +248,8 @@ fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
             },
         };
         let is_hidden = close.is_none() && inner.len() >= KEY_PADDED;
-        let is_solid =
-            solid(inner.as_bytes()) >= KEY_SOLID && !placeholder::is_masked(inner.trim());
+        let is_solid = (solid(inner.as_bytes()) >= KEY_SOLID || begins_a_key(inner))
+            && !placeholder::is_masked(inner.trim());
         if !(is_solid || is_hidden) {
             continue;
         }

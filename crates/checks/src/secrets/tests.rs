@@ -119,12 +119,44 @@ fn what_only_shows_the_form_is_left_alone() {
         }
     }
     for text in [
-        "AKIAQ3ZK7TWMZEXAMPLE",
         "sk-proj-your_key_here_your_key_here_your_key_here_your_key_here",
-        "hf_abcdefghijklmnopqrstuvwxyzabcdefgh",
+        "sk-learn-parallel-item-container-2",
+        "sk-ant-api03-Zx81kQmW0aLr5TnBv7YdJ2cHs9EfGuZx81kQmW0aLr5TnBv7YdJ2",
     ] {
         assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
+}
+
+/// What somebody types who wants to see a gateway refuse a credential.
+#[test]
+fn a_value_that_counts_is_one() {
+    let (letters, digits) = ("abcdefghijklmnopqrstuvwxyz", "1234567890");
+    for text in [
+        format!("ghp_{digits}{letters}"),
+        format!("ghp_{}Z0123456789", "aBcDeFgHiJkLmNoPqRsTuVwXy"),
+        format!("AIzaSyA{digits}{}", &letters[..22]),
+        format!("xoxb-123456789012-1234567890123-{}", &letters[..24]),
+        format!("sk-proj-{letters}{digits}"),
+        format!("sk-{digits}abcdef{digits}abcdef"),
+    ] {
+        let found = secrets(&text);
+        assert!(found.len() == 1 && found[0].score > 0.7, "{text}: {found:?}");
+    }
+    assert!(secrets("dapiABCDEF1234567890ABCDEF1234567890AB").is_empty(), "nobody's length");
+}
+
+/// Many vendors' keys begin like this.
+#[test]
+fn a_random_value_behind_sk_is_a_key() {
+    for text in ["sk-live-9f8e7d6c5b4a39281706f5e4", "sk-proj-Zx8Qm2LpV7nKd4TrYw1BcJ5HsGf9Ea3U"] {
+        assert_eq!(kinds(text), ["secret_key"], "{text}");
+    }
+}
+
+#[test]
+fn a_documented_example_is_for_review() {
+    let found = secrets("AKIAQ3ZK7TWM2EXAMPLE");
+    assert!(found.len() == 1 && found[0].score < 0.7, "{found:?}");
 }
 
 #[test]
@@ -141,7 +173,7 @@ fn structures_are_checked() {
     assert!(kinds(&format!("SG.{id}{secret}.x")).is_empty());
     let company = format!("sk-proj-{id}{id}T3BlbkFJ{secret}");
     assert_eq!(kinds(&company), ["openai_api_key"]);
-    assert!(kinds(&company.replace("T3BlbkFJ", "T3BlbkFx")).is_empty());
+    assert_eq!(kinds(&company.replace("T3BlbkFJ", "T3BlbkFx")), ["secret_key"]);
     let hex = body(Charset::Lower, 32).replace(|c: char| !c.is_ascii_hexdigit(), "7");
     assert_eq!(
         kinds(&format!("access_token$production$a1b2c3d4e5f6g7h8${hex}")),
@@ -211,6 +243,24 @@ fn each_of_several_private_keys_is_found() {
     let found = secrets(&file);
     assert_eq!(kinds(&file), ["private_key"; 3]);
     assert!(found.iter().all(|s| file[s.bytes.clone()].ends_with("KEY-----")), "{found:?}");
+}
+
+#[test]
+fn a_private_key_that_is_cut_short_is_one() {
+    for text in [
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7f3k\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\\nMIIEpAIBAAKCAQEA7f3k\\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
+    ] {
+        assert_eq!(kinds(text), ["private_key"], "{text}");
+    }
+    for text in [
+        "-----BEGIN PRIVATE KEY-----\nanything\n-----END PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMII...\n-----END PRIVATE KEY-----",
+        "a line with -----BEGIN PRIVATE KEY----- in it",
+    ] {
+        assert!(kinds(text).is_empty(), "{text}");
+    }
 }
 
 #[test]

@@ -96,6 +96,25 @@ fn the_bound_has_the_name_that_the_server_knows() {
 }
 
 #[test]
+fn reasoning_models_get_the_newer_name_wherever_they_are() {
+    let prompt = prompt(json!({}));
+    for (identifier, name) in [
+        ("gpt-5-mini", "max_completion_tokens"),
+        ("gpt-5.1", "max_completion_tokens"),
+        ("openai/o3-mini", "max_completion_tokens"),
+        ("o1", "max_completion_tokens"),
+        ("gpt-4o", "max_tokens"),
+        ("o1ympus-7b", "max_tokens"),
+        ("llama-3", "max_tokens"),
+    ] {
+        let mut model = model(Provider::Openai, Some("https://llm.example.org/v1"));
+        identifier.clone_into(&mut model.identifier);
+        let attempt = Attempt { max_output_tokens: Some(5), ..attempt(&model, &prompt) };
+        assert_eq!(encoded(&attempt)[name], 5, "{identifier}");
+    }
+}
+
+#[test]
 fn breakpoints_of_caches_are_left_out_and_named() {
     let marked = json!({"tools": [{"type": "function", "function": {"name": "f"},
         "cache_breakpoint": "5m"}], "cache_breakpoint": "1h"});

@@ -112,12 +112,21 @@ pub(crate) fn below(base: &str, path: &str) -> String {
     [base.trim_end_matches('/'), path].concat()
 }
 
-/// The parameter that bounds the completion: OpenAI's newer models refuse `max_tokens`, many
-/// compatible servers know nothing else.
+/// The parameter that bounds the completion: OpenAI's reasoning models refuse `max_tokens` wherever
+/// they are served, many compatible servers know nothing else.
 fn bound_name(model: &Model) -> &'static str {
     let own = model.provider == Provider::Openai
         && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base));
-    if own { "max_completion_tokens" } else { "max_tokens" }
+    if own || reasons(model.upstream_name()) { "max_completion_tokens" } else { "max_tokens" }
+}
+
+/// Whether a name is that of one of OpenAI's reasoning models: `o3-mini`, `gpt-5`, `openai/gpt-5-mini`.
+fn reasons(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    ["o1", "o3", "o4", "gpt-5"].iter().any(|family| {
+        let rest = name.strip_prefix(family);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
+    })
 }
 
 fn is_openai(base: &str) -> bool {

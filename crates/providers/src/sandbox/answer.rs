@@ -87,18 +87,26 @@ fn tool_call(request: &Map<String, Value>) -> Option<(String, String)> {
     let choice = request.get("tool_choice");
     let forced = choice.and_then(|choice| choice.pointer("/function/name")).and_then(Value::as_str);
     let asked = last_user(request).map(content).unwrap_or_default().to_lowercase();
-    let mentioned = |function: &&Value| {
+    let named = |function: &&Value| {
         name_of(function).is_some_and(|name| {
             let name = name.to_lowercase();
             !name.is_empty() && (asked.contains(&name) || asked.contains(&name.replace('_', " ")))
         })
     };
+    // "What is the weather in Paris?" asks for `get_weather`.
+    let words: Vec<&str> = asked.split(|c: char| !c.is_alphanumeric()).collect();
+    let about = |function: &&Value| {
+        name_of(function).is_some_and(|name| {
+            name.to_lowercase().split('_').any(|part| part.len() >= 5 && words.contains(&part))
+        })
+    };
+    let mentioned = || functions().find(named).or_else(|| functions().find(about));
     let wanted = || asked.contains("call") || asked.contains("tool");
     let function = match choice.and_then(Value::as_str) {
         Some("none") => None,
         _ if forced.is_some() => functions().find(|f| name_of(f).as_deref() == forced),
-        Some("required") => functions().find(mentioned).or_else(|| functions().next()),
-        _ => functions().find(mentioned).or_else(|| functions().next().filter(|_| wanted())),
+        Some("required") => mentioned().or_else(|| functions().next()),
+        _ => mentioned().or_else(|| functions().next().filter(|_| wanted())),
     }?;
     let parameters = function.get("parameters").cloned().unwrap_or_else(|| json!({}));
     let arguments = match schema::example(&parameters) {

@@ -100,6 +100,16 @@ fn it_calls_a_tool_when_asked_and_answers_from_the_result() {
 }
 
 #[test]
+fn a_question_about_a_tool_s_subject_asks_for_it() {
+    for (question, finish) in [
+        ("What is the weather in Paris?", FinishReason::ToolCalls),
+        ("Whether it rains is for others to say. Get up!", FinishReason::Stop),
+    ] {
+        assert_eq!(ask(&with_tool(&json!([user(question)]))).finish, Some(finish), "{question}");
+    }
+}
+
+#[test]
 fn tool_choice_decides() {
     let mut request = with_tool(&json!([user("Good morning")]));
     assert_eq!(ask(&request).finish, Some(FinishReason::Stop));

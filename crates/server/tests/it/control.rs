@@ -56,14 +56,17 @@ async fn names_are_not_blank(backend: Backend) {
     let owner = server.owner().await;
     for name in [json!({}), json!({"name": ""}), json!({"name": " \t\n"}), json!({"name": null})] {
         owner.post("/api/v1/projects", &project(name.clone())).await.invalid("Name can't be blank");
-        let mut key = name.clone();
-        key["project_id"] = json!(1);
+    }
+    for name in ["", " \t\n"] {
+        let key = json!({"name": name, "project_id": 1});
         owner.post("/api/v1/keys", &key).await.invalid("Name can't be blank");
     }
     owner
         .patch("/api/v1/projects/1", &project(json!({"name": null})))
         .await
         .invalid("Name can't be blank");
+    let unnamed = owner.post("/api/v1/keys", &json!({"project_id": 1})).await.ok(201);
+    assert_eq!(unnamed["name"], "API key");
     let blank = json!({"name": " "});
     owner.patch("/api/v1/projects/1", &project(blank.clone())).await.invalid("Name can't be blank");
     owner.post(MODELS, &model(blank)).await.invalid("Name can't be blank");
@@ -76,6 +79,9 @@ async fn names_are_not_blank(backend: Backend) {
     owner.post("/api/v1/projects", &json!({"name": "x"})).await.is(400, &missing);
     let missing = json!({"error": "Missing required parameter: model_definition"});
     owner.post(MODELS, &json!({"name": "x"})).await.is(400, &missing);
+    let all = ["Name can't be blank", "Identifier can't be blank", "Provider can't be blank"];
+    let bare = owner.post(MODELS, &json!({"model_definition": {}})).await;
+    bare.is(422, &json!({"error": all[0], "errors": all}));
     let missing = json!({"error": "Missing required parameter: project_id"});
     owner.post("/api/v1/keys", &json!({"name": "x"})).await.is(400, &missing);
 }

@@ -107,6 +107,13 @@ async fn credentials_do_not_become_vectors(backend: Backend) {
         assert_eq!(step["id"], blocked["step_id"]);
         assert!(!blocked["reason"].as_str().unwrap().contains("AKIA"));
     }
+    // Texts are judged also where the default model is not registered.
+    let unnamed = |input: &str| json!({"trace_id": trace, "input": input});
+    let blocked = key.post("/api/v1/embeddings", &unnamed(SECRET)).await.ok(403);
+    assert_eq!(blocked["error"], "Blocked by anti-leak guardrail");
+    key.post("/api/v1/embeddings", &unnamed("A lake."))
+        .await
+        .invalid("Model not authorized or found: text-embedding-3-small");
     assert_eq!(mock.begun(), 0);
     // What is redacted does not leave.
     settings(&owner, 1, json!({"safety": {"secrets": {"action": "redact"}}})).await;

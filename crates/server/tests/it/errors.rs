@@ -159,6 +159,7 @@ async fn a_body_that_is_not_what_was_asked_for(backend: Backend) {
         ("executions", json!("x")),
         ("traces", json!({"revenue": "1.5"})),
         ("chat/completions", json!({"trace_id": trace, "messages": "x"})),
+        ("chat/completions", json!({"trace_id": trace, "messages": messages, "tools": "x"})),
         ("chat/completions", json!({"trace_id": trace, "messages": [{"content": "x"}]})),
     ] {
         let reply = key.post(&format!("/api/v1/{path}"), &body).await;

@@ -10,6 +10,7 @@ crate::on_every_backend!(
     a_foreign_trace_looks_like_an_unknown_one,
     traces_come_in_pages,
     a_simulation_records_nothing,
+    a_log_about_a_step,
 );
 
 async fn the_walk_of_the_readme(backend: Backend) {
@@ -160,6 +161,20 @@ async fn log(key: &Caller, trace: &str) {
     assert_eq!(logged["type"], "log");
     assert_eq!(logged["trace_id"], trace);
     assert!(logged["parent_step_id"].is_null());
+}
+
+async fn a_log_about_a_step(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let key = server.key();
+    let (trace, other) = (key.trace().await, key.trace().await);
+    let about = |trace: &str, parent: &Value| json!({"trace_id": trace, "output": {}, "parent_step_id": parent});
+    let ask = json!({"trace_id": trace, "input": "Hello."});
+    let step = key.post("/api/v1/executions", &ask).await.ok(200)["step_id"].clone();
+    let logged = key.post("/api/v1/logs", &about(&trace, &step)).await.ok(200);
+    assert_eq!(logged["parent_step_id"], step);
+    assert_eq!(key.detail(&trace).await["steps"][1]["parent_step_id"], step);
+    let elsewhere = key.post("/api/v1/logs", &about(&other, &step)).await;
+    elsewhere.says(422, "parent_step_id is not a step of this trace");
 }
 
 fn judge_detail(detail: &Value, completed: &Value, executed: &Value, streamed: &Value) {

@@ -1,6 +1,7 @@
 //! What providers document of the characters behind a beginning.
 
 use crate::checksum::crc32;
+use crate::secrets::placeholder;
 
 /// Whether the parts between separators have these lengths; 0 stands for any.
 fn parts(body: &str, separator: char, lengths: &[usize]) -> bool {
@@ -42,6 +43,11 @@ pub(super) fn any(_: &str) -> bool {
 /// Every key of OpenAI has the company's name in base64 in the middle.
 pub(super) fn openai(body: &str) -> bool {
     body.contains("T3BlbkFJ")
+}
+
+/// What looks random, of whichever vendor: Anthropic's keys are told by more.
+pub(super) fn unnamed(body: &str) -> bool {
+    !body.starts_with("ant-") && (placeholder::is_mixed(body) || placeholder::is_counted(body))
 }
 
 /// Keys of Anthropic end in the padding of what they encode.

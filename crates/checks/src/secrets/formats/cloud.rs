@@ -172,6 +172,7 @@ pub(super) const FORMATS: &[Format] = &[
     r("modal_token", "ak-", Alnum, 22, 22),
     r("modal_token", "as-", Alnum, 22, 22),
     f("elevenlabs_api_key", "sk_", Hex, 48, 48),
+    c("secret_key", "sk-", Url, 20, 200, bodies::unnamed),
     f("pinecone_api_key", "pcsk_", Url, 50, 90),
     f("cohere_key", "co_", Alnum, 36, 44),
     f("voiceflow_key", "VF.", Dotted, 30, 100),
