@@ -44,6 +44,7 @@ mod testing;
 mod tokens;
 mod tools;
 mod traces;
+mod verdicts;
 
 use std::ops::Deref;
 use std::sync::Arc;

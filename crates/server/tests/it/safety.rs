@@ -10,6 +10,7 @@ crate::on_every_backend!(
     settings_are_tried_before_they_are_saved,
     a_trial_is_bounded,
     a_refusal_names_its_cause,
+    what_is_remembered_follows_the_settings,
 );
 
 const TRIAL: &str = "/api/v1/projects/1/safety/test";
@@ -174,4 +175,26 @@ async fn a_refusal_names_its_cause(backend: Backend) {
     ask["stream"] = json!(true);
     let chunks = key.post("/api/v1/chat/completions", &ask).await.chunks();
     is_secret(&chunks.last().unwrap()["cause"], json!(2), json!("assistant"), json!("content"));
+}
+
+/// A conversation is sent whole with every turn; what was found of it before counts as long as the
+/// settings stay.
+async fn what_is_remembered_follows_the_settings(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let long = |text: &str| format!("{text} {}", "The harbour was quiet. ".repeat(20));
+    let ask = json!({"trace_id": key.trace().await, "model": "sandbox", "messages": [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": long("Project Falcon begins in May.")},
+        {"role": "user", "content": "Go on."}]});
+    let rule = json!([{"name": "falcon", "pattern": "(?i)falcon"}]);
+    for (rules, blocks) in [(json!([]), false), (rule, true), (json!([]), false)] {
+        settings(&owner, 1, json!({"safety": {"rules": rules}})).await;
+        for _ in 0..2 {
+            let answer = key.post("/api/v1/chat/completions", &ask).await.ok(200);
+            let cause = &answer["cause"];
+            let place = if blocks { json!([1, 8, 14]) } else { json!([null, null, null]) };
+            assert_eq!(json!([cause["message"], cause["start"], cause["end"]]), place, "{answer}");
+        }
+    }
 }
