@@ -7,6 +7,7 @@ mod accounts;
 mod admit;
 mod assistants;
 mod audit;
+mod beside;
 mod bootstrap;
 mod chat;
 mod check;

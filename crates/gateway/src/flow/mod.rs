@@ -32,7 +32,7 @@ pub(crate) use inspect::{inspect, inspect_output};
 pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, RanTool};
 pub(crate) use screen::{Ask, PiiRule, Replaces, Screening, Stopped, redact, security};
-pub(crate) use strings::is_text;
+pub(crate) use strings::{is_text, length};
 
 use std::sync::Arc;
 
