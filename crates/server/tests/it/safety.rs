@@ -175,6 +175,30 @@ async fn a_refusal_names_its_cause(backend: Backend) {
     ask["stream"] = json!(true);
     let chunks = key.post("/api/v1/chat/completions", &ask).await.chunks();
     is_secret(&chunks.last().unwrap()["cause"], json!(2), json!("assistant"), json!("content"));
+
+    // By the caller's own lists, which the application's instructions are not part of.
+    let mut ask = json!({"trace_id": trace, "model": "sandbox", "max_tokens": 9,
+        "system": "Be brief.", "messages": [{"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": SECRET}, {"role": "user", "content": "Go on."}]});
+    let blocked = key.post("/api/v1/messages", &ask).await.ok(200);
+    is_secret(&blocked["cause"], json!(1), json!("assistant"), json!("content"));
+    ask["stream"] = json!(true);
+    let events = key.post("/api/v1/messages", &ask).await.named_events();
+    let cause = &events[0]["message"]["cause"];
+    is_secret(cause, json!(1), json!("assistant"), json!("content"));
+    let mut ask = json!({"trace_id": trace, "model": "sandbox", "instructions": "Be brief.",
+        "input": [{"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": SECRET}, {"role": "user", "content": "Go on."}]});
+    let blocked = key.post("/api/v1/responses", &ask).await.ok(200);
+    is_secret(&blocked["cause"], json!(1), json!("assistant"), json!("content"));
+    ask["stream"] = json!(true);
+    let events = key.post("/api/v1/responses", &ask).await.named_events();
+    let cause = &events.last().unwrap()["response"]["cause"];
+    is_secret(cause, json!(1), json!("assistant"), json!("content"));
+    let ask =
+        json!({"trace_id": trace, "model": "sandbox", "instructions": SECRET, "input": "Hi."});
+    let blocked = key.post("/api/v1/responses", &ask).await.ok(200);
+    is_secret(&blocked["cause"], json!(null), json!("system"), json!("content"));
 }
 
 /// A conversation is sent whole with every turn; what was found of it before counts as long as the
