@@ -13,10 +13,10 @@ use moka::sync::Cache;
 
 use crate::error::Result;
 
-/// The most memory that verdicts take, in bytes, about: some 30,000 messages.
+/// The most memory that verdicts take, in bytes, about: some 25,000 messages.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
 /// What an entry takes beside its verdict, in bytes.
-const OVERHEAD: usize = 160;
+const OVERHEAD: usize = 300;
 
 /// The first half of an HMAC-SHA256 tag.
 type Print = [u8; 16];
