@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// Something that was found, and where.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FindingBody {
     /// `pii`, `injection`, `secret` or `policy`.
     #[schema(value_type = String)]
@@ -55,5 +55,13 @@ impl FindingBody {
     /// The cause of a refusal.
     pub fn of(cause: Option<Box<Located>>) -> Option<Self> {
         cause.map(|cause| (*cause).into())
+    }
+
+    /// The same where the caller's list is not the conversation that was judged: `sources` has for each
+    /// message of that the index in the list, or none for what stands beside it.
+    pub fn of_item(cause: Option<Box<Located>>, sources: &[Option<usize>]) -> Option<Self> {
+        let cause = Self::of(cause)?;
+        let message = cause.message.and_then(|index| sources.get(index).copied().flatten());
+        Some(Self { message, ..cause })
     }
 }

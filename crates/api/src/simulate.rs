@@ -101,5 +101,5 @@ pub async fn create(
 ) -> Result<Json<SimulateBody>> {
     let simulation =
         Simulation { input: ask.input, project: ask.project_id, metadata: ask.metadata };
-    Ok(Json(app.gateway.simulate(&caller, &simulation)?.into()))
+    Ok(Json(app.gateway.simulate(&caller, &simulation).await?.into()))
 }

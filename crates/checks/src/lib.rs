@@ -34,7 +34,7 @@ pub use injection::{Features as InjectionFeatures, features as injection_feature
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::Policy;
 pub use redact::Redactor;
-pub use report::{Block, Finding, Part, Report};
+pub use report::{Block, Finding, Part, Report, Verdict};
 pub use restore::{Placeholders, StreamRestorer};
 pub use stream_judge::{StreamJudge, Withheld};
 

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::fold::Folded;
 use crate::recognizers::Recognizers;
-use crate::report::{Block, Finding, Part, Report};
+use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
 use crate::{MAX_FINDINGS, injection, offsets, pattern, pii, risk, secrets};
 
@@ -26,14 +26,12 @@ pub struct Policy {
     recognizers: Recognizers,
 }
 
-/// What was found in the parts of a request.
-#[derive(Default)]
-struct Judged {
-    findings: Vec<Finding>,
-    /// How much the most suspicious part looks like an injection.
-    suspicion: f64,
-    /// Whether there is more than is kept: what stands behind was not judged, and must not go on.
-    overflows: bool,
+/// Leaves out what is more than a request may have. Returns whether there was more: what stands behind was not judged,
+/// and must not go on.
+fn keep_most(findings: &mut Vec<Finding>) -> bool {
+    let overflows = findings.len() > MAX_FINDINGS;
+    findings.truncate(MAX_FINDINGS);
+    overflows
 }
 
 fn too_many() -> Block {
@@ -97,9 +95,32 @@ impl Policy {
 
     /// Judges all parts of one request together.
     pub fn inspect(&self, parts: &[Part<'_>]) -> Report {
-        let judged = self.parts(parts, Scope::Everything);
-        let mut report = risk::weigh(&self.safety, parts, judged.findings, judged.suspicion);
-        if judged.overflows {
+        self.conclude([self.judge(parts)])
+    }
+
+    /// Judges parts that belong together, for [`Policy::conclude`].
+    pub fn judge(&self, parts: &[Part<'_>]) -> Verdict {
+        self.parts(parts, Scope::Everything)
+    }
+
+    /// Weighs the verdicts on all parts of one request, in their order. Those that stand behind more findings than a
+    /// request may have are not asked for.
+    pub fn conclude(&self, verdicts: impl IntoIterator<Item = Verdict>) -> Report {
+        let (mut findings, mut suspicion, mut parts) = (Vec::new(), 0.0, 0);
+        for mut verdict in verdicts {
+            for finding in &mut verdict.findings {
+                finding.part += parts;
+            }
+            parts += verdict.parts;
+            suspicion = f64::max(suspicion, verdict.suspicion);
+            findings.append(&mut verdict.findings);
+            if findings.len() > MAX_FINDINGS {
+                break;
+            }
+        }
+        let overflows = keep_most(&mut findings);
+        let mut report = risk::weigh(&self.safety, findings, suspicion);
+        if overflows {
             report.block.get_or_insert_with(too_many);
         }
         report
@@ -109,9 +130,10 @@ impl Policy {
     pub fn inspect_output(&self, texts: &[&str]) -> Report {
         let origin = Origin::Assistant;
         let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
-        let judged = self.parts(&parts, Scope::Leaks);
-        let mut report = risk::weigh_output(&self.safety, judged.findings);
-        if judged.overflows && self.acts_on_outputs() {
+        let mut findings = self.parts(&parts, Scope::Leaks).findings;
+        let overflows = keep_most(&mut findings);
+        let mut report = risk::weigh_output(&self.safety, findings);
+        if overflows && self.acts_on_outputs() {
             report.block.get_or_insert_with(too_many);
         }
         report
@@ -129,24 +151,22 @@ impl Policy {
         &self.recognizers
     }
 
-    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Judged {
-        let mut judged = Judged::default();
+    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Verdict {
+        let mut verdict = Verdict { parts: parts.len(), ..Verdict::default() };
         for (index, part) in parts.iter().enumerate() {
-            let room = MAX_FINDINGS - judged.findings.len();
-            // One more than there is room for tells that there are more.
-            let (mut found, suspected) = self.part(part, scope, room + 1);
-            judged.suspicion = f64::max(judged.suspicion, suspected);
-            judged.overflows = found.len() > room;
-            found.truncate(room);
+            // One more than a request may have tells that there are more.
+            let (mut found, suspected) = self.part(part, scope, MAX_FINDINGS + 1);
+            verdict.suspicion = f64::max(verdict.suspicion, suspected);
             for finding in &mut found {
                 finding.part = index;
             }
-            judged.findings.append(&mut found);
-            if judged.overflows {
+            verdict.findings.append(&mut found);
+            if verdict.findings.len() > MAX_FINDINGS {
+                verdict.findings.truncate(MAX_FINDINGS + 1);
                 break;
             }
         }
-        judged
+        verdict
     }
 
     fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> (Vec<Finding>, f64) {
@@ -180,6 +200,9 @@ impl Policy {
         findings
             .sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(a.bytes.end.cmp(&b.bytes.end)));
         findings.truncate(room);
+        for finding in &mut findings {
+            finding.origin = part.origin;
+        }
         offsets::fill(part.text, &mut findings);
         (findings, suspicion)
     }
@@ -229,6 +252,7 @@ impl Policy {
                 category: Category::Policy,
                 kind: Cow::Owned(rule.name.clone()),
                 part: 0,
+                origin: Origin::Other,
                 start: 0,
                 end: 0,
                 bytes: m.range(),
@@ -289,6 +313,7 @@ fn finding(
         category,
         kind,
         part: 0,
+        origin: Origin::Other,
         start: 0,
         end: 0,
         bytes: folded.original(bytes),

@@ -18,8 +18,22 @@ pub struct Part<'a> {
     pub text: &'a str,
 }
 
+/// What was found in texts that belong together, a message for instance, before the whole request is weighed. It
+/// depends on these texts, on who wrote them and on the policy alone, and holds places and types but nothing of the texts:
+/// it may be kept for when they come again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// Ordered by text, then by place; the first of the texts is part 0. One more than a request may have where there are
+    /// more.
+    pub(crate) findings: Vec<Finding>,
+    /// How much the most suspicious text looks like an injection.
+    pub(crate) suspicion: f64,
+    /// How many texts there are.
+    pub(crate) parts: usize,
+}
+
 /// The verdict on one request or one answer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Ordered by part, then by place.
     pub findings: Vec<Finding>,
@@ -32,7 +46,7 @@ pub struct Report {
 }
 
 /// Why a request must not go on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// A sentence for the caller; it never repeats what was found.
     pub reason: String,
@@ -41,7 +55,7 @@ pub struct Block {
 }
 
 /// One thing found in one part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Which kind of check found it.
     pub category: Category,
@@ -49,6 +63,8 @@ pub struct Finding {
     pub kind: Cow<'static, str>,
     /// Index of the part it stands in.
     pub part: usize,
+    /// Who wrote that part.
+    pub origin: Origin,
     /// First character, in Unicode scalar values.
     pub start: usize,
     /// One past the last character, in Unicode scalar values.
@@ -59,6 +75,16 @@ pub struct Finding {
     pub score: f64,
     /// Payment, bank, government, tax and health numbers.
     pub high_sensitivity: bool,
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    /// How many bytes it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let names: usize = self.findings.iter().map(|finding| finding.kind.len()).sum();
+        size_of::<Self>() + self.findings.capacity() * size_of::<Finding>() + names
+    }
 }
 
 // === impl Report ===

@@ -2,7 +2,7 @@
 
 use domain::safety::{Action, Category, Origin, Safety};
 
-use crate::report::{Block, Finding, Part, Report};
+use crate::report::{Block, Finding, Report};
 
 /// Personal data alone never weighs more: ten e-mail addresses are not an attack.
 const PII_CAP: f64 = 0.5;
@@ -12,12 +12,7 @@ const CATEGORIES: [Category; 4] =
 
 /// Weighs the findings of a request. `suspicion` says how much it looks like an injection, also where that is too little
 /// for a finding: it orders clean requests, and decides nothing.
-pub(crate) fn weigh(
-    safety: &Safety,
-    parts: &[Part<'_>],
-    findings: Vec<Finding>,
-    suspicion: f64,
-) -> Report {
+pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> Report {
     if findings.is_empty() {
         return Report { risk_score: rounded(suspicion), ..Report::default() };
     }
@@ -42,8 +37,7 @@ pub(crate) fn weigh(
         candidates.max_by(|a, b| a.1.score.total_cmp(&b.1.score)).map(|(i, _)| i)
     };
     let finding = forced.or_else(|| over.then(strongest).flatten());
-    let block =
-        finding.map(|i| Block { reason: reason(&findings[i], Some(parts)), finding: Some(i) });
+    let block = finding.map(|i| Block { reason: reason(&findings[i], false), finding: Some(i) });
     let review = block.is_none() && risk_score > 0.0 && risk_score >= safety.review_threshold;
     Report { findings, risk_score, review, block }
 }
@@ -59,7 +53,7 @@ pub(crate) fn weigh_output(safety: &Safety, findings: Vec<Finding>) -> Report {
         _ => safety.output_pii == Action::Block,
     };
     let finding = findings.iter().position(|f| blocks(&f));
-    let block = finding.map(|i| Block { reason: reason(&findings[i], None), finding: Some(i) });
+    let block = finding.map(|i| Block { reason: reason(&findings[i], true), finding: Some(i) });
     let review = block.is_none() && risk_score > 0.0 && risk_score >= safety.review_threshold;
     Report { findings, risk_score, review, block }
 }
@@ -94,7 +88,7 @@ pub(crate) fn rounded(score: f64) -> f64 {
 }
 
 /// A sentence for the caller. It says what and where, never the value.
-fn reason(finding: &Finding, parts: Option<&[Part<'_>]>) -> String {
+fn reason(finding: &Finding, is_output: bool) -> String {
     let what = match finding.category {
         Category::Pii => format!("personal data ({})", finding.kind),
         Category::Injection => {
@@ -103,13 +97,11 @@ fn reason(finding: &Finding, parts: Option<&[Part<'_>]>) -> String {
         Category::Secret => format!("a credential ({})", finding.kind.replace('_', " ")),
         Category::Policy => format!("text that the project's rule \"{}\" forbids", finding.kind),
     };
-    let Some(parts) = parts else {
-        return format!("Blocked by safety check: the output contains {what}.");
-    };
-    let place = match parts.get(finding.part).map(|p| p.origin) {
-        Some(Origin::Tool) => "a tool result or document in the input contains",
-        Some(Origin::System) => "the system instructions contain",
-        _ => "the input contains",
+    let place = match finding.origin {
+        _ if is_output => "the output contains",
+        Origin::Tool => "a tool result or document in the input contains",
+        Origin::System => "the system instructions contain",
+        Origin::User | Origin::Assistant | Origin::Other => "the input contains",
     };
     format!("Blocked by safety check: {place} {what}.")
 }

@@ -169,7 +169,7 @@ impl Gateway {
     async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {
         let (mut flight, mut reply) = self.call(routed).await?;
         hear(&mut flight, &reply);
-        let blocked = flight.present(&mut reply)?;
+        let blocked = flight.present(&mut reply).await?;
         let funded = flight.funded()?;
         let answer = ChatReply {
             step: funded.step(),

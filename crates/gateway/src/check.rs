@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::Gateway;
 use crate::admit::Caller;
+use crate::beside::beside;
 use crate::error::Result;
 use crate::flow::{Located, cause, security};
 
@@ -33,7 +34,8 @@ impl Gateway {
     pub async fn check(&self, caller: &Caller, trace_id: &str, input: &str) -> Result<CheckResult> {
         let turn = self.turn(caller, trace_id, None, Door::Checks).await?;
         let step = self.plain_step(&turn, StepKind::Check).await?;
-        let report = caller.project.policy.inspect(&[Part { origin: Origin::User, text: input }]);
+        let parts = [Part { origin: Origin::User, text: input }];
+        let report = beside(input.len(), || caller.project.policy.inspect(&parts)).await;
         let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
         let security = security(&report, &located);
         let reason = report.block.as_ref().map(|block| block.reason.clone());

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::Gateway;
 use crate::admit::Caller;
+use crate::beside::beside;
 use crate::error::Result;
 use crate::flow::{
     Ask, BlockedBy, Choice, Fallbacks, InFlight, Located, PiiRule, Routed, Screened, Screening,
-    Stopped, Turn,
+    Stopped, Turn, length,
 };
 use crate::mcp;
 use crate::tools::{self, ToolCall, ToolResult};
@@ -203,7 +204,8 @@ impl Gateway {
         turn: &Turn,
         ask: Ask,
     ) -> Result<std::result::Result<Screened, Refusal>> {
-        match turn.screen(ask)? {
+        let bytes = length(&ask.prompt);
+        match beside(bytes, || turn.screen(ask)).await? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(stopped) => {
                 let Stopped { reason, cause, security, prompt } = *stopped;
@@ -240,7 +242,7 @@ impl Gateway {
             reply.native = None;
         }
         hear(&mut flight, &reply);
-        let blocked = flight.present(&mut reply)?;
+        let blocked = flight.present(&mut reply).await?;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         let outcome = match (blocked, tool_message(&reply)) {

@@ -7,6 +7,7 @@ mod accounts;
 mod admit;
 mod assistants;
 mod audit;
+mod beside;
 mod bootstrap;
 mod chat;
 mod check;
@@ -44,6 +45,7 @@ mod testing;
 mod tokens;
 mod tools;
 mod traces;
+mod verdicts;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use domain::safety::{Action, Category};
 use domain::step::{FinishReason, Security};
 use serde_json::{Map, Value};
 
+use crate::beside::beside;
 use crate::error::Result;
 use crate::execute::tool_message;
 use crate::flow::{Ended, InFlight, security};
@@ -50,7 +51,16 @@ pub(crate) enum Verdict {
 }
 
 /// Judges all strings of an answer together, by `settings.safety.output`.
-pub(crate) fn judge(project: &ProjectState, said: &[Said<'_>], redactor: &mut Redactor) -> Judged {
+pub(crate) async fn judge(
+    project: &ProjectState,
+    said: &[Said<'_>],
+    redactor: &mut Redactor,
+) -> Judged {
+    let bytes = said.iter().map(|said| said.text.len()).sum();
+    beside(bytes, || judge_all(project, said, redactor)).await
+}
+
+fn judge_all(project: &ProjectState, said: &[Said<'_>], redactor: &mut Redactor) -> Judged {
     let policy = &project.policy;
     let read: Vec<Reading<'_>> = said.iter().map(Said::reading).collect();
     let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
@@ -101,15 +111,16 @@ pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Findi
 
 /// Judges what is left of an answer that did not come to its end: it must not be read back from its
 /// step either.
-pub(crate) fn judge_rest(project: &ProjectState, heard: &mut Ended) {
+pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
     if heard.text.is_empty() {
         return;
     }
     heard.message = None;
-    let judged = crate::nonce()
-        .map(|nonce| judge(project, &[Said::text(&heard.text)], &mut Redactor::of_answer(nonce)));
-    heard.instead = match judged {
-        Ok(Judged { security, verdict }) => {
+    heard.instead = match crate::nonce() {
+        Ok(nonce) => {
+            let said = [Said::text(&heard.text)];
+            let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
+            let Judged { security, verdict } = judged;
             heard.output = security;
             match verdict {
                 Verdict::Fine => None,
@@ -192,18 +203,18 @@ fn restore(reply: &mut Reply, placeholders: &Placeholders) {
 impl InFlight {
     /// Judges a whole answer, notes the verdict on its step, and puts placeholders back. Returns
     /// the reason when the answer must not leave.
-    pub(crate) fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
+    pub(crate) async fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
         let nonce = crate::nonce().map_err(|error| self.fault(error))?;
-        let (placeholders, judged, beside) = {
+        let (placeholders, judged, more) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;
             let said = said(&reply.text, reply.native.as_mut());
-            let judged = judge(project, &said, &mut Redactor::of_answer(nonce));
+            let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
             let restores = project.policy.safety().pii_restore;
-            let beside = said.iter().skip(1).map(|said| said.text.len()).sum();
-            (restores.then(|| screened.placeholders().clone()), judged, beside)
+            let more: usize = said.iter().skip(1).map(|said| said.text.len()).sum();
+            (restores.then(|| screened.placeholders().clone()), judged, more)
         };
-        self.heard.beside = beside;
+        self.heard.beside = more;
         self.heard.output = judged.security;
         match judged.verdict {
             Verdict::Fine => {}

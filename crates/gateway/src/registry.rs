@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
+use checks::Policy;
 use domain::ids::{KeyId, ModelId, ProjectId};
 use domain::key::Key;
 use domain::model::Model;
@@ -26,6 +27,7 @@ use crate::Gateway;
 use crate::error::{Error, Result};
 use crate::mcp::Allowed;
 use crate::models;
+use crate::verdicts::{Memory, Verdicts};
 use rows::Rows;
 
 /// A project as the request path needs it.
@@ -37,7 +39,8 @@ pub struct ProjectState {
     pub settings: Settings,
     /// Its models by identifier.
     pub models: HashMap<String, Arc<Model>>,
-    pub(crate) policy: checks::Policy,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) memory: Memory,
     pub(crate) blocked_terms: checks::BlockedTerms,
     pub(crate) mcp: Allowed,
     pub(crate) sealing: SealingKey,
@@ -99,6 +102,7 @@ struct Snapshot {
 pub(crate) struct Registry {
     snapshot: ArcSwap<Snapshot>,
     loading: tokio::sync::Mutex<()>,
+    verdicts: Verdicts,
     pepper: [u8; 32],
 }
 
@@ -108,6 +112,7 @@ impl Registry {
         let registry = Self {
             snapshot: ArcSwap::default(),
             loading: tokio::sync::Mutex::new(()),
+            verdicts: Verdicts::new(),
             pepper: store.pepper().await?,
         };
         registry.reload(store).await?;
@@ -131,7 +136,8 @@ impl Registry {
                 let models = models.remove(&id).unwrap_or_default().all()?;
                 let sealing = data_keys.remove(&id).unwrap_or_default().all()?.pop();
                 let sealing = sealing.ok_or_else(|| Error::Internal("no data key".to_owned()))?;
-                self.project_state(project, models, sealing, month.clone())
+                let old = old.projects.get(&id);
+                self.project_state(project, models, sealing, month.clone(), old)
             };
             let keys = keys.remove(&id).unwrap_or_default();
             let state = project.map_err(Error::from).and_then(of_project);
@@ -203,10 +209,19 @@ impl Registry {
         rows: Vec<store::ModelRow>,
         sealing: SealingKey,
         month: Arc<Mutex<MonthSpend>>,
+        old: Option<&Arc<ProjectState>>,
     ) -> Result<ProjectState> {
         let bad = |faults: Vec<String>| Error::Internal(faults.join("; "));
         let settings = Settings::parse(&project.settings).map_err(bad)?;
-        let policy = checks::Policy::compile(&settings.safety).map_err(bad)?;
+        // As long as its safety stays what it was, a project goes on by what it knows.
+        let same = old.filter(|old| *old.policy.safety() == settings.safety);
+        let (policy, memory) = match same {
+            Some(old) => (old.policy.clone(), old.memory.clone()),
+            None => {
+                let policy = Policy::compile(&settings.safety).map_err(bad)?;
+                (Arc::new(policy), Memory::new(self.verdicts.clone())?)
+            }
+        };
         let blocked_terms = checks::BlockedTerms::compile(&settings.blocked_terms);
         let mcp = Allowed::open(&project, &settings, &sealing)?;
         let mut models = HashMap::with_capacity(rows.len());
@@ -221,6 +236,7 @@ impl Registry {
             settings,
             models,
             policy,
+            memory,
             blocked_terms,
             mcp,
             sealing,

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::Gateway;
 use crate::admit::Caller;
+use crate::beside::beside;
 use crate::error::{Error, Result};
 use crate::tokens;
 use crate::traces::asks_secure;
@@ -64,12 +65,13 @@ pub enum Simulated {
 
 impl Gateway {
     /// Says what an execution with this text would do.
-    pub fn simulate(&self, caller: &Caller, ask: &Simulation) -> Result<Simulated> {
+    pub async fn simulate(&self, caller: &Caller, ask: &Simulation) -> Result<Simulated> {
         let project = &caller.project;
         if ask.project != project.id() {
             return Err(Error::NotFound);
         }
-        let report = project.policy.inspect(&[Part { origin: Origin::User, text: &ask.input }]);
+        let parts = [Part { origin: Origin::User, text: &ask.input }];
+        let report = beside(ask.input.len(), || project.policy.inspect(&parts)).await;
         if let Some(block) = report.block {
             return Ok(Simulated::Blocked { reason: block.reason });
         }

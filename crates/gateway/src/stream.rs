@@ -245,7 +245,7 @@ impl Relay {
     async fn end(&mut self) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         let mut pieces = Vec::new();
-        let blocked = match self.pass_rest(&mut flight, &mut pieces) {
+        let blocked = match self.pass_rest(&mut flight, &mut pieces).await {
             Ok(blocked) => blocked,
             Err(error) => return vec![Piece::Broken(flight.fault(error))],
         };
@@ -263,7 +263,7 @@ impl Relay {
 
     /// Passes on what was held back, and judges the whole answer for its step. Gives the reason why
     /// it must not go on, if it must not.
-    fn pass_rest(
+    async fn pass_rest(
         &mut self,
         flight: &mut InFlight,
         pieces: &mut Vec<Piece>,
@@ -274,23 +274,23 @@ impl Relay {
             outlet.judging.take()
         });
         if let (Some(outlet), Some(judging)) = (outlet, judging) {
-            return self.pass_judged(flight, outlet, judging, pieces);
+            return self.pass_judged(flight, outlet, judging, pieces).await;
         }
         let mut redactor = Redactor::of_answer(crate::nonce()?);
-        flight.heard.output = self.judge(flight, &mut redactor)?.security;
+        flight.heard.output = self.fragments.judge(flight, &mut redactor).await?.security;
         flight.heard.message = self.fragments.message(&flight.heard.text);
         Ok(None)
     }
 
     /// The same where the answer was judged on its way: what is judged as a whole leaves as well.
-    fn pass_judged(
+    async fn pass_judged(
         &mut self,
         flight: &mut InFlight,
         mut outlet: Outlet,
         mut judging: Judging,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
-        let judged = self.judge(flight, &mut judging.redactor)?;
+        let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
         let heard = &mut flight.heard;
         heard.output = judged.security;
         let (new, blocked) = match judged.verdict {
@@ -340,11 +340,14 @@ impl Relay {
         }));
         pieces
     }
+}
 
-    fn judge(&self, flight: &InFlight, redactor: &mut Redactor) -> Result<output::Judged> {
+impl Fragments {
+    /// Judges all that an answer has said.
+    async fn judge(&self, flight: &InFlight, redactor: &mut Redactor) -> Result<output::Judged> {
         let turn = flight.funded()?.routed().screened().turn();
-        let said = self.fragments.said(&flight.heard.text);
-        Ok(output::judge(&turn.caller.project, &said, redactor))
+        let said = self.said(&flight.heard.text);
+        Ok(output::judge(&turn.caller.project, &said, redactor).await)
     }
 }
 

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::canonical::{Answer, Call, State};
+use crate::finding::FindingBody;
 
-/// A message of the model's. `step_id`, `trace_id` and `reason` are ours.
+/// A message of the model's. `step_id`, `trace_id`, `reason` and `cause` are ours.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MessageAnswer {
     id: String,
@@ -41,6 +42,10 @@ pub struct MessageAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
+    /// What was found in the request, and where, if safety refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cause: Option<FindingBody>,
 }
 
 impl MessageAnswer {
@@ -59,6 +64,7 @@ impl MessageAnswer {
             step_id: step,
             trace_id: trace,
             reason: None,
+            cause: None,
         }
     }
 
@@ -84,11 +90,17 @@ pub fn whole(mut reply: ChatReply) -> MessageAnswer {
 }
 
 /// A request that was refused before any model was called.
-pub fn refused(reason: String, step: StepId, trace: TraceId) -> MessageAnswer {
+pub fn refused(
+    reason: String,
+    cause: Option<FindingBody>,
+    step: StepId,
+    trace: TraceId,
+) -> MessageAnswer {
     let mut message = MessageAnswer::blank(step, trace, String::new());
     message.stop_reason = Some("refusal");
     message.stop_details = Some(stop_details(&reason));
     message.reason = Some(reason);
+    message.cause = cause;
     message
 }
 

@@ -78,8 +78,8 @@ proptest! {
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": message["content"]},
         ]});
-        let (ask, left_out) = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
-        prop_assert_eq!(&ask.prompt.messages[1], &speech.message());
-        prop_assert!(left_out.is_empty());
+        let asked = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
+        prop_assert_eq!(&asked.ask.prompt.messages[1], &speech.message());
+        prop_assert!(asked.left_out.is_empty());
     }
 }

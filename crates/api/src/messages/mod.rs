@@ -16,10 +16,11 @@ use crate::App;
 use crate::auth::ByKey;
 use crate::door;
 use crate::error::Result;
+use crate::finding::FindingBody;
 use crate::input::Body;
 use crate::sse::{self, EventBody};
 use answer::MessageAnswer;
-use request::MessagesBody;
+use request::{Asked, MessagesBody};
 
 /// Answer a conversation in Anthropic's format. Personal data is replaced before any provider sees it
 /// and put back in the answer.
@@ -36,14 +37,15 @@ pub async fn create(
     Body(body): Body<MessagesBody>,
 ) -> Result<Response> {
     let streams = body.streams();
-    let (ask, left_out) = request::ask(body, door::trace_of(&headers))?;
+    let Asked { ask, sources, left_out } = request::ask(body, door::trace_of(&headers))?;
     if streams {
         let streamed = app.gateway.chat_stream(&caller, ask).await?;
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
-            Streamed::Blocked { reason, step, trace, .. } => {
-                Bytes::from(stream::refused(&reason, step, trace))
+            Streamed::Blocked { reason, step, trace, cause } => {
+                let cause = FindingBody::of_item(cause, &sources);
+                Bytes::from(stream::refused(&reason, cause, step, trace))
             }
         };
         return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
@@ -52,8 +54,9 @@ pub async fn create(
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
         }
-        ChatAnswer::Blocked { reason, step, trace, .. } => {
-            (trace, Vec::new(), answer::refused(reason, step, trace))
+        ChatAnswer::Blocked { reason, step, trace, cause } => {
+            let cause = FindingBody::of_item(cause, &sources);
+            (trace, Vec::new(), answer::refused(reason, cause, step, trace))
         }
     };
     Ok(door::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))

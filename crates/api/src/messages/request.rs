@@ -95,8 +95,19 @@ impl MessagesBody {
     }
 }
 
-/// What is asked, and the names of what was left out.
-pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<(ChatAsk, Vec<String>)> {
+/// A request that was read.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is asked.
+    pub ask: ChatAsk,
+    /// Of each message of the prompt, the index of the one it was made from; none for `system`.
+    pub sources: Vec<Option<usize>>,
+    /// The names of what was left out.
+    pub left_out: Vec<String>,
+}
+
+/// What is asked.
+pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
     let mut reader = Reader::default();
     if body.messages.is_empty() {
         return Err(invalid("messages must not be empty"));
@@ -118,8 +129,10 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<(ChatAsk, Vec<St
     if let Some(system) = body.system {
         messages.push(plain(Role::System, reader.texts("system", system)?));
     }
+    let mut sources = vec![None; messages.len()];
     for (index, message) in body.messages.into_iter().enumerate() {
         reader.message(&format!("messages[{index}]"), message, &mut messages)?;
+        sources.resize(messages.len(), Some(index));
     }
     let mut params = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -151,7 +164,8 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<(ChatAsk, Vec<St
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, max_output_tokens: Some(body.max_tokens), params },
     };
-    Ok((ask, reader.left_out.into_iter().map(str::to_owned).collect()))
+    let left_out = reader.left_out.into_iter().map(str::to_owned).collect();
+    Ok(Asked { ask, sources, left_out })
 }
 
 /// Reads what is said, and remembers what has no canonical form.

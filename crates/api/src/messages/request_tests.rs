@@ -9,7 +9,7 @@ fn read(body: Value) -> MessagesBody {
     serde_json::from_value(body).unwrap()
 }
 
-fn asked(mut body: Value) -> (ChatAsk, Vec<String>) {
+fn asked(mut body: Value) -> super::Asked {
     let blank = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
     for (name, value) in blank.as_object().unwrap() {
         body.as_object_mut().unwrap().entry(name).or_insert(value.clone());
@@ -29,7 +29,7 @@ fn fault(body: Value) -> (u16, String) {
 
 #[test]
 fn parameters_have_their_canonical_names() {
-    let (ask, left_out) = asked(json!({
+    let super::Asked { ask, left_out, .. } = asked(json!({
         "model": "m", "trace_id": "t", "temperature": 0.30, "top_p": 1, "top_k": 5,
         "stop_sequences": ["END"], "metadata": {"user_id": "u"}, "service_tier": "auto",
         "thinking": {"type": "enabled", "budget_tokens": 1024},
@@ -59,18 +59,19 @@ fn parameters_have_their_canonical_names() {
     );
     assert_eq!(left_out, ["service_tier"]);
     for (choice, canonical) in [("auto", "auto"), ("any", "required"), ("none", "none")] {
-        let (ask, _) = asked(json!({"tool_choice": {"type": choice}}));
+        let super::Asked { ask, .. } = asked(json!({"tool_choice": {"type": choice}}));
         assert_eq!(ask.prompt.params["tool_choice"], canonical);
         assert!(!ask.prompt.params.contains_key("parallel_tool_calls"));
     }
-    let (ask, left_out) = asked(json!({"thinking": {"type": "disabled"}, "model": ""}));
+    let super::Asked { ask, left_out, .. } =
+        asked(json!({"thinking": {"type": "disabled"}, "model": ""}));
     assert!(ask.prompt.params.is_empty() && ask.model.is_none() && left_out.is_empty());
 }
 
 #[test]
 fn what_was_said_has_its_canonical_form() {
     let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-    let (ask, _) = asked(json!({"system": blocks, "messages": [
+    let super::Asked { ask, .. } = asked(json!({"system": blocks, "messages": [
         {"role": "user", "content": [
             {"type": "text", "text": "And?"},
             {"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [
@@ -102,7 +103,7 @@ fn what_was_said_has_its_canonical_form() {
 fn breakpoints_of_the_cache_stay_where_they_are() {
     let five = json!({"type": "ephemeral"});
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
-    let (ask, left_out) = asked(json!({
+    let super::Asked { ask, left_out, .. } = asked(json!({
         "cache_control": {"type": "ephemeral", "ttl": "5m"},
         "system": [{"type": "text", "text": "a", "cache_control": hour}],
         "messages": [
@@ -134,17 +135,35 @@ fn breakpoints_of_the_cache_stay_where_they_are() {
     assert!(left_out.is_empty());
     // A kind that nobody knows yet is a hint that is lost.
     let odd = json!([{"type": "text", "text": "a", "cache_control": {"type": "eternal"}}]);
-    let (ask, left_out) = asked(json!({"system": odd}));
+    let super::Asked { ask, left_out, .. } = asked(json!({"system": odd}));
     assert!(ask.prompt.messages[0].extra.is_empty());
     assert_eq!(left_out, ["cache_control"]);
 }
 
 #[test]
+fn every_message_says_what_it_was_made_from() {
+    let asked = asked(json!({"system": "Be brief.", "messages": [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a", "name": "f", "input": {}},
+            {"type": "tool_use", "id": "b", "name": "f", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "1"},
+            {"type": "tool_result", "tool_use_id": "b", "content": "2"},
+            {"type": "text", "text": "And?"}]},
+        {"role": "assistant", "content": "So."}]}));
+    let sources = [None, Some(0), Some(1), Some(2), Some(2), Some(2), Some(3)];
+    assert_eq!(asked.sources, sources);
+    assert_eq!(asked.ask.prompt.messages.len(), sources.len());
+}
+
+#[test]
 fn thinking_of_others_is_left_out() {
-    let (ask, left_out) = asked(json!({"messages": [{"role": "assistant", "content": [
-        {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="},
-        {"type": "redacted_thinking", "data": "{\"no\": \"state\"}"},
-    ]}]}));
+    let super::Asked { ask, left_out, .. } =
+        asked(json!({"messages": [{"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="},
+            {"type": "redacted_thinking", "data": "{\"no\": \"state\"}"},
+        ]}]}));
     assert_eq!(ask.prompt.messages[0].body, Body::Empty);
     assert!(ask.prompt.messages[0].extra.is_empty());
     assert_eq!(left_out, ["thinking"]);
@@ -241,7 +260,7 @@ proptest! {
                 messages.push(json!({"role": "user", "content": results}));
             }
         }
-        let (ask, _) = asked(json!({"messages": messages}));
+        let super::Asked { ask, .. } = asked(json!({"messages": messages}));
         let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
         prop_assert_eq!(ask.prompt.messages, expected);
     }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::answer::{MessageAnswer, redacted_thinking, stop_details, stop_reason, usage};
 use crate::canonical::{Beat, Hearing, Order, Part, Voice};
 use crate::error::Failure;
+use crate::finding::FindingBody;
 use crate::wording::MessagesError;
 
 /// The events of an answer.
@@ -24,9 +25,9 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(reason: &str, step: StepId, trace: TraceId) -> String {
+pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: TraceId) -> String {
     let mut out = String::new();
-    begin(&mut out, &super::answer::refused(reason.to_owned(), step, trace).unsaid());
+    begin(&mut out, &super::answer::refused(reason.to_owned(), cause, step, trace).unsaid());
     end(&mut out, "refusal", Some(reason), None);
     out
 }

@@ -118,7 +118,7 @@ fn refusals() {
     assert_eq!(message["content"], json!([]));
     assert_eq!(message["stop_details"]["explanation"], "It held a secret");
 
-    let before = heard(&events(&refused("No.", STEP, trace())));
+    let before = heard(&events(&refused("No.", None, STEP, trace())));
     assert_eq!((&before["stop_reason"], &before["reason"]), (&json!("refusal"), &json!("No.")));
 
     let speech = Speech { refusal: "I will not.".to_owned(), ..Speech::default() };
@@ -168,9 +168,9 @@ proptest! {
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": message["content"]},
         ]});
-        let (ask, left_out) = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
-        prop_assert_eq!(&ask.prompt.messages[1], &speech.message());
-        prop_assert!(left_out.is_empty());
+        let asked = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
+        prop_assert_eq!(&asked.ask.prompt.messages[1], &speech.message());
+        prop_assert!(asked.left_out.is_empty());
         prop_assert_eq!(&message["usage"], &usage(Some(crate::canonical::testing::USED)));
     }
 }

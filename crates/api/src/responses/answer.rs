@@ -10,8 +10,10 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::canonical::{Answer, State};
+use crate::finding::FindingBody;
 
-/// An answer, and what it repeats of its request. `step_id`, `trace_id` and `reason` are ours.
+/// An answer, and what it repeats of its request. `step_id`, `trace_id`, `reason` and
+/// `cause` are ours.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ResponseAnswer {
     id: String,
@@ -38,6 +40,10 @@ pub struct ResponseAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
+    /// What was found in the request, and where, if safety refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cause: Option<FindingBody>,
     /// What it repeats.
     #[serde(flatten)]
     #[schema(value_type = Object)]
@@ -75,8 +81,14 @@ impl ResponseAnswer {
             step_id: step,
             trace_id: trace,
             reason: None,
+            cause: None,
             echo,
         }
+    }
+
+    /// The same where something in the request is why nothing is said.
+    pub(super) fn caused(self, cause: Option<FindingBody>) -> Self {
+        Self { cause, ..self }
     }
 
     /// The same when it is over. What was withheld is a refusal, which is whole.
@@ -120,6 +132,7 @@ pub fn whole(mut reply: ChatReply, echo: Map<String, Value>) -> ResponseAnswer {
 /// A request that was refused before any model was called.
 pub fn refused(
     reason: String,
+    cause: Option<FindingBody>,
     step: StepId,
     trace: TraceId,
     now: Timestamp,
@@ -128,6 +141,7 @@ pub fn refused(
     let output = items(step, Answer::default(), Some(&reason));
     let end = End { output, usage: None, blocked: Some(reason) };
     ResponseAnswer::blank(step, trace, String::new(), now, echo)
+        .caused(cause)
         .ended(FinishReason::ContentFilter, end)
 }
 

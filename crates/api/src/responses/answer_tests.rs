@@ -52,7 +52,8 @@ fn a_refusal_is_whole_and_says_why() {
     let mut reply = Speech::default().reply(FinishReason::ContentFilter);
     reply.blocked = Some("No.".to_owned());
     let withheld = said(&whole(reply, Map::new()));
-    let before = said(&refused("No.".to_owned(), STEP, trace(), Timestamp(1_000_000), Map::new()));
+    let before =
+        said(&refused("No.".to_owned(), None, STEP, trace(), Timestamp(1_000_000), Map::new()));
     for answer in [withheld, before] {
         assert_eq!((&answer["status"], &answer["reason"]), (&json!("completed"), &json!("No.")));
         let part = json!({"type": "refusal", "refusal": "No."});

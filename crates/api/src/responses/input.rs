@@ -17,19 +17,36 @@ use crate::error::Result;
 /// The conversation as far as it has been read.
 #[derive(Debug, Default)]
 pub struct Input {
-    messages: Vec<Message>,
+    read: Conversation,
+    /// The index of the item that is being read.
+    at: Option<usize>,
     /// The model's turn, while its items come.
     turn: Turn,
     /// State that came with the reasoning before the items that it belongs to.
     state: Option<State>,
     /// Images that tools gave back: they follow the last of the results.
     images: Vec<Value>,
+    /// The index of the item that they came with.
+    images_at: Option<usize>,
     left_out: BTreeSet<&'static str>,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    /// All messages.
+    pub messages: Vec<Message>,
+    /// Of each, the index of the first item it was made from; none where it was made from no item.
+    pub sources: Vec<Option<usize>>,
+    /// The names of what was left out.
+    pub left_out: Vec<String>,
 }
 
 /// A turn of the model's.
 #[derive(Debug, Default)]
 struct Turn {
+    /// The index of its first item.
+    at: Option<usize>,
     parts: Vec<Value>,
     calls: Vec<Value>,
     state: Option<State>,
@@ -39,11 +56,10 @@ impl Input {
     /// Adds a message.
     pub fn add(&mut self, message: Message) {
         self.end_turn();
-        if message.role != Role::Tool && !self.images.is_empty() {
-            let images = std::mem::take(&mut self.images);
-            self.messages.push(plain(Role::User, images));
+        if message.role != Role::Tool {
+            self.show_images();
         }
-        self.messages.push(message);
+        self.read.push(message, self.at);
     }
 
     /// Reads a text or items.
@@ -53,18 +69,24 @@ impl Input {
                 self.add(plain(Role::User, vec![text_part(text)]));
                 Ok(())
             }
-            Value::Array(items) => Node::all("input", items).try_for_each(|item| self.item(item?)),
+            Value::Array(items) => {
+                Node::all("input", items).enumerate().try_for_each(|(index, item)| {
+                    self.at = Some(index);
+                    self.item(item?)
+                })
+            }
             _ => Err(malformed("input must be a string or an array of items".to_owned())),
         }
     }
 
-    /// All messages, and the names of what was left out.
-    pub fn finish(mut self) -> (Vec<Message>, Vec<String>) {
+    /// All that was read.
+    pub fn finish(mut self) -> Conversation {
         self.end_turn();
-        if !self.images.is_empty() {
-            self.messages.push(plain(Role::User, self.images));
+        self.show_images();
+        Conversation {
+            left_out: self.left_out.into_iter().map(str::to_owned).collect(),
+            ..self.read
         }
-        (self.messages, self.left_out.into_iter().map(str::to_owned).collect())
     }
 
     fn item(&mut self, mut item: Node) -> Result<()> {
@@ -82,6 +104,9 @@ impl Input {
                 let id = item.text("call_id")?;
                 let (message, images) = result(id, content(&mut item, "output")?);
                 self.add(message);
+                if !images.is_empty() {
+                    self.images_at = self.at;
+                }
                 self.images.extend(images);
                 Ok(())
             }
@@ -133,9 +158,14 @@ impl Input {
             self.end_turn();
             self.turn.state = state;
         }
+        self.turn.at = self.turn.at.or(self.at);
+        self.show_images();
+    }
+
+    fn show_images(&mut self) {
         if !self.images.is_empty() {
             let images = std::mem::take(&mut self.images);
-            self.messages.push(plain(Role::User, images));
+            self.read.push(plain(Role::User, images), self.images_at);
         }
     }
 
@@ -144,8 +174,15 @@ impl Input {
         let mut turn = std::mem::take(&mut self.turn);
         turn.state = self.state.take().or(turn.state);
         if !turn.parts.is_empty() || !turn.calls.is_empty() {
-            self.messages.push(assistant(turn.parts, turn.calls, turn.state));
+            self.read.push(assistant(turn.parts, turn.calls, turn.state), turn.at);
         }
+    }
+}
+
+impl Conversation {
+    fn push(&mut self, message: Message, source: Option<usize>) {
+        self.messages.push(message);
+        self.sources.push(source);
     }
 }
 

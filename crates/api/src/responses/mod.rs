@@ -17,6 +17,7 @@ use crate::App;
 use crate::auth::ByKey;
 use crate::door;
 use crate::error::Result;
+use crate::finding::FindingBody;
 use crate::input::Body;
 use crate::sse::{self, EventBody};
 use answer::ResponseAnswer;
@@ -38,14 +39,15 @@ pub async fn create(
     let streams = body.streams();
     let asked = request::ask(body, door::trace_of(&headers))?;
     let now = app.gateway.now();
-    let (echo, left_out) = (asked.echo, asked.left_out);
+    let (echo, sources, left_out) = (asked.echo, asked.sources, asked.left_out);
     if streams {
         let streamed = app.gateway.chat_stream(&caller, asked.ask).await?;
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
-            Streamed::Blocked { reason, step, trace, .. } => {
-                Bytes::from(stream::refused(&reason, step, trace, now, echo))
+            Streamed::Blocked { reason, step, trace, cause } => {
+                let cause = FindingBody::of_item(cause, &sources);
+                Bytes::from(stream::refused(&reason, cause, step, trace, now, echo))
             }
         };
         return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
@@ -54,8 +56,9 @@ pub async fn create(
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply, echo))
         }
-        ChatAnswer::Blocked { reason, step, trace, .. } => {
-            (trace, Vec::new(), answer::refused(reason, step, trace, now, echo))
+        ChatAnswer::Blocked { reason, step, trace, cause } => {
+            let cause = FindingBody::of_item(cause, &sources);
+            (trace, Vec::new(), answer::refused(reason, cause, step, trace, now, echo))
         }
     };
     Ok(door::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
-use super::input::Input;
+use super::input::{Conversation, Input};
 use crate::canonical::{Node, function, invalid, malformed, plain, text_part};
 use crate::error::Result;
 
@@ -93,6 +93,9 @@ impl ResponsesBody {
 pub struct Asked {
     /// What is asked.
     pub ask: ChatAsk,
+    /// Of each message of the prompt, the index of the item it was made from, or of the first of them;
+    /// none for `instructions`.
+    pub sources: Vec<Option<usize>>,
     /// What every answer repeats of its request.
     pub echo: Map<String, Value>,
     /// The names of what was left out.
@@ -108,7 +111,7 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
         input.add(plain(Role::System, vec![text_part(instructions)]));
     }
     input.read(body.input)?;
-    let (messages, left_out) = input.finish();
+    let Conversation { messages, sources, left_out } = input.finish();
     if messages.is_empty() {
         return Err(invalid("input must not be empty"));
     }
@@ -142,7 +145,7 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, max_output_tokens: body.max_output_tokens, params },
     };
-    Ok(Asked { ask, echo, left_out })
+    Ok(Asked { ask, sources, echo, left_out })
 }
 
 /// Refuses what would need a memory, or a tool that only a vendor has.

@@ -123,6 +123,24 @@ fn reasoning_of_others_is_left_out() {
 }
 
 #[test]
+fn every_message_says_what_it_was_made_from() {
+    let picture = json!([{"type": "input_image", "image_url": "https://a.b/c.png"}]);
+    let asked = asked(json!({"instructions": "Be brief.", "input": [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": "I look."},
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+        {"type": "function_call", "call_id": "b", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": picture},
+        {"type": "function_call_output", "call_id": "b", "output": "2"},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": "So."}]}));
+    // The picture is shown after the results.
+    let sources = [None, Some(0), Some(1), Some(4), Some(5), Some(4), Some(6), Some(7)];
+    assert_eq!(asked.sources, sources);
+    assert_eq!(asked.ask.prompt.messages.len(), sources.len());
+}
+
+#[test]
 fn faults_name_the_parameter() {
     let table = [
         (json!({"input": []}), 422, "input must not be empty"),

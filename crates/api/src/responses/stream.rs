@@ -19,6 +19,7 @@ use super::answer::{
 };
 use crate::canonical::{Beat, Hearing, Order, Part, Voice};
 use crate::error::Failure;
+use crate::finding::FindingBody;
 
 /// The events of an answer.
 pub fn body(
@@ -35,12 +36,13 @@ pub fn body(
 /// All events of a request that was refused before any model was called.
 pub fn refused(
     reason: &str,
+    cause: Option<FindingBody>,
     step: StepId,
     trace: TraceId,
     now: Timestamp,
     echo: Map<String, Value>,
 ) -> Bytes {
-    let answer = ResponseAnswer::blank(step, trace, String::new(), now, echo);
+    let answer = ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(cause);
     let blocked = Some(reason.to_owned());
     let finish = FinishReason::ContentFilter;
     Writer::new(step, answer).write(vec![Piece::End { finish, usage: None, blocked }])

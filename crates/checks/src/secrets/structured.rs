@@ -1,6 +1,6 @@
 //! Credentials told by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use memchr::memmem;
 use regex::Regex;
@@ -84,12 +84,11 @@ pub(crate) fn is_scanned(index: usize) -> bool {
     RULES.get(index).is_none_or(|rule| !rule.buried)
 }
 
-static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, Option<Regex>)>> = LazyLock::new(|| {
-    RULES
-        .iter()
-        .map(|rule| (memmem::Finder::new(rule.mark), Regex::new(rule.pattern).ok()))
-        .collect()
-});
+/// A search for the mark of each rule, and its expression once the mark was met: most never are.
+static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, OnceLock<Option<Regex>>)>> =
+    LazyLock::new(|| {
+        RULES.iter().map(|rule| (memmem::Finder::new(rule.mark), OnceLock::new())).collect()
+    });
 
 /// Finds all of them.
 pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
@@ -105,8 +104,9 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         |&index: &usize| if RULES[index].buried { scan.long_runs } else { marked(index) };
     for index in (0..RULES.len()).filter(possible) {
         let (rule, (finder, pattern)) = (&RULES[index], &COMPILED[index]);
-        let Some(pattern) = pattern else { continue };
         for at in finder.find_iter(text.as_bytes()).take(limit) {
+            let pattern = pattern.get_or_init(|| Regex::new(rule.pattern).ok());
+            let Some(pattern) = pattern else { break };
             let from = floor(text, at.saturating_sub(rule.before));
             let to = ceil(text, (at + rule.mark.len() + rule.after).min(text.len()));
             let Some(value) = pattern.captures(&text[from..to]).and_then(|c| c.get(1)) else {

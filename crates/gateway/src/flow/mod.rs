@@ -9,6 +9,7 @@ mod charge;
 mod choose;
 mod ended;
 mod fund;
+mod inspect;
 mod located;
 mod mode;
 mod places;
@@ -30,12 +31,11 @@ pub(crate) use starts::Starts;
 pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use ended::Ended;
 pub(crate) use fund::InFlight;
+pub(crate) use inspect::{inspect, inspect_output};
 pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, RanTool};
-pub(crate) use screen::{
-    Ask, PiiRule, Replaces, Screening, Stopped, inspect, inspect_output, redact, security,
-};
-pub(crate) use strings::is_text;
+pub(crate) use screen::{Ask, PiiRule, Replaces, Screening, Stopped, redact, security};
+pub(crate) use strings::{is_text, length};
 
 use std::sync::Arc;
 

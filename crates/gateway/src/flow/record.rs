@@ -16,6 +16,7 @@ use super::screen::JudgedTool;
 use super::stored::{Input, Output, Stored};
 use super::{Funded, Turn};
 use crate::Gateway;
+use crate::beside::beside;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
 use crate::{labels, mcp, output, prints, tokens};
@@ -70,7 +71,7 @@ impl Gateway {
         let prompt = screened.prompt();
         let project = &turn.caller.project;
         if ended.status != StepStatus::Completed {
-            output::judge_rest(project, &mut ended);
+            output::judge_rest(project, &mut ended).await;
         }
         let (model, charge) = (funded.model(), funded.charge());
         let (usage, counted_here) = usage(charge, model, prompt, &ended);
@@ -212,7 +213,8 @@ impl Gateway {
         let arguments = ran.call.map(|call| Value::from(call.arguments.clone()).to_string());
         let extra = arguments.into_iter().map(|text| ("arguments".to_owned(), text.into()));
         let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
-        let judged = turn.judge_tool(Message { role, body, extra: extra.collect() })?;
+        let message = Message { role, body, extra: extra.collect() };
+        let judged = beside(ran.said.len(), || turn.judge_tool(message)).await?;
         let JudgedTool { message, security, placeholders } = judged;
         let mut input = json!({"server_label": ran.server});
         if let Some(call) = ran.call {

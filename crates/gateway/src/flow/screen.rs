@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use checks::{Finding, Part, Placeholders, Policy, Reading, Redactor, Report};
+use checks::{Finding, Placeholders, Redactor, Report};
 use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category, Safety};
 use domain::step::Security;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::charge::Charge;
 use super::located::{Located, cause, locate};
-use super::{Turn, strings};
+use super::{Turn, inspect, strings};
 use crate::error::Result;
 
 /// What an endpoint does with personal data.
@@ -70,8 +70,8 @@ impl Turn {
     /// Judges everything that a prompt says, and redacts what the endpoint's rule and the project's
     /// settings ask for.
     pub(crate) fn screen(&self, ask: Ask) -> Result<Screening> {
-        let policy = &self.caller.project.policy;
-        let report = inspect(policy, &ask.prompt);
+        let project = &self.caller.project;
+        let report = project.inspect(&ask.prompt);
         let located = locate(&ask.prompt, &report);
         let security = security(&report, &located);
         if let Some(block) = &report.block {
@@ -79,7 +79,7 @@ impl Turn {
             let stopped = Stopped { reason, cause, security, prompt: ask.prompt };
             return Ok(Screening::Blocked(Box::new(stopped)));
         }
-        let replaces = Replaces::of(policy.safety(), ask.pii);
+        let replaces = Replaces::of(project.policy.safety(), ask.pii);
         let redacted = replaces.these(&report);
         let mut prompt = ask.prompt;
         let placeholders = if redacted.is_empty() {
@@ -100,12 +100,12 @@ impl Turn {
     /// Judges what a tool of an MCP server was called with and what it said, and redacts it as a
     /// prompt of executions: for the record, before the next prompt that holds it is screened.
     pub(crate) fn judge_tool(&self, message: Message) -> Result<JudgedTool> {
-        let policy = &self.caller.project.policy;
+        let project = &self.caller.project;
         let mut prompt = Prompt { messages: vec![message], ..Prompt::default() };
-        let report = inspect(policy, &prompt);
+        let report = inspect(&project.policy, &prompt);
         let located = locate(&prompt, &report);
         let security = security(&report, &located);
-        let redacted = Replaces::of(policy.safety(), PiiRule::Route).these(&report);
+        let redacted = Replaces::of(project.policy.safety(), PiiRule::Route).these(&report);
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
@@ -190,9 +190,7 @@ impl Screened {
 
     /// How many characters (bytes, in fact) the whole conversation has.
     pub(crate) fn length(&self) -> usize {
-        let mut length = 0;
-        strings::each(&self.prompt, |_, said| length += said.length());
-        length
+        strings::length(&self.prompt)
     }
 }
 
@@ -238,21 +236,6 @@ pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
         risk_score: report.risk_score,
         findings: serde_json::to_value(findings).ok(),
     }
-}
-
-/// Judges everything that a prompt says.
-pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
-    let mut read = Vec::with_capacity(prompt.messages.len());
-    strings::each(prompt, |spot, said| read.push((spot.origin, said.reading())));
-    let parts = read.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
-    policy.inspect(&parts.collect::<Vec<_>>())
-}
-
-/// Judges everything that a prompt says as if a model had said it.
-pub(crate) fn inspect_output(policy: &Policy, prompt: &Prompt) -> Report {
-    let mut read = Vec::with_capacity(prompt.messages.len());
-    strings::each(prompt, |_, said| read.push(said.reading()));
-    policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>())
 }
 
 /// Puts placeholders in the place of findings, which are ordered by part.

@@ -22,6 +22,13 @@ pub(super) struct Spot<'a> {
     pub(super) field: &'a str,
 }
 
+impl Spot<'_> {
+    /// Whether two neighbours are of the same message, or of the same field of the request.
+    pub(super) fn belongs_with(&self, next: &Spot<'_>) -> bool {
+        self.message == next.message && (self.message.is_some() || self.field == next.field)
+    }
+}
+
 /// Something that is judged for itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said<'a> {
@@ -109,6 +116,13 @@ pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Spot<'a>, Said<'a
         let at = Spot { origin: Origin::Other, message: None, field: name };
         member(name, value, &mut |said| see(at, said));
     }
+}
+
+/// How many bytes the strings of a prompt have.
+pub(crate) fn length(prompt: &Prompt) -> usize {
+    let mut length = 0;
+    each(prompt, |_, said| length += said.length());
+    length
 }
 
 /// Calls `change` with everything that a prompt says, in the order of [`each`].
@@ -300,6 +314,7 @@ mod tests {
             category: Category::Pii,
             kind: "EMAIL".into(),
             part: 4,
+            origin: Origin::Assistant,
             start: 0,
             end: 13,
             bytes: 0..13,

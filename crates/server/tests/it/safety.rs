@@ -10,6 +10,7 @@ crate::on_every_backend!(
     settings_are_tried_before_they_are_saved,
     a_trial_is_bounded,
     a_refusal_names_its_cause,
+    what_is_remembered_follows_the_settings,
 );
 
 const TRIAL: &str = "/api/v1/projects/1/safety/test";
@@ -174,4 +175,50 @@ async fn a_refusal_names_its_cause(backend: Backend) {
     ask["stream"] = json!(true);
     let chunks = key.post("/api/v1/chat/completions", &ask).await.chunks();
     is_secret(&chunks.last().unwrap()["cause"], json!(2), json!("assistant"), json!("content"));
+
+    // By the caller's own lists, which the application's instructions are not part of.
+    let mut ask = json!({"trace_id": trace, "model": "sandbox", "max_tokens": 9,
+        "system": "Be brief.", "messages": [{"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": SECRET}, {"role": "user", "content": "Go on."}]});
+    let blocked = key.post("/api/v1/messages", &ask).await.ok(200);
+    is_secret(&blocked["cause"], json!(1), json!("assistant"), json!("content"));
+    ask["stream"] = json!(true);
+    let events = key.post("/api/v1/messages", &ask).await.named_events();
+    let cause = &events[0]["message"]["cause"];
+    is_secret(cause, json!(1), json!("assistant"), json!("content"));
+    let mut ask = json!({"trace_id": trace, "model": "sandbox", "instructions": "Be brief.",
+        "input": [{"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": SECRET}, {"role": "user", "content": "Go on."}]});
+    let blocked = key.post("/api/v1/responses", &ask).await.ok(200);
+    is_secret(&blocked["cause"], json!(1), json!("assistant"), json!("content"));
+    ask["stream"] = json!(true);
+    let events = key.post("/api/v1/responses", &ask).await.named_events();
+    let cause = &events.last().unwrap()["response"]["cause"];
+    is_secret(cause, json!(1), json!("assistant"), json!("content"));
+    let ask =
+        json!({"trace_id": trace, "model": "sandbox", "instructions": SECRET, "input": "Hi."});
+    let blocked = key.post("/api/v1/responses", &ask).await.ok(200);
+    is_secret(&blocked["cause"], json!(null), json!("system"), json!("content"));
+}
+
+/// A conversation is sent whole with every turn; what was found of it before counts as long as the
+/// settings stay.
+async fn what_is_remembered_follows_the_settings(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let long = |text: &str| format!("{text} {}", "The harbour was quiet. ".repeat(20));
+    let ask = json!({"trace_id": key.trace().await, "model": "sandbox", "messages": [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": long("Project Falcon begins in May.")},
+        {"role": "user", "content": "Go on."}]});
+    let rule = json!([{"name": "falcon", "pattern": "(?i)falcon"}]);
+    for (rules, blocks) in [(json!([]), false), (rule, true), (json!([]), false)] {
+        settings(&owner, 1, json!({"safety": {"rules": rules}})).await;
+        for _ in 0..2 {
+            let answer = key.post("/api/v1/chat/completions", &ask).await.ok(200);
+            let cause = &answer["cause"];
+            let place = if blocks { json!([1, 8, 14]) } else { json!([null, null, null]) };
+            assert_eq!(json!([cause["message"], cause["start"], cause["end"]]), place, "{answer}");
+        }
+    }
 }

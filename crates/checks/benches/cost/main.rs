@@ -1,0 +1,93 @@
+//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md.
+
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has nothing to say")]
+
+mod texts;
+
+use std::hint::black_box;
+
+use checks::{Part, Policy, Reading};
+use domain::safety::{Origin, Safety};
+use rustix::time::{ClockId, clock_gettime};
+
+use texts::{EVERYTHING, Family, hostile, ordinary};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let policy = Policy::compile(&Safety::default()).unwrap();
+    let plain = micros(|| judge(&policy, "The first text."));
+    let rich = micros(|| judge(&policy, EVERYTHING));
+    println!(
+        "tables for any text: {:.1} ms; for one with everything in it: {:.1} ms more",
+        plain / 1e3,
+        rich / 1e3
+    );
+    println!(
+        "\n| ordinary text | median | p95 | | a cold cache: median | p95 |\n|---|---|---|---|---|---|"
+    );
+    for (bytes, rounds) in [(2_000, 1_000), (32_000, 200), (100_000, 100)] {
+        let texts: Vec<String> = (0..64).map(|n| ordinary(bytes, n)).collect();
+        let mut cold = Vec::new();
+        let mut junk = vec![1_u8; 64 << 20];
+        for text in texts.iter().cycle().take(rounds.min(200)) {
+            junk.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
+            black_box(&junk);
+            cold.push(micros(|| judge(&policy, text)));
+        }
+        let texts = texts.iter().cycle().take(rounds);
+        let mut warm: Vec<f64> = texts.map(|text| micros(|| judge(&policy, text))).collect();
+        let (warm, cold) = (quantiles(&mut warm), quantiles(&mut cold));
+        let kb = bytes / 1000;
+        println!(
+            "| {kb} KB | {:.0} µs | {:.0} µs | | {:.0} µs | {:.0} µs |",
+            warm.0, warm.1, cold.0, cold.1
+        );
+    }
+    println!(
+        "\n| hostile text | 10 KB, µs | 100 KB, µs | 1 MB, µs | µs per KB of 1 MB | of 10 KB |\n|---|---|---|---|---|---|"
+    );
+    for Family { name, text, is_json } in hostile() {
+        let cost = [10_000, 100_000, 1_000_000].map(|bytes| {
+            let text = text(bytes);
+            let read = |text: &str| {
+                let reading =
+                    if is_json { Reading::json(text) } else { Reading::Plain(text.into()) };
+                judge(&policy, reading.text());
+            };
+            let rounds = 2_000_000 / bytes;
+            let mut all: Vec<f64> =
+                (0..rounds.clamp(3, 40)).map(|_| micros(|| read(&text))).collect();
+            quantiles(&mut all).0
+        });
+        let [ten, hundred, thousand] = cost;
+        println!(
+            "| {name} | {ten:.0} | {hundred:.0} | {thousand:.0} | {:.1} | {:.1} |",
+            thousand / 1e3,
+            ten / 10.0
+        );
+    }
+}
+
+fn judge(policy: &Policy, text: &str) {
+    black_box(policy.inspect(&[Part { origin: Origin::User, text }]));
+}
+
+/// Processor time: others that use the machine hardly change it.
+fn micros(work: impl FnOnce()) -> f64 {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+    };
+    let began = now();
+    work();
+    now() - began
+}
+
+/// The median and the 95th percentile.
+fn quantiles(all: &mut [f64]) -> (f64, f64) {
+    all.sort_by(f64::total_cmp);
+    (all[all.len() / 2], all[(all.len() * 95 / 100).min(all.len() - 1)])
+}

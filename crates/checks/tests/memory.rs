@@ -1,0 +1,30 @@
+//! What the tables and caches take that judging needs.
+
+use allocation_counter::measure;
+use checks::{Part, Policy};
+use domain::safety::{Origin, Safety};
+
+/// Texts with everything that has tables of its own.
+#[path = "../benches/cost/texts.rs"]
+#[expect(dead_code, reason = "the benchmark uses the rest")]
+mod texts;
+
+fn judge(policy: &Policy, text: &str) {
+    policy.inspect(&[Part { origin: Origin::User, text }]);
+}
+
+#[test]
+fn tables_take_little_memory() {
+    let kept = measure(|| {
+        let policy = Policy::compile(&Safety::default()).unwrap();
+        judge(&policy, texts::EVERYTHING);
+        for number in 0..40 {
+            judge(&policy, &texts::ordinary(10_000, number));
+        }
+        for family in texts::hostile() {
+            judge(&policy, &(family.text)(10_000));
+        }
+    });
+    // A process keeps 12 MiB for them and for routing, which takes less than one.
+    assert!(kept.bytes_current < 11 << 20, "{} bytes", kept.bytes_current);
+}

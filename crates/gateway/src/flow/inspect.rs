@@ -1,0 +1,82 @@
+//! Judges what a prompt says, message by message.
+
+use checks::{Part, Policy, Reading, Report, Verdict};
+use domain::conversation::{Prompt, Role};
+use domain::safety::Origin;
+
+use super::strings::{self, Said, Spot};
+use crate::registry::ProjectState;
+use crate::verdicts::{Hasher, Memory};
+
+/// Of shorter messages the verdict is found as fast as it is looked up, in bytes.
+const WORTH_KEEPING: usize = 256;
+
+impl ProjectState {
+    /// Judges everything that a prompt says. Of messages that it has judged lately it remembers what
+    /// it found.
+    pub(super) fn inspect(&self, prompt: &Prompt) -> Report {
+        judge(&self.policy, prompt, Some(&self.memory))
+    }
+}
+
+/// Judges everything that a prompt says, and remembers nothing.
+pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
+    judge(policy, prompt, None)
+}
+
+/// Judges everything that a prompt says as if a model had said it.
+pub(crate) fn inspect_output(policy: &Policy, prompt: &Prompt) -> Report {
+    let mut read = Vec::with_capacity(prompt.messages.len());
+    strings::each(prompt, |_, said| read.push(said.reading()));
+    policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>())
+}
+
+fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>) -> Report {
+    let mut all = Vec::with_capacity(prompt.messages.len());
+    strings::each(prompt, |spot, said| all.push((spot, said)));
+    let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
+    let groups = all.chunk_by(|(one, _), (next, _)| one.belongs_with(next));
+    policy.conclude(groups.map(|group| match memory.filter(|_| may_return(group, goes_on)) {
+        Some(memory) => memory.verdict(hashed(memory, group), || verdict(policy, group)),
+        None => verdict(policy, group),
+    }))
+}
+
+/// Whether a message, or a field of a request, is worth remembering. As long as no model has spoken,
+/// only the application's instructions and tools may have come before or will come again: the question
+/// may be the only one, and to remember it would take time for nothing.
+fn may_return(group: &[(Spot<'_>, Said<'_>)], goes_on: bool) -> bool {
+    let length = || group.iter().map(|(_, said)| said.length()).sum::<usize>();
+    let is_new = |(spot, _): &(Spot<'_>, _)| spot.origin == Origin::User;
+    (goes_on || !group.first().is_some_and(is_new)) && length() >= WORTH_KEEPING
+}
+
+fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)]) -> Verdict {
+    let read: Vec<_> = group.iter().map(|(spot, said)| (spot.origin, said.reading())).collect();
+    let parts = read.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
+    policy.judge(&parts.collect::<Vec<_>>())
+}
+
+/// All that a verdict depends on beside the policy: what is said, how it is read, and who says it.
+fn hashed(memory: &Memory, group: &[(Spot<'_>, Said<'_>)]) -> Hasher {
+    let mut hasher = memory.hasher();
+    for (spot, said) in group {
+        let mut field = |kind: u8, bytes: &[u8]| {
+            hasher.field(&[spot.origin as u8, kind]);
+            hasher.field(bytes);
+        };
+        match said {
+            Said::Text(text) => field(0, text.as_bytes()),
+            Said::Json(text) => field(1, text.as_bytes()),
+            Said::Number(name, number) => {
+                field(2, name.as_bytes());
+                hasher.field(number.to_string().as_bytes());
+            }
+        }
+    }
+    hasher
+}
+
+#[cfg(test)]
+#[path = "inspect_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! What safety has said of messages, kept for when they come again: an application sends its whole
+//! conversation with every turn.
+//!
+//! Nothing of a message is kept. A verdict holds places and types, and is found by a keyed hash of all
+//! that it depends on: the texts, who wrote them, and the compiled policy, each of which has a random
+//! key of its own. So nobody can make a text that is taken for another, and no verdict outlives the
+//! settings, the project or the process that it belongs to.
+
+use aws_lc_rs::hmac;
+use checks::Verdict;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use crate::error::Result;
+
+/// The most memory that verdicts take, in bytes, about: some 25,000 messages.
+const MOST_BYTES: u64 = 8 * 1024 * 1024;
+/// What an entry takes beside its verdict, in bytes.
+const OVERHEAD: usize = 300;
+
+/// The first half of an HMAC-SHA256 tag.
+type Print = [u8; 16];
+
+/// The verdicts of all projects. Cheap to clone; the clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdicts(Cache<Print, Verdict>);
+
+impl Verdicts {
+    pub(crate) fn new() -> Self {
+        Self::bounded(MOST_BYTES)
+    }
+
+    fn bounded(most: u64) -> Self {
+        let weigh = |_: &Print, verdict: &Verdict| {
+            u32::try_from(verdict.bytes() + OVERHEAD).unwrap_or(u32::MAX)
+        };
+        let kept = Cache::builder().max_capacity(most).weigher(weigh);
+        // A conversation that goes on comes before what was often asked long ago.
+        Self(kept.eviction_policy(EvictionPolicy::lru()).build())
+    }
+}
+
+/// The verdicts of one compiled policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    key: hmac::Key,
+    kept: Verdicts,
+}
+
+impl Memory {
+    /// An empty one, which no verdict of another policy can be found in.
+    pub(crate) fn new(kept: Verdicts) -> Result<Self> {
+        let key = store::random::<32>()?;
+        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key), kept })
+    }
+
+    /// Begins to hash what a verdict depends on.
+    pub(crate) fn hasher(&self) -> Hasher {
+        Hasher(hmac::Context::with_key(&self.key))
+    }
+
+    /// The verdict on what was hashed, as it was given before, or as it is given now.
+    pub(crate) fn verdict(&self, of: Hasher, judge: impl FnOnce() -> Verdict) -> Verdict {
+        let print = of.finish();
+        if let Some(known) = self.kept.0.get(&print) {
+            return known;
+        }
+        let verdict = judge();
+        self.kept.0.insert(print, verdict.clone());
+        verdict
+    }
+}
+
+/// Hashes fields, so that no two lists of fields are hashed alike.
+pub(crate) struct Hasher(hmac::Context);
+
+impl Hasher {
+    /// Adds a field.
+    pub(crate) fn field(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+    }
+
+    fn finish(self) -> Print {
+        let tag = self.0.sign();
+        let mut print = Print::default();
+        print.copy_from_slice(&tag.as_ref()[..size_of::<Print>()]);
+        print
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hashed(memory: &Memory, fields: &[&str]) -> Hasher {
+        let mut hasher = memory.hasher();
+        fields.iter().for_each(|field| hasher.field(field.as_bytes()));
+        hasher
+    }
+
+    /// Whether a memory judges, rather than remembers.
+    fn judges(memory: &Memory, fields: &[&str]) -> bool {
+        let mut judged = false;
+        memory.verdict(hashed(memory, fields), || {
+            judged = true;
+            Verdict::default()
+        });
+        judged
+    }
+
+    #[test]
+    fn what_comes_again_is_not_judged_again() {
+        let memory = Memory::new(Verdicts::new()).unwrap();
+        assert!(judges(&memory, &["a", "bc"]));
+        assert!(!judges(&memory, &["a", "bc"]));
+        assert!(!judges(&memory.clone(), &["a", "bc"]));
+        for other in [&["ab", "c"][..], &["abc"], &["a", "bc", ""], &["bc", "a"]] {
+            assert!(judges(&memory, other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn another_policy_knows_nothing_of_it() {
+        let kept = Verdicts::new();
+        let (one, other) = (Memory::new(kept.clone()).unwrap(), Memory::new(kept).unwrap());
+        assert!(judges(&one, &["a"]));
+        assert!(judges(&other, &["a"]));
+    }
+
+    #[test]
+    fn takes_no_more_than_it_may() {
+        let kept = Verdicts::bounded(100 * 1024);
+        let memory = Memory::new(kept.clone()).unwrap();
+        for number in 0..10_000 {
+            assert!(judges(&memory, &[&number.to_string()]));
+        }
+        kept.0.run_pending_tasks();
+        assert!(kept.0.weighted_size() <= 100 * 1024);
+        assert!((1..640).contains(&kept.0.entry_count()), "{}", kept.0.entry_count());
+        assert!(!judges(&memory, &["9999"]), "the last is still known");
+        assert!(judges(&memory, &["0"]), "the first is not");
+    }
+}
