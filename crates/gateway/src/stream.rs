@@ -129,7 +129,8 @@ impl Gateway {
             created: funded.started_at(),
             dropped: upstream.dropped().to_vec(),
         };
-        let relay = Relay {
+        // Boxed: each piece would move it.
+        let relay = Box::new(Relay {
             outlet: (restores || judging.is_some()).then(|| Outlet::new(&placeholders, judging)),
             flight: Some(flight),
             held: Vec::new(),
@@ -138,7 +139,7 @@ impl Gateway {
             upstream: Some(upstream),
             began,
             model: started.model.clone(),
-        };
+        });
         let pieces = stream::unfold(relay, |mut relay| async move {
             let pieces = relay.next().await?;
             Some((pieces, relay))
