@@ -2,6 +2,7 @@
 //! stands.
 
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,7 @@ pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
 const LOGPROBS: &str = "logprobs";
 
 /// Where a string stands.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     choice: Option<u64>,
     /// The fields and items on the way to it, within its choice if it has one.
@@ -60,6 +61,18 @@ impl PartialEq for Step {
                 Self::Item { index: None, kind: other_kind, position: other_position },
             ) => kind == other_kind && position == other_position,
             _ => false,
+        }
+    }
+}
+
+impl Eq for Step {}
+
+impl Hash for Step {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Field(name) => name.hash(state),
+            Self::Item { index: Some(index), .. } => index.hash(state),
+            Self::Item { index: None, kind, position } => (kind, position).hash(state),
         }
     }
 }
@@ -249,7 +262,7 @@ pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
 }
 
 /// Takes the log probabilities from choices whose text has changed: they would tell the old one.
-pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &[Option<u64>]) {
+pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &BTreeSet<Option<u64>>) {
     for choice in choices(answer) {
         if changed.contains(&Some(index(choice)))
             && let Some(logprobs) = choice.get_mut(LOGPROBS)
@@ -296,9 +309,9 @@ pub(crate) fn part_whole(
 }
 
 /// The choices that a chunk ends.
-pub(crate) fn ended(chunk: &mut Map<String, Value>) -> Vec<u64> {
+pub(crate) fn ended(chunk: &mut Map<String, Value>) -> impl Iterator<Item = u64> {
     let ended = choices(chunk).filter(|choice| !is_null(choice.get("finish_reason")));
-    ended.map(|choice| index(choice)).collect()
+    ended.map(|choice| index(choice))
 }
 
 /// Takes the end of choice 0 out of a chunk: it is said once, when the call is recorded. Returns
