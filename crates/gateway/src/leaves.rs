@@ -107,13 +107,19 @@ impl Place {
     /// Whether it is the text of choice 0, which the canonical form holds as well.
     pub(crate) fn is_text(&self) -> bool {
         self.choice == Some(0)
-            && match self.way.as_slice() {
-                [message, content] => message.is_message() && content.is("content"),
-                [message, content, Step::Item { .. }, text] => {
-                    message.is_message() && content.is("content") && text.is("text")
-                }
-                _ => false,
+            && self.is_words()
+            && self.way.get(1).is_some_and(|of| of.is("content"))
+    }
+
+    /// Whether it is words whatever it looks like: media are never where they stand.
+    fn is_words(&self) -> bool {
+        match self.way.as_slice() {
+            [message, Step::Field(_)] => message.is_message(),
+            [message, content, Step::Item { .. }, text] => {
+                message.is_message() && content.is("content") && text.is("text")
             }
+            _ => false,
+        }
     }
 
     /// Whether it belongs to a tool call. Calls run beside each other, in no order.
@@ -204,7 +210,9 @@ fn field(
 
 fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mut String)) {
     match value {
-        Value::String(text) if !text.is_empty() && is_text(text) => see(place, text),
+        Value::String(text) if !text.is_empty() && (place.is_words() || is_text(text)) => {
+            see(place, text);
+        }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
                 let of = |name: &str| item.get(name).cloned();
