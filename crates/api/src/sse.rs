@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -15,6 +15,7 @@ use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
 use gateway::{Piece, Started, Streamed};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -32,6 +33,15 @@ const MOST_CHOICES: usize = 128;
 #[expect(dead_code, reason = "describes what is written by hand")]
 pub struct EventBody {
     data: String,
+}
+
+/// The end of every stream that did not break.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// A piece of text, as a chunk has it.
+#[derive(Serialize)]
+struct Content<'a> {
+    content: &'a str,
 }
 
 /// What differs between the doors that stream.
@@ -74,7 +84,7 @@ pub fn completion_id(step: StepId) -> String {
 
 /// Writes pieces as events. What every chunk begins with is written once.
 struct Encoder {
-    head: String,
+    head: Vec<u8>,
     fields: Map<String, Value>,
     step: StepId,
     trace: TraceId,
@@ -87,7 +97,8 @@ struct Encoder {
 impl Encoder {
     fn new(started: &Started, style: Style) -> Self {
         let fields = chunk_fields(started.step, started.created, &started.model);
-        let mut head = Value::Object(fields.clone()).to_string();
+        let mut head = Vec::new();
+        write(&mut head, &fields);
         // The object stays open.
         head.pop();
         let unended = BTreeSet::new();
@@ -103,21 +114,18 @@ impl Encoder {
     }
 
     fn encode(&mut self, pieces: Vec<Piece>) -> Bytes {
-        let mut out = String::with_capacity(256 * pieces.len());
+        let mut out = Vec::with_capacity(256 * pieces.len());
         if !self.begun && self.style.with_role {
-            self.chunk(&mut out, r#"{"role":"assistant","content":""}"#, "null");
+            let delta = json!({"role": "assistant", "content": ""});
+            self.chunk(&mut out, &delta, None);
         }
         for piece in pieces {
             match piece {
-                Piece::Text(text) => {
-                    let delta = format!(r#"{{"content":{}}}"#, Value::String(text));
-                    self.chunk(&mut out, &delta, "null");
-                }
+                Piece::Text(text) => self.chunk(&mut out, &Content { content: &text }, None),
                 Piece::Native(chunk) => self.native(&mut out, chunk),
                 Piece::End { finish, usage, blocked } => self.end(&mut out, finish, usage, blocked),
                 Piece::Broken(error) => {
-                    let body = Failure::from(error).into_body();
-                    event(&mut out, &serde_json::to_string(&body).unwrap_or_default());
+                    event(&mut out, &Failure::from(error).into_body());
                 }
             }
         }
@@ -125,26 +133,26 @@ impl Encoder {
     }
 
     /// The first chunk carries what ties the stream to its records.
-    fn open(&mut self, out: &mut String) {
-        out.push_str("data: ");
-        out.push_str(&self.head);
+    fn open(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&self.head);
         if !std::mem::replace(&mut self.begun, true) {
-            // Writing to a String cannot fail.
+            // Writing to memory cannot fail.
             let _ = write!(out, r#","step_id":{},"trace_id":"{}""#, self.step, self.trace);
         }
     }
 
-    fn chunk(&mut self, out: &mut String, delta: &str, finish: &str) {
+    fn chunk(&mut self, out: &mut Vec<u8>, delta: &impl Serialize, finish: Option<&str>) {
         self.open(out);
-        out.push_str(r#","choices":[{"index":0,"delta":"#);
-        out.push_str(delta);
-        out.push_str(r#","finish_reason":"#);
-        out.push_str(finish);
-        out.push_str("}]}\n\n");
+        out.extend_from_slice(br#","choices":[{"index":0,"delta":"#);
+        write(out, delta);
+        out.extend_from_slice(br#","finish_reason":"#);
+        write(out, &finish);
+        out.extend_from_slice(b"}]}\n\n");
     }
 
     /// The provider's own chunk under our id, model and time.
-    fn native(&mut self, out: &mut String, mut chunk: Map<String, Value>) {
+    fn native(&mut self, out: &mut Vec<u8>, mut chunk: Map<String, Value>) {
         for choice in chunk.get("choices").and_then(Value::as_array).into_iter().flatten() {
             let index = choice["index"].as_u64().filter(|&index| index > 0);
             match index {
@@ -164,35 +172,32 @@ impl Encoder {
             chunk.insert("step_id".to_owned(), json!(self.step));
             chunk.insert("trace_id".to_owned(), json!(self.trace));
         }
-        event(out, &Value::Object(chunk).to_string());
+        event(out, &chunk);
     }
 
     fn end(
         &mut self,
-        out: &mut String,
+        out: &mut Vec<u8>,
         finish: FinishReason,
         usage: Option<Usage>,
         blocked: Option<String>,
     ) {
         match blocked {
-            None => {
-                let finish = format!("\"{}\"", finish.chat_word());
-                self.chunk(out, "{}", &finish);
-            }
+            None => self.chunk(out, &Map::new(), Some(finish.chat_word())),
             Some(reason) => {
                 let mut chunk = self.fields.clone();
                 let choices = std::iter::once(0).chain(std::mem::take(&mut self.unended));
                 close_refused(&mut chunk, choices, &reason, self.step, self.trace);
-                event(out, &Value::Object(chunk).to_string());
+                event(out, &chunk);
             }
         }
         if let Some(usage) = usage.filter(|_| self.style.with_usage) {
             let mut chunk = self.fields.clone();
             chunk.insert("choices".to_owned(), json!([]));
             chunk.insert("usage".to_owned(), usage.chat_form());
-            event(out, &Value::Object(chunk).to_string());
+            event(out, &chunk);
         }
-        out.push_str("data: [DONE]\n\n");
+        out.extend_from_slice(DONE);
     }
 }
 
@@ -228,22 +233,27 @@ fn refused(
     step: StepId,
     trace: TraceId,
     now: Timestamp,
-) -> String {
+) -> Vec<u8> {
     let mut chunk = chunk_fields(step, now, "");
     close_refused(&mut chunk, [0], reason, step, trace);
     if let Some(cause) = cause {
         chunk.insert("cause".to_owned(), json!(cause));
     }
-    let mut out = String::new();
-    event(&mut out, &Value::Object(chunk).to_string());
-    out.push_str("data: [DONE]\n\n");
+    let mut out = Vec::new();
+    event(&mut out, &chunk);
+    out.extend_from_slice(DONE);
     out
 }
 
-fn event(out: &mut String, json: &str) {
-    out.push_str("data: ");
-    out.push_str(json);
-    out.push_str("\n\n");
+fn event(out: &mut Vec<u8>, json: &impl Serialize) {
+    out.extend_from_slice(b"data: ");
+    write(out, json);
+    out.extend_from_slice(b"\n\n");
+}
+
+fn write(out: &mut Vec<u8>, json: &impl Serialize) {
+    // Writing text to memory cannot fail.
+    let _ = serde_json::to_writer(out, json);
 }
 
 #[cfg(test)]

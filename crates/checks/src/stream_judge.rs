@@ -131,14 +131,14 @@ impl StreamJudge {
         };
         let found = if is_plain { Vec::new() } else { self.unsaid(policy.leaks(text)) };
         let certain = self.certain(&found, open, until);
-        let judged = &found[..found.partition_point(|finding| finding.bytes.start < certain)];
+        let judged = &found[..found.partition_point(|finding| self.rest(finding).start < certain)];
         self.found += judged.len();
         if self.found > MAX_FINDINGS || found.len() >= MAX_FINDINGS {
             return Err(Withheld { said: std::mem::take(out), finding: None });
         }
         let stops = |finding: &&Finding| policy.output_action(finding.category) == Action::Block;
         if let Some(stop) = judged.iter().find(stops) {
-            out.push_str(&self.redacted(redactor, judged, stop.bytes.start));
+            out.push_str(&self.redacted(redactor, judged, self.rest(stop).start));
             let said = std::mem::take(out);
             return Err(Withheld { said, finding: Some(stop.clone()) });
         }
@@ -149,17 +149,21 @@ impl StreamJudge {
         Ok(())
     }
 
-    /// What of the findings has not left. The rest of one that began in what has left is one as well, and a key goes on
+    /// What of the findings has not left all: the rest of one that began in what has left is one as well. A key goes on
     /// until its end is seen.
     fn unsaid(&self, mut found: Vec<Finding>) -> Vec<Finding> {
         found.retain_mut(|finding| {
             if is_open_key(finding, &self.window) {
                 finding.bytes.end = self.window.len();
             }
-            finding.bytes.start = finding.bytes.start.max(self.done);
-            finding.bytes.start < finding.bytes.end
+            finding.bytes.end > self.done
         });
         found
+    }
+
+    /// What of a finding has not left.
+    fn rest(&self, finding: &Finding) -> Range<usize> {
+        finding.bytes.start.max(self.done)..finding.bytes.end
     }
 
     /// Up to where the window may leave: where it is open, or where a finding begins that reaches over that place.
@@ -167,7 +171,7 @@ impl StreamJudge {
         let mut certain = open;
         // Later ones first: what waits with one of them may cut an earlier one.
         for finding in found.iter().rev() {
-            let Range { start, end } = finding.bytes;
+            let Range { start, end } = self.rest(finding);
             if start >= certain {
                 continue;
             }
@@ -182,10 +186,10 @@ impl StreamJudge {
 
     fn redacted(&self, redactor: &mut Redactor, found: &[Finding], end: usize) -> String {
         let text = &self.window[self.done..end];
-        let ranges = found.iter().filter(|finding| finding.bytes.start < end).map(|finding| {
-            let to = finding.bytes.end.min(end);
-            (finding.bytes.start - self.done..to - self.done, &*finding.kind)
-        });
+        let ranges = found.iter().map(|finding| (self.rest(finding), &*finding.kind));
+        let ranges = ranges
+            .filter(|(rest, _)| rest.start < end)
+            .map(|(rest, kind)| (rest.start - self.done..rest.end.min(end) - self.done, kind));
         redactor.replace(text, ranges).unwrap_or_else(|| text.to_owned())
     }
 
@@ -239,9 +243,11 @@ impl StreamJudge {
             // Not from the middle of a word on, which may be another word.
             let near = &self.window[from..words::floor(&self.window, from + SLACK)];
             let word = near.find(char::is_whitespace).unwrap_or_default();
-            self.window.drain(..from + word);
-            self.done -= from + word;
-            self.borders.moved(from + word);
+            // A key whose first line has left is told by that.
+            let gone = (from + word).min(hold::key(&self.window));
+            self.window.drain(..gone);
+            self.done -= gone;
+            self.borders.moved(gone);
         }
     }
 }

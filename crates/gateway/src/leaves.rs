@@ -2,6 +2,7 @@
 //! stands.
 
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,7 @@ pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
 const LOGPROBS: &str = "logprobs";
 
 /// Where a string stands.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     choice: Option<u64>,
     /// The fields and items on the way to it, within its choice if it has one.
@@ -64,6 +65,18 @@ impl PartialEq for Step {
     }
 }
 
+impl Eq for Step {}
+
+impl Hash for Step {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Field(name) => name.hash(state),
+            Self::Item { index: Some(index), .. } => index.hash(state),
+            Self::Item { index: None, kind, position } => (kind, position).hash(state),
+        }
+    }
+}
+
 impl Place {
     /// The choice it belongs to.
     pub(crate) fn choice(&self) -> Option<u64> {
@@ -94,13 +107,19 @@ impl Place {
     /// Whether it is the text of choice 0, which the canonical form holds as well.
     pub(crate) fn is_text(&self) -> bool {
         self.choice == Some(0)
-            && match self.way.as_slice() {
-                [message, content] => message.is_message() && content.is("content"),
-                [message, content, Step::Item { .. }, text] => {
-                    message.is_message() && content.is("content") && text.is("text")
-                }
-                _ => false,
+            && self.is_words()
+            && self.way.get(1).is_some_and(|of| of.is("content"))
+    }
+
+    /// Whether it is words whatever it looks like: media are never where they stand.
+    fn is_words(&self) -> bool {
+        match self.way.as_slice() {
+            [message, Step::Field(_)] => message.is_message(),
+            [message, content, Step::Item { .. }, text] => {
+                message.is_message() && content.is("content") && text.is("text")
             }
+            _ => false,
+        }
     }
 
     /// Whether it belongs to a tool call. Calls run beside each other, in no order.
@@ -191,7 +210,9 @@ fn field(
 
 fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mut String)) {
     match value {
-        Value::String(text) if !text.is_empty() && is_text(text) => see(place, text),
+        Value::String(text) if !text.is_empty() && (place.is_words() || is_text(text)) => {
+            see(place, text);
+        }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
                 let of = |name: &str| item.get(name).cloned();
@@ -249,7 +270,7 @@ pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
 }
 
 /// Takes the log probabilities from choices whose text has changed: they would tell the old one.
-pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &[Option<u64>]) {
+pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &BTreeSet<Option<u64>>) {
     for choice in choices(answer) {
         if changed.contains(&Some(index(choice)))
             && let Some(logprobs) = choice.get_mut(LOGPROBS)
@@ -296,9 +317,9 @@ pub(crate) fn part_whole(
 }
 
 /// The choices that a chunk ends.
-pub(crate) fn ended(chunk: &mut Map<String, Value>) -> Vec<u64> {
+pub(crate) fn ended(chunk: &mut Map<String, Value>) -> impl Iterator<Item = u64> {
     let ended = choices(chunk).filter(|choice| !is_null(choice.get("finish_reason")));
-    ended.map(|choice| index(choice)).collect()
+    ended.map(|choice| index(choice))
 }
 
 /// Takes the end of choice 0 out of a chunk: it is said once, when the call is recorded. Returns

@@ -1,6 +1,7 @@
 //! What a model has said, judged before it leaves and put back into the caller's own words.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use checks::{Finding, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::Reply;
@@ -116,7 +117,7 @@ pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
         return;
     }
     heard.message = None;
-    heard.instead = match crate::nonce() {
+    let instead = match crate::nonce() {
         Ok(nonce) => {
             let said = [Said::text(&heard.text)];
             let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
@@ -131,6 +132,8 @@ pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
         // Nobody knows what is in it.
         Err(_) => Some(String::new()),
     };
+    // Of what was judged on its way it is known what has left.
+    heard.instead = heard.instead.take().or(instead);
 }
 
 /// Puts back what placeholders stand for.
@@ -161,17 +164,17 @@ fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     let mut new = new.into_iter();
     let text = new.next().flatten();
     if let Some(native) = &mut reply.native {
-        let mut changed = Vec::new();
+        let mut changed = BTreeSet::new();
         leaves::each(native, |place, said| {
             let new = if place.is_text() { None } else { new.next().flatten() };
             if let Some(new) = new {
                 *said = new;
-                changed.push(place.choice());
+                changed.insert(place.choice());
             }
         });
         if let Some(text) = &text {
             leaves::set_text(native, text);
-            changed.push(Some(0));
+            changed.insert(Some(0));
         }
         leaves::drop_logprobs(native, &changed);
         leaves::drop_state(native);
@@ -188,12 +191,12 @@ fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     }
     reply.text = placeholders.restore(&reply.text);
     if let Some(native) = &mut reply.native {
-        let mut changed = Vec::new();
+        let mut changed = BTreeSet::new();
         leaves::each(native, |place, text| {
             let new = restored(placeholders, place, text);
             if new != *text {
                 *text = new;
-                changed.push(place.choice());
+                changed.insert(place.choice());
             }
         });
         leaves::drop_logprobs(native, &changed);

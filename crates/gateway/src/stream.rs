@@ -1,5 +1,6 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
 
+mod by_place;
 mod fragments;
 mod outlet;
 mod strand;
@@ -28,7 +29,7 @@ use crate::flow::{InFlight, Located, Routed, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
-use fragments::Fragments;
+use fragments::{Fragments, MOST_STRINGS, TooMany};
 use outlet::Outlet;
 use strand::Judging;
 
@@ -110,7 +111,7 @@ impl Gateway {
     /// Calls a model and passes on what it says.
     pub(crate) async fn relay(&self, routed: Routed) -> Result<Streamed> {
         let began = Instant::now();
-        let (flight, upstream) = self.call_stream(routed).await?;
+        let (mut flight, upstream) = self.call_stream(routed).await?;
         let funded = flight.funded()?;
         let screened = funded.routed().screened();
         let project = &screened.turn().caller.project;
@@ -129,7 +130,10 @@ impl Gateway {
             created: funded.started_at(),
             dropped: upstream.dropped().to_vec(),
         };
-        let relay = Relay {
+        // What is stored of an answer that is judged on its way is what has left of it.
+        flight.heard.instead = judging.is_some().then(String::new);
+        // Boxed: each piece would move it.
+        let relay = Box::new(Relay {
             outlet: (restores || judging.is_some()).then(|| Outlet::new(&placeholders, judging)),
             flight: Some(flight),
             held: Vec::new(),
@@ -138,7 +142,7 @@ impl Gateway {
             upstream: Some(upstream),
             began,
             model: started.model.clone(),
-        };
+        });
         let pieces = stream::unfold(relay, |mut relay| async move {
             let pieces = relay.next().await?;
             Some((pieces, relay))
@@ -176,11 +180,16 @@ impl Relay {
             let mut pieces = Vec::new();
             match upstream.next().await {
                 Some(Ok(events)) => {
-                    for event in events {
-                        self.hear(event, &mut pieces);
+                    let heard =
+                        events.into_iter().try_for_each(|event| self.hear(event, &mut pieces));
+                    self.note_left();
+                    if let Err(TooMany) = heard {
+                        self.upstream = None;
+                        pieces.append(&mut self.broken(too_many()).await);
+                        return Some(pieces);
                     }
                 }
-                Some(Err(error)) => return Some(self.broken(&error).await),
+                Some(Err(error)) => return Some(self.broken(neutral(&error)).await),
                 None => {
                     // What was passed on leaves before the work that the end is.
                     pause().await;
@@ -197,31 +206,44 @@ impl Relay {
         }
     }
 
-    fn hear(&mut self, mut event: StreamEvent, pieces: &mut Vec<Piece>) {
-        let Some(flight) = &mut self.flight else { return };
+    fn hear(
+        &mut self,
+        event: StreamEvent,
+        pieces: &mut Vec<Piece>,
+    ) -> std::result::Result<(), TooMany> {
+        let Some(flight) = &mut self.flight else { return Ok(()) };
         let heard = &mut flight.heard;
-        match &mut event {
-            StreamEvent::Text(text) => heard.text.push_str(text),
-            StreamEvent::Native { text, chunk } => {
-                heard.text.push_str(text);
-                heard.beside += self.fragments.add(chunk);
-            }
-            StreamEvent::Finish(finish) => return heard.finish = Some(*finish),
-            StreamEvent::Usage(usage) => return heard.usage = Some(*usage),
-            StreamEvent::Model(model) => {
-                return heard.upstream_model = Some(std::mem::take(model));
-            }
-            StreamEvent::Done => return,
+        if matches!(event, StreamEvent::Text(_) | StreamEvent::Native { .. }) {
+            heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
         }
-        heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
         match event {
-            StreamEvent::Text(text) => match &mut self.outlet {
-                Some(outlet) => outlet.text(&text, pieces),
-                None if !text.is_empty() => pieces.push(Piece::Text(text)),
-                None => {}
-            },
-            StreamEvent::Native { chunk, .. } => self.pass(chunk, pieces),
-            _ => {}
+            StreamEvent::Text(text) => {
+                heard.text.push_str(&text);
+                match &mut self.outlet {
+                    Some(outlet) => outlet.text(&text, pieces),
+                    None if !text.is_empty() => pieces.push(Piece::Text(text)),
+                    None => {}
+                }
+            }
+            StreamEvent::Native { text, mut chunk } => {
+                heard.text.push_str(&text);
+                heard.beside += self.fragments.add(&mut chunk)?;
+                self.pass(chunk, pieces);
+            }
+            StreamEvent::Finish(finish) => heard.finish = Some(finish),
+            StreamEvent::Usage(usage) => heard.usage = Some(usage),
+            StreamEvent::Model(model) => heard.upstream_model = Some(model),
+            StreamEvent::Done => {}
+        }
+        Ok(())
+    }
+
+    /// Notes what has left of an answer that is judged on its way: nobody knows whether more will.
+    fn note_left(&mut self) {
+        if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
+            && let Some(left) = &mut flight.heard.instead
+        {
+            left.push_str(&outlet.left());
         }
     }
 
@@ -290,6 +312,9 @@ impl Relay {
         mut judging: Judging,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
+        let mut left = flight.heard.instead.take().unwrap_or_default();
+        left.push_str(&outlet.left());
+        flight.heard.instead = Some(left.clone());
         let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
         let heard = &mut flight.heard;
         heard.output = judged.security;
@@ -298,8 +323,6 @@ impl Relay {
             Verdict::Redacted(new) => (new, None),
             Verdict::Blocked(reason) => (Vec::new(), Some(reason)),
         };
-        // What is stored is what leaves.
-        let left = outlet.left();
         let blocked = judging.blocked.or(blocked);
         if blocked.is_some() {
             heard.finish = Some(FinishReason::ContentFilter);
@@ -318,13 +341,11 @@ impl Relay {
             }
             outlet.finish(pieces);
         }
-        heard.instead = (left != heard.text).then_some(left);
         Ok(blocked)
     }
 
-    async fn broken(&mut self, error: &providers::Error) -> Vec<Piece> {
+    async fn broken(&mut self, what: String) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
-        let what = neutral(error);
         tracing::info!(%what, "a stream broke");
         flight.heard.status = StepStatus::Failed;
         flight.heard.error = Some(what);
@@ -349,6 +370,10 @@ impl Fragments {
         let said = self.said(&flight.heard.text);
         Ok(output::judge(&turn.caller.project, &said, redactor).await)
     }
+}
+
+fn too_many() -> String {
+    format!("The provider's answer has more than the {MOST_STRINGS} strings that a stream may have")
 }
 
 /// Lets the connection that carries the answer write what it has.

@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
     Rule { mark: "sshpass -p", kind: "password", pattern: r#"-p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, buried: false },
     Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, buried: false },
     Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, buried: false },
-    Rule { mark: "<password>", kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: 120, buried: false },
+    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, buried: false },
     Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, buried: false },
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, buried: false },
 ];
@@ -62,6 +62,9 @@ pub(crate) static MARKS: [&str; RULES.len() + 1] = {
     }
     marks
 };
+/// What a password between tags begins behind, and within how many bytes it ends with its last tag.
+pub(crate) const PASSWORD_TAG: &str = "<password>";
+pub(crate) const PASSWORD_REACH: usize = 120;
 pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
 const KEY_END: &str = "-----END";
 /// What a private key is reported as.

@@ -12,7 +12,7 @@ use crate::pii::address::PARTICLES;
 use crate::pii::context::Context;
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
-use crate::secrets::structured::{KEY_BLOCK, Key};
+use crate::secrets::structured::{KEY_BLOCK, Key, PASSWORD_REACH, PASSWORD_TAG};
 use crate::words;
 
 /// No number, name or address with the words that tell it takes more than this.
@@ -52,7 +52,7 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
     let mut open = border;
     if policy.acts_on(Category::Secret) {
-        open = open.min(said + key(&text[said..])).min(wallet_key(text, said, border));
+        open = open.min(key(text)).min(tagged(text, border)).min(wallet_key(text, said, border));
     }
     if policy.acts_on(Category::Pii) {
         open = open.min(personal(text, border));
@@ -84,14 +84,26 @@ pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) ->
         && !(acts && policy.recognizers().is_any())
         && text[said..open].split_whitespace().all(is_word)
         && memmem::find(&text.as_bytes()[..open], PASSWORD_OPTION).is_none()
+        && memmem::find(&text.as_bytes()[..open], KEY_BLOCK.as_bytes()).is_none()
 }
 
-/// The beginning of a private key of which more has to be seen.
-fn key(text: &str) -> usize {
+/// The beginning of a private key of which more has to be seen, whether it has left or not.
+pub(super) fn key(text: &str) -> usize {
     let bytes = text.as_bytes();
     memmem::find_iter(bytes, KEY_BLOCK)
         .find(|&at| matches!(Key::read(&bytes[at..]), Some(Key::Begun)))
         .unwrap_or(text.len())
+}
+
+/// A password between tags that may go on: it may hold quotes.
+fn tagged(text: &str, border: usize) -> usize {
+    let before = &text.as_bytes()[..border];
+    let value = memmem::rfind(before, PASSWORD_TAG.as_bytes()).map(|at| at + PASSWORD_TAG.len());
+    let goes_on = |&value: &usize| {
+        border - value < PASSWORD_REACH
+            && !text[value..border].contains(|c: char| c.is_whitespace() || "<>${}".contains(c))
+    };
+    value.filter(goes_on).unwrap_or(border)
 }
 
 /// A number that is the key of a wallet if a word behind it says so.

@@ -149,6 +149,7 @@ fn what_stands_close_to_other_words_is_found_as_well() {
     let policy = redacts();
     for text in [
         "password: abc:12345 it is",
+        "<user>jo</user><password>a\"kd92mQx1Lp</password> is in the file",
         "see tempo P.O. Box 4711 and xP.O. Box 4712",
         "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTU\n-----END PRIVATE KEY-----ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5 of",
         "a_run_of_many_letters_and_more_of_them_before_the_colon_and_the_number_behind_it_and_one_more_and_another_one_here:(020) 7946 0958 is it",
@@ -212,6 +213,26 @@ fn a_key_without_an_end_never_leaves() {
     assert_eq!(streamed(&policy, chars(&ended)).0, "Here:\n[PRIVATE_KEY_1_00000007]\nThat is it.");
     let shown = "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\nis how it looks";
     assert_eq!(streamed(&policy, chars(shown)).0, shown);
+}
+
+#[test]
+fn a_key_whose_first_line_has_left_is_told_by_it() {
+    let policy = redacts();
+    let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n";
+    let (begin, end) = ("Here:\n-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----");
+    for (padding, body) in [("", line.repeat(3)), ("", line.repeat(150)), (" ", line.repeat(150))] {
+        let begin = format!("{begin}{}", padding.repeat(1000));
+        let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
+        let mut out = judge.push(&policy, &mut redactor, &begin).unwrap();
+        out.push_str(&judge.flush(&policy, &mut redactor).unwrap());
+        assert_eq!(out, begin);
+        out.clear();
+        for piece in chars(&format!("{body}{end}\nThat is it.")) {
+            out.push_str(&judge.push(&policy, &mut redactor, piece).unwrap());
+        }
+        out.push_str(&judge.flush(&policy, &mut redactor).unwrap());
+        assert_eq!(out, "[PRIVATE_KEY_1_00000007]\nThat is it.");
+    }
 }
 
 #[test]
@@ -321,13 +342,15 @@ proptest! {
 
     #[test]
     fn no_cut_changes_what_leaves(
+        before in 0_usize..3,
         picks in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..5), 1..4),
         cuts in prop::collection::vec(1_usize..40, 1..40),
     ) {
         let policy = redacts();
         let samples: Vec<String> = samples().collect();
         let texts = picks.iter().map(|(pick, place)| settings(pick.get::<String>(&samples))[*place].clone());
-        let text = texts.collect::<Vec<_>>().join("\n\nAnd there is another thing to tell.\n");
+        let texts = texts.collect::<Vec<_>>().join("\n\nAnd there is another thing to tell.\n");
+        let text = PROSE.repeat(before) + &texts;
         let (mut pieces, mut rest, mut cuts) = (Vec::new(), &*text, cuts.into_iter().cycle());
         while !rest.is_empty() {
             let cut = words::ceil(rest, rest.len().min(cuts.next().unwrap_or(1)));
@@ -335,9 +358,10 @@ proptest! {
             pieces.push(piece);
             rest = further;
         }
-        let expected = streamed(&policy, [&*text]);
-        prop_assert_eq!(&streamed(&policy, pieces), &expected);
-        prop_assert_eq!(&streamed(&policy, chars(&text)), &expected);
+        let expected = whole(&policy, &text);
+        prop_assert_eq!(&streamed(&policy, [&*text]).0, &expected);
+        prop_assert_eq!(&streamed(&policy, pieces).0, &expected);
+        prop_assert_eq!(&streamed(&policy, chars(&text)).0, &expected);
     }
 
     #[test]

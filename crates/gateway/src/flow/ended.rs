@@ -13,7 +13,8 @@ pub(crate) struct Ended {
     pub(crate) text: String,
     /// Bytes of what it said beside the text: tool calls, reasoning, further choices.
     pub(crate) beside: usize,
-    /// What is stored in place of the text, where the output check changed it.
+    /// What is stored in place of the text, where the output check changed it: of a stream that is
+    /// judged on its way, what has left so far.
     pub(crate) instead: Option<String>,
     /// What it said beside text: the whole message, where it asked for tools, as it leaves.
     pub(crate) message: Option<Value>,

@@ -1,18 +1,26 @@
 //! What a streamed answer says beside the text of choice 0, put together from its chunks.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
+use super::by_place::ByPlace;
 use crate::leaves::{self, Place};
 use crate::output::Said;
+
+/// No stream has more strings: what every choice says, thinks and calls tools with.
+pub(super) const MOST_STRINGS: usize = 16_384;
+
+/// The stream has more strings than that.
+#[derive(Debug)]
+pub(super) struct TooMany;
 
 /// The strings of the chunks so far.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    strings: Vec<(Place, String)>,
-    /// Those that came whole: most come with every chunk again.
-    whole: HashSet<String>,
+    strings: ByPlace<String>,
+    /// Those that came whole, and whether each is JSON: most come with every chunk again.
+    whole: BTreeSet<(String, bool)>,
     /// The tool calls of choice 0 by their index, and what its provider wants back with them.
     calls: BTreeMap<u64, Map<String, Value>>,
     state: Option<Value>,
@@ -20,27 +28,26 @@ pub(super) struct Fragments {
 
 impl Fragments {
     /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0.
-    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> usize {
+    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<usize, TooMany> {
         self.add_calls(chunk);
+        for state in leaves::states(chunk) {
+            leaves::of_state(state, &mut |text| {
+                self.whole.insert((text.to_owned(), false));
+            });
+        }
         let mut more = 0;
         leaves::each(chunk, |place, text| {
-            if !place.is_fragment() {
-                if self.whole.insert(text.clone()) {
-                    more += text.len();
-                    self.strings.push((place.clone(), text.clone()));
-                }
-                return;
-            }
             if place.is_text() {
                 return;
             }
-            more += text.len();
-            match self.strings.iter_mut().find(|(known, _)| known == place) {
-                Some((_, said)) => said.push_str(text),
-                None => self.strings.push((place.clone(), text.clone())),
+            if place.is_fragment() {
+                self.strings.at(place, String::new).1.push_str(text);
+            } else if !self.whole.insert((text.clone(), place.is_json())) {
+                return;
             }
+            more += text.len();
         });
-        more
+        if self.strings.len() > MOST_STRINGS { Err(TooMany) } else { Ok(more) }
     }
 
     fn add_calls(&mut self, chunk: &Map<String, Value>) {
@@ -72,55 +79,59 @@ impl Fragments {
 
     /// The message of choice 0, where it calls tools.
     pub(super) fn message(&self, text: &str) -> Option<Value> {
-        if self.calls.is_empty() {
-            return None;
-        }
-        let content = if text.is_empty() { Value::Null } else { text.into() };
-        let calls: Vec<&Map<String, Value>> = self.calls.values().collect();
-        let mut message = json!({"role": "assistant", "content": content, "tool_calls": calls});
-        if let Some(state) = &self.state {
-            message[leaves::STATE] = state.clone();
-        }
-        Some(message)
+        message(text, &self.calls, self.state.as_ref())
     }
 
     /// The same with strings in the place of what [`Fragments::said`] has given, and without what
     /// the provider wants back: it repeats what was replaced.
     pub(super) fn redacted_message(&self, text: &str, new: &[Option<String>]) -> Option<Value> {
-        let mut message = self.message(text)?;
-        let fields = message.as_object_mut()?;
-        fields.shift_remove(leaves::STATE);
-        let calls = fields.get_mut("tool_calls")?;
+        let mut calls = self.calls.clone();
         for ((place, old), new) in self.strings.iter().zip(new.iter().skip(1)) {
             let (Some(index), Some(new)) = (place.tool_call(), new) else { continue };
-            let at = self.calls.keys().position(|known| *known == index)?;
             let field = if place.is_json() { "arguments" } else { "name" };
-            let said = calls.get_mut(at)?.get_mut("function")?.get_mut(field)?;
+            let said = calls.get_mut(&index)?.get_mut("function")?.get_mut(field)?;
             // What cannot be replaced is not kept.
             let whole = said.as_str().filter(|said| said.contains(old.as_str()))?;
             *said = whole.replacen(old.as_str(), new, 1).into();
         }
-        Some(message)
+        message(text, &calls, None)
     }
 
     /// Everything, after the text of choice 0.
     pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<Said<'a>> {
-        let others = self.strings.iter();
-        let others = others
-            .map(|(place, text)| Said { text: text.as_str().into(), is_json: place.is_json() });
-        let mut said: Vec<Said<'_>> = std::iter::once(Said::text(text)).chain(others).collect();
-        if let Some(state) = &self.state {
-            leaves::of_state(state, &mut |text| said.push(Said::text(text)));
-        }
-        said
+        let strings = self.strings.iter().map(|(place, text)| (text, place.is_json()));
+        let whole = self.whole.iter().map(|(text, is_json)| (text, *is_json));
+        let others = strings
+            .chain(whole)
+            .map(|(text, is_json)| Said { text: text.as_str().into(), is_json });
+        std::iter::once(Said::text(text)).chain(others).collect()
     }
 
     /// What puts these strings in the place of what [`Fragments::said`] has given.
     pub(super) fn replaced_by(&self, new: &[Option<String>]) -> Replacement {
         let new = self.strings.iter().zip(new.iter().skip(1));
-        let new = new.filter_map(|((place, _), new)| Some((place.clone(), new.clone()?)));
-        Replacement(new.filter(|(place, _)| place.is_fragment()).collect())
+        Replacement(
+            new.filter_map(|((place, _), new)| Some((place.clone(), new.clone()?))).collect(),
+        )
     }
+}
+
+/// The message of choice 0, where it calls tools, with what its provider wants back.
+fn message(
+    text: &str,
+    calls: &BTreeMap<u64, Map<String, Value>>,
+    state: Option<&Value>,
+) -> Option<Value> {
+    if calls.is_empty() {
+        return None;
+    }
+    let content = if text.is_empty() { Value::Null } else { text.into() };
+    let calls: Vec<&Map<String, Value>> = calls.values().collect();
+    let mut message = json!({"role": "assistant", "content": content, "tool_calls": calls});
+    if let Some(state) = state {
+        message[leaves::STATE] = state.clone();
+    }
+    Some(message)
 }
 
 /// A call as its first piece has it, in the form of a whole answer.
@@ -138,14 +149,14 @@ fn whole_call(piece: &Value) -> Map<String, Value> {
 /// What takes the place of strings of an answer whose chunks have all come: the first piece of a
 /// string becomes all of it, the others become nothing.
 #[derive(Debug)]
-pub(super) struct Replacement(Vec<(Place, String)>);
+pub(super) struct Replacement(HashMap<Place, String>);
 
 impl Replacement {
     /// Replaces what a chunk says; in the order in which the chunks came. What the provider wants
     /// back is left out: it repeats what was replaced.
     pub(super) fn apply(&mut self, chunk: &mut Map<String, Value>) {
         leaves::each(chunk, |place, text| {
-            if let Some((_, new)) = self.0.iter_mut().find(|(known, _)| known == place) {
+            if let Some(new) = self.0.get_mut(place) {
                 *text = std::mem::take(new);
             }
         });
@@ -182,7 +193,7 @@ mod tests {
         ];
         let mut held = Vec::new();
         for chunk in &mut chunks {
-            fragments.add(chunk);
+            fragments.add(chunk).unwrap();
             held.extend(leaves::part_whole(chunk, &mut parted));
         }
         assert_eq!(chunks[0]["choices"][0]["delta"], json!({"content": "Hm"}));
@@ -209,6 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_providers_of_all_choices_want_back_is_judged() {
+        let mut fragments = Fragments::default();
+        for (choice, thought) in [(0, "one"), (1, "two"), (0, "three")] {
+            let state = json!({"provider_state": {"thinking": thought}});
+            fragments.add(&mut chunk(choice, &state, None)).unwrap();
+        }
+        let said = fragments.said("");
+        for thought in ["one", "two", "three"] {
+            assert!(said.iter().any(|said| said.text == thought), "{thought}");
+        }
+    }
+
+    #[test]
     fn a_name_may_come_after_the_first_piece() {
         let mut fragments = Fragments::default();
         let first =
@@ -216,7 +240,7 @@ mod tests {
         let second =
             json!({"tool_calls": [{"index": 0, "function": {"name": "push", "arguments": "}"}}]});
         for delta in [first, second] {
-            fragments.add(&mut chunk(0, &delta, None));
+            fragments.add(&mut chunk(0, &delta, None)).unwrap();
         }
         let message = fragments.message("").unwrap();
         let function = json!({"name": "push", "arguments": "{}"});

@@ -5,10 +5,13 @@
 //! placeholder. What is held back is never overtaken by what the choice says later: it leaves, as it
 //! is, before the choice goes on elsewhere or ends. Only tool calls run beside each other.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use checks::Placeholders;
 use serde_json::{Map, Value};
 
 use super::Piece;
+use super::by_place::ByPlace;
 use super::strand::{Judging, Strand};
 use crate::leaves::{self, Place};
 use crate::output::restored;
@@ -22,7 +25,22 @@ pub(super) struct Outlet {
     text: Strand,
     /// What of it was judged and has left, before it was restored.
     left: String,
-    others: Vec<(Place, Strand)>,
+    others: ByPlace<Strand>,
+    /// Those of them that hold something back.
+    holding: BTreeSet<Holding>,
+}
+
+/// A string that holds something back: its choice, whether it belongs to a call of a tool, its
+/// number.
+type Holding = (Option<u64>, bool, usize);
+
+/// What a chunk has of one choice.
+#[derive(Default)]
+struct Share {
+    /// Whether it says anything, and anything but calls of tools.
+    speaks: bool,
+    has_words: bool,
+    ends: bool,
 }
 
 impl Outlet {
@@ -30,7 +48,8 @@ impl Outlet {
         Self {
             text: Strand::new(placeholders, None),
             left: String::new(),
-            others: Vec::new(),
+            others: ByPlace::default(),
+            holding: BTreeSet::new(),
             placeholders: placeholders.clone(),
             judging,
         }
@@ -41,14 +60,16 @@ impl Outlet {
         self.judging.as_ref()?.blocked.as_deref()
     }
 
-    /// What has left of the text of choice 0, as it was judged.
+    /// What more has left of the text of choice 0, as it was judged.
     pub(super) fn left(&mut self) -> String {
         std::mem::take(&mut self.left)
     }
 
     /// Takes more text of choice 0.
     pub(super) fn text(&mut self, text: &str, pieces: &mut Vec<Piece>) {
-        self.release(pieces, |place| place.choice() == Some(0));
+        if !self.holding.is_empty() {
+            self.release(self.held(Some(0), true), pieces);
+        }
         let text = self.text_out(text);
         if !text.is_empty() {
             pieces.push(Piece::Text(text));
@@ -57,30 +78,35 @@ impl Outlet {
 
     /// Takes a chunk that says more than that.
     pub(super) fn native(&mut self, mut chunk: Map<String, Value>, pieces: &mut Vec<Piece>) {
-        let ended = leaves::ended(&mut chunk);
-        let ends = |place: &Place| place.choice().is_some_and(|choice| ended.contains(&choice));
-        let mut now = Vec::new();
+        let mut shares: BTreeMap<Option<u64>, Share> = BTreeMap::new();
+        for choice in leaves::ended(&mut chunk) {
+            shares.entry(Some(choice)).or_default().ends = true;
+        }
+        let (mut goes_on, mut text_goes_on) = (BTreeSet::new(), false);
         leaves::each(&mut chunk, |place, _| {
             if place.is_fragment() && !place.is_note() {
-                now.push(place.clone());
+                let share = shares.entry(place.choice()).or_default();
+                share.speaks = true;
+                share.has_words |= !place.is_tool_call();
+                text_goes_on |= place.is_text();
+                goes_on.extend(self.others.number(place));
             }
         });
-        if !now.iter().any(Place::is_text) && now.iter().any(|now| now.choice() == Some(0)) {
+        if !text_goes_on && shares.get(&Some(0)).is_some_and(|share| share.speaks) {
             self.release_text(pieces);
         }
-        self.release(pieces, |place| {
-            let goes_on = now.contains(place);
-            let elsewhere = now.iter().any(|now| {
-                now.choice() == place.choice() && !(now.is_tool_call() && place.is_tool_call())
-            });
-            !goes_on && (elsewhere || ends(place))
-        });
-        let mut changed = Vec::new();
+        for (choice, share) in &shares {
+            let mut over = self.held(*choice, share.has_words || share.ends);
+            over.retain(|(.., number)| !goes_on.contains(number));
+            self.release(over, pieces);
+        }
+        let mut changed = BTreeSet::new();
         leaves::each(&mut chunk, |place, text| {
-            let new = self.string_out(place, text, ends(place));
+            let ends = shares.get(&place.choice()).is_some_and(|share| share.ends);
+            let new = self.string_out(place, text, ends);
             if new != *text {
                 *text = new;
-                changed.push(place.choice());
+                changed.insert(place.choice());
             }
         });
         leaves::drop_logprobs(&mut chunk, &changed);
@@ -90,7 +116,7 @@ impl Outlet {
     /// Gives what is held back.
     pub(super) fn finish(&mut self, pieces: &mut Vec<Piece>) {
         self.release_text(pieces);
-        self.release(pieces, |_| true);
+        self.release(self.holding.iter().copied().collect(), pieces);
     }
 
     fn text_out(&mut self, text: &str) -> String {
@@ -112,18 +138,22 @@ impl Outlet {
         if place.is_text() {
             return self.text_out(text);
         }
-        let known = self.others.iter().position(|(known, _)| known == place);
-        let known = known.unwrap_or_else(|| {
-            self.others.push((place.clone(), Strand::new(&self.placeholders, Some(place))));
-            self.others.len() - 1
-        });
-        let strand = &mut self.others[known].1;
+        let begin = || Strand::new(&self.placeholders, Some(place));
+        let (number, strand) = self.others.at(place, begin);
         let mut judged = strand.judged(text, self.judging.as_mut());
-        if !ends {
-            return strand.restored(&judged);
+        let out = if ends {
+            judged.to_mut().push_str(&strand.judged_rest(self.judging.as_mut()));
+            strand.restored_rest(&judged)
+        } else {
+            strand.restored(&judged)
+        };
+        let holding = (place.choice(), place.is_tool_call(), number);
+        if strand.holds() {
+            self.holding.insert(holding);
+        } else {
+            self.holding.remove(&holding);
         }
-        judged.push_str(&strand.judged_rest(self.judging.as_mut()));
-        strand.restored_rest(&judged)
+        out
     }
 
     fn release_text(&mut self, pieces: &mut Vec<Piece>) {
@@ -137,15 +167,21 @@ impl Outlet {
         }
     }
 
+    /// The strings of a choice that hold something back, with or without those of calls of tools.
+    fn held(&self, choice: Option<u64>, with_calls: bool) -> Vec<Holding> {
+        let all = (choice, false, 0)..=(choice, with_calls, usize::MAX);
+        self.holding.range(all).copied().collect()
+    }
+
     /// Gives what is held back of strings that are over.
-    fn release(&mut self, pieces: &mut Vec<Piece>, is_over: impl Fn(&Place) -> bool) {
-        for (place, strand) in &mut self.others {
-            if strand.holds() && is_over(place) {
-                let judged = strand.judged_rest(self.judging.as_mut());
-                let text = strand.restored_rest(&judged);
-                if !text.is_empty() {
-                    pieces.push(Piece::Native(place.chunk(text)));
-                }
+    fn release(&mut self, over: Vec<Holding>, pieces: &mut Vec<Piece>) {
+        for holding in over {
+            self.holding.remove(&holding);
+            let Some((place, strand)) = self.others.get_mut(holding.2) else { continue };
+            let judged = strand.judged_rest(self.judging.as_mut());
+            let text = strand.restored_rest(&judged);
+            if !text.is_empty() {
+                pieces.push(Piece::Native(place.chunk(text)));
             }
         }
     }

@@ -115,6 +115,22 @@ fn a_note_does_not_interrupt_the_text() {
 }
 
 #[test]
+fn text_that_looks_like_a_picture_stays_in_its_place() {
+    let mut outlet = Outlet::new(&placeholders(), None);
+    let mut pieces = Vec::new();
+    for choice in [0, 1] {
+        for text in ["see [A_1", "data:image/png;base64,AAAA", " and [A_1_00000001]"] {
+            outlet.native(chunk(choice, json!({"content": text}), Value::Null), &mut pieces);
+        }
+    }
+    outlet.finish(&mut pieces);
+    for choice in [0, 1] {
+        let said = whole(&heard(&pieces), choice, "content");
+        assert_eq!(said, format!("see [A_1data:image/png;base64,AAAA and {ORIGINAL}"));
+    }
+}
+
+#[test]
 fn log_probabilities_go_with_the_text_they_tell() {
     let mut outlet = Outlet::new(&placeholders(), None);
     let mut pieces = Vec::new();

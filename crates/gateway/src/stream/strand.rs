@@ -1,6 +1,7 @@
 //! One string of a streamed answer on its way out: judged where the project asks for it, then put
 //! back into the caller's own words.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use checks::{Placeholders, Redactor, StreamJudge, StreamRestorer, Withheld};
@@ -76,10 +77,14 @@ impl Strand {
     }
 
     /// Takes more of the string; gives what may leave of it, not restored yet.
-    pub(super) fn judged(&mut self, text: &str, judging: Option<&mut Judging>) -> String {
+    pub(super) fn judged<'t>(
+        &mut self,
+        text: &'t str,
+        judging: Option<&mut Judging>,
+    ) -> Cow<'t, str> {
         match judging {
-            Some(judging) => judging.more(&mut self.judge, text),
-            None => text.to_owned(),
+            Some(judging) => judging.more(&mut self.judge, text).into(),
+            None => text.into(),
         }
     }
 

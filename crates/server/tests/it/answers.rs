@@ -11,6 +11,7 @@ crate::on_every_backend!(
     every_string_of_an_answer_is_judged,
     every_string_of_a_stream_is_judged,
     what_is_left_of_a_broken_answer_is_judged,
+    a_stream_of_too_many_strings_ends,
     placeholders_are_put_back_everywhere,
     placeholders_are_put_back_everywhere_in_a_stream,
 );
@@ -198,7 +199,8 @@ async fn every_string_of_a_stream_is_judged(backend: Backend) {
 
 async fn what_is_left_of_a_broken_answer_is_judged(backend: Backend) {
     let (half, other) = LEAK.split_at(9);
-    let mock = Mock::always(Answer::Broken(vec![half.to_owned(), other.to_owned()])).await;
+    let pieces = ["Here: ", half, other].map(str::to_owned);
+    let mock = Mock::always(Answer::Broken(pieces.to_vec())).await;
     let (_server, key, owner, _) = started(&backend, &mock).await;
     for action in ["flag", "redact", "block"] {
         let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
@@ -212,11 +214,44 @@ async fn what_is_left_of_a_broken_answer_is_judged(backend: Backend) {
             (&step["status"], &step["security"]["secret_leaked"]),
             (&json!("failed"), &json!(true))
         );
-        let stored = step["output"].as_str().unwrap();
-        match action {
-            "flag" => assert_eq!(stored, LEAK),
-            "redact" => assert!(stored.starts_with('[') && !stored.contains(half), "{stored}"),
-            _ => assert_eq!(stored, ""),
+        // What was held back did not leave, and is not stored.
+        let left = if action == "flag" { format!("Here: {LEAK}") } else { "Here: ".to_owned() };
+        let mut chunks: Vec<Value> =
+            reply.events().iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+        assert_eq!(chunks.pop().unwrap()["code"], "provider_unreachable");
+        assert_eq!(heard(&chunks).0["0 content"], left);
+        assert_eq!(step["output"], left);
+    }
+}
+
+async fn a_stream_of_too_many_strings_ends(backend: Backend) {
+    let said = |from: u64| {
+        let choices = (from..from + 1_024).map(
+            |index| json!({"index": index, "delta": {"content": "Hm"}, "finish_reason": null}),
+        );
+        json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "x",
+            "choices": choices.collect::<Value>()})
+    };
+    let mock = Mock::start(Duration::ZERO, None, move |body| {
+        let chunks = if body.to_string().contains("too many") { 17 } else { 16 };
+        let chunks = (0..chunks).map(|chunk| format!("data: {}\n\n", said(1 + chunk * 1_024)));
+        let chunks: String = chunks.collect();
+        Answer::Body(200, "text/event-stream", chunks + "data: [DONE]\n\n")
+    })
+    .await;
+    let (_server, key, owner, _) = started(&backend, &mock).await;
+    for action in ["flag", "redact"] {
+        let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
+        settings(&owner, 1, output).await;
+        for (text, ends) in [("As many as may be.", true), ("That are too many.", false)] {
+            let trace = key.trace().await;
+            let reply = ask(&key, &trace, text, true).await;
+            assert_eq!(reply.text.ends_with("data: [DONE]\n\n"), ends);
+            assert_eq!(reply.text.contains("provider_unreachable"), !ends);
+            let step = key.detail(&trace).await["steps"][0].clone();
+            assert_eq!(step["status"], if ends { "completed" } else { "failed" });
+            assert_eq!(step["error"].as_str().is_some_and(|what| what.contains("16384")), !ends);
+            assert_eq!(step["cost_estimated"], true, "what was said is paid for: {step}");
         }
     }
 }

@@ -8,11 +8,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::harness::{Backend, Caller, Server, settings};
+use crate::harness::{Backend, Caller, Server, settings, until};
 
 crate::on_every_backend!(
     words_leave_while_the_provider_still_speaks,
     a_finding_ends_the_stream_and_the_call,
+    who_hangs_up_leaves_what_has_left,
 );
 
 const LEAK: &str = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
@@ -174,4 +175,27 @@ async fn a_finding_ends_the_stream_and_the_call(backend: Backend) {
         assert_eq!(step["cost_estimated"], true, "{step}");
         assert!(step["completion_tokens"].as_i64().unwrap() > 5, "{step}");
     }
+}
+
+async fn who_hangs_up_leaves_what_has_left(backend: Backend) {
+    let (_server, key, provider) = started(&backend, "redact").await;
+    let trace = key.trace().await;
+    let request = key.request("POST", DOORS[1]).header("content-type", "application/json");
+    let request = request.header("x-trace-id", &trace);
+    let body = question(DOORS[1], "Speak.").to_string();
+    let mut response = request.body(body).send().await.unwrap();
+    let mut heard = String::new();
+    while !heard.contains("leave: ") {
+        let bytes = response.chunk().await.unwrap().unwrap();
+        heard.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+    drop(response);
+    let step = until("the call is recorded", async || {
+        key.detail(&trace).await["steps"].as_array().and_then(|steps| steps.first().cloned())
+    })
+    .await;
+    assert_eq!(step["status"], "cancelled", "{step}");
+    // The beginning of what may have become a finding was held back.
+    assert_eq!(step["output"], "The first words leave: ", "{step}");
+    assert_eq!(step["cost_estimated"], true, "{step}");
 }
