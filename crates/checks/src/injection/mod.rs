@@ -45,6 +45,9 @@ const MOST: f64 = 4.0;
 const DISTRUST: f32 = 0.7;
 /// Evidence that comes on top where an order was hidden: an honest one is not.
 const HIDDEN: f32 = 1.0;
+/// A disguise hides something where the text without it has so much more evidence. Code and technical names are full of
+/// digits between letters that hide nothing.
+const UNDONE: f32 = 0.5;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
 
@@ -69,20 +72,21 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
         let place = 0..ceil(text, 1.min(text.len()));
         let seen = Attempt { kind: "invisible_text", bytes: place.clone(), score: 0.6 };
         raise(&mut reading.attempts, seen);
-        reading.hidden(&folded.hidden, place);
+        reading.hidden(&folded.hidden, place, f32::NEG_INFINITY);
     }
     if scan.long_runs {
         for piece in decode::pieces(text) {
-            reading.hidden(&piece.text, piece.bytes);
+            reading.hidden(&piece.text, piece.bytes, f32::NEG_INFINITY);
         }
     }
     if reading.opinion.disguise.is_worth_undoing() {
-        reading.hidden(&undisguise(text, MAX_UNDONE), all.clone());
+        let least = reading.evidence() + UNDONE;
+        reading.hidden(&undisguise(text, MAX_UNDONE), all.clone(), least);
     }
     if scan.classes & vocabulary::ENCODE != 0
         && memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some()
     {
-        reading.hidden(&decode::rot13(text, MAX_UNDONE), all);
+        reading.hidden(&decode::rot13(text, MAX_UNDONE), all, f32::NEG_INFINITY);
     }
     reading.verdict(text, &scan.anchors, if origin == Origin::Tool { DISTRUST } else { 0.0 })
 }
@@ -106,11 +110,11 @@ impl Reading {
         model::weigh(self.opinion.evidence, rule_evidence(&self.attempts))
     }
 
-    /// Reads a text that came out of a code or a disguise.
-    fn hidden(&mut self, text: &str, place: Range<usize>) {
+    /// Reads a text that came out of a code or a disguise, and forgets it where it has less evidence than `least`.
+    fn hidden(&mut self, text: &str, place: Range<usize>, least: f32) {
         let evidence = Self::new(text, &Scan::new(text, Scope::Injections)).evidence();
         // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
-        if model::score(evidence) < WORTH {
+        if model::score(evidence) < WORTH || evidence < least {
             return;
         }
         if self.hidden.as_ref().is_none_or(|(most, _)| *most < evidence) {

@@ -60,8 +60,8 @@ impl Model {
     }
 
     #[inline]
-    fn weight(&self, index: u16) -> i64 {
-        i64::from(self.weights[index as usize].cast_signed())
+    fn weight(&self, index: u32) -> i64 {
+        i64::from(self.weights[index as usize % BUCKETS].cast_signed())
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn strongest(
 /// Sums each feature of two neighbouring blocks once. Sums of weights stand below [`ONE`], numbers of features above.
 struct Windows {
     /// For either block a bit for each feature.
-    seen: [[u64; BUCKETS / 64]; 2],
+    seen: [Seen; 2],
     /// Which of the two is being filled.
     side: usize,
     /// What the block that is being filled adds up to, the one before it, and what both hold.
@@ -143,13 +143,18 @@ struct Windows {
     best_bytes: Range<usize>,
 }
 
+/// A bit for each feature that a block holds, by the last 16 bits of its number: few enough to stay near the processor,
+/// and of the hundred or two of a block hardly two share one. Of those that do only the first counts, in training too.
+type Seen = [u64; SEEN];
+const SEEN: usize = (1 << 16) / 64;
+
 /// One feature, beside the sum of weights.
 const ONE: i64 = 1 << 32;
 
 impl Windows {
     fn new() -> Self {
         Self {
-            seen: [[0; BUCKETS / 64]; 2],
+            seen: [[0; SEEN]; 2],
             side: 0,
             filling: 0,
             before: 0,
@@ -182,8 +187,8 @@ impl Windows {
 
 impl Sink for Windows {
     #[inline]
-    fn feature(&mut self, index: u16) -> bool {
-        let (word, bit) = (usize::from(index) / 64, index % 64);
+    fn feature(&mut self, index: u32) -> bool {
+        let (word, bit) = place(index);
         let side = self.side & 1;
         let filling = self.seen[side][word];
         let fresh = !(filling >> bit) & 1;
@@ -211,7 +216,7 @@ impl Sink for Windows {
 
 /// Finds the run of words with the largest sum.
 struct Runs {
-    seen: Box<[u64; BUCKETS / 64]>,
+    seen: Box<Seen>,
     token: i64,
     sum: i64,
     start: usize,
@@ -221,13 +226,13 @@ struct Runs {
 
 impl Runs {
     fn new() -> Self {
-        let seen = Box::new([0; BUCKETS / 64]);
+        let seen = Box::new([0; SEEN]);
         Self { seen, token: 0, sum: 0, start: 0, best: 0, best_bytes: 0..0 }
     }
 }
 
 impl Sink for Runs {
-    fn feature(&mut self, index: u16) -> bool {
+    fn feature(&mut self, index: u32) -> bool {
         let fresh = first(&mut self.seen, index);
         if fresh {
             self.token += MODEL.weight(index);
@@ -249,18 +254,24 @@ impl Sink for Runs {
 }
 
 /// Sets the bit of a feature; says whether it was not set.
-fn first(seen: &mut [u64; BUCKETS / 64], index: u16) -> bool {
-    let (word, bit) = (&mut seen[usize::from(index) / 64], 1 << (index % 64));
-    let fresh = *word & bit == 0;
-    *word |= bit;
+fn first(seen: &mut Seen, index: u32) -> bool {
+    let (word, bit) = place(index);
+    let fresh = seen[word] >> bit & 1 == 0;
+    seen[word] |= 1 << bit;
     fresh
+}
+
+/// The word and the bit of a feature.
+#[inline]
+fn place(index: u32) -> (usize, u32) {
+    (index as usize / 64 % SEEN, index % 64)
 }
 
 /// What the script that trains the model reads of a text.
 #[derive(Debug, Default)]
 pub struct Features {
     /// The features of each block, each once, in their order.
-    pub blocks: Vec<Vec<u16>>,
+    pub blocks: Vec<Vec<u32>>,
     /// What the rules add, in the same unit as log odds.
     pub rules: f32,
     /// What the built-in model and the rules make of them, in log odds.
@@ -271,15 +282,15 @@ pub struct Features {
 
 /// Collects the features of each block.
 pub(crate) struct Blocks {
-    full: Vec<Vec<u16>>,
-    open: Vec<u16>,
-    seen: Box<[u64; BUCKETS / 64]>,
+    full: Vec<Vec<u32>>,
+    open: Vec<u32>,
+    seen: Box<Seen>,
 }
 
 impl Blocks {
     /// The features of a text, block by block.
-    pub(crate) fn of(text: &str, anchors: &[(usize, usize, u64)]) -> Vec<Vec<u16>> {
-        let seen = Box::new([0; BUCKETS / 64]);
+    pub(crate) fn of(text: &str, anchors: &[(usize, usize, u64)]) -> Vec<Vec<u32>> {
+        let seen = Box::new([0; SEEN]);
         let mut blocks = Self { full: Vec::new(), open: Vec::new(), seen };
         walk(text, anchors, BLOCK, &mut blocks);
         blocks.block();
@@ -288,7 +299,7 @@ impl Blocks {
 }
 
 impl Sink for Blocks {
-    fn feature(&mut self, index: u16) -> bool {
+    fn feature(&mut self, index: u32) -> bool {
         let fresh = first(&mut self.seen, index);
         if fresh {
             self.open.push(index);
