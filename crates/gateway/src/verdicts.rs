@@ -95,7 +95,9 @@ mod tests {
 
     fn hashed(memory: &Memory, fields: &[&str]) -> Hasher {
         let mut hasher = memory.hasher();
-        fields.iter().for_each(|field| hasher.field(field.as_bytes()));
+        for field in fields {
+            hasher.field(field.as_bytes());
+        }
         hasher
     }
 

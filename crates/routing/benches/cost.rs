@@ -31,7 +31,9 @@ fn main() {
         .filter(|line| line.starts_with(['+', '-']))
         .map(|line| &line[2..])
         .collect();
-    prompts.iter().for_each(|prompt| judge(prompt));
+    for prompt in &prompts {
+        judge(prompt);
+    }
     println!("tables, with the first prompt: {:.2} ms", first / 1e3);
     println!(
         "\n| prompt | median | p95 | | a cold cache: median | p95 |\n|---|---|---|---|---|---|"

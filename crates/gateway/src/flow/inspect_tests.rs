@@ -207,7 +207,7 @@ fn conversation_of_40_turns() {
     println!("a full memory: {} KiB", resident() - before);
     for bytes in [64, 128, 256, 512, 2048, 16_384] {
         let texts: Vec<Message> =
-            (0..200).map(|_| message("assistant", &&cut(said(bytes), bytes), false)).collect();
+            (0..200).map(|_| message("assistant", &cut(said(bytes), bytes), false)).collect();
         let each: Vec<Prompt> =
             texts.into_iter().map(|m| Prompt { messages: vec![m], ..Prompt::default() }).collect();
         let time = |see: &dyn Fn(&Prompt)| {

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use domain::conversation::{Body, Prompt};
@@ -35,15 +35,15 @@ const PER_PICTURE: u64 = 4096;
 
 /// What one call can cost at the most.
 #[derive(Debug)]
-pub(super) struct Bill {
+pub(super) struct Bill<'p> {
     /// Each kind of prompt token at the dearest price it can have.
     prices: Option<Prices>,
     /// What does not depend on a bound: images.
     flat: Option<Usd>,
     /// Prompt tokens that cannot be passed: no token is shorter than a byte.
     prompt: u64,
-    /// The same closer to the truth, for when that matters: as they are counted here, and a quarter.
-    prompt_counted: u64,
+    /// The same, closer to the truth.
+    counted: Counted<'p>,
     /// How many completions are asked for.
     choices: u64,
     /// The longest completion.
@@ -52,16 +52,16 @@ pub(super) struct Bill {
     is_asked: bool,
 }
 
-impl Bill {
-    pub(super) fn of(prompt: &Prompt, model: &Model, charge: Charge) -> Self {
-        let (bytes, counted) = prompt_tokens(prompt);
+impl<'p> Bill<'p> {
+    pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
+        let (most, unread) = sizes(prompt);
         let choices = prompt.params.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
         let asked = prompt.max_output_tokens;
         Self {
             prices: charge.prices(model).map(dearest),
             flat: charge.cost_of_images(model, prompt),
-            prompt: bytes,
-            prompt_counted: counted.min(bytes),
+            prompt: most,
+            counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices,
             bound: asked.or(model.config.max_output_tokens).unwrap_or(MAX_OUTPUT),
             is_asked: asked.is_some(),
@@ -79,27 +79,49 @@ impl Bill {
             let completion = bound.saturating_mul(self.choices);
             prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) })
         };
-        for prompt in [self.prompt, self.prompt_counted] {
-            if fits(cost(prompt, self.bound)) {
-                return Some((self.bound, cost(prompt, self.bound)));
-            }
+        if fits(cost(self.prompt, self.bound)) {
+            return Some((self.bound, cost(self.prompt, self.bound)));
+        }
+        let counted = self.counted.tokens().min(self.prompt);
+        if fits(cost(counted, self.bound)) {
+            return Some((self.bound, cost(counted, self.bound)));
         }
         if self.is_asked || prices.output <= Price::ZERO {
             return None;
         }
-        let room = left - cost(self.prompt_counted, 0);
+        let room = left - cost(counted, 0);
         let each = i128::from(prices.output.0) * i128::from(self.choices);
         let afforded = u64::try_from(i128::from(room.0) * 1000 / each).ok()?;
         // What was rounded may be a token too many.
-        let over = u64::from(!fits(cost(self.prompt_counted, afforded)));
+        let over = u64::from(!fits(cost(counted, afforded)));
         let bound = afforded.checked_sub(over)?;
         let least = least.clamp(1, self.bound.max(1));
-        (bound >= least).then(|| (bound, cost(self.prompt_counted, bound)))
+        (bound >= least).then(|| (bound, cost(counted, bound)))
     }
 }
 
-/// The prompt in tokens: as many as it has bytes, and as many as are counted here and a quarter.
-fn prompt_tokens(prompt: &Prompt) -> (u64, u64) {
+/// Prompt tokens as they are counted here, and a quarter. They are counted when that matters.
+#[derive(Debug)]
+struct Counted<'p> {
+    prompt: &'p Prompt,
+    /// Bytes of what is not counted here, see [`sizes`].
+    unread: u64,
+    tokens: OnceLock<u64>,
+}
+
+impl Counted<'_> {
+    fn tokens(&self) -> u64 {
+        *self.tokens.get_or_init(|| {
+            // That has something for each message already.
+            let counted = tokens::count(self.prompt, "").prompt;
+            counted + counted.div_ceil(4) + self.unread
+        })
+    }
+}
+
+/// The prompt in bytes, which are the most tokens it can have, and what of them our count of tokens
+/// leaves out.
+fn sizes(prompt: &Prompt) -> (u64, u64) {
     let size = |value: &Value| value.to_string().len() as u64;
     let (mut bytes, mut unread, mut around) = (0, 0, 0);
     for message in &prompt.messages {
@@ -123,9 +145,7 @@ fn prompt_tokens(prompt: &Prompt) -> (u64, u64) {
         }
     }
     bytes += prompt.params.values().map(size).sum::<u64>();
-    // What is counted here has something for each message already.
-    let counted = tokens::count(prompt, "").prompt;
-    (bytes + unread + around, counted + counted.div_ceil(4) + unread)
+    (bytes + unread + around, unread)
 }
 
 /// Prices at which no prompt token is cheaper than it may turn out to be.
@@ -172,7 +192,14 @@ enum Asked {
 impl Gateway {
     /// Sets aside what a call can cost under a cap or a budget. It waits for others that are about
     /// to settle. Returns the bound on the completion, which may have been lowered.
-    pub(super) async fn reserve(&self, caller: &Caller, bill: &Bill) -> Result<(u64, Reservation)> {
+    pub(super) async fn reserve(
+        &self,
+        caller: &Caller,
+        bill: &Bill<'_>,
+    ) -> Result<(u64, Reservation)> {
+        if let Asked::Reserved(bound, reservation) = self.try_reserve(caller, bill, WORTHWHILE) {
+            return Ok((bound, reservation));
+        }
         let deadline = Instant::now() + PATIENCE;
         let mut least = WORTHWHILE;
         loop {
@@ -193,7 +220,7 @@ impl Gateway {
         }
     }
 
-    fn try_reserve(&self, caller: &Caller, bill: &Bill, least: u64) -> Asked {
+    fn try_reserve(&self, caller: &Caller, bill: &Bill<'_>, least: u64) -> Asked {
         let now = self.clock.now();
         let (key, project) = (&caller.key, &caller.project);
         // Both at once, and always in this order.

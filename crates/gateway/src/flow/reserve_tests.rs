@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use domain::money::Usd;
 use serde_json::json;
 
@@ -8,14 +10,15 @@ use crate::testing::Fresh;
 const DOLLAR: i64 = 1_000_000_000;
 
 /// A bill of so many prompt tokens, at a dollar a thousand tokens of either kind.
-fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill {
+fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill<'static> {
+    static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
     let prices = Prices { input: price, output: price, cached_input: price, cache_write: price };
     Bill {
         prices: Some(prices),
         flat: None,
         prompt,
-        prompt_counted: prompt / 4,
+        counted: Counted { prompt: &UNREAD, unread: 0, tokens: OnceLock::from(prompt / 4) },
         choices: 1,
         bound,
         is_asked,

@@ -178,7 +178,7 @@ async fn a_finding_ends_the_stream_and_the_call(backend: Backend) {
 }
 
 async fn who_hangs_up_leaves_what_has_left(backend: Backend) {
-    let (_server, key, provider) = started(&backend, "redact").await;
+    let (_server, key, _provider) = started(&backend, "redact").await;
     let trace = key.trace().await;
     let request = key.request("POST", DOORS[1]).header("content-type", "application/json");
     let request = request.header("x-trace-id", &trace);
