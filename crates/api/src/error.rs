@@ -136,7 +136,6 @@ impl From<Error> for Failure {
                 failure.body.errors.clone_from(faults);
                 failure
             }
-            Error::InUse(_) => of(StatusCode::CONFLICT),
             Error::BudgetExceeded => {
                 of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").stop_retrying()
             }
@@ -210,7 +209,6 @@ mod tests {
                 422,
                 r#"{"error":"Model not authorized or found: m","errors":["Model not authorized or found: m"]}"#,
             ),
-            (Error::InUse("it is needed".into()), 409, r#"{"error":"it is needed"}"#),
             (Error::RateLimited { retry_after: 9 }, 429, r#"{"error":"Rate limit exceeded"}"#),
             (
                 Error::SpendCapped { limit: Usd(500_000_000) },

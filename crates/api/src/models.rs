@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
-use crate::error::{ErrorBody, Result};
+use crate::error::Result;
 use crate::input::{Body, Segments, given, not_null};
 
 /// A model definition, wrapped.
@@ -93,12 +93,15 @@ pub struct ModelAsk {
 #[derive(Deserialize, ToSchema)]
 pub struct ModelAskFields {
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     name: Option<String>,
     /// Unique per project.
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     identifier: Option<String>,
     /// `openai`, `anthropic`, `gemini`, `bedrock`, `azure` or `internal`.
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     provider: Option<String>,
     /// Empty means the vendor's own endpoint.
     #[serde(default, deserialize_with = "given")]
@@ -196,8 +199,7 @@ pub async fn show(
 /// identifier that the project's settings name cannot be changed.
 #[utoipa::path(patch, path = "/api/v1/projects/{project_id}/models/{model_id}", tag = "Models",
     request_body = ModelAsk, params(("project_id" = i64, Path), ("model_id" = i64, Path)),
-    responses((status = 200, body = ModelBody),
-        (status = 409, description = "The project's settings name it", body = ErrorBody)))]
+    responses((status = 200, body = ModelBody)))]
 pub async fn update(
     State(app): State<App>,
     BySession(by): BySession,
@@ -209,11 +211,10 @@ pub async fn update(
     Ok(Json(app.gateway.update_model(&by.member, project, model, change).await?.into()))
 }
 
-/// Remove a model (admin or owner). One that the project's settings name cannot be removed.
+/// Remove a model (admin or owner). Where settings still name it, requests find no model.
 #[utoipa::path(delete, path = "/api/v1/projects/{project_id}/models/{model_id}", tag = "Models",
     params(("project_id" = i64, Path), ("model_id" = i64, Path)),
-    responses((status = 204),
-        (status = 409, description = "The project's settings name it", body = ErrorBody)))]
+    responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
     BySession(by): BySession,

@@ -29,9 +29,6 @@ pub enum Error {
     /// Well-formed but invalid; each sentence names one fault.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
     Invalid(Vec<String>),
-    /// Sound, but something else still needs what it would take away; the sentence says what.
-    #[error("{0}")]
-    InUse(String),
     /// The project's monthly budget is used up.
     #[error("Monthly budget exceeded.")]
     BudgetExceeded,

@@ -17,7 +17,7 @@ use crate::admit::Caller;
 use crate::audit::Event;
 use crate::error::{Error, Result};
 use crate::prices;
-use crate::projects::{audited, check_text, check_unused, clean_name};
+use crate::projects::{audited, check_text, clean_name, settings_that_name};
 use crate::registry::ProjectState;
 use endpoints::Held;
 
@@ -146,7 +146,14 @@ impl Gateway {
             metadata.insert("note".to_owned(), note.into());
         }
         if row.identifier != before.identifier {
-            check_unused(&mut tx, project, &before.identifier).await?;
+            let named = settings_that_name(&mut tx, project, &before.identifier).await?;
+            if !named.is_empty() {
+                return Err(Error::invalid(format!(
+                    "Identifier {} is named by {}: name another model there first",
+                    before.identifier,
+                    named.join(", "),
+                )));
+            }
         }
         tx.save_model(&row).await.map_err(taken)?;
         let target = ("model", id.to_string());
@@ -155,7 +162,8 @@ impl Gateway {
         self.model(member, project, id)
     }
 
-    /// Removes a model.
+    /// Removes a model, also one that settings name: requests that are routed there are answered that
+    /// there is no model for the tier.
     pub async fn delete_model(
         &self,
         member: &Member,
@@ -166,10 +174,14 @@ impl Gateway {
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
         let row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
-        check_unused(&mut tx, project, &row.identifier).await?;
+        let named = settings_that_name(&mut tx, project, &row.identifier).await?;
         tx.delete_model(id, self.clock.now()).await?;
         let target = ("model", id.to_string());
-        let metadata = audited(&json!({"identifier": row.identifier}), &json!({}));
+        let mut metadata = audited(&json!({"identifier": row.identifier}), &json!({}));
+        if !named.is_empty() {
+            // What is routed there now finds no model: whoever looks into that reads it here.
+            metadata.insert("named_by".to_owned(), named.into());
+        }
         self.note_act(&mut tx, member, Event::ModelDeleted, target, metadata).await?;
         self.publish(tx).await
     }

@@ -255,25 +255,14 @@ fn tier_faults<'a>(
     tiers.filter_map(fault).collect()
 }
 
-/// Refuses to take away an identifier that the project's settings name: its requests would have no
-/// model from then on.
-pub(crate) async fn check_unused(tx: &mut Tx, project: ProjectId, identifier: &str) -> Result<()> {
-    let project = tx.project(project).await?.ok_or(Error::NotFound)?;
-    let places = settings_that_name(&project, identifier)?;
-    if places.is_empty() {
-        return Ok(());
-    }
-    Err(Error::InUse(format!(
-        "Model {identifier} is in use by {} of project {} ({}): name another model there first",
-        places.join(", "),
-        project.id,
-        project.name,
-    )))
-}
-
 /// The settings of a project that name a model; requests depend on them. (Fallbacks do not count:
 /// one that is gone is passed over.)
-fn settings_that_name(project: &Project, identifier: &str) -> Result<Vec<String>> {
+pub(crate) async fn settings_that_name(
+    tx: &mut Tx,
+    project: ProjectId,
+    identifier: &str,
+) -> Result<Vec<String>> {
+    let project = tx.project(project).await?.ok_or(Error::NotFound)?;
     let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
     let tiers = read.routing_tiers.iter().filter(|(_, named)| *named == identifier);
     let mut places: Vec<String> =

@@ -11,7 +11,7 @@ crate::on_every_backend!(
     addresses_that_are_never_called,
     a_provider_key_is_never_shown,
     a_new_address_drops_the_provider_key,
-    a_model_that_settings_name_stays,
+    a_model_that_settings_name_keeps_its_name_and_can_go,
 );
 
 pub fn gone() -> Value {
@@ -242,37 +242,30 @@ async fn a_new_address_drops_the_provider_key(backend: Backend) {
     assert_eq!(change(json!({"api_key": null})).await, false);
 }
 
-async fn a_model_that_settings_name_stays(backend: Backend) {
+async fn a_model_that_settings_name_keeps_its_name_and_can_go(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = server.owner().await;
     let id = add_model(&owner, json!({})).await["id"].clone();
-    add_model(
-        &owner,
-        json!({"identifier": "other",
-        "additional_config": {"fallback_identifier": "m"}}),
-    )
-    .await;
+    add_model(&owner, json!({"identifier": "other"})).await;
     let path = format!("{MODELS}/{id}");
     let rename = json!({"model_definition": {"identifier": "renamed"}});
-    let used = |places: &str| {
-        let error = format!(
-            "Model m is in use by {places} of project 1 (Default): name another model there first"
-        );
-        json!({"error": error})
-    };
+    let used =
+        |places: &str| format!("Identifier m is named by {places}: name another model there first");
     let named = json!({"routing_tiers": {"simple": "m", "complex": "m"},
         "shadow_model": {"enabled": false, "model": "m"}});
     settings(&owner, 1, named).await;
     let all = used(
         "settings.routing_tiers.simple, settings.routing_tiers.complex, settings.shadow_model.model",
     );
-    owner.delete(&path).await.is(409, &all);
-    owner.patch(&path, &rename).await.is(409, &all);
+    owner.patch(&path, &rename).await.invalid(&all);
     let same = json!({"model_definition": {"identifier": "m", "name": "Same identifier"}});
     owner.patch(&path, &same).await.ok(200);
     settings(&owner, 1, json!({"routing_tiers": {"simple": "other"}, "shadow_model": null})).await;
-    owner.delete(&path).await.is(409, &used("settings.routing_tiers.complex"));
-    settings(&owner, 1, json!({"routing_tiers": {"complex": null}})).await;
-    owner.patch(&path, &rename).await.ok(200);
+    owner.patch(&path, &rename).await.invalid(&used("settings.routing_tiers.complex"));
     owner.delete(&path).await.ok(204);
+    let events = owner.get("/api/v1/audit-events?event=model_deleted").await.ok(200);
+    assert_eq!(events[0]["metadata"]["named_by"], json!(["settings.routing_tiers.complex"]));
+    // What is left can still be set, and the tier can be mended.
+    settings(&owner, 1, json!({"monthly_budget": 5})).await;
+    settings(&owner, 1, json!({"routing_tiers": {"complex": "other"}})).await;
 }
