@@ -74,6 +74,24 @@ fn class(c: char) -> Class {
 }
 
 fn text(text: &str) -> u64 {
+    runs(text, weight)
+}
+
+/// About the most tokens that any vocabulary makes of a text: random letters, and scripts that it
+/// was hardly taught, have many more than words have.
+pub(crate) fn at_most(text: &str) -> u64 {
+    let rare = text.bytes().filter(|byte| !byte.is_ascii()).count() as u64;
+    rare + runs(text, |(class, length)| match class {
+        Class::Latin => length.div_ceil(2),
+        Class::Digit | Class::Sign => length,
+        Class::Space | Class::Line => length.div_ceil(4),
+        // Their bytes are counted.
+        Class::Letter | Class::Ideograph => 0,
+    })
+}
+
+/// The tokens of all runs of one class.
+fn runs(text: &str, weight: fn((Class, u64)) -> u64) -> u64 {
     let mut tokens = 0;
     let mut run: Option<(Class, u64)> = None;
     for c in text.chars() {
@@ -119,6 +137,22 @@ mod tests {
             let counted = text(sample);
             assert!(counted.abs_diff(tokens) <= 2, "{sample}: {counted} instead of {tokens}");
         }
+    }
+
+    #[test]
+    fn at_most_is_between_the_count_and_the_bytes() {
+        for sample in [
+            "The quick brown fox jumps over the lazy dog.",
+            "xKq9ZpWv3TnRb7LsYd",
+            "1234567890",
+            "            \n\n            ",
+            "日本語のテキスト, ꦲꦏ꧀ꦱꦫ",
+            "",
+        ] {
+            let most = at_most(sample);
+            assert!(most >= text(sample) && most <= sample.len() as u64, "{sample}: {most}");
+        }
+        assert!(at_most("xKq9ZpWv3TnRb7LsYd") > 9, "random letters are hardly ever two a token");
     }
 
     #[test]

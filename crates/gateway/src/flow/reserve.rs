@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::charge::Charge;
 use crate::Gateway;
 use crate::admit::Caller;
+use crate::beside::beside;
 use crate::error::{Error, Result};
 use crate::registry::lock;
 use crate::tokens;
@@ -55,7 +56,8 @@ pub(super) struct Bill<'p> {
 impl<'p> Bill<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
         let (most, unread) = sizes(prompt);
-        let choices = prompt.params.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
+        let choices = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
+        let choices = choices.map(number).max().unwrap_or(1).max(1);
         let asked = prompt.max_output_tokens;
         Self {
             prices: charge.prices(model).map(dearest),
@@ -82,7 +84,8 @@ impl<'p> Bill<'p> {
         if fits(cost(self.prompt, self.bound)) {
             return Some((self.bound, cost(self.prompt, self.bound)));
         }
-        let counted = self.counted.tokens().min(self.prompt);
+        // Not counted yet: the locks are held here, and a long prompt takes its time.
+        let counted = (*self.counted.tokens.get()?).min(self.prompt);
         if fits(cost(counted, self.bound)) {
             return Some((self.bound, cost(counted, self.bound)));
         }
@@ -100,7 +103,7 @@ impl<'p> Bill<'p> {
     }
 }
 
-/// Prompt tokens as they are counted here, and a quarter. They are counted when that matters.
+/// About the most prompt tokens, closer than by bytes. They are counted when that matters.
 #[derive(Debug)]
 struct Counted<'p> {
     prompt: &'p Prompt,
@@ -110,13 +113,31 @@ struct Counted<'p> {
 }
 
 impl Counted<'_> {
-    fn tokens(&self) -> u64 {
-        *self.tokens.get_or_init(|| {
-            // That has something for each message already.
-            let counted = tokens::count(self.prompt, "").prompt;
-            counted + counted.div_ceil(4) + self.unread
-        })
+    fn count(&self) {
+        self.tokens.get_or_init(|| {
+            let texts = self.prompt.messages.iter().map(|message| match &message.body {
+                Body::Empty => 0,
+                Body::Text(text) => tokens::at_most(text),
+                Body::Parts(parts) => {
+                    let texts =
+                        parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+                    texts.map(|text| AROUND + tokens::at_most(text)).sum()
+                }
+            });
+            let params =
+                self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
+            texts.map(|tokens| AROUND + tokens).chain(params).sum::<u64>() + self.unread
+        });
     }
+}
+
+/// A number as lenient servers read one.
+fn number(value: &Value) -> u64 {
+    let text = value.as_str().unwrap_or_default();
+    value.as_u64().or_else(|| text.trim().parse().ok()).unwrap_or_else(|| {
+        // Casts of floats saturate.
+        value.as_f64().or_else(|| text.trim().parse().ok()).unwrap_or(1.0).ceil() as u64
+    })
 }
 
 /// The prompt in bytes, which are the most tokens it can have, and what of them our count of tokens
@@ -132,12 +153,13 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
             Body::Text(text) => bytes += text.len() as u64,
             Body::Parts(parts) => {
                 for part in parts {
-                    if part.get("text").is_some() {
-                        around += AROUND;
-                        bytes += size(part);
-                    } else if part.get("image_url").is_some() {
+                    if part.get("image_url").is_some() {
                         unread += PER_PICTURE;
-                    } else {
+                    }
+                    if let Some(text) = part.get("text") {
+                        around += AROUND;
+                        bytes += size(text);
+                    } else if part.get("image_url").is_none() {
                         unread += size(part);
                     }
                 }
@@ -200,6 +222,7 @@ impl Gateway {
         if let Asked::Reserved(bound, reservation) = self.try_reserve(caller, bill, WORTHWHILE) {
             return Ok((bound, reservation));
         }
+        beside(bill.prompt as usize, || bill.counted.count()).await;
         let deadline = Instant::now() + PATIENCE;
         let mut least = WORTHWHILE;
         loop {
@@ -225,7 +248,6 @@ impl Gateway {
         let (key, project) = (&caller.key, &caller.project);
         // Both at once, and always in this order.
         let (mut month, mut windows) = (lock(&project.month), lock(&key.windows));
-        let others = month.reserved() > Usd::ZERO || windows.reserved() > Usd::ZERO;
         let mut fit = None;
         if let Some(budget) = project.settings.monthly_budget {
             let spent = month.total(now);
@@ -233,7 +255,7 @@ impl Gateway {
             if fit.is_none() {
                 return Asked::Full {
                     error: Error::BudgetExceeded,
-                    others: others && spent < budget,
+                    others: month.reserved() > Usd::ZERO && spent < budget,
                 };
             }
         }
@@ -248,7 +270,8 @@ impl Gateway {
                 } else {
                     Error::SpendReserved { limit }
                 };
-                return Asked::Full { error, others: others && !crossed };
+                let others = windows.reserved() > Usd::ZERO && !crossed;
+                return Asked::Full { error, others };
             };
             fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
         }

