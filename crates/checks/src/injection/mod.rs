@@ -95,8 +95,15 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
 struct Reading {
     attempts: Vec<Attempt>,
     opinion: Opinion,
-    /// The evidence of the strongest text that was hidden in this one.
-    hidden: Option<(f32, Range<usize>)>,
+    /// The strongest text that was hidden in this one.
+    hidden: Option<Hidden>,
+}
+
+/// What a text hid.
+struct Hidden {
+    /// Of the text, and of that it was hidden.
+    evidence: f32,
+    place: Range<usize>,
 }
 
 impl Reading {
@@ -110,24 +117,25 @@ impl Reading {
         model::weigh(self.opinion.evidence, rule_evidence(&self.attempts))
     }
 
-    /// Reads a text that came out of a code or a disguise, and forgets it where it has less evidence than `least`.
+    /// Reads a text that came out of a code or a disguise. That it was hidden counts where it has `least` evidence.
     fn hidden(&mut self, text: &str, place: Range<usize>, least: f32) {
         let evidence = Self::new(text, &Scan::new(text, Scope::Injections)).evidence();
         // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
-        if model::score(evidence) < WORTH || evidence < least {
+        if model::score(evidence) < WORTH {
             return;
         }
-        if self.hidden.as_ref().is_none_or(|(most, _)| *most < evidence) {
-            self.hidden = Some((evidence, place));
+        let evidence = if evidence < least { evidence } else { evidence + HIDDEN };
+        if self.hidden.as_ref().is_none_or(|most| most.evidence < evidence) {
+            self.hidden = Some(Hidden { evidence, place });
         }
     }
 
     fn verdict(mut self, text: &str, anchors: &[Anchor], distrust: f32) -> Verdict {
         let open = doubted(self.evidence(), distrust);
-        let hidden = self.hidden.take().map_or(0.0, |(evidence, bytes)| {
-            let score = doubted(evidence + HIDDEN, distrust);
+        let hidden = self.hidden.take().map_or(0.0, |Hidden { evidence, place }| {
+            let score = doubted(evidence, distrust);
             if score > open.max(WORTH) {
-                self.attempts.push(Attempt { kind: "encoded_order", bytes, score });
+                self.attempts.push(Attempt { kind: "encoded_order", bytes: place, score });
             }
             score
         });

@@ -218,7 +218,9 @@ fn open_body(body: &[u8]) -> Option<usize> {
 /// Whether a body, however little there is of it, begins as keys do: with the frame of one in ASN.1, or OpenSSH's name.
 fn begins_a_key(body: &str) -> bool {
     let body = body.trim_start_matches("\\n").trim();
-    ["MII", "b3BlbnNzaC1rZXk"].iter().any(|lead| body.starts_with(lead))
+    let is_cut_out = body.contains("...") || body.contains(['…', '<', '*']);
+    !is_cut_out
+        && ["MII", "b3BlbnNzaC1rZXk"].iter().any(|lead| body.starts_with(lead))
         && solid(body.as_bytes()) >= KEY_LEAD
 }
 
