@@ -93,9 +93,11 @@ pub struct NewKeyAsk {
 #[derive(Deserialize, ToSchema)]
 pub struct KeyAsk {
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     name: Option<String>,
     /// `active` resets a paused key: its windows count from then on.
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     status: Option<String>,
     /// USD per rolling hour; null lifts the cap.
     #[serde(default, deserialize_with = "given")]

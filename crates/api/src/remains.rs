@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, HttpBody as _};
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::header::EXPECT;
+use axum::http::{StatusCode, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
@@ -23,17 +24,21 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Lets a request pass, and reads what remains of its body.
 pub async fn drained(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
+    // Over HTTP/2 a body that nobody reads ends its own stream alone.
+    if request.body().is_end_stream() || request.version() == Version::HTTP_2 {
         return next.run(request).await;
     }
+    let asks_first = request.headers().contains_key(EXPECT);
     let (sender, mut remains) = oneshot::channel();
     let watch = |body: Body| {
-        Body::from_stream(Watched { body: body.into_data_stream(), remains: Some(sender) })
+        let body = body.into_data_stream();
+        Body::from_stream(Watched { body, begun: false, remains: Some(sender) })
     };
     let response = next.run(request.map(watch)).await;
-    // Who was too slow has been waited for.
+    // Who was too slow has been waited for. Who asks before sending learns that nobody wants it.
     if response.status() != StatusCode::REQUEST_TIMEOUT
-        && let Ok(body) = remains.try_recv()
+        && let Ok((body, begun)) = remains.try_recv()
+        && (begun || !asks_first)
     {
         // Whoever takes longer is not owed an answer.
         let _ = tokio::time::timeout(DRAIN_TIME, drain(body)).await;
@@ -54,14 +59,17 @@ async fn drain(mut body: BodyDataStream) {
 /// A body that is handed back when it is dropped before its end.
 struct Watched {
     body: BodyDataStream,
+    /// Whether anything of it was asked for.
+    begun: bool,
     /// `None` once there is nothing left to read.
-    remains: Option<oneshot::Sender<BodyDataStream>>,
+    remains: Option<oneshot::Sender<(BodyDataStream, bool)>>,
 }
 
 impl Stream for Watched {
     type Item = Result<Bytes, axum::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.begun = true;
         let polled = self.body.poll_next_unpin(context);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.remains = None;
@@ -75,7 +83,7 @@ impl Drop for Watched {
         if let Some(remains) = self.remains.take() {
             let body = std::mem::replace(&mut self.body, Body::empty().into_data_stream());
             // Nobody waits for it when the request itself was given up.
-            let _ = remains.send(body);
+            let _ = remains.send((body, self.begun));
         }
     }
 }

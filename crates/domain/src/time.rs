@@ -60,6 +60,8 @@ impl Timestamp {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_microsecond()));
         }
+        // A zone in brackets would be passed over.
+        let text = (!text.contains('[')).then_some(text)?;
         let local = text.parse::<jiff::civil::DateTime>().ok()?;
         let at = local.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
         Some(Self(at.timestamp().as_microsecond()))

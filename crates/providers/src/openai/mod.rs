@@ -120,12 +120,14 @@ fn bound_name(model: &Model) -> &'static str {
     if own || reasons(model.upstream_name()) { "max_completion_tokens" } else { "max_tokens" }
 }
 
-/// Whether a name is that of one of OpenAI's reasoning models: `o3-mini`, `gpt-5`, `openai/gpt-5-mini`.
+/// Whether a name is that of one of OpenAI's reasoning models: `o3-mini`, `gpt-5`, `openai/gpt-5-mini`,
+/// `ft:o4-mini:acme`.
 fn reasons(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name);
+    let name = name.strip_prefix("ft:").unwrap_or(name);
     ["o1", "o3", "o4", "gpt-5"].iter().any(|family| {
         let rest = name.strip_prefix(family);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', ':']))
     })
 }
 

@@ -56,7 +56,9 @@ async fn the_tools_of_a_real_server_are_run() {
         key.post("/api/v1/executions", &body).await
     };
     let said = async |url: &str, input: &str| {
-        ask(url, input).await.ok(200)["output"].as_str().unwrap().to_owned()
+        let answer = ask(url, input).await.ok(200);
+        let Some(output) = answer["output"].as_str() else { panic!("{input}: {answer}") };
+        output.to_owned()
     };
     for url in [&open, &guarded] {
         let both = "add {\"a\": 19, \"b\": 23}\ncount {\"to\": 5}";
