@@ -81,13 +81,15 @@ fn text(text: &str) -> u64 {
 /// was hardly taught, have many more than words have.
 pub(crate) fn at_most(text: &str) -> u64 {
     let rare = text.bytes().filter(|byte| !byte.is_ascii()).count() as u64;
-    rare + runs(text, |(class, length)| match class {
-        Class::Latin => length.div_ceil(2),
-        Class::Digit | Class::Sign => length,
-        Class::Space | Class::Line => length.div_ceil(4),
-        // Their bytes are counted.
-        Class::Letter | Class::Ideograph => 0,
-    })
+    let most = rare
+        + runs(text, |(class, length)| match class {
+            Class::Latin => length.div_ceil(2),
+            Class::Digit | Class::Sign => length,
+            Class::Space | Class::Line => length.div_ceil(4),
+            // Their bytes are counted.
+            Class::Letter | Class::Ideograph => 0,
+        });
+    most.min(text.len() as u64)
 }
 
 /// The tokens of all runs of one class.
