@@ -60,7 +60,8 @@ pub async fn read_json<T: DeserializeOwned>(request: Request, most: usize) -> Re
     {
         return Err(Failure::new(StatusCode::BAD_REQUEST, "The body must be a JSON object"));
     }
-    serde_json::from_slice(&bytes).map_err(|error| malformed(&error))
+    let read = gateway::beside(bytes.len(), || serde_json::from_slice(&bytes)).await;
+    read.map_err(|error| malformed(&error))
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Long texts are judged beside the threads that serve requests, where they hold up nobody else.
+//! What long texts ask for is done beside the threads that serve requests, where it holds up nobody
+//! else.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
@@ -8,7 +9,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 
-/// To judge a text of more bytes takes so long that other requests feel it.
+/// To read or judge a text of more bytes takes so long that other requests feel it.
 const LONG: usize = 32 * 1024;
 
 /// As many at a time as there are processors; the others wait.
@@ -16,7 +17,7 @@ static PLACES: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, NonZero::get)));
 
 /// Does what a text of so many bytes asks for: at once if it is short.
-pub(crate) async fn beside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub async fn beside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes <= LONG || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
         return work();
     }

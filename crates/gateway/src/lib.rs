@@ -61,6 +61,7 @@ use tokio_util::task::TaskTracker;
 pub use accounts::Member;
 pub use admit::{Caller, Origin, Spends};
 pub use assistants::{AssistantAsk, Assisted};
+pub use beside::beside;
 pub use bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use chat::{ChatAnswer, ChatAsk, ChatReply};
 pub use check::CheckResult;
