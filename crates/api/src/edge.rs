@@ -11,6 +11,8 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::remains;
+
 /// Ties a response to the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_ID: usize = 128;
@@ -24,7 +26,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let door = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
-    let mut response = next.run(request).await;
+    let mut response = remains::drained(request, next).await;
     let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
     tell(&method, door, response.status().as_u16(), began, &id);
     response.headers_mut().insert(REQUEST_ID, id);

@@ -72,12 +72,14 @@ pub struct ProjectAsk {
 pub struct ProjectFields {
     /// Must not be blank.
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     name: Option<String>,
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
     /// `active` or `archived`.
     #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
     status: Option<String>,
     /// Merged into the settings at every depth.
     #[serde(default)]

@@ -20,8 +20,8 @@ use crate::wording::{MessagesError, ResponsesError};
 use crate::{App, Settings};
 use crate::{
     assistants, audit, auth, chat, checks, edge, embeddings, executions, images, keys, logs,
-    messages, model_list, models, projects, remains, responses, safety, sdk, session, simulate,
-    stats, stream, traces, up, wording,
+    messages, model_list, models, projects, responses, safety, sdk, session, simulate, stats,
+    stream, traces, up, wording,
 };
 
 /// A group of routes behind one guard.
@@ -168,7 +168,6 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
             tracing::error!("a handler panicked");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal error").into_response()
         }))
-        .layer(from_fn(remains::drained))
         .layer(from_fn(edge::around))
 }
 

@@ -61,7 +61,9 @@ impl Timestamp {
             return Some(Self(at.as_microsecond()));
         }
         // A zone in brackets would be passed over.
-        let text = (!text.contains('[')).then_some(text)?;
+        if text.contains('[') {
+            return None;
+        }
         let local = text.parse::<jiff::civil::DateTime>().ok()?;
         let at = local.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
         Some(Self(at.timestamp().as_microsecond()))

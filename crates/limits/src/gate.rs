@@ -4,7 +4,7 @@ use domain::money::Usd;
 use domain::settings::Limits;
 use domain::time::{HOUR, SECOND, Timestamp};
 
-use crate::spend::HourSpend;
+use crate::spend::{HourSpend, SetAside};
 use crate::window::Window;
 
 /// The key has made too many requests in the rolling hour.
@@ -20,7 +20,8 @@ pub struct KeyWindows {
     requests: Window,
     attempts: Window,
     spend: HourSpend,
-    reserved: Usd,
+    /// For calls with the key that have not settled.
+    pub set_aside: SetAside,
     limits: Limits,
     last_used: Timestamp,
     changed: bool,
@@ -34,7 +35,7 @@ impl KeyWindows {
             requests,
             attempts,
             spend: HourSpend::default(),
-            reserved: Usd::ZERO,
+            set_aside: SetAside::default(),
             limits: limits.clone(),
             last_used: Timestamp::default(),
             changed: false,
@@ -87,21 +88,6 @@ impl KeyWindows {
     pub fn settle(&mut self, ended: Timestamp, cost: Usd) -> Usd {
         self.spend.add(ended, cost);
         self.spend.total(ended)
-    }
-
-    /// What is set aside for calls that have not settled.
-    pub fn reserved(&self) -> Usd {
-        self.reserved
-    }
-
-    /// Sets money aside for a call.
-    pub fn reserve(&mut self, amount: Usd) {
-        self.reserved += amount;
-    }
-
-    /// Gives back what was set aside for a call.
-    pub fn release(&mut self, amount: Usd) {
-        self.reserved = self.reserved - amount;
     }
 
     /// Takes in that at least so much was spent in the second of a time, by whomever.

@@ -8,5 +8,5 @@ mod spend;
 mod window;
 
 pub use gate::{KeyWindows, RateExceeded};
-pub use spend::{HourSpend, MonthSpend};
+pub use spend::{HourSpend, MonthSpend, SetAside};
 pub use window::Window;

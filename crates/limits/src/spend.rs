@@ -57,13 +57,34 @@ impl HourSpend {
     }
 }
 
+/// Money that is set aside: it is not spent yet, and nobody else may spend it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetAside(Usd);
+
+impl SetAside {
+    /// All of it.
+    pub fn total(self) -> Usd {
+        self.0
+    }
+
+    /// Sets money aside for a call.
+    pub fn add(&mut self, amount: Usd) {
+        self.0 += amount;
+    }
+
+    /// Gives back what was set aside for a call.
+    pub fn give_back(&mut self, amount: Usd) {
+        self.0 = self.0 - amount;
+    }
+}
+
 /// What was spent in a calendar month.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonthSpend {
     start: Timestamp,
     total: Usd,
-    /// Set aside for calls that have not settled, whenever they began.
-    reserved: Usd,
+    /// For calls that have not settled, whenever they began.
+    pub set_aside: SetAside,
 }
 
 impl MonthSpend {
@@ -77,21 +98,6 @@ impl MonthSpend {
     pub fn add(&mut self, now: Timestamp, amount: Usd) {
         self.roll(now);
         self.total += amount;
-    }
-
-    /// What is set aside for calls that have not settled.
-    pub fn reserved(&self) -> Usd {
-        self.reserved
-    }
-
-    /// Sets money aside for a call.
-    pub fn reserve(&mut self, amount: Usd) {
-        self.reserved += amount;
-    }
-
-    /// Gives back what was set aside for a call.
-    pub fn release(&mut self, amount: Usd) {
-        self.reserved = self.reserved - amount;
     }
 
     /// Takes in that at least so much was spent in the month that `now` lies in, by whomever.
@@ -111,7 +117,7 @@ impl MonthSpend {
         }
         let start = now.month_start();
         if start != self.start {
-            *self = Self { start, total: Usd::ZERO, reserved: self.reserved };
+            *self = Self { start, total: Usd::ZERO, set_aside: self.set_aside };
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::charge::Charge;
 use super::ended::Ended;
-use super::screen::JudgedTool;
+use super::screen::{JudgedTool, merged};
 use super::stored::{Input, Output, Stored};
 use super::{Funded, Turn};
 use crate::Gateway;
@@ -379,26 +379,4 @@ fn tool_use(
         fidelity: grading::tool_fidelity(&declared, &asked).unwrap_or(1.0),
         print: prints::tools(key, calls),
     })
-}
-
-fn merged(input: &Security, output: &Security) -> Security {
-    if input.findings.is_none() && output.findings.is_none() {
-        return input.clone();
-    }
-    let mut findings: Vec<Value> = Vec::new();
-    for (found, within) in [(&input.findings, "input"), (&output.findings, "output")] {
-        for finding in found.as_ref().and_then(Value::as_array).into_iter().flatten() {
-            let mut finding = finding.clone();
-            finding["within"] = within.into();
-            findings.push(finding);
-        }
-    }
-    Security {
-        pii: input.pii || output.pii,
-        injection: input.injection || output.injection,
-        secret: input.secret || output.secret,
-        review: input.review || output.review,
-        risk_score: input.risk_score.max(output.risk_score),
-        findings: (!findings.is_empty()).then_some(Value::Array(findings)),
-    }
 }

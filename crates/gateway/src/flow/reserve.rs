@@ -189,8 +189,8 @@ impl Reservation {
     /// Gives the money back, once: what the call has cost counts instead.
     pub(super) fn release(&self) {
         let amount = Usd(self.amount.swap(0, Ordering::Relaxed));
-        lock(&self.month).release(amount);
-        lock(&self.windows).release(amount);
+        lock(&self.month).set_aside.give_back(amount);
+        lock(&self.windows).set_aside.give_back(amount);
         self.settled.notify_waiters();
     }
 }
@@ -251,17 +251,17 @@ impl Gateway {
         let mut fit = None;
         if let Some(budget) = project.settings.monthly_budget {
             let spent = month.total(now);
-            fit = bill.fit(budget - spent - month.reserved(), least);
+            fit = bill.fit(budget - spent - month.set_aside.total(), least);
             if fit.is_none() {
                 return Asked::Full {
                     error: Error::BudgetExceeded,
-                    others: month.reserved() > Usd::ZERO && spent < budget,
+                    others: month.set_aside.total() > Usd::ZERO && spent < budget,
                 };
             }
         }
         if let Some(limit) = key.key.hourly_limit {
             let spent = windows.spent(now);
-            let capped = bill.fit(limit - spent - windows.reserved(), least);
+            let capped = bill.fit(limit - spent - windows.set_aside.total(), least);
             let Some(capped) = capped else {
                 // Whoever has settled the last of it trips the key.
                 let crossed = spent >= limit;
@@ -270,14 +270,14 @@ impl Gateway {
                 } else {
                     Error::SpendReserved { limit }
                 };
-                let others = windows.reserved() > Usd::ZERO && !crossed;
+                let others = windows.set_aside.total() > Usd::ZERO && !crossed;
                 return Asked::Full { error, others };
             };
             fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
         }
         let (bound, amount) = fit.unwrap_or((bill.bound, Usd::ZERO));
-        month.reserve(amount);
-        windows.reserve(amount);
+        month.set_aside.add(amount);
+        windows.set_aside.add(amount);
         Asked::Reserved(
             bound,
             Reservation {

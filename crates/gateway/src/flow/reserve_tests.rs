@@ -55,7 +55,9 @@ fn what_costs_nothing_always_fits() {
 /// What the caller of a fresh gateway has set aside: in the hour and in the month.
 fn reserved(fresh: &Fresh) -> (Usd, Usd) {
     let caller = &fresh.caller;
-    (lock(&caller.key.windows).reserved(), lock(&caller.project.month).reserved())
+    let (hour, month) =
+        (lock(&caller.key.windows).set_aside, lock(&caller.project.month).set_aside);
+    (hour.total(), month.total())
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category, Safety};
 use domain::step::Security;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::charge::Charge;
 use super::located::{Located, cause, locate};
@@ -235,6 +236,29 @@ pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
         review: report.review,
         risk_score: report.risk_score,
         findings: serde_json::to_value(findings).ok(),
+    }
+}
+
+/// What was found in a request and in its answer, together.
+pub(super) fn merged(input: &Security, output: &Security) -> Security {
+    if input.findings.is_none() && output.findings.is_none() {
+        return input.clone();
+    }
+    let mut findings: Vec<Value> = Vec::new();
+    for (found, within) in [(&input.findings, "input"), (&output.findings, "output")] {
+        for finding in found.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            let mut finding = finding.clone();
+            finding["within"] = within.into();
+            findings.push(finding);
+        }
+    }
+    Security {
+        pii: input.pii || output.pii,
+        injection: input.injection || output.injection,
+        secret: input.secret || output.secret,
+        review: input.review || output.review,
+        risk_score: input.risk_score.max(output.risk_score),
+        findings: (!findings.is_empty()).then_some(Value::Array(findings)),
     }
 }
 

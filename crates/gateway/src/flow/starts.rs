@@ -4,7 +4,7 @@
 //! One task looks after all calls that are open. A timer for each would wake a thread for each.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use store::Writer;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Funded;
 use crate::Gateway;
+use crate::registry::lock;
 
 /// A start is written when its call has been open for so long. A call that the gateway's death ends
 /// sooner leaves nothing.
@@ -34,12 +35,12 @@ impl Call {
     /// From here on the start is not written: the end of the call comes next, and must not come
     /// before it.
     pub(super) fn end(&self) {
-        *locked(&self.settled) = true;
+        *lock(&self.settled) = true;
     }
 
     /// Writes the start if it still has to be. Whether it needs no further look.
     fn settle(&self, writer: &Writer) -> bool {
-        if *locked(&self.settled) {
+        if *lock(&self.settled) {
             return true;
         }
         if !writer.is_alive() {
@@ -47,7 +48,7 @@ impl Call {
         }
         // Made before the lock is taken, for which the end of the call would wait.
         let start = self.funded.start();
-        let mut settled = locked(&self.settled);
+        let mut settled = lock(&self.settled);
         *settled = *settled || writer.note_start(start);
         *settled
     }
@@ -76,14 +77,14 @@ impl Starts {
 
     /// Adds a call. Says whether a task is needed to look after it.
     fn add(&self, call: Weak<Call>) -> bool {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = lock(&self.waiting);
         waiting.calls.push_back((Instant::now() + GRACE, call));
         !std::mem::replace(&mut waiting.tended, true)
     }
 
     /// When the oldest is due. Where there is none, the task ends.
     fn next_due(&self) -> Option<Instant> {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = lock(&self.waiting);
         let due = waiting.calls.front().map(|(due, _)| *due);
         waiting.tended = due.is_some();
         due
@@ -91,7 +92,7 @@ impl Starts {
 
     /// The oldest, if it is due.
     fn take_due(&self, now: Instant) -> Option<Weak<Call>> {
-        locked(&self.waiting).calls.pop_front_if(|(due, _)| *due <= now).map(|(_, call)| call)
+        lock(&self.waiting).calls.pop_front_if(|(due, _)| *due <= now).map(|(_, call)| call)
     }
 }
 
@@ -126,12 +127,7 @@ struct Tends<'a>(&'a Starts);
 impl Drop for Tends<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            locked(&self.0.waiting).tended = false;
+            lock(&self.0.waiting).tended = false;
         }
     }
-}
-
-/// What the lock protects is whole after every step.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
