@@ -28,3 +28,15 @@ fn tables_take_little_memory() {
     // A process keeps 12 MiB for them and for routing, which takes less than one.
     assert!(kept.bytes_current < 11 << 20, "{} bytes", kept.bytes_current);
 }
+
+#[test]
+fn patterns_that_find_nothing_allocate_nothing() {
+    let policy = Policy::compile(&Safety::default()).unwrap();
+    let texts: Vec<String> = (0..64).map(|number| texts::ordinary(2_000, number)).collect();
+    for text in &texts {
+        judge(&policy, text);
+    }
+    let most = texts.iter().map(|text| measure(|| judge(&policy, text)).count_total).max();
+    // There are a thousand patterns.
+    assert!(most < Some(64), "{most:?} allocations");
+}

@@ -2,10 +2,14 @@
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
+#[path = "../../checks/benches/cost/measure.rs"]
+mod measure;
+
 use std::hint::black_box;
 
 use routing::{Shape, classify};
-use rustix::time::{ClockId, clock_gettime};
+
+use measure::{micros, quantiles, warm_and_cold};
 
 /// Prompts that nothing was learned from.
 const PROMPTS: &str = include_str!("../train/probe.txt");
@@ -55,16 +59,7 @@ fn main() {
     };
     let short = prompts.iter().map(|&prompt| prompt.to_owned()).collect();
     for (name, texts) in [("as they are", short), ("2 KB", of(2_000)), ("100 KB", of(100_000))] {
-        let mut junk = vec![1_u8; 64 << 20];
-        let mut cold = Vec::new();
-        for text in texts.iter().cycle().take(200) {
-            junk.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
-            black_box(&junk);
-            cold.push(micros(|| judge(text)));
-        }
-        let mut warm: Vec<f64> =
-            texts.iter().cycle().take(2_000).map(|text| micros(|| judge(text))).collect();
-        let (warm, cold) = (quantiles(&mut warm), quantiles(&mut cold));
+        let [warm, cold] = warm_and_cold(&texts, 2_000, judge);
         println!(
             "| {name} | {:.1} µs | {:.1} µs | | {:.0} µs | {:.0} µs |",
             warm.0, warm.1, cold.0, cold.1
@@ -82,21 +77,4 @@ fn main() {
 
 fn judge(text: &str) {
     black_box(classify(text, &Shape { turns: 1, total_chars: text.len(), tools: 0 }));
-}
-
-/// Processor time: others that use the machine hardly change it.
-fn micros(work: impl FnOnce()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
-    };
-    let began = now();
-    work();
-    now() - began
-}
-
-/// The median and the 95th percentile.
-fn quantiles(all: &mut [f64]) -> (f64, f64) {
-    all.sort_by(f64::total_cmp);
-    (all[all.len() / 2], all[(all.len() * 95 / 100).min(all.len() - 1)])
 }

@@ -3,14 +3,15 @@
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has nothing to say")]
 
+mod measure;
 mod texts;
 
 use std::hint::black_box;
 
 use checks::{Part, Policy, Reading};
 use domain::safety::{Origin, Safety};
-use rustix::time::{ClockId, clock_gettime};
 
+use measure::{micros, quantiles, warm_and_cold};
 use texts::{EVERYTHING, Family, hostile, ordinary};
 
 #[global_allocator]
@@ -30,16 +31,7 @@ fn main() {
     );
     for (bytes, rounds) in [(2_000, 1_000), (32_000, 200), (100_000, 100)] {
         let texts: Vec<String> = (0..64).map(|n| ordinary(bytes, n)).collect();
-        let mut cold = Vec::new();
-        let mut junk = vec![1_u8; 64 << 20];
-        for text in texts.iter().cycle().take(rounds.min(200)) {
-            junk.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
-            black_box(&junk);
-            cold.push(micros(|| judge(&policy, text)));
-        }
-        let texts = texts.iter().cycle().take(rounds);
-        let mut warm: Vec<f64> = texts.map(|text| micros(|| judge(&policy, text))).collect();
-        let (warm, cold) = (quantiles(&mut warm), quantiles(&mut cold));
+        let [warm, cold] = warm_and_cold(&texts, rounds, |text| judge(&policy, text));
         let kb = bytes / 1000;
         println!(
             "| {kb} KB | {:.0} µs | {:.0} µs | | {:.0} µs | {:.0} µs |",
@@ -73,21 +65,4 @@ fn main() {
 
 fn judge(policy: &Policy, text: &str) {
     black_box(policy.inspect(&[Part { origin: Origin::User, text }]));
-}
-
-/// Processor time: others that use the machine hardly change it.
-fn micros(work: impl FnOnce()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
-    };
-    let began = now();
-    work();
-    now() - began
-}
-
-/// The median and the 95th percentile.
-fn quantiles(all: &mut [f64]) -> (f64, f64) {
-    all.sort_by(f64::total_cmp);
-    (all[all.len() / 2], all[(all.len() * 95 / 100).min(all.len() - 1)])
 }
