@@ -23,6 +23,8 @@ pub(crate) struct Ended {
     pub(crate) upstream_model: Option<String>,
     pub(crate) first_token: Option<i64>,
     pub(crate) attempts: i64,
+    /// Those before the last that broke off after they were sent: they may have been charged.
+    pub(crate) broken_off: u64,
     /// How many images were made.
     pub(crate) images: Option<u64>,
     /// What the check of the output has found.
@@ -43,6 +45,7 @@ impl Default for Ended {
             upstream_model: None,
             first_token: None,
             attempts: 1,
+            broken_off: 0,
             images: None,
             output: Security::default(),
         }

@@ -82,6 +82,8 @@ impl Gateway {
                 (cost, counted_here && cost > Usd::ZERO)
             }
         };
+        let lost = broken_off(funded, &usage, &ended);
+        let (cost, estimated) = (cost + lost, estimated || lost > Usd::ZERO);
         let calls = ended.message.as_ref().map(tools::calls).unwrap_or_default();
         let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
         let call = Call {
@@ -342,6 +344,19 @@ fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
         (None, StepStatus::Failed) => (Usd::ZERO, false),
         (made, _) => (price.times(charge.images(made)), made.is_none()),
     }
+}
+
+/// About what the attempts have cost that broke off before the last one: their prompts, since nobody
+/// knows what a provider has made of them, or their images. A call that failed as a whole cost
+/// nothing that was told.
+fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
+    if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
+        return Usd::ZERO;
+    }
+    let prompt = funded.routed().screened().prompt();
+    let images = funded.charge().cost_of_images(funded.model(), prompt);
+    let asked = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
+    images.or_else(asked).unwrap_or_default().times(ended.broken_off)
 }
 
 /// What was used, and whether it had to be counted here. A call that failed before the provider

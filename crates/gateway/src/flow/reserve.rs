@@ -70,6 +70,11 @@ impl<'p> Bill<'p> {
         }
     }
 
+    /// The same with a bound that is not lowered.
+    pub(super) fn bound_to(self, bound: u64) -> Self {
+        Self { bound, is_asked: true, ..self }
+    }
+
     /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
     fn fit(&self, left: Usd, least: u64) -> Option<(u64, Usd)> {
         let fits = |cost: Usd| cost == Usd::ZERO || cost <= left;
@@ -192,6 +197,11 @@ impl Reservation {
         lock(&self.month).set_aside.give_back(amount);
         lock(&self.windows).set_aside.give_back(amount);
         self.settled.notify_waiters();
+    }
+
+    /// Takes in what was set aside for another attempt of the same call.
+    pub(super) fn take_in(&self, more: &Self) {
+        self.amount.fetch_add(more.amount.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
