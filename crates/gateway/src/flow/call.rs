@@ -148,7 +148,9 @@ impl Gateway {
             attempts += 1;
             heard.attempts = i64::from(attempts);
             let began = Instant::now();
+            heard.unseen_since = M::UNSEEN.then(|| clock.now());
             let result = M::call(client, funded, places.here(), deadline).await;
+            heard.unseen_since = None;
             metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());
             let now = clock.now();

@@ -13,7 +13,7 @@ use store::Start;
 use super::Routed;
 use super::charge::Charge;
 use super::record::Recorded;
-use super::reserve::{Bill, Reservation};
+use super::reserve::{Bill, MAX_OUTPUT, Reservation, choices};
 use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
@@ -168,6 +168,12 @@ impl Funded {
 
     pub(crate) fn max_output_tokens(&self) -> Option<u64> {
         self.max_output_tokens
+    }
+
+    /// The most completion tokens of all choices together, as far as anybody has set a bound.
+    pub(super) fn most(&self) -> u64 {
+        let bound = self.max_output_tokens.unwrap_or(MAX_OUTPUT);
+        bound.saturating_mul(choices(self.routed.screened().prompt()))
     }
 
     pub(crate) fn started_at(&self) -> Timestamp {

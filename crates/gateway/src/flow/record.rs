@@ -3,7 +3,6 @@
 use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
-use domain::model::Model;
 use domain::money::Usd;
 use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
@@ -74,7 +73,7 @@ impl Gateway {
             output::judge_rest(project, &mut ended).await;
         }
         let (model, charge) = (funded.model(), funded.charge());
-        let (usage, counted_here) = usage(charge, model, prompt, &ended);
+        let (usage, counted_here) = usage(funded, &ended, self.clock.now());
         let (cost, estimated) = match charge.image_price(model) {
             Some(price) => images(charge, price, &ended),
             None => {
@@ -361,16 +360,20 @@ fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
 
 /// What was used, and whether it had to be counted here. A call that failed before the provider
 /// said anything used nothing.
-fn usage(charge: Charge, model: &Model, prompt: &Prompt, ended: &Ended) -> (Usage, bool) {
+fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
     match (ended.usage, ended.status) {
         (Some(usage), _) => (usage, false),
         (None, StepStatus::Failed) if ended.text.is_empty() && ended.first_token.is_none() => {
             (Usage::default(), false)
         }
         (None, _) => {
+            let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
             let images = charge.images(ended.images);
-            let mut usage = charge.count(model, prompt, &ended.text, images);
+            let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
             usage.completion += tokens::estimate(ended.beside);
+            if let Some(asked_at) = ended.unseen_since {
+                usage.completion += tokens::written_within(now.since(asked_at)).min(funded.most());
+            }
             (usage, true)
         }
     }

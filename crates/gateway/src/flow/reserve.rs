@@ -24,7 +24,7 @@ use crate::registry::lock;
 use crate::tokens;
 
 /// The completion bound where neither the caller nor the model gives one.
-const MAX_OUTPUT: u64 = 4096;
+pub(super) const MAX_OUTPUT: u64 = 4096;
 /// While others are about to settle, a shorter completion than this is not taken.
 const WORTHWHILE: u64 = 256;
 /// How long a call waits for others to settle.
@@ -56,15 +56,13 @@ pub(super) struct Bill<'p> {
 impl<'p> Bill<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
         let (most, unread) = sizes(prompt);
-        let choices = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
-        let choices = choices.map(number).max().unwrap_or(1).max(1);
         let asked = prompt.max_output_tokens;
         Self {
             prices: charge.prices(model).map(dearest),
             flat: charge.cost_of_images(model, prompt),
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
-            choices,
+            choices: choices(prompt),
             bound: asked.or(model.config.max_output_tokens).unwrap_or(MAX_OUTPUT),
             is_asked: asked.is_some(),
         }
@@ -134,6 +132,12 @@ impl Counted<'_> {
             texts.map(|tokens| AROUND + tokens).chain(params).sum::<u64>() + self.unread
         });
     }
+}
+
+/// How many completions a prompt asks for.
+pub(super) fn choices(prompt: &Prompt) -> u64 {
+    let asked = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
+    asked.map(number).max().unwrap_or(1).max(1)
 }
 
 /// A number as lenient servers read one.
