@@ -204,7 +204,8 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
     let server = Server::new(vec![step(Vec::new(), After::Hang), step(large, After::Keep)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
     let client = client();
-    let ask = ImageAsk { model: &model, prompt: "A boat.", size: "1024x1024", count: 1 };
+    let ask =
+        ImageAsk { model: &model, prompt: "A boat.", size: "1024x1024", count: 1, quality: None };
     let end = Instant::now() + Duration::from_mins(4);
     let (answer, ()) = tokio::join!(client.paint(ask, end), async {
         server.asked.notified().await;
@@ -360,7 +361,8 @@ async fn the_sandbox_needs_no_network() {
     let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: Some(16) };
     let embedded = client.embed(ask, soon()).await.unwrap();
     assert_eq!((embedded.vectors[0].len(), embedded.tokens), (16, Some(4)));
-    let ask = ImageAsk { model: &model, prompt: "A red boat", size: "auto", count: 1 };
+    let ask =
+        ImageAsk { model: &model, prompt: "A red boat", size: "auto", count: 1, quality: None };
     let error = client.paint(ask, soon()).await.unwrap_err();
     assert_eq!(error.to_string(), "Model gpt-test does not support images: the sandbox makes none");
 }
@@ -395,7 +397,7 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     ])
     .await;
     let model = Model { base_url: Some(server.url()), ..model };
-    let ask = ImageAsk { model: &model, prompt: "A crab", size: "auto", count: 3 };
+    let ask = ImageAsk { model: &model, prompt: "A crab", size: "auto", count: 3, quality: None };
     let painted = client().paint(ask, soon()).await.unwrap();
     assert_eq!(painted.urls, ["data:image/png;base64,iVBO"]);
     assert_eq!(painted.usage.map(|usage| usage.completion), Some(1290));

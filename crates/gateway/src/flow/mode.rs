@@ -95,6 +95,7 @@ impl Mode for Painting {
             model,
             prompt: asked.texts().next().unwrap_or_default(),
             size: param("size").and_then(Value::as_str).unwrap_or(crate::images::DEFAULT_SIZE),
+            quality: param("quality").and_then(Value::as_str),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
         };
         client.paint(ask, deadline).await

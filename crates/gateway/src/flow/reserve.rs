@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::charge::Charge;
+use super::charge::{Charge, dearest};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::beside::beside;
@@ -59,7 +59,7 @@ impl<'p> Bill<'p> {
         let asked = prompt.max_output_tokens;
         Self {
             prices: charge.prices(model).map(dearest),
-            flat: charge.cost_of_images(model, prompt),
+            flat: charge.most_of_images(model, prompt, most),
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices: choices(prompt),
@@ -177,12 +177,6 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     }
     bytes += prompt.params.values().map(size).sum::<u64>();
     (bytes + unread + around, unread)
-}
-
-/// Prices at which no prompt token is cheaper than it may turn out to be.
-fn dearest(prices: Prices) -> Prices {
-    let input = prices.input.max(prices.cached_input).max(prices.cache_write);
-    Prices { input, ..prices }
 }
 
 /// Money that is set aside for one call, in its key's hour and its project's month.
