@@ -11,6 +11,7 @@ crate::on_every_backend!(
     a_follow_up_is_screened_and_redacted_anew,
     calls_of_chat_completions_are_recorded,
     calls_that_the_provider_does_not_count_cost_what_they_are,
+    names_that_no_provider_takes,
     calls_of_servers_that_leave_things_out,
 );
 
@@ -308,6 +309,26 @@ async fn calls_that_the_provider_does_not_count_cost_what_they_are(backend: Back
         assert!(step["completion_tokens"].as_u64().unwrap() >= 400, "{step}");
         assert_eq!(step["cost_estimated"], true);
     }
+}
+
+/// A name that the provider's documentation rules out is the caller's mistake, and is told before
+/// anything is sent.
+async fn names_that_no_provider_takes(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Fine.")).await;
+    mock.register(&owner, "mock").await;
+    let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let trace = key.trace().await;
+    let named = json!({"name": "get the weather", "parameters": {"type": "object"}});
+    let fault = "The tool name 'get the weather' is not supported by model mock: \
+        it takes 1 to 64 letters, digits, _ and -";
+    ask(&key, &trace, json!({"tools": [named]})).await.invalid(fault);
+    let chat = json!({"trace_id": trace, "model": "mock", "tools": [named],
+        "messages": [{"role": "user", "content": INPUT}]});
+    key.post("/api/v1/chat/completions", &chat).await.invalid(fault);
+    assert_eq!(mock.begun(), 0, "nothing was sent");
 }
 
 async fn calls_of_servers_that_leave_things_out(backend: Backend) {
