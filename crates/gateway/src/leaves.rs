@@ -26,6 +26,8 @@ const NOT_SAID: [&str; 13] = [
     STATE,
 ];
 pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
+/// A call of a tool, before there could be several. Adapters write it once more among the others.
+const LEGACY: &str = "function_call";
 /// Says the text again, token by token.
 const LOGPROBS: &str = "logprobs";
 
@@ -120,6 +122,12 @@ impl Place {
             }
             _ => false,
         }
+    }
+
+    /// Whether it says a call of a tool again, in the form of before there were several: an answer in
+    /// that form has each call twice.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.way.get(1).is_some_and(|step| step.is(LEGACY))
     }
 
     /// Whether it belongs to a tool call. Calls run beside each other, in no order.
@@ -230,6 +238,17 @@ fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mu
     }
 }
 
+/// How many bytes a whole answer says beside the text of choice 0: each call of a tool once.
+pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
+    let mut bytes = 0;
+    each(answer, |place, text| {
+        if !place.is_text() && !place.is_legacy() {
+            bytes += text.len();
+        }
+    });
+    bytes
+}
+
 /// Sets the text of choice 0 of a whole answer: all of it in the first part, where it has parts.
 pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
     let mut text = text.to_owned();
@@ -299,7 +318,7 @@ pub(crate) fn part_whole(
         let index = index(choice);
         let mut delta = Map::new();
         if let Some(said) = choice.get_mut("delta").and_then(Value::as_object_mut) {
-            for name in ["tool_calls", "function_call", STATE] {
+            for name in ["tool_calls", LEGACY, STATE] {
                 delta.extend(said.shift_remove(name).map(|value| (name.to_owned(), value)));
             }
         }
