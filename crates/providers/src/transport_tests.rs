@@ -219,6 +219,42 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
 }
 
 #[tokio::test]
+async fn what_was_not_answered_may_be_charged_and_what_was_refused_is_not() {
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n{\"id\":".to_vec();
+    for (bytes, charged) in [
+        (json("500 Oh", "{}"), false),
+        (json("429 Wait", "{}"), false),
+        (json("400 No", "{}"), false),
+        (json("200 OK", r#"{"error": {"message": "overloaded"}}"#), false),
+        (reply("200 OK", "content-type: text/html\r\n", "<html>"), false),
+        (Vec::new(), true),
+        (cut, true),
+    ] {
+        let error = complete(bytes, After::Close).await.unwrap_err();
+        assert_eq!(error.may_be_charged(), charged, "{error}");
+        assert!(!(error.may_be_charged() && error.retryable_here()), "{error}");
+    }
+    let nobody = model(Provider::Internal, Some("http://127.0.0.1:1/v1"));
+    let error = client().complete(attempt(&nobody, &prompt(value!({})))).await.unwrap_err();
+    assert!(!error.may_be_charged(), "{error}");
+}
+
+/// A connection keeps what its largest read took, so no read is large: neither of a head, which has
+/// to be there at once, nor of a body, which is read in parts.
+#[tokio::test]
+async fn little_is_read_at_once() {
+    let padded = |bytes: usize| {
+        let pad = format!("content-type: application/json\r\nx-pad: {}\r\n", "a".repeat(bytes));
+        reply("200 OK", &pad, ANSWER)
+    };
+    assert_eq!(complete(padded(20 * 1024), After::Keep).await.unwrap().text, "Hi");
+    let error = complete(padded(64 * 1024), After::Keep).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+    let long = ANSWER.replace("Hi", &"x".repeat(1024 * 1024));
+    assert_eq!(complete(json("200 OK", &long), After::Keep).await.unwrap().text.len(), 1024 * 1024);
+}
+
+#[tokio::test]
 async fn the_deadline_ends_a_slow_body_and_a_slow_stream() {
     let slow = b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{".to_vec();
     let server = Server::new(vec![step(slow, After::Hang), step(sse(&[TEXT]), After::Hang)]).await;
