@@ -130,11 +130,8 @@ impl Gateway {
     pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
-        let mut bill = Bill::of(screened.prompt(), &funded.model, funded.charge);
-        // The same request goes out again, so its bound is no lower.
-        if let Some(bound) = funded.max_output_tokens {
-            bill = bill.bound_to(bound);
-        }
+        let bill = Bill::of(screened.prompt(), &funded.model, funded.charge)
+            .again(funded.max_output_tokens, reservation);
         match self.reserve(&screened.turn().caller, &bill).await {
             Ok((_, more)) => {
                 reservation.take_in(&more);

@@ -51,6 +51,8 @@ pub(super) struct Bill<'p> {
     bound: u64,
     /// Whether the caller has said so: then it is not lowered.
     is_asked: bool,
+    /// What earlier attempts of the same call have set aside: nobody else is about to settle that.
+    held: Usd,
 }
 
 impl<'p> Bill<'p> {
@@ -65,12 +67,14 @@ impl<'p> Bill<'p> {
             choices: choices(prompt),
             bound: asked.or(model.config.max_output_tokens).unwrap_or(MAX_OUTPUT),
             is_asked: asked.is_some(),
+            held: Usd::ZERO,
         }
     }
 
-    /// The same with a bound that is not lowered.
-    pub(super) fn bound_to(self, bound: u64) -> Self {
-        Self { bound, is_asked: true, ..self }
+    /// The same for another attempt of a call: its bound stays what it was.
+    pub(super) fn again(self, bound: Option<u64>, held: &Reservation) -> Self {
+        let bound = bound.unwrap_or(self.bound);
+        Self { bound, is_asked: true, held: Usd(held.amount.load(Ordering::Relaxed)), ..self }
     }
 
     /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
@@ -263,7 +267,7 @@ impl Gateway {
             if fit.is_none() {
                 return Asked::Full {
                     error: Error::BudgetExceeded,
-                    others: month.set_aside.total() > Usd::ZERO && spent < budget,
+                    others: month.set_aside.total() > bill.held && spent < budget,
                 };
             }
         }
@@ -278,7 +282,7 @@ impl Gateway {
                 } else {
                     Error::SpendReserved { limit }
                 };
-                let others = windows.set_aside.total() > Usd::ZERO && !crossed;
+                let others = windows.set_aside.total() > bill.held && !crossed;
                 return Asked::Full { error, others };
             };
             fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
