@@ -26,6 +26,9 @@ pub struct ImageBody {
     /// Width and height in pixels, or `auto`; `1024x1024` where nothing is said.
     #[serde(default)]
     size: Option<String>,
+    /// How good, where the model lets one choose: `low`, `medium`, `high` or `auto` at OpenAI.
+    #[serde(default)]
+    quality: Option<String>,
     /// How many; one where nothing is said.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10)]
@@ -54,9 +57,9 @@ pub async fn create(
     ByKey(caller): ByKey,
     Body(body): Body<ImageBody>,
 ) -> Result<Response> {
-    let ImageBody { trace_id, prompt, model, size, n } = body;
+    let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());
-    let ask = ImageAsk { trace_id, model, prompt, size, count: n };
+    let ask = ImageAsk { trace_id, model, prompt, size, quality, count: n };
     Ok(match app.gateway.paint(&caller, ask).await? {
         Images::Urls { urls, model, step } => {
             Json(ImagesBody { images: urls, model, step_id: step }).into_response()

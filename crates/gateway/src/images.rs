@@ -19,6 +19,9 @@ pub(crate) const DEFAULT_SIZE: &str = "1024x1024";
 /// The most images of one request, and the most characters of a prompt, as with OpenAI.
 const MOST_IMAGES: u64 = 10;
 const MOST_CHARACTERS: usize = 32_000;
+/// The words for how good an image is to be: OpenAI's, those of older servers in its format,
+/// Amazon's.
+const QUALITIES: [&str; 7] = ["auto", "low", "medium", "high", "standard", "hd", "premium"];
 /// What a refusal for the sake of a brand says.
 const BRAND: &str = "Blocked by brand/copyright check";
 
@@ -33,6 +36,8 @@ pub struct ImageAsk {
     pub prompt: String,
     /// Width and height in pixels, as in `1024x1024`, or `auto`.
     pub size: Option<String>,
+    /// How good: a word of the model's provider, such as `high`.
+    pub quality: Option<String>,
     /// How many; one where nothing is said.
     pub count: Option<u64>,
 }
@@ -73,7 +78,7 @@ impl Gateway {
         let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
         let size = ask.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
         let count = ask.count.unwrap_or(1);
-        check(&ask.prompt, &size, count)?;
+        check(&ask.prompt, &size, ask.quality.as_deref(), count)?;
         let turn = self.turn(caller, &ask.trace_id, None, Door::Images).await?;
         let project = turn.caller.project.clone();
         let check_model = || {
@@ -86,7 +91,8 @@ impl Gateway {
             check_model()?;
         }
         let violations = project.blocked_terms.violations(&ask.prompt);
-        let ask = Ask { prompt: prompt(ask.prompt, &size, count), pii: PiiRule::Settings };
+        let prompt = prompt(ask.prompt, &size, ask.quality, count);
+        let ask = Ask { prompt, pii: PiiRule::Settings };
         let screened = match self.screened(&turn, ask).await? {
             Ok(screened) => screened,
             Err(Refusal { reason, step, .. }) => return Ok(Images::Blocked { reason, step }),
@@ -117,7 +123,7 @@ impl Gateway {
     }
 }
 
-fn check(prompt: &str, size: &str, count: u64) -> Result<()> {
+fn check(prompt: &str, size: &str, quality: Option<&str>, count: u64) -> Result<()> {
     let mut faults = Vec::new();
     if prompt.trim().is_empty() {
         faults.push("prompt can't be blank".to_owned());
@@ -127,6 +133,9 @@ fn check(prompt: &str, size: &str, count: u64) -> Result<()> {
     }
     if !is_size(size) {
         faults.push("size must be WIDTHxHEIGHT in pixels, such as 1024x1024, or auto".to_owned());
+    }
+    if quality.is_some_and(|quality| !QUALITIES.contains(&quality)) {
+        faults.push(format!("quality must be one of {}", QUALITIES.join(", ")));
     }
     if !(1..=MOST_IMAGES).contains(&count) {
         faults.push(format!("n must be between 1 and {MOST_IMAGES}"));
@@ -144,11 +153,12 @@ fn is_size(size: &str) -> bool {
     size == "auto" || sides.is_some_and(|(width, height)| is_length(width) && is_length(height))
 }
 
-fn prompt(text: String, size: &str, count: u64) -> Prompt {
+fn prompt(text: String, size: &str, quality: Option<String>, count: u64) -> Prompt {
     let params = [("size".to_owned(), size.into()), ("n".to_owned(), count.into())];
+    let quality = quality.map(|quality| ("quality".to_owned(), quality.into()));
     Prompt {
         messages: vec![Message::user(text)],
-        params: params.into_iter().collect::<Map<_, _>>(),
+        params: params.into_iter().chain(quality).collect::<Map<_, _>>(),
         ..Prompt::default()
     }
 }

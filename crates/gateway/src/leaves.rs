@@ -26,6 +26,8 @@ const NOT_SAID: [&str; 13] = [
     STATE,
 ];
 pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
+/// A call of a tool, before there could be several. Adapters write it once more among the others.
+const LEGACY: &str = "function_call";
 /// Says the text again, token by token.
 const LOGPROBS: &str = "logprobs";
 
@@ -111,7 +113,16 @@ impl Place {
             && self.way.get(1).is_some_and(|of| of.is("content"))
     }
 
-    /// Whether it is words whatever it looks like: media are never where they stand.
+    /// Whether a picture, a sound or a film may stand here. Anywhere else a string is words, whatever
+    /// it looks like: a model could dress up as a picture what it should not say.
+    fn is_media(&self) -> bool {
+        const MEDIA: [&str; 7] =
+            ["audio", "b64_json", "image", "image_url", "images", "inline_data", "video"];
+        let is_one = |step: &Step| MEDIA.iter().any(|name| step.is(name));
+        self.way.iter().any(is_one) && !self.is_tool_call()
+    }
+
+    /// Whether it is a string of a message itself, or of one of the parts of its text.
     fn is_words(&self) -> bool {
         match self.way.as_slice() {
             [message, Step::Field(_)] => message.is_message(),
@@ -120,6 +131,12 @@ impl Place {
             }
             _ => false,
         }
+    }
+
+    /// Whether it says a call of a tool again, in the form of before there were several: an answer in
+    /// that form has each call twice.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.way.get(1).is_some_and(|step| step.is(LEGACY))
     }
 
     /// Whether it belongs to a tool call. Calls run beside each other, in no order.
@@ -210,7 +227,7 @@ fn field(
 
 fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mut String)) {
     match value {
-        Value::String(text) if !text.is_empty() && (place.is_words() || is_text(text)) => {
+        Value::String(text) if !text.is_empty() && (!place.is_media() || is_text(text)) => {
             see(place, text);
         }
         Value::Array(items) => {
@@ -230,6 +247,17 @@ fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mu
     }
 }
 
+/// How many bytes a whole answer says beside the text of choice 0: each call of a tool once.
+pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
+    let mut bytes = 0;
+    each(answer, |place, text| {
+        if !place.is_text() && !place.is_legacy() {
+            bytes += text.len();
+        }
+    });
+    bytes
+}
+
 /// Sets the text of choice 0 of a whole answer: all of it in the first part, where it has parts.
 pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
     let mut text = text.to_owned();
@@ -243,7 +271,7 @@ pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
 /// The strings of what a provider wants back: they are judged, and never changed.
 pub(crate) fn of_state<'a>(state: &'a Value, see: &mut impl FnMut(&'a str)) {
     match state {
-        Value::String(text) if is_text(text) => see(text),
+        Value::String(text) => see(text),
         Value::Array(items) => items.iter().for_each(|item| of_state(item, see)),
         Value::Object(map) => map.values().for_each(|value| of_state(value, see)),
         _ => {}
@@ -299,7 +327,7 @@ pub(crate) fn part_whole(
         let index = index(choice);
         let mut delta = Map::new();
         if let Some(said) = choice.get_mut("delta").and_then(Value::as_object_mut) {
-            for name in ["tool_calls", "function_call", STATE] {
+            for name in ["tool_calls", LEGACY, STATE] {
                 delta.extend(said.shift_remove(name).map(|value| (name.to_owned(), value)));
             }
         }
@@ -351,4 +379,48 @@ fn index(choice: &Value) -> u64 {
 
 fn is_null(value: Option<&Value>) -> bool {
     value.is_none_or(Value::is_null)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The strings of a chunk or an answer that are judged.
+    fn seen(said: &str, delta: Value) -> Vec<String> {
+        let choice = json!({"index": 0, said: delta});
+        let mut answer = Map::from_iter([("choices".to_owned(), json!([choice]))]);
+        let mut seen = Vec::new();
+        each(&mut answer, |_, text| seen.push(text.clone()));
+        seen
+    }
+
+    #[test]
+    fn only_where_a_picture_may_stand_is_one_passed_over() {
+        let picture = "data:image/png;base64,AKIAIOSFODNN7EXAMPLE";
+        for said in ["message", "delta"] {
+            for words in [
+                json!({"content": picture}),
+                json!({"content": [{"type": "text", "text": picture}]}),
+                json!({"reasoning": picture}),
+                json!({"reasoning_details": [{"type": "reasoning.text", "text": picture}]}),
+                json!({"tool_calls": [{"index": 0, "function": {"arguments": picture}}]}),
+                json!({"tool_calls": [{"index": 0, "image": {"arguments": picture}}]}),
+                json!({"function_call": {"arguments": picture}}),
+                json!({"annotations": [{"type": "note", "note": {"title": picture}}]}),
+            ] {
+                assert_eq!(seen(said, words.clone()), [picture], "{words}");
+            }
+            for media in [
+                json!({"images": [{"type": "image_url", "image_url": {"url": picture}}]}),
+                json!({"content": [{"type": "image_url", "image_url": {"url": picture}}]}),
+                json!({"audio": {"data": "AKIAIOSFODNN7EXAMPLE"}}),
+            ] {
+                assert!(seen(said, media.clone()).is_empty(), "{media}");
+            }
+        }
+        let state = json!([{"thinking": picture}]);
+        let mut texts = Vec::new();
+        of_state(&state, &mut |text| texts.push(text));
+        assert_eq!(texts, [picture]);
+    }
 }

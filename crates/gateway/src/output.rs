@@ -208,16 +208,15 @@ impl InFlight {
     /// the reason when the answer must not leave.
     pub(crate) async fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
         let nonce = crate::nonce().map_err(|error| self.fault(error))?;
-        let (placeholders, judged, more) = {
+        self.heard.beside = reply.native.as_mut().map_or(0, leaves::beside_text);
+        let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.turn().caller.project;
             let said = said(&reply.text, reply.native.as_mut());
             let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
             let restores = project.policy.safety().pii_restore;
-            let more: usize = said.iter().skip(1).map(|said| said.text.len()).sum();
-            (restores.then(|| screened.placeholders().clone()), judged, more)
+            (restores.then(|| screened.placeholders().clone()), judged)
         };
-        self.heard.beside = more;
         self.heard.output = judged.security;
         match judged.verdict {
             Verdict::Fine => {}

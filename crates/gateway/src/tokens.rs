@@ -14,6 +14,15 @@ use serde_json::Value;
 /// "How to count tokens with tiktoken").
 const PER_MESSAGE: u64 = 3;
 
+/// About what hosted models write in a second: large ones less, small ones more.
+const PER_SECOND: u64 = 50;
+
+/// About the tokens that a model has written of an answer that nobody has seen, so many microseconds
+/// after it was asked.
+pub(crate) fn written_within(micros: i64) -> u64 {
+    u64::try_from(micros).unwrap_or(0).saturating_mul(PER_SECOND).div_ceil(1_000_000)
+}
+
 /// A quick estimate from the length in bytes: about four bytes a token in English.
 pub(crate) fn estimate(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
@@ -125,6 +134,15 @@ fn weight((class, length): (Class, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_has_seen_grows_with_the_wait() {
+        for (micros, tokens) in
+            [(-5, 0), (0, 0), (1, 1), (20_000, 1), (20_001, 2), (2_000_000, 100)]
+        {
+            assert_eq!(written_within(micros), tokens, "{micros}");
+        }
+    }
 
     #[test]
     fn near_what_a_vocabulary_gives() {

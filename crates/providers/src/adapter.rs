@@ -165,6 +165,8 @@ pub struct ImageAsk<'a> {
     pub prompt: &'a str,
     /// Width and height in pixels, as in `1024x1024`.
     pub size: &'a str,
+    /// How good, in the provider's own words; `None` leaves it to the provider.
+    pub quality: Option<&'a str>,
     /// How many.
     pub count: u64,
 }

@@ -42,6 +42,7 @@ pub struct Error {
     status: Option<u16>,
     retry_after: Option<Duration>,
     retryable: bool,
+    broke_off: bool,
     prompt_tokens: Option<u64>,
 }
 
@@ -61,6 +62,12 @@ impl Error {
     /// Whether the same model may be tried again: the provider cannot have charged, or says so.
     pub fn retryable_here(&self) -> bool {
         self.retryable
+    }
+
+    /// Whether the provider may have charged without having said what: it got the request, and its
+    /// answer did not come in time or broke off. One that answered with an error has not charged.
+    pub fn may_be_charged(&self) -> bool {
+        self.broke_off
     }
 
     /// How long the provider asked to be left alone.
@@ -111,7 +118,12 @@ impl Error {
         Self { retryable: true, ..Self::fault(message) }
     }
 
-    /// The provider failed after the request was sent: it may have charged.
+    /// The provider's answer did not come, or not to its end, after the request was sent.
+    pub(crate) fn broke_off(message: impl Into<String>) -> Self {
+        Self { broke_off: true, ..Self::fault(message) }
+    }
+
+    /// The provider failed, and asking again is no remedy.
     pub(crate) fn fault(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Unreachable,
@@ -119,6 +131,7 @@ impl Error {
             status: None,
             retry_after: None,
             retryable: false,
+            broke_off: false,
             prompt_tokens: None,
         }
     }
@@ -138,7 +151,7 @@ impl Error {
 
     /// The answer ended before its end was told.
     pub(crate) fn cut_off() -> Self {
-        Self::fault("The provider's answer was cut off")
+        Self::broke_off("The provider's answer was cut off")
     }
 
     /// The egress rules forbid it.
@@ -189,7 +202,7 @@ impl Error {
         }
         let cause = root_cause(failure);
         if !matches!(failure, Failure::Connect(_)) {
-            return Self::fault(format!("The connection to the provider broke: {cause}"));
+            return Self::broke_off(format!("The connection to the provider broke: {cause}"));
         }
         if causes(failure).any(<dyn StdError>::is::<Unresolved>) {
             Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
@@ -202,7 +215,7 @@ impl Error {
 
     /// What kept the answer from coming to its end.
     pub(crate) fn reading(error: &hyper::Error) -> Self {
-        Self::fault(format!("The connection to the provider broke: {}", root_cause(error)))
+        Self::broke_off(format!("The connection to the provider broke: {}", root_cause(error)))
     }
 
     /// The same error with every credential taken out; the last thing that happens to one before

@@ -118,7 +118,7 @@ impl EventStream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
         if self.deadline.as_mut().poll(cx).is_ready() {
-            return self.fail(Vec::new(), Error::fault("The provider's answer took too long"));
+            return self.fail(Vec::new(), Error::broke_off("The provider's answer took too long"));
         }
         let mut events = Vec::new();
         for _ in 0..READS {

@@ -33,6 +33,9 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// How many unused connections a runtime keeps to one provider, and how long.
 const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_mins(1);
+/// The most bytes that are read at once, and of the head of an answer. A connection keeps what its
+/// largest read took as long as its stream lasts: left to itself, a burst makes that 400 KiB.
+const LARGEST_READ: usize = 32 * 1024;
 /// How an HTTP/2 connection that went away is noticed.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_TIME: Duration = Duration::from_secs(10);
@@ -125,7 +128,8 @@ impl Pool {
             let shared = shared.map_err(|late| Failure::Connect(late.into()))?;
             return shared.map(Connected::Shared);
         }
-        let (sender, driver) = http1::handshake(io).await?;
+        let (sender, driver) =
+            http1::Builder::new().max_buf_size(LARGEST_READ).handshake(io).await?;
         let proxied = connected.is_proxied();
         Ok(Connected::Own(Box::new(Http1 { sender, driver: Some(driver), proxied })))
     }

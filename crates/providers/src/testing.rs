@@ -73,6 +73,7 @@ pub(crate) fn attempt<'a>(model: &'a Model, prompt: &'a Prompt) -> Attempt<'a> {
 }
 
 /// What the server does with one request.
+#[derive(Clone)]
 pub(crate) struct Step {
     pub(crate) bytes: Vec<u8>,
     pub(crate) after: After,
@@ -98,19 +99,27 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn new(steps: Vec<Step>) -> Self {
+        Self::listening(steps, Step { bytes: json("405 No", "{}"), after: After::Keep }).await
+    }
+
+    /// The same for an MCP server, which does this with whoever listens for what it says between
+    /// calls.
+    pub(crate) async fn listening(steps: Vec<Step>, heard: Step) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::new(Notify::new());
         let connections = Arc::new(Mutex::new(0));
         let steps = Arc::new(Mutex::new(VecDeque::from(steps)));
+        let heard = Arc::new(heard);
         let mut tasks = JoinSet::new();
         let (log, notify, count) = (requests.clone(), asked.clone(), connections.clone());
         tasks.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
                 *count.lock().unwrap() += 1;
-                open.spawn(serve(socket, steps.clone(), log.clone(), notify.clone()));
+                let heard = heard.clone();
+                open.spawn(serve(socket, steps.clone(), heard, log.clone(), notify.clone()));
             }
         });
         Self { port, requests, asked, connections, _tasks: tasks }
@@ -124,13 +133,19 @@ impl Server {
 async fn serve(
     mut socket: TcpStream,
     steps: Arc<Mutex<VecDeque<Step>>>,
+    heard: Arc<Step>,
     log: Arc<Mutex<Vec<String>>>,
     asked: Arc<Notify>,
 ) {
     while let Some(request) = read_request(&mut socket).await {
-        log.lock().unwrap().push(request);
-        asked.notify_one();
-        let Some(step) = steps.lock().unwrap().pop_front() else { return };
+        let step = if request.starts_with("GET ") && request.contains("mcp-session-id: ") {
+            (*heard).clone()
+        } else {
+            log.lock().unwrap().push(request);
+            asked.notify_one();
+            let Some(step) = steps.lock().unwrap().pop_front() else { return };
+            step
+        };
         if socket.write_all(&step.bytes).await.is_err() {
             return;
         }

@@ -321,7 +321,7 @@ impl Client {
         }
         let connections = if private { &self.0.private } else { &self.0.public };
         match timeout_at(head, Box::pin(connections.send(request))).await {
-            Err(_) => Err(Error::fault("The provider did not begin to answer in time")),
+            Err(_) => Err(Error::broke_off("The provider did not begin to answer in time")),
             Ok(sent) => sent.map_err(|error| Error::sending(&error)),
         }
     }

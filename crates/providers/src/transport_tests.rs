@@ -204,7 +204,8 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
     let server = Server::new(vec![step(Vec::new(), After::Hang), step(large, After::Keep)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
     let client = client();
-    let ask = ImageAsk { model: &model, prompt: "A boat.", size: "1024x1024", count: 1 };
+    let ask =
+        ImageAsk { model: &model, prompt: "A boat.", size: "1024x1024", count: 1, quality: None };
     let end = Instant::now() + Duration::from_mins(4);
     let (answer, ()) = tokio::join!(client.paint(ask, end), async {
         server.asked.notified().await;
@@ -215,6 +216,42 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
     tokio::time::resume();
     let painted = client.paint(ask, Instant::now() + Duration::from_mins(4)).await.unwrap();
     assert!(painted.urls[0].len() > 33 * 1024 * 1024);
+}
+
+#[tokio::test]
+async fn what_was_not_answered_may_be_charged_and_what_was_refused_is_not() {
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n{\"id\":".to_vec();
+    for (bytes, charged) in [
+        (json("500 Oh", "{}"), false),
+        (json("429 Wait", "{}"), false),
+        (json("400 No", "{}"), false),
+        (json("200 OK", r#"{"error": {"message": "overloaded"}}"#), false),
+        (reply("200 OK", "content-type: text/html\r\n", "<html>"), false),
+        (Vec::new(), true),
+        (cut, true),
+    ] {
+        let error = complete(bytes, After::Close).await.unwrap_err();
+        assert_eq!(error.may_be_charged(), charged, "{error}");
+        assert!(!(error.may_be_charged() && error.retryable_here()), "{error}");
+    }
+    let nobody = model(Provider::Internal, Some("http://127.0.0.1:1/v1"));
+    let error = client().complete(attempt(&nobody, &prompt(value!({})))).await.unwrap_err();
+    assert!(!error.may_be_charged(), "{error}");
+}
+
+/// A connection keeps what its largest read took, so no read is large: neither of a head, which has
+/// to be there at once, nor of a body, which is read in parts.
+#[tokio::test]
+async fn little_is_read_at_once() {
+    let padded = |bytes: usize| {
+        let pad = format!("content-type: application/json\r\nx-pad: {}\r\n", "a".repeat(bytes));
+        reply("200 OK", &pad, ANSWER)
+    };
+    assert_eq!(complete(padded(20 * 1024), After::Keep).await.unwrap().text, "Hi");
+    let error = complete(padded(64 * 1024), After::Keep).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+    let long = ANSWER.replace("Hi", &"x".repeat(1024 * 1024));
+    assert_eq!(complete(json("200 OK", &long), After::Keep).await.unwrap().text.len(), 1024 * 1024);
 }
 
 #[tokio::test]
@@ -360,7 +397,8 @@ async fn the_sandbox_needs_no_network() {
     let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: Some(16) };
     let embedded = client.embed(ask, soon()).await.unwrap();
     assert_eq!((embedded.vectors[0].len(), embedded.tokens), (16, Some(4)));
-    let ask = ImageAsk { model: &model, prompt: "A red boat", size: "auto", count: 1 };
+    let ask =
+        ImageAsk { model: &model, prompt: "A red boat", size: "auto", count: 1, quality: None };
     let error = client.paint(ask, soon()).await.unwrap_err();
     assert_eq!(error.to_string(), "Model gpt-test does not support images: the sandbox makes none");
 }
@@ -395,7 +433,7 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     ])
     .await;
     let model = Model { base_url: Some(server.url()), ..model };
-    let ask = ImageAsk { model: &model, prompt: "A crab", size: "auto", count: 3 };
+    let ask = ImageAsk { model: &model, prompt: "A crab", size: "auto", count: 3, quality: None };
     let painted = client().paint(ask, soon()).await.unwrap();
     assert_eq!(painted.urls, ["data:image/png;base64,iVBO"]);
     assert_eq!(painted.usage.map(|usage| usage.completion), Some(1290));

@@ -13,6 +13,7 @@ use domain::usage::Usage;
 use providers::{Breakers, Client, Embedded, EventStream, Painted};
 use tokio::time::Instant;
 
+use super::ended::Ended;
 use super::fund::InFlight;
 use super::mode::{Embedding, Mode, Painting, Streaming, Whole};
 use super::places::Places;
@@ -41,56 +42,9 @@ impl std::fmt::Debug for Upstream {
     }
 }
 
-/// What came of the attempts on one model.
-struct Attempted<T> {
-    result: std::result::Result<T, providers::Error>,
-    attempts: u32,
-}
-
 impl Upstream {
     pub(crate) fn new(client: Client, clock: Clock) -> Self {
         Self { client, breakers: Breakers::default(), placed: AtomicU64::new(0), clock }
-    }
-
-    /// Tries once, and then at the model's other endpoints; where it has none that may be called,
-    /// again at the same, if the provider cannot have charged or says so.
-    async fn attempt<M: Mode>(&self, funded: &Funded, mut places: Places) -> Attempted<M::Answer> {
-        let model = funded.model();
-        let mut deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
-        // One of several rounds has what the others have left.
-        if let Some(round) = &funded.routed().screened().turn().mcp {
-            deadline = deadline.min(round.deadline());
-        }
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let began = Instant::now();
-            let result = M::call(&self.client, funded, places.here(), deadline).await;
-            metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
-                .record(began.elapsed().as_secs_f64());
-            let now = self.clock.now();
-            places.note(result.as_ref().err(), now);
-            let error = match result {
-                Err(error) => error,
-                answer => return Attempted { result: answer, attempts },
-            };
-            let failed = places.to_string();
-            if error.endpoint_helps() && Instant::now() < deadline && places.go_on(now) {
-                let what = neutral(&error);
-                tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
-                continue;
-            }
-            if attempts >= ATTEMPTS || !error.retryable_here() || !is_soon(&error) {
-                return Attempted { result: Err(error), attempts };
-            }
-            // The fraction of a microsecond count is jitter enough to keep nodes apart.
-            let jitter = (now.0 % 1000) as f64 / 1000.0;
-            let pause = providers::back_off(attempts, error.retry_after(), jitter);
-            if Instant::now() + pause >= deadline || !places.allow(now) {
-                return Attempted { result: Err(error), attempts };
-            }
-            tokio::time::sleep(pause).await;
-        }
     }
 
     /// Closes connections that nobody has used for a while.
@@ -109,6 +63,9 @@ impl Upstream {
         Places::of(model, seed, regions, &self.breakers, self.clock.now())
     }
 }
+
+/// What came of one attempt.
+type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
@@ -148,9 +105,8 @@ impl Gateway {
                 continue;
             };
             let mut flight = self.fund(&routed, model).await?;
-            let attempted = self.upstream.attempt::<M>(flight.funded()?, places).await;
-            flight.heard.attempts = i64::from(attempted.attempts);
-            let error = match attempted.result {
+            let (funded, heard) = flight.parts()?;
+            let error = match self.attempt::<M>(funded, heard, places).await {
                 Ok(answer) => return Ok((flight, answer)),
                 Err(error) => error,
             };
@@ -168,6 +124,61 @@ impl Gateway {
         }
         // Only when no model was left to call does it matter that one has no price.
         Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
+    }
+
+    /// Tries once, and then at the model's other endpoints; where it has none that may be called,
+    /// again at the same, if the provider cannot have charged or says so. An attempt after one that
+    /// may have been charged is funded for itself. What is known of each is noted as it is: whoever
+    /// hangs up between two leaves it to be recorded.
+    async fn attempt<M: Mode>(
+        &self,
+        funded: &Funded,
+        heard: &mut Ended,
+        mut places: Places,
+    ) -> Answered<M::Answer> {
+        let Upstream { client, clock, .. } = &self.upstream;
+        let model = funded.model();
+        let mut deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        // One of several rounds has what the others have left.
+        if let Some(round) = &funded.routed().screened().turn().mcp {
+            deadline = deadline.min(round.deadline());
+        }
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            heard.attempts = i64::from(attempts);
+            let began = Instant::now();
+            heard.unseen_since = M::UNSEEN.then(|| clock.now());
+            let result = M::call(client, funded, places.here(), deadline).await;
+            heard.unseen_since = None;
+            metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
+                .record(began.elapsed().as_secs_f64());
+            let now = clock.now();
+            places.note(result.as_ref().err(), now);
+            let Err(error) = result else { return result };
+            let failed = places.to_string();
+            if error.endpoint_helps()
+                && Instant::now() < deadline
+                && !places.is_last()
+                && (!error.may_be_charged() || self.fund_again(funded).await)
+                && places.go_on(now)
+            {
+                heard.broken_off += u64::from(error.may_be_charged());
+                let what = neutral(&error);
+                tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
+                continue;
+            }
+            if attempts >= ATTEMPTS || !error.retryable_here() || !is_soon(&error) {
+                return Err(error);
+            }
+            // The fraction of a microsecond count is jitter enough to keep nodes apart.
+            let jitter = (now.0 % 1000) as f64 / 1000.0;
+            let pause = providers::back_off(attempts, error.retry_after(), jitter);
+            if Instant::now() + pause >= deadline || !places.allow(now) {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+        }
     }
 }
 

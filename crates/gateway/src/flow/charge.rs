@@ -1,7 +1,7 @@
 //! Charge: by what a call is paid for.
 
 use domain::conversation::Prompt;
-use domain::model::Model;
+use domain::model::{Model, Provider};
 use domain::money::{Prices, Usd};
 use domain::step::Door;
 use domain::usage::Usage;
@@ -9,9 +9,16 @@ use serde_json::Value;
 
 use crate::tokens;
 
-/// About the completion tokens of one image, where a provider does not say: a square one takes 1,056
-/// at OpenAI (medium quality) and 1,290 at Google.
-const PER_IMAGE: u64 = 1290;
+/// The completion tokens of one image at Google, whatever its shape.
+const OF_GOOGLE: u64 = 1290;
+/// Those of one of 1024x1024 at OpenAI, by quality. Others take about as many more as they have more
+/// pixels.
+const LOW: u64 = 272;
+const MEDIUM: u64 = 1056;
+const HIGH: u64 = 4160;
+const SQUARE: u64 = 1024 * 1024;
+/// The most pixels of an image whose size is left to the provider.
+const LARGE: u64 = 1536 * 1024;
 
 /// What a provider is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +75,22 @@ impl Charge {
         self.image_price(model).is_some() || self.prices(model).is_some()
     }
 
+    /// The most that the images that are asked for can cost, with so many prompt tokens.
+    pub(super) fn most_of_images(
+        self,
+        model: &Model,
+        prompt: &Prompt,
+        prompt_tokens: u64,
+    ) -> Option<Usd> {
+        let Self::Images(count) = self else { return None };
+        if let Some(price) = self.image_price(model) {
+            return Some(price.times(count));
+        }
+        let completion = tokens_of_image(model.provider, prompt, HIGH, LARGE).saturating_mul(count);
+        let usage = Usage { completion, ..Usage::of_prompt(prompt_tokens) };
+        Some(dearest(self.prices(model)?).cost(&usage))
+    }
+
     /// What the images that are asked for cost, as far as that is known before they are made.
     pub(super) fn cost_of_images(self, model: &Model, prompt: &Prompt) -> Option<Usd> {
         let Self::Images(count) = self else { return None };
@@ -87,7 +110,8 @@ impl Charge {
             // Paid for by the piece.
             Self::Images(_) if model.config.image_price.is_some() => Usage::default(),
             Self::Images(_) => Usage {
-                completion: PER_IMAGE.saturating_mul(images),
+                completion: tokens_of_image(model.provider, prompt, MEDIUM, SQUARE)
+                    .saturating_mul(images),
                 ..Usage::of_prompt(prompt_tokens())
             },
         }
@@ -98,6 +122,63 @@ impl Charge {
         match self {
             Self::Images(asked) => made.unwrap_or(asked),
             Self::Tokens | Self::Input => 0,
+        }
+    }
+}
+
+/// Prices at which no prompt token is cheaper than it may turn out to be.
+pub(super) fn dearest(prices: Prices) -> Prices {
+    let input = prices.input.max(prices.cached_input).max(prices.cache_write);
+    Prices { input, ..prices }
+}
+
+/// About the completion tokens of one image, with the quality (as tokens of a square) and the pixels
+/// that are taken where the caller leaves them to the provider.
+fn tokens_of_image(provider: Provider, prompt: &Prompt, unsaid: u64, pixels: u64) -> u64 {
+    if provider == Provider::Gemini {
+        return OF_GOOGLE;
+    }
+    let param = |name: &str| prompt.params.get(name).and_then(Value::as_str);
+    let of_square = match param("quality") {
+        None | Some("auto") => unsaid,
+        Some("low") => LOW,
+        Some("medium" | "standard") => MEDIUM,
+        Some(_) => HIGH,
+    };
+    let side = |text: &str| text.parse::<u64>().ok();
+    let sides = param("size").and_then(|size| size.split_once('x'));
+    let asked = sides.and_then(|(width, height)| side(width)?.checked_mul(side(height)?));
+    of_square.saturating_mul(asked.unwrap_or(pixels)).div_ceil(SQUARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tokens(size: &str, quality: Option<&str>) -> (u64, u64) {
+        let mut params = serde_json::Map::from_iter([("size".to_owned(), json!(size))]);
+        params.extend(quality.map(|quality| ("quality".to_owned(), json!(quality))));
+        let prompt = Prompt { params, ..Prompt::default() };
+        let of = |unsaid, pixels| tokens_of_image(Provider::Openai, &prompt, unsaid, pixels);
+        (of(MEDIUM, SQUARE), of(HIGH, LARGE))
+    }
+
+    /// The figures are those of OpenAI's manual.
+    #[test]
+    fn images_take_tokens_by_quality_and_size() {
+        for (size, quality, about, most) in [
+            ("1024x1024", Some("low"), 272, 272),
+            ("1024x1536", Some("low"), 408, 408),
+            ("1024x1024", Some("medium"), 1056, 1056),
+            ("1024x1536", Some("high"), 6240, 6240),
+            ("1024x1024", None, 1056, 4160),
+            ("1024x1024", Some("auto"), 1056, 4160),
+            ("auto", None, 1056, 6240),
+            ("auto", Some("low"), 272, 408),
+        ] {
+            assert_eq!(tokens(size, quality), (about, most), "{size} {quality:?}");
         }
     }
 }

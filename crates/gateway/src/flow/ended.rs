@@ -1,6 +1,7 @@
 //! What is known of a call while it runs, and in the end.
 
 use domain::step::{FinishReason, Security, StepStatus};
+use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde_json::Value;
 
@@ -23,6 +24,10 @@ pub(crate) struct Ended {
     pub(crate) upstream_model: Option<String>,
     pub(crate) first_token: Option<i64>,
     pub(crate) attempts: i64,
+    /// Those before the last that broke off after they were sent: they may have been charged.
+    pub(crate) broken_off: u64,
+    /// While a provider writes an answer that comes as a whole: when it was asked.
+    pub(crate) unseen_since: Option<Timestamp>,
     /// How many images were made.
     pub(crate) images: Option<u64>,
     /// What the check of the output has found.
@@ -43,6 +48,8 @@ impl Default for Ended {
             upstream_model: None,
             first_token: None,
             attempts: 1,
+            broken_off: 0,
+            unseen_since: None,
             images: None,
             output: Security::default(),
         }

@@ -13,7 +13,7 @@ use store::Start;
 use super::Routed;
 use super::charge::Charge;
 use super::record::Recorded;
-use super::reserve::{Bill, Reservation};
+use super::reserve::{Bill, MAX_OUTPUT, Reservation, choices};
 use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
@@ -124,6 +124,24 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Funds another attempt of a call whose last may have been charged: what that can have cost
+    /// stays set aside until the call has settled. Whether there is money for both.
+    pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
+        let Some(reservation) = &funded.reservation else { return true };
+        let screened = funded.routed.screened();
+        let bill = Bill::of(screened.prompt(), &funded.model, funded.charge)
+            .again(funded.max_output_tokens, reservation);
+        match self.reserve(&screened.turn().caller, &bill).await {
+            Ok((_, more)) => {
+                reservation.take_in(&more);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
 impl Funded {
     pub(crate) fn routed(&self) -> &Routed {
         &self.routed
@@ -147,6 +165,12 @@ impl Funded {
 
     pub(crate) fn max_output_tokens(&self) -> Option<u64> {
         self.max_output_tokens
+    }
+
+    /// The most completion tokens of all choices together, as far as anybody has set a bound.
+    pub(super) fn most(&self) -> u64 {
+        let bound = self.max_output_tokens.unwrap_or(MAX_OUTPUT);
+        bound.saturating_mul(choices(self.routed.screened().prompt()))
     }
 
     pub(crate) fn started_at(&self) -> Timestamp {
@@ -213,9 +237,15 @@ impl InFlight {
     /// The call.
     pub(crate) fn funded(&self) -> Result<&Funded> {
         // Only `finish` and `drop` take it, and both end this value.
-        let call = self.call.as_deref();
-        call.map(|call| &call.funded)
-            .ok_or_else(|| Error::Internal("a call ended twice".to_owned()))
+        self.call.as_deref().map(|call| &call.funded).ok_or_else(ended_twice)
+    }
+
+    /// The call, and what is known of it.
+    pub(super) fn parts(&mut self) -> Result<(&Funded, &mut super::Ended)> {
+        match self.call.as_deref() {
+            Some(call) => Ok((&call.funded, &mut self.heard)),
+            None => Err(ended_twice()),
+        }
     }
 
     /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
@@ -229,7 +259,7 @@ impl InFlight {
     /// Records how it ended. Returns once that is on disk.
     pub(crate) async fn finish(mut self) -> Result<Recorded> {
         let Some(call) = self.call.take() else {
-            return Err(Error::Internal("a call ended twice".to_owned()));
+            return Err(ended_twice());
         };
         call.end();
         let heard = std::mem::take(&mut self.heard);
@@ -265,6 +295,10 @@ impl Drop for InFlight {
             }
         });
     }
+}
+
+fn ended_twice() -> Error {
+    Error::Internal("a call ended twice".to_owned())
 }
 
 #[cfg(test)]

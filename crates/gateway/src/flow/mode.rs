@@ -12,6 +12,9 @@ use super::Funded;
 pub(super) trait Mode {
     type Answer;
 
+    /// Whether it writes a text of which nothing is seen before all of it is there.
+    const UNSEEN: bool = false;
+
     /// Asks at one place: `model` is the funded one as it is called there.
     fn call(
         client: &Client,
@@ -35,6 +38,8 @@ pub(super) struct Painting;
 
 impl Mode for Whole {
     type Answer = Reply;
+
+    const UNSEEN: bool = true;
 
     async fn call(
         client: &Client,
@@ -90,6 +95,7 @@ impl Mode for Painting {
             model,
             prompt: asked.texts().next().unwrap_or_default(),
             size: param("size").and_then(Value::as_str).unwrap_or(crate::images::DEFAULT_SIZE),
+            quality: param("quality").and_then(Value::as_str),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
         };
         client.paint(ask, deadline).await

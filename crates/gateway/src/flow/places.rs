@@ -73,6 +73,11 @@ impl Places {
         }
     }
 
+    /// Whether there is no other place to go on to.
+    pub(super) fn is_last(&self) -> bool {
+        self.others.len() == 0
+    }
+
     /// Goes on to the next place that its breaker lets through, if there is one.
     pub(super) fn go_on(&mut self, now: Timestamp) -> bool {
         let next = self.others.find(|place| place.breaker.allow(now));

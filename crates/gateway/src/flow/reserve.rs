@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::charge::Charge;
+use super::charge::{Charge, dearest};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::beside::beside;
@@ -24,7 +24,7 @@ use crate::registry::lock;
 use crate::tokens;
 
 /// The completion bound where neither the caller nor the model gives one.
-const MAX_OUTPUT: u64 = 4096;
+pub(super) const MAX_OUTPUT: u64 = 4096;
 /// While others are about to settle, a shorter completion than this is not taken.
 const WORTHWHILE: u64 = 256;
 /// How long a call waits for others to settle.
@@ -51,23 +51,30 @@ pub(super) struct Bill<'p> {
     bound: u64,
     /// Whether the caller has said so: then it is not lowered.
     is_asked: bool,
+    /// What earlier attempts of the same call have set aside: nobody else is about to settle that.
+    held: Usd,
 }
 
 impl<'p> Bill<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
         let (most, unread) = sizes(prompt);
-        let choices = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
-        let choices = choices.map(number).max().unwrap_or(1).max(1);
         let asked = prompt.max_output_tokens;
         Self {
             prices: charge.prices(model).map(dearest),
-            flat: charge.cost_of_images(model, prompt),
+            flat: charge.most_of_images(model, prompt, most),
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
-            choices,
+            choices: choices(prompt),
             bound: asked.or(model.config.max_output_tokens).unwrap_or(MAX_OUTPUT),
             is_asked: asked.is_some(),
+            held: Usd::ZERO,
         }
+    }
+
+    /// The same for another attempt of a call: its bound stays what it was.
+    pub(super) fn again(self, bound: Option<u64>, held: &Reservation) -> Self {
+        let bound = bound.unwrap_or(self.bound);
+        Self { bound, is_asked: true, held: Usd(held.amount.load(Ordering::Relaxed)), ..self }
     }
 
     /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
@@ -131,6 +138,12 @@ impl Counted<'_> {
     }
 }
 
+/// How many completions a prompt asks for.
+pub(super) fn choices(prompt: &Prompt) -> u64 {
+    let asked = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
+    asked.map(number).max().unwrap_or(1).max(1)
+}
+
 /// A number as lenient servers read one.
 fn number(value: &Value) -> u64 {
     let text = value.as_str().unwrap_or_default();
@@ -170,12 +183,6 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     (bytes + unread + around, unread)
 }
 
-/// Prices at which no prompt token is cheaper than it may turn out to be.
-fn dearest(prices: Prices) -> Prices {
-    let input = prices.input.max(prices.cached_input).max(prices.cache_write);
-    Prices { input, ..prices }
-}
-
 /// Money that is set aside for one call, in its key's hour and its project's month.
 #[derive(Debug)]
 pub(super) struct Reservation {
@@ -192,6 +199,11 @@ impl Reservation {
         lock(&self.month).set_aside.give_back(amount);
         lock(&self.windows).set_aside.give_back(amount);
         self.settled.notify_waiters();
+    }
+
+    /// Takes in what was set aside for another attempt of the same call.
+    pub(super) fn take_in(&self, more: &Self) {
+        self.amount.fetch_add(more.amount.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
@@ -255,7 +267,7 @@ impl Gateway {
             if fit.is_none() {
                 return Asked::Full {
                     error: Error::BudgetExceeded,
-                    others: month.set_aside.total() > Usd::ZERO && spent < budget,
+                    others: month.set_aside.total() > bill.held && spent < budget,
                 };
             }
         }
@@ -270,7 +282,7 @@ impl Gateway {
                 } else {
                     Error::SpendReserved { limit }
                 };
-                let others = windows.set_aside.total() > Usd::ZERO && !crossed;
+                let others = windows.set_aside.total() > bill.held && !crossed;
                 return Asked::Full { error, others };
             };
             fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));

@@ -22,6 +22,7 @@ fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill<'static> {
         choices: 1,
         bound,
         is_asked,
+        held: Usd::ZERO,
     }
 }
 
@@ -75,4 +76,18 @@ async fn money_is_set_aside_until_the_call_has_settled() {
     drop(flight);
     fresh.steps(&trace).await;
     assert_eq!(reserved(&fresh), (Usd::ZERO, Usd::ZERO));
+}
+
+/// Another attempt of a call does not wait for what the first has set aside.
+#[tokio::test]
+async fn an_attempt_waits_for_other_calls_alone() {
+    let fresh = Fresh::with(json!({"monthly_budget": 1.5})).await;
+    let call = || bill(100, 900, true);
+    let (_, held) = fresh.gateway.reserve(&fresh.caller, &call()).await.unwrap();
+    let waits_for_others = |bill| match fresh.gateway.try_reserve(&fresh.caller, &bill, 1) {
+        Asked::Full { others, .. } => others,
+        Asked::Reserved(..) => panic!("there is room for one alone"),
+    };
+    assert!(waits_for_others(call()), "another call may settle meanwhile");
+    assert!(!waits_for_others(call().again(Some(900), &held)), "nobody else is about to settle");
 }

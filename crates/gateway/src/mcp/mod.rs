@@ -8,6 +8,7 @@ mod names;
 mod offer;
 mod run;
 mod sessions;
+mod shares;
 
 use std::time::Duration;
 

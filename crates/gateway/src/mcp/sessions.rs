@@ -17,12 +17,16 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::shares::Shares;
+
 /// How long a list of tools is believed, where the server does not say that it is another one.
 const LISTED_FOR: Duration = Duration::from_mins(1);
 /// The most bytes of all lists that are kept.
 const MOST_LISTED: u64 = 32 * 1024 * 1024;
-/// The most conversations that are kept, how long one is that nobody uses, and how long any is.
+/// The most conversations that are kept, and those of one project; how long one is that nobody uses,
+/// and how long any is.
 const MOST_KEPT: u64 = 1024;
+const MOST_OF_PROJECT: usize = 128;
 const IDLE: Duration = Duration::from_mins(5);
 const AGE: Duration = Duration::from_hours(1);
 /// How long all good-byes may take at a stop.
@@ -69,6 +73,7 @@ struct Listed {
 pub(crate) struct Sessions {
     client: McpClient,
     kept: Cache<Owner, Arc<Mutex<Kept>>>,
+    shares: Shares<Owner>,
     listed: Cache<(ProjectId, McpAddress), Listed>,
 }
 
@@ -82,7 +87,8 @@ impl Sessions {
             u32::try_from(bytes + 256).unwrap_or(u32::MAX)
         };
         let listed = Cache::builder().max_capacity(MOST_LISTED).weigher(weigh);
-        Self { client, kept: kept.build(), listed: listed.time_to_live(LISTED_FOR).build() }
+        let listed = listed.time_to_live(LISTED_FOR).build();
+        Self { client, kept: kept.build(), shares: Shares::of(MOST_OF_PROJECT), listed }
     }
 
     /// The tools of a server, as it has listed them within the last minute, or lists them now.
@@ -93,11 +99,20 @@ impl Sessions {
         {
             return Ok(listed.tools);
         }
-        let list = |session: Arc<McpSession>| async move { session.tools(until).await };
-        let tools: Arc<[McpTool]> = self.with_session(to, until, list).await?.into();
-        let token = to.token.cloned();
-        self.listed.insert(place, Listed { token, tools: tools.clone() });
-        Ok(tools)
+        let list = |session: Arc<McpSession>| {
+            let place = place.clone();
+            async move {
+                let tools: Arc<[McpTool]> = session.tools(until).await?.into();
+                let token = to.token.cloned();
+                self.listed.insert(place.clone(), Listed { token, tools: tools.clone() });
+                // What was heard before is forgotten by whoever hears it, but this was not there yet.
+                if session.tools_changed() {
+                    self.listed.invalidate(&place);
+                }
+                Ok(tools)
+            }
+        };
+        self.with_session(to, until, list).await
     }
 
     /// Runs a tool.
@@ -109,11 +124,7 @@ impl Sessions {
         until: Instant,
     ) -> Done<McpAnswer> {
         let call = |session: Arc<McpSession>| async move {
-            let answer = session.call(tool, arguments.clone(), until).await;
-            if session.tools_changed() {
-                self.listed.invalidate(&(to.project, to.address.clone()));
-            }
-            answer
+            session.call(tool, arguments.clone(), until).await
         };
         self.with_session(to, until, call).await
     }
@@ -121,6 +132,7 @@ impl Sessions {
     /// Lets go of what nobody has used for a while.
     pub(crate) fn sweep(&self) {
         self.kept.run_pending_tasks();
+        self.shares.retain(|owner| self.kept.contains_key(owner));
         self.listed.run_pending_tasks();
     }
 
@@ -175,7 +187,7 @@ impl Sessions {
             if let Some(session) = common.open() {
                 return Ok(session);
             }
-            let session = Arc::new(self.client.open(to.address, to.token, until).await?);
+            let session = self.open(to, until).await?;
             if !session.is_stateful() {
                 common.session = Some(session.clone());
                 return Ok(session);
@@ -191,9 +203,16 @@ impl Sessions {
         }
         let session = match new {
             Some(session) => session,
-            None => Arc::new(self.client.open(to.address, to.token, until).await?),
+            None => self.open(to, until).await?,
         };
         Ok(own.session.insert(session).clone())
+    }
+
+    /// Greets a server. What it lists is not believed any more once it says that it has changed.
+    async fn open(&self, to: To<'_>, until: Instant) -> Done<Arc<McpSession>> {
+        let (listed, place) = (self.listed.clone(), (to.project, to.address.clone()));
+        let forget = move || listed.invalidate(&place);
+        self.client.open(to.address, to.token, forget, until).await.map(Arc::new)
     }
 
     /// Lets go of a conversation in which something is wrong, if it is still the one that is kept.
@@ -208,7 +227,11 @@ impl Sessions {
     }
 
     fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Mutex<Kept>> {
-        self.kept.get_with(to.owner(trace), Arc::default)
+        let owner = to.owner(trace);
+        if let Some(unused) = self.shares.note(to.project, &owner) {
+            self.kept.invalidate(&unused);
+        }
+        self.kept.get_with(owner, Arc::default)
     }
 }
 
@@ -239,4 +262,35 @@ async fn locked<'a>(
 
 fn is_same(one: Option<&Secret>, other: Option<&Secret>) -> bool {
     one.map(Secret::expose) == other.map(Secret::expose)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_one_project_opens_costs_no_other_its_own() {
+        let client = providers::Client::new(providers::Egress::default()).unwrap();
+        let sessions = Sessions::new(McpClient::new(client));
+        let address = McpAddress::read("https://tools.example/mcp").unwrap();
+        let to = |project, millis: i64| To {
+            project: ProjectId(project),
+            trace: TraceId::first_at(Timestamp(millis * 1000)),
+            address: &address,
+            token: None,
+        };
+        let modest = sessions.slot(to(1, 0), None);
+        let often = sessions.slot(to(2, 0), None);
+        for trace in 0..2000 {
+            let greedy = to(2, trace);
+            sessions.slot(greedy, None);
+            sessions.slot(greedy, Some(greedy.trace));
+        }
+        sessions.sweep();
+        assert!(Arc::ptr_eq(&modest, &sessions.slot(to(1, 0), None)));
+        assert!(Arc::ptr_eq(&often, &sessions.slot(to(2, 0), None)), "what is used stays");
+        assert_eq!(sessions.kept.iter().count(), MOST_OF_PROJECT + 1);
+    }
 }

@@ -27,7 +27,8 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0.
+    /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0: each
+    /// call of a tool once.
     pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<usize, TooMany> {
         self.add_calls(chunk);
         for state in leaves::states(chunk) {
@@ -45,7 +46,9 @@ impl Fragments {
             } else if !self.whole.insert((text.clone(), place.is_json())) {
                 return;
             }
-            more += text.len();
+            if !place.is_legacy() {
+                more += text.len();
+            }
         });
         if self.strings.len() > MOST_STRINGS { Err(TooMany) } else { Ok(more) }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::decode::is_blank_text;
 use crate::adapter::Encoded;
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Params, Part, Speaker, Tools, Turn, text,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, text,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -24,6 +24,7 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
+    Naming::Plain(128).check(attempt)?;
     let mut params = Params::of(prompt);
     let (tools, tool_choice) = tools(Tools::take(&mut params)?, &conversation);
     let format = match params.format()? {

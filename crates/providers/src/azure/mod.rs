@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
 use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
+use crate::chat_form::Naming;
 use crate::error::Error;
 use crate::openai::{CHAT, Dialect, Openai, Tasks, encode};
 use crate::transport::Attempt;
@@ -28,6 +29,7 @@ impl Adapter for Azure {
             Form::V1 { .. } => true,
             Form::Deployment { version, .. } => version >= NEWER,
         };
+        Naming::Plain(64).check(attempt)?;
         let dialect = Dialect {
             // The v1 form finds the deployment by it; the other does not read it.
             model: deployment(attempt.model),

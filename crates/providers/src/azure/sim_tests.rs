@@ -87,7 +87,13 @@ async fn nor_with_embeddings_and_images() {
             assert!(embedded.tokens > Some(0));
         }
         let model = named("our-images");
-        let ask = ImageAsk { model: &model, prompt: "A crab", size: "1536x1024", count: 2 };
+        let ask = ImageAsk {
+            model: &model,
+            prompt: "A crab",
+            size: "1536x1024",
+            count: 2,
+            quality: None,
+        };
         let painted = sim.client.paint(ask, deadline).await.unwrap();
         assert_eq!(painted.urls.len(), 2);
         assert!(painted.urls[1].starts_with("data:image/png;base64,iVBOR"));

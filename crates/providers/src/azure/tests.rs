@@ -71,7 +71,7 @@ fn embeddings_and_images_are_at_the_same_place() {
         model.config.all.insert("deployment".to_owned(), json!("dep-1"));
         let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions: None };
         let embed = adapter::embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
-        let ask = ImageAsk { model: &model, prompt: "a", size: "auto", count: 1 };
+        let ask = ImageAsk { model: &model, prompt: "a", size: "auto", count: 1, quality: None };
         let paint = adapter::painter(&model).unwrap().requests(&ask).unwrap().remove(0);
         assert_eq!(embed.url, format!("{root}{prefix}/embeddings{version}"));
         assert_eq!(paint.url, format!("{root}{prefix}/images/generations{version}"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::adapter::Encoded;
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Params, Part, Tool, Tools, Turn, cache,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -21,6 +21,7 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
+    Naming::Plain(64).check(attempt)?;
     let mut params = Params::of(prompt);
     let tools = Tools::take(&mut params)?;
     let caches = Caches::of(model.upstream_name());

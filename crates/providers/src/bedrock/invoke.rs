@@ -98,15 +98,20 @@ impl Painter for Invoke {
         let Some((width, height)) = size else {
             return Err(Error::unsupported("size must be width x height, as in 1024x1024"));
         };
+        let quality = match ask.quality {
+            None | Some("auto") => None,
+            Some(known @ ("standard" | "premium")) => Some(known),
+            Some(other) => return Err(Error::lacking(model, format_args!("quality {other}"))),
+        };
         let whole_calls = ask.count / MOST_IMAGES;
         let last = Some(ask.count % MOST_IMAGES).filter(|count| *count > 0);
         let counts = (0..whole_calls).map(|_| MOST_IMAGES).chain(last);
         let body = |count| {
+            let config = json!({"numberOfImages": count, "width": width, "height": height});
             json!({
                 "taskType": "TEXT_IMAGE",
                 "textToImageParams": {"text": ask.prompt},
-                "imageGenerationConfig":
-                    {"numberOfImages": count, "width": width, "height": height},
+                "imageGenerationConfig": with(config, "quality", quality),
             })
         };
         outgoing(model, counts.map(body).collect())
@@ -143,7 +148,7 @@ fn outgoing(model: &Model, bodies: Vec<Value>) -> Result<Vec<Outgoing>, Error> {
     Ok(bodies.into_iter().map(request).collect())
 }
 
-fn with(mut body: Value, name: &str, value: Option<u64>) -> Value {
+fn with(mut body: Value, name: &str, value: Option<impl Into<Value>>) -> Value {
     if let Some(value) = value {
         body[name] = value.into();
     }

@@ -89,7 +89,7 @@ fn vectors_are_read_in_every_form() {
 }
 
 fn paint(name: &str, size: &str, count: u64) -> Result<Vec<Outgoing>, Error> {
-    let ask = ImageAsk { model: &model(name), prompt: "a cat", size, count };
+    let ask = ImageAsk { model: &model(name), prompt: "a cat", size, count, quality: None };
     Painter::requests(&Invoke, &ask)
 }
 

@@ -259,7 +259,7 @@ async fn embeddings_and_images(sim: &Sim) {
         assert!(embedded.vectors[0] != embedded.vectors[1] && embedded.tokens > Some(0));
     }
     let model = named(sim, "amazon.nova-canvas-v1:0", BEARER_KEY);
-    let ask = ImageAsk { model: &model, prompt: "a cat", size: "512x512", count: 6 };
+    let ask = ImageAsk { model: &model, prompt: "a cat", size: "512x512", count: 6, quality: None };
     let painted = sim.client.paint(ask, deadline()).await.unwrap();
     assert_eq!(painted.urls.len(), 6);
     assert!(painted.urls[5].starts_with("data:image/png;base64,iVBOR"));

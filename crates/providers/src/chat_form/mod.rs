@@ -16,7 +16,7 @@ pub(crate) use answer::{
 pub(crate) use cache::Keep;
 pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};
 pub(crate) use params::{Format, Params};
-pub(crate) use tools::{Choice, Tool, Tools};
+pub(crate) use tools::{Choice, Naming, Tool, Tools};
 
 /// The text of a member; empty where it is missing or of another kind.
 pub(crate) fn text(value: Option<&Value>) -> &str {

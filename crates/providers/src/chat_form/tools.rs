@@ -4,6 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Keep, Params, cache};
 use crate::error::Error;
+use crate::transport::Attempt;
+
+/// So many characters of a name that is refused are told.
+const LONGEST_SHOWN: usize = 130;
 
 /// The tools that a model may call, and whether it has to.
 #[derive(Debug, Default)]
@@ -59,6 +63,48 @@ impl<'a> Tools<'a> {
     }
 }
 
+/// What a provider lets the functions that it is offered be called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Naming {
+    /// ASCII letters, digits, `_` and `-`, so many at most.
+    Plain(usize),
+    /// Google's: also `.` and `:`, at most 128, a letter or `_` in front.
+    Google,
+}
+
+impl Naming {
+    /// Refuses a prompt that offers a function under another name: the provider would refuse all of
+    /// it.
+    pub(crate) fn check(self, attempt: &Attempt<'_>) -> Result<(), Error> {
+        let tools = attempt.prompt.params.get("tools").and_then(Value::as_array);
+        let names =
+            tools.into_iter().flatten().filter_map(|tool| tool.get("function")?.get("name"));
+        let Some(name) = names.filter_map(Value::as_str).find(|name| !self.allows(name)) else {
+            return Ok(());
+        };
+        let shown: String = name.chars().take(LONGEST_SHOWN).collect();
+        let rule = match self {
+            Self::Plain(most) => format!("1 to {most} letters, digits, _ and -"),
+            Self::Google => "a letter or _, then at most 127 letters, digits, _, -, . and :".into(),
+        };
+        let model = &attempt.model.identifier;
+        Err(Error::unsupported(format!(
+            "The tool name '{shown}' is not supported by model {model}: it takes {rule}"
+        )))
+    }
+
+    fn allows(self, name: &str) -> bool {
+        let (most, signs) = match self {
+            Self::Plain(most) => (most, "_-"),
+            Self::Google => (128, "_-.:"),
+        };
+        let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
+        (1..=most).contains(&name.len())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c))
+            && (matches!(self, Self::Plain(_)) || name.starts_with(begins))
+    }
+}
+
 fn tool(tool: &Value) -> Result<Tool<'_>, Error> {
     let function = tool.get("function").filter(|function| function.is_object());
     let function = function.ok_or_else(|| Error::unsupported("A tool has no function"))?;
@@ -88,5 +134,51 @@ fn choice(value: &Value) -> Result<Choice<'_>, Error> {
         _ => named().map(Choice::Named).ok_or_else(|| {
             Error::unsupported("tool_choice must be auto, none, required or name a function")
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::model::Provider;
+
+    use super::*;
+    use crate::adapter::adapter;
+    use crate::error::ErrorKind;
+    use crate::testing::{attempt, model, prompt};
+
+    /// Whether a provider is sent a request that offers a function of this name.
+    fn takes(provider: Provider, name: &str) -> Result<(), Error> {
+        let base = matches!(provider, Provider::Internal | Provider::Azure);
+        let model = model(provider, base.then_some("http://127.0.0.1/v1"));
+        let prompt = prompt(json!({"tools": [
+            {"type": "function", "function": {"name": "fine"}},
+            {"type": "function", "function": {"name": name}}]}));
+        adapter(provider).encode(&attempt(&model, &prompt)).map(drop)
+    }
+
+    #[test]
+    fn names_that_a_provider_would_refuse_are_not_sent() {
+        use Provider::{Anthropic, Azure, Bedrock, Gemini, Internal, Openai};
+        let long = |length: usize| "x".repeat(length);
+        for (name, takers) in [
+            ("get_weather-2", &[Openai, Azure, Anthropic, Gemini, Bedrock, Internal][..]),
+            ("get weather", &[Internal]),
+            ("wetter_für", &[Internal]),
+            ("files.read", &[Gemini, Internal]),
+            ("2d", &[Openai, Azure, Anthropic, Bedrock, Internal]),
+            (&long(64), &[Openai, Azure, Anthropic, Gemini, Bedrock, Internal]),
+            (&long(65), &[Anthropic, Gemini, Internal]),
+            (&long(128), &[Anthropic, Gemini, Internal]),
+            (&long(129), &[Internal]),
+        ] {
+            for provider in [Openai, Azure, Anthropic, Gemini, Bedrock, Internal] {
+                let taken = takes(provider, name);
+                assert_eq!(taken.is_ok(), takers.contains(&provider), "{provider:?} {name}");
+                if let Err(error) = taken {
+                    assert!(matches!(error.kind, ErrorKind::Unsupported(_)), "{error}");
+                    assert!(error.to_string().contains(name), "{error}");
+                }
+            }
+        }
     }
 }

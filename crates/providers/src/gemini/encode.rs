@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::contents::{Content, Piece, contents};
 use super::is_recent;
 use crate::adapter::Encoded;
-use crate::chat_form::{Choice, Conversation, Format, Params, Tool, Tools, cache};
+use crate::chat_form::{Choice, Conversation, Format, Naming, Params, Tool, Tools, cache};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -105,6 +105,7 @@ struct ThinkingConfig {
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
+    Naming::Google.check(attempt)?;
     let mut params = Params::of(prompt);
     let tools = Tools::take(&mut params)?;
     if tools.one_at_a_time && !tools.list.is_empty() {

@@ -17,6 +17,9 @@ pub(super) struct Images;
 impl Painter for Images {
     /// One request an image: a model paints one at a time.
     fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+        if let Some(quality) = ask.quality.filter(|quality| *quality != "auto") {
+            return Err(Error::lacking(ask.model, format_args!("quality {quality}")));
+        }
         let url = url(ask.model, "generateContent")?;
         let mut config = json!({"responseModalities": ["TEXT", "IMAGE"]});
         if let Some(shape) = shape(ask)? {

@@ -7,7 +7,7 @@ use crate::testing::model;
 
 fn sent(size: &str, count: u64) -> Result<Vec<Value>, Error> {
     let model = model(Provider::Gemini, None);
-    let ask = ImageAsk { model: &model, prompt: "A crab", size, count };
+    let ask = ImageAsk { model: &model, prompt: "A crab", size, count, quality: None };
     let requests = Images.requests(&ask)?;
     Ok(requests.iter().map(|one| serde_json::from_slice(&one.body).unwrap()).collect())
 }

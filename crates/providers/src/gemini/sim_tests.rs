@@ -246,7 +246,7 @@ async fn the_simulator_finds_no_violation() {
     }
     let model = sim.model("gemini-3.1-flash-image", KEY, &sim.base_url());
     for size in ["1024x1024", "1536x1024"] {
-        let ask = ImageAsk { model: &model, prompt: "A crab", size, count: 2 };
+        let ask = ImageAsk { model: &model, prompt: "A crab", size, count: 2, quality: None };
         let painted = sim.client.paint(ask, deadline).await.unwrap();
         assert_eq!(painted.urls.len(), 2);
         assert!(painted.urls.iter().all(|url| url.starts_with("data:image/png;base64,iVBO")));

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::secret::Secret;
-use futures_util::StreamExt as _;
+use futures_util::future::ready;
 use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt as _};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -94,13 +95,12 @@ impl Http {
         body: Vec<u8>,
         session: Option<&str>,
         extra: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Response<Body>, Failed> {
+    ) -> Result<Response<Body>, McpError> {
         let mut headers = HeaderMap::from_iter(extra);
         let accepted = const { HeaderValue::from_static("application/json, text/event-stream") };
         headers.insert(ACCEPT, accepted);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
-        let value =
-            |text: &str| HeaderValue::from_str(text).map_err(|_| self.failed(McpError::Malformed));
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| McpError::Malformed);
         if let Some(session) = session {
             headers.insert(HEADER_SESSION_ID, value(session)?);
         }
@@ -112,11 +112,9 @@ impl Http {
         let call = Call { uri: self.endpoint.uri.clone(), headers, body };
         let deadline = Instant::now() + HEAD_TIME;
         let sent = self.client.send(self.private, &self.endpoint, method, call, deadline).await;
-        sent.map_err(|error| {
-            self.failed(match error.kind {
-                ErrorKind::Forbidden => McpError::Forbidden,
-                _ => McpError::Unreachable,
-            })
+        sent.map_err(|error| match error.kind {
+            ErrorKind::Forbidden => McpError::Forbidden,
+            _ => McpError::Unreachable,
         })
     }
 
@@ -134,9 +132,8 @@ impl Http {
     }
 
     /// The events of an answer, until it is too long.
-    fn events(&self, body: Body) -> BoxStream<'static, Result<Event, SseError>> {
+    fn events(body: Body) -> impl Stream<Item = Result<Event, McpError>> + Send + 'static {
         let reading = Reading {
-            http: self.clone(),
             body,
             parser: Sse::default(),
             ready: VecDeque::new(),
@@ -147,13 +144,10 @@ impl Http {
             let mut reading = reading?;
             match reading.next().await? {
                 Ok(event) => Some((Ok(event), Some(reading))),
-                Err(fault) => {
-                    let fault = reading.http.note(fault);
-                    Some((Err(SseError::Body(fault.into())), None))
-                }
+                Err(fault) => Some((Err(fault), None)),
             }
         };
-        stream::unfold(Some(reading), next).boxed()
+        stream::unfold(Some(reading), next)
     }
 }
 
@@ -169,7 +163,8 @@ impl StreamableHttpClient for Http {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let body = serde_json::to_vec(&message).map_err(|_| self.failed(McpError::Malformed))?;
-        let response = self.send(Method::POST, body, session.as_deref(), headers).await?;
+        let sent = self.send(Method::POST, body, session.as_deref(), headers).await;
+        let response = sent.map_err(|fault| self.failed(fault))?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -201,8 +196,11 @@ impl StreamableHttpClient for Http {
             };
         }
         if kind == EVENT_STREAM_MIME_TYPE {
-            let events = self.events(response.into_body());
-            return Ok(StreamableHttpPostResponse::Sse(events, given));
+            let http = self.clone();
+            let events = Self::events(response.into_body());
+            let noted = events
+                .map(move |event| event.map_err(|fault| SseError::Body(http.note(fault).into())));
+            return Ok(StreamableHttpPostResponse::Sse(noted.boxed(), given));
         }
         match self.message(response).await? {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, given)),
@@ -221,25 +219,38 @@ impl StreamableHttpClient for Http {
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failed> {
-        self.send(Method::DELETE, Vec::new(), Some(&session), headers).await.map(drop)
+        let sent = self.send(Method::DELETE, Vec::new(), Some(&session), headers).await;
+        sent.map(drop).map_err(|fault| self.failed(fault))
     }
 
-    /// What a server wants to say between calls is of no use to one request.
+    /// What a server says between calls: that its tools are others now. One that does not want to be
+    /// listened to, or fails at it, is none the worse for it.
     async fn get_stream(
         &self,
         _: Arc<str>,
-        _: Option<Arc<str>>,
+        session: Option<Arc<str>>,
         _: Option<String>,
         _: Option<String>,
-        _: HashMap<HeaderName, HeaderValue>,
+        headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Event, SseError>>, Failed> {
-        Err(StreamableHttpError::ServerDoesNotSupportSse)
+        let sent = self.send(Method::GET, Vec::new(), session.as_deref(), headers).await;
+        let response = sent.map_err(|_| StreamableHttpError::ServerDoesNotSupportSse)?;
+        let kind = content_type(response.headers()).to_ascii_lowercase();
+        let is_stream = response.status() == StatusCode::OK
+            && kind == EVENT_STREAM_MIME_TYPE
+            && !response.headers().contains_key(CONTENT_ENCODING);
+        if !is_stream {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        let events = Self::events(response.into_body());
+        // Where it breaks it is over.
+        let heard = events.take_while(|event| ready(event.is_ok()));
+        Ok(heard.map(|event| event.map_err(|fault| SseError::Body(fault.into()))).boxed())
     }
 }
 
 /// A stream that is being read.
 struct Reading {
-    http: Http,
     body: Body,
     parser: Sse,
     ready: VecDeque<Event>,

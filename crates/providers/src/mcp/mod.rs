@@ -108,6 +108,7 @@ pub struct McpSession {
 struct Us {
     config: ClientConfig,
     changed: Arc<AtomicBool>,
+    on_change: Box<dyn Fn() + Send + Sync>,
 }
 
 impl ClientHandler for Us {
@@ -116,7 +117,8 @@ impl ClientHandler for Us {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.store(true, Ordering::Relaxed);
+        self.changed.store(true, Ordering::Release);
+        (self.on_change)();
     }
 }
 
@@ -142,11 +144,13 @@ impl McpClient {
         Self(client)
     }
 
-    /// Greets a server. The token is sent as a bearer token.
+    /// Greets a server. The token is sent as a bearer token. Whenever the server says, in an answer or
+    /// between calls, that its tools are others now, `on_change` is called.
     pub async fn open(
         &self,
         address: &McpAddress,
         token: Option<&Secret>,
+        on_change: impl Fn() + Send + Sync + 'static,
         deadline: Instant,
     ) -> Result<McpSession, McpError> {
         let http = Http::new(self.0.clone(), address, token.cloned())?;
@@ -161,7 +165,8 @@ impl McpClient {
             let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
             let config = ClientConfig::new(ClientCapabilities::default(), name);
             let changed = Arc::<AtomicBool>::default();
-            let greeting = Us { config, changed: changed.clone() }.serve(transport);
+            let on_change = Box::new(on_change);
+            let greeting = Us { config, changed: changed.clone(), on_change }.serve(transport);
             let service = greeting.await.map_err(|error| greeting_fault(error, &http, token))?;
             Ok(McpSession { service, http: http.clone(), token: token.cloned(), changed })
         };
@@ -191,14 +196,13 @@ impl McpSession {
     /// Lists the server's tools.
     pub async fn tools(&self, deadline: Instant) -> Result<Vec<McpTool>, McpError> {
         // What changes from here on may not be in the list.
-        self.changed.store(false, Ordering::Relaxed);
+        self.changed.store(false, Ordering::Release);
         timeout_at(deadline, Box::pin(self.list())).await.unwrap_or(Err(McpError::Late))
     }
 
-    /// Whether the server has said since then, or since this was asked last, that its tools are
-    /// others now.
+    /// Whether the server has said since then that its tools are others now.
     pub fn tools_changed(&self) -> bool {
-        self.changed.swap(false, Ordering::Relaxed)
+        self.changed.load(Ordering::Acquire)
     }
 
     /// Whether the server gave the conversation an id: it may tie to it what is done there.

@@ -54,7 +54,7 @@ fn address(server: &Server) -> McpAddress {
 /// What greeting and listing come to at a server that does this.
 async fn open(steps: Vec<Step>) -> Result<(McpSession, Vec<McpTool>), McpError> {
     let server = Server::new(steps).await;
-    let opened = listed_by(client().open(&address(&server), None, soon()).await).await;
+    let opened = listed_by(client().open(&address(&server), None, || (), soon()).await).await;
     // The server lives as long as the test's runtime.
     std::mem::forget(server);
     opened
@@ -86,7 +86,7 @@ async fn tools_are_listed_and_called_with_the_token() {
     let steps = greeting().into_iter().chain([listed(vec![tool("weather")]), step(streamed)]);
     let server = Server::new(steps.collect()).await;
     let token = Secret::new(CANARY.to_owned());
-    let session = client().open(&address(&server), Some(&token), soon()).await.unwrap();
+    let session = client().open(&address(&server), Some(&token), || (), soon()).await.unwrap();
     let tools = session.tools(soon()).await.unwrap();
     let schema = value!({"type": "object"}).as_object().unwrap().clone();
     let expected =
@@ -183,7 +183,7 @@ async fn lists_are_bounded() {
 async fn nobody_there_and_nothing_allowed() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let at = |url: &str| McpAddress::read(url).unwrap();
-    let open = async |url: &str| client().open(&at(url), None, soon()).await.map(drop);
+    let open = async |url: &str| client().open(&at(url), None, || (), soon()).await.map(drop);
     assert_eq!(open(&format!("http://127.0.0.1:{free}/mcp")).await, Err(McpError::Unreachable));
     for never in ["http://169.254.169.254/mcp", "http://metadata.google.internal/mcp"] {
         assert_eq!(open(never).await, Err(McpError::Forbidden), "{never}");
@@ -195,7 +195,7 @@ async fn a_refusal_holds_no_token() {
     let words = format!("the token {CANARY} is not known");
     let server = Server::new(vec![step(error(0, "400 Bad", &words))]).await;
     let token = Secret::new(CANARY.to_owned());
-    let fault = client().open(&address(&server), Some(&token), soon()).await.unwrap_err();
+    let fault = client().open(&address(&server), Some(&token), || (), soon()).await.unwrap_err();
     assert_eq!(fault, McpError::Refused("the token *** is not known".to_owned()));
 }
 
@@ -225,10 +225,34 @@ async fn what_a_server_says_of_the_conversation_is_heard() {
 }
 
 #[tokio::test]
+async fn what_a_server_says_between_calls_is_heard() {
+    let changed = value!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let heard = Step { bytes: sse(&[&changed.to_string()]), after: After::Hang };
+    let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter().collect();
+    let server = Server::listening(steps, heard).await;
+    let told = Arc::new(tokio::sync::Notify::new());
+    let tell = told.clone();
+    let on_change = move || tell.notify_one();
+    let session = client().open(&address(&server), None, on_change, soon()).await.unwrap();
+    tokio::time::timeout_at(soon(), told.notified()).await.unwrap();
+    assert!(session.tools_changed() && !session.is_closed());
+
+    // Whoever does not say anything then, or nonsense, is asked as before.
+    for odd in [json("405 No", "{}"), json("200 OK", "{}"), sse(&["nonsense"]), Vec::new()] {
+        let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter();
+        let steps = steps.chain([listed(vec![tool("weather")])]).collect();
+        let heard = Step { bytes: odd, after: After::Close };
+        let server = Server::listening(steps, heard).await;
+        let opened = client().open(&address(&server), None, || (), soon()).await;
+        listed_by(opened).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn good_bye_is_said_to_who_knows_the_conversation() {
     let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter();
     let server = Server::new(steps.chain([step(reply("200 OK", "", ""))]).collect()).await;
-    let session = client().open(&address(&server), None, soon()).await.unwrap();
+    let session = client().open(&address(&server), None, || (), soon()).await.unwrap();
     session.close().await;
     let requests = server.requests.lock().unwrap().clone();
     assert!(requests.last().unwrap().starts_with("DELETE /"), "{requests:?}");

@@ -14,12 +14,15 @@ struct Request<'a> {
     prompt: &'a str,
     n: u64,
     size: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quality: Option<&'a str>,
 }
 
 /// The request to an address, for the model of this name there. It never says `response_format`: the
 /// GPT image models refuse it, and whatever a server sends unasked is understood.
 pub(super) fn request(url: String, name: &str, ask: &ImageAsk<'_>) -> Result<Outgoing, Error> {
-    let request = Request { model: name, prompt: ask.prompt, n: ask.count, size: ask.size };
+    let &ImageAsk { prompt, size, quality, count: n, .. } = ask;
+    let request = Request { model: name, prompt, n, size, quality };
     let body = serde_json::to_vec(&request)
         .map_err(|_| Error::unsupported("The prompt cannot be written as JSON"))?;
     Ok(Outgoing { url, body })

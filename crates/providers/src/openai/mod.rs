@@ -20,6 +20,7 @@ use crate::adapter::{
     Adapter, Call, Decoder, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
     Painter, key_of,
 };
+use crate::chat_form::Naming;
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -40,6 +41,10 @@ impl Adapter for Openai {
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         let model = attempt.model;
+        // Servers of one's own have rules of their own.
+        if model.provider != Provider::Internal {
+            Naming::Plain(64).check(attempt)?;
+        }
         let dialect = Dialect {
             model: model.upstream_name(),
             bound_name: bound_name(model),

@@ -38,7 +38,8 @@ async fn the_vendor_finds_no_fault() {
 
         let model = sim.model("gpt-image-2", key, &base);
         for size in ["1024x1024", "auto"] {
-            let ask = ImageAsk { model: &model, prompt: "A red boat", size, count: 2 };
+            let ask =
+                ImageAsk { model: &model, prompt: "A red boat", size, count: 2, quality: None };
             let painted = sim.client.paint(ask, deadline).await.unwrap();
             // Servers of one's own give addresses here, and say nothing of usage.
             let own = provider == Provider::Openai;

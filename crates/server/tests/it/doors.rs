@@ -11,6 +11,7 @@ crate::on_every_backend!(
     prompts_become_images,
     what_belongs_to_others_is_not_painted,
     under_a_cap_a_price_is_needed,
+    images_by_the_token_are_funded_at_their_quality,
     providers_fail_as_anywhere,
 );
 
@@ -273,6 +274,42 @@ async fn under_a_cap_a_price_is_needed(backend: Backend) {
     let step = last(&key, &trace).await;
     assert!(step["cost"].as_f64().unwrap() > 1.0, "{step}");
     assert_eq!(step["cost_estimated"], true);
+}
+
+/// Images that are paid for by the token are set aside for at the quality and size that were asked
+/// for, and at the best where that is left to the provider.
+async fn images_by_the_token_are_funded_at_their_quality(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let answer = json!({"data": [{"b64_json": "AAAA"}],
+        "usage": {"input_tokens": 10, "output_tokens": 200}});
+    let mock = Mock::always(Answer::json(200, &answer)).await;
+    mock.register_with(&owner, "painter", json!({"output_cost_per_1k": 1.0})).await;
+    settings(&owner, 1, json!({"monthly_budget": 5})).await;
+    let trace = key.trace().await;
+    let paint = async |more: Value| {
+        let mut body = json!({"trace_id": trace, "prompt": "A boat", "model": "painter"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        key.post("/api/v1/images/generations", &body).await
+    };
+    // At 1 USD a thousand: 4,160 tokens a square of high quality, 1,056 and 272 below it.
+    for (more, status) in [
+        (json!({}), 200),
+        (json!({"quality": "auto"}), 200),
+        (json!({"quality": "high", "n": 2}), 402),
+        (json!({"size": "auto"}), 402),
+        (json!({"quality": "low", "n": 3}), 200),
+        (json!({"quality": "medium", "n": 3}), 200),
+        (json!({"quality": "medium", "n": 4}), 402),
+    ] {
+        let reply = paint(more.clone()).await;
+        assert_eq!(reply.status, status, "{more}: {}", reply.text);
+    }
+    assert_eq!(mock.begun(), 4, "what does not fit is not asked for");
+    assert_eq!(mock.last()["quality"], "medium");
+    paint(json!({"quality": "fine"}))
+        .await
+        .invalid("quality must be one of auto, low, medium, high, standard, hd, premium");
 }
 
 /// Failures are those of executions: retries, fallbacks, the recorded attempts, the words.

@@ -9,6 +9,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup, settings};
 crate::on_every_backend!(
     shares_follow_the_weights,
     the_others_answer_for_a_dead_one,
+    what_may_have_been_charged_has_its_own_money,
     a_refused_request_is_not_tried_elsewhere,
     another_model_comes_after_the_last_endpoint,
     regions_choose_among_endpoints,
@@ -112,6 +113,52 @@ async fn the_others_answer_for_a_dead_one(backend: Backend) {
     let steps = detail["steps"].as_array().unwrap();
     assert_eq!(steps.len(), 60);
     assert!(steps.iter().all(|step| step["status"] == "completed"), "{detail}");
+}
+
+/// An attempt that broke off after it was sent may have been charged. Where the call goes on to
+/// another endpoint, there is money for both, and its cost says what both may have cost.
+async fn what_may_have_been_charged_has_its_own_money(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let owner = server.owner().await;
+    let cut = Mock::always(Answer::Truncated).await;
+    let well = Mock::always(Answer::text("Fine.")).await;
+    // One is called before the other, as good as always.
+    let endpoints = json!([{"base_url": cut.url(), "weight": 1e9}, {"base_url": well.url()}]);
+    register(&owner, "m", endpoints).await;
+    let with_cap = async |cap: f64| {
+        let key = json!({"name": "capped", "project_id": 1, "hourly_limit": cap});
+        let made = owner.post("/api/v1/keys", &key).await.ok(201);
+        server.with_key(made["raw_key"].as_str().unwrap())
+    };
+    // A completion of 1,000 tokens costs 0.6 USD.
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let ask = async |key: &Caller| {
+        let trace = key.trace().await;
+        let ask = json!({"trace_id": trace, "model": "m", "messages": messages,
+            "max_tokens": 1000});
+        (key.post("/api/v1/chat/completions", &ask).await, trace)
+    };
+    let (poor, rich) = (with_cap(1.0).await, with_cap(2.0).await);
+    let (reply, _) = ask(&poor).await;
+    assert_eq!(reply.status, 502, "{}", reply.text);
+    assert_eq!((cut.begun(), well.begun()), (1, 0), "there was money for one attempt");
+    let (reply, trace) = ask(&rich).await;
+    reply.ok(200);
+    assert_eq!((cut.begun(), well.begun()), (2, 1));
+    let step = only_step(&rich, &trace).await;
+    assert_eq!((&step["status"], &step["cost_estimated"]), (&json!("completed"), &json!(true)));
+    // 10 and 5 tokens, and the 10 of the prompt once more.
+    assert_eq!(step["cost"], 0.006, "{step}");
+    assert_eq!((&step["prompt_tokens"], &step["completion_tokens"]), (&json!(10), &json!(5)));
+    // Nothing is set aside any more: as much fits as before, but for what was spent.
+    ask(&rich).await.0.ok(200);
+}
+
+/// The one step of a trace.
+async fn only_step(key: &Caller, trace: &str) -> Value {
+    let detail = key.detail(trace).await;
+    assert_eq!(detail["steps"].as_array().unwrap().len(), 1, "{detail}");
+    detail["steps"][0].clone()
 }
 
 async fn a_refused_request_is_not_tried_elsewhere(backend: Backend) {

@@ -11,6 +11,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, call, settings, unti
 crate::on_every_backend!(
     a_server_is_greeted_once_for_a_project,
     a_conversation_with_an_id_is_kept_for_its_trace,
+    tools_that_change_between_calls_are_listed_anew,
 );
 
 /// A model that calls one tool, and then answers.
@@ -101,6 +102,39 @@ async fn a_server_is_greeted_once_for_a_project(backend: Backend) {
     assert!(!tools.requests().last().unwrap().headers.contains_key("authorization"));
 }
 
+/// An answer that gives the conversation an id.
+fn with_id(answer: Answer) -> Answer {
+    match answer {
+        // A header of its own beside the type.
+        Answer::Body(status, _, body) => {
+            Answer::Body(status, "application/json\r\nmcp-session-id: s-1", body)
+        }
+        other => other,
+    }
+}
+
+async fn tools_that_change_between_calls_are_listed_anew(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let (model, speaks) = (model().await, |request: &Value| with_id(speak(request)));
+    let tools = Mock::start(Duration::ZERO, None, speaks).await;
+    model.register(&owner, "mock").await;
+    allow(&owner, 1, &tools).await;
+    let trace = key.trace().await;
+    ask(&key, &trace, &tools).await;
+    ask(&key, &trace, &tools).await;
+    assert_eq!(counts(&tools), [1, 1, 2], "a list is believed");
+    tools.tell(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).await;
+    // It is heard beside what the requests do, and long before the list is too old.
+    for _ in 0..50 {
+        ask(&key, &trace, &tools).await;
+        if counts(&tools)[1] == 2 {
+            return;
+        }
+    }
+    panic!("nobody has heard it: {:?}", counts(&tools));
+}
+
 async fn a_conversation_with_an_id_is_kept_for_its_trace(backend: Backend) {
     let mut server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -113,13 +147,7 @@ async fn a_conversation_with_an_id_is_kept_for_its_trace(backend: Backend) {
                 "error": {"code": -32001, "message": "Session not found"}});
             return Answer::json(404, &gone);
         }
-        match speak(request) {
-            // A header of its own beside the type.
-            Answer::Body(status, _, body) => {
-                Answer::Body(status, "application/json\r\nmcp-session-id: s-1", body)
-            }
-            other => other,
-        }
+        with_id(speak(request))
     })
     .await;
     let model = model().await;

@@ -15,6 +15,7 @@ crate::on_every_backend!(
     a_stream_that_never_begins,
     usage_that_is_not_reported_is_estimated,
     a_caller_that_hangs_up_still_pays,
+    hanging_up_before_a_whole_answer_is_not_free,
     a_trace_of_one_call_ends_with_it,
     parameters_that_choose_a_model,
 );
@@ -258,6 +259,36 @@ async fn a_caller_that_hangs_up_still_pays(backend: Backend) {
     assert!(step["output"].as_str().unwrap().starts_with("piece 0 "), "{step}");
     assert!(step["cost"].as_f64().unwrap() > 0.0);
     assert!(mock.served() == 0, "the provider is not listened to for nothing");
+}
+
+/// Nobody sees what a provider has written of an answer that comes as a whole: a caller who hangs up
+/// pays for the prompt and for what can have been written meanwhile.
+async fn hanging_up_before_a_whole_answer_is_not_free(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::start(Duration::from_mins(10), None, |_| Answer::text("Late.")).await;
+    mock.register(&owner, "slow").await;
+    let path = "/api/v1/chat/completions";
+    for (most, streams) in [(1, false), (4096, false), (4096, true)] {
+        let trace = key.trace().await;
+        let ask = json!({"trace_id": trace, "model": "slow", "max_tokens": most, "stream": streams,
+            "messages": [{"role": "user", "content": "Hello."}]});
+        let calls = mock.begun();
+        let waiting = {
+            let key = key.clone();
+            tokio::spawn(async move { key.post(path, &ask).await })
+        };
+        until("the provider is asked", async || (mock.begun() > calls).then_some(())).await;
+        waiting.abort();
+        let step = async || key.detail(&trace).await["steps"].get(0).cloned();
+        let step = until("the call is recorded", step).await;
+        assert_eq!((&step["status"], &step["cost_estimated"]), (&json!("cancelled"), &json!(true)));
+        let (prompt, written) = (&step["prompt_tokens"], &step["completion_tokens"]);
+        assert!(prompt.as_u64().unwrap() > 0, "{step}");
+        // Of a stream all would have been seen.
+        let expected = if streams { 0..=0 } else { 1..=most };
+        assert!(expected.contains(&written.as_u64().unwrap()), "{step}");
+    }
 }
 
 async fn a_trace_of_one_call_ends_with_it(backend: Backend) {

@@ -1,5 +1,8 @@
 //! Tools: asked for by the model, run by the caller, answered in a follow-up.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, call, settings};
@@ -11,6 +14,7 @@ crate::on_every_backend!(
     a_follow_up_is_screened_and_redacted_anew,
     calls_of_chat_completions_are_recorded,
     calls_that_the_provider_does_not_count_cost_what_they_are,
+    names_that_no_provider_takes,
     calls_of_servers_that_leave_things_out,
 );
 
@@ -282,32 +286,70 @@ async fn calls_that_the_provider_does_not_count_cost_what_they_are(backend: Back
     let (key, owner) = (server.key(), server.owner().await);
     let long = "word ".repeat(400);
     let arguments = json!({"text": long}).to_string();
-    let whole = json!({"id": "x", "object": "chat.completion", "created": 1, "model": "x",
-        "choices": [{"index": 0, "finish_reason": "tool_calls", "message":
-            {"role": "assistant", "content": null, "tool_calls": [call("a", "save", &arguments)]}}]});
     let mut piece = call("a", "save", &arguments);
     piece["index"] = 0.into();
-    let chunk = json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "x",
-        "choices": [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": "tool_calls"}]});
-    let stream = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    let legacy = json!({"name": "save", "arguments": arguments});
+    let is_legacy = Arc::new(AtomicBool::new(false));
+    let older = is_legacy.clone();
     let mock = Mock::start(std::time::Duration::ZERO, None, move |request| {
-        if request["stream"] == true {
-            Answer::Body(200, "text/event-stream", stream.clone())
+        let (older, streams) = (older.load(Ordering::SeqCst), request["stream"] == true);
+        let said = match (older, streams) {
+            (true, _) => json!({"content": null, "function_call": legacy}),
+            (false, true) => json!({"tool_calls": [piece]}),
+            (false, false) => {
+                json!({"content": null, "tool_calls": [call("a", "save", &arguments)]})
+            }
+        };
+        let reason = if older { "function_call" } else { "tool_calls" };
+        let (form, said_in) = if streams {
+            ("chat.completion.chunk", "delta")
         } else {
-            Answer::json(200, &whole)
+            ("chat.completion", "message")
+        };
+        let answer = json!({"id": "x", "object": form, "created": 1, "model": "x",
+            "choices": [{"index": 0, said_in: said, "finish_reason": reason}]});
+        if streams {
+            let stream = format!("data: {answer}\n\ndata: [DONE]\n\n");
+            return Answer::Body(200, "text/event-stream", stream);
         }
+        Answer::json(200, &answer)
     })
     .await;
     mock.register(&owner, "mock").await;
-    for streams in [false, true] {
+    let counted = async |streams: bool| {
         let trace = key.trace().await;
         let chat = json!({"trace_id": trace, "model": "mock", "stream": streams,
             "messages": [{"role": "user", "content": INPUT}]});
         assert_eq!(key.post("/api/v1/chat/completions", &chat).await.status, 200);
         let step = &key.detail(&trace).await["steps"][0];
-        assert!(step["completion_tokens"].as_u64().unwrap() >= 400, "{step}");
         assert_eq!(step["cost_estimated"], true);
-    }
+        step["completion_tokens"].as_u64().unwrap()
+    };
+    let (at_once, in_pieces) = (counted(false).await, counted(true).await);
+    assert!(at_once >= 400 && at_once == in_pieces, "{at_once} {in_pieces}");
+    // A server that answers in the older form has said no more.
+    is_legacy.store(true, Ordering::SeqCst);
+    assert_eq!((counted(false).await, counted(true).await), (at_once, at_once));
+}
+
+/// A name that the provider's documentation rules out is the caller's mistake, and is told before
+/// anything is sent.
+async fn names_that_no_provider_takes(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Fine.")).await;
+    mock.register(&owner, "mock").await;
+    let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let trace = key.trace().await;
+    let named = json!({"name": "get the weather", "parameters": {"type": "object"}});
+    let fault = "The tool name 'get the weather' is not supported by model mock: \
+        it takes 1 to 64 letters, digits, _ and -";
+    ask(&key, &trace, json!({"tools": [named]})).await.invalid(fault);
+    let chat = json!({"trace_id": trace, "model": "mock", "tools": [named],
+        "messages": [{"role": "user", "content": INPUT}]});
+    key.post("/api/v1/chat/completions", &chat).await.invalid(fault);
+    assert_eq!(mock.begun(), 0, "nothing was sent");
 }
 
 async fn calls_of_servers_that_leave_things_out(backend: Backend) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast;
 
 use super::http::Caller;
 
@@ -59,6 +60,8 @@ struct State {
     served: AtomicUsize,
     gone: AtomicUsize,
     requests: Mutex<Vec<Asked>>,
+    /// What those are told who listen to an MCP server between calls.
+    told: broadcast::Sender<Value>,
 }
 
 /// A request that the provider got.
@@ -66,6 +69,8 @@ struct State {
 pub struct Asked {
     pub headers: HashMap<String, String>,
     pub body: Value,
+    /// Whether it wants to hear what an MCP server says between calls.
+    listens: bool,
 }
 
 /// A provider.
@@ -95,6 +100,7 @@ impl Mock {
             served: AtomicUsize::new(0),
             gone: AtomicUsize::new(0),
             requests: Mutex::default(),
+            told: broadcast::channel(16).0,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -128,6 +134,12 @@ impl Mock {
     /// Requests whose caller had gone before the answer.
     pub fn gone(&self) -> usize {
         self.state.gone.load(Ordering::SeqCst)
+    }
+
+    /// Tells all who listen between calls, as MCP clients do.
+    pub async fn tell(&self, message: Value) {
+        let told = || async { self.state.told.send(message.clone()).ok() };
+        super::until("somebody listens", told).await;
     }
 
     pub fn requests(&self) -> Vec<Asked> {
@@ -166,6 +178,9 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let Some(asked) = read(&mut stream).await? else { return Ok(()) };
+        if asked.listens {
+            return tell_all(&mut stream, state.told.subscribe()).await;
+        }
         state.begun.fetch_add(1, Ordering::SeqCst);
         state.requests.lock().unwrap().push(asked.clone());
         if !state.delay.is_zero() && hung_up(&mut stream, state.delay).await {
@@ -189,6 +204,18 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
     }
 }
 
+/// Passes on what is told, as long as anybody listens.
+async fn tell_all(
+    stream: &mut BufReader<TcpStream>,
+    mut told: broadcast::Receiver<Value>,
+) -> std::io::Result<()> {
+    stream.write_all(STREAM_HEAD.as_bytes()).await?;
+    while let Ok(message) = told.recv().await {
+        stream.write_all(http_chunk(&format!("data: {message}\n\n")).as_bytes()).await?;
+    }
+    Ok(())
+}
+
 /// Waits, and tells whether the caller went away meanwhile.
 async fn hung_up(stream: &mut BufReader<TcpStream>, delay: Duration) -> bool {
     let said = tokio::time::timeout(delay, stream.fill_buf()).await;
@@ -201,6 +228,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked
     if stream.read_line(&mut line).await? == 0 {
         return Ok(None);
     }
+    let gets = line.starts_with("GET ");
     loop {
         line.clear();
         stream.read_line(&mut line).await?;
@@ -210,7 +238,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked
     let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    Ok(Some(Asked { headers, body: serde_json::from_slice(&body).unwrap_or_default() }))
+    let listens = gets && headers.contains_key("mcp-session-id");
+    Ok(Some(Asked { headers, body: serde_json::from_slice(&body).unwrap_or_default(), listens }))
 }
 
 /// The parts of a response, each of which is flushed.
@@ -250,18 +279,22 @@ fn whole(status: u16, kind: &str, body: &str) -> String {
     )
 }
 
+const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+    transfer-encoding: chunked\r\n\r\n";
+
+fn http_chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
 fn stream(pieces: &[String], ends: bool, usage: Option<&Value>) -> Vec<String> {
-    let http_chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
     let chunk = |choices: Value| {
         let body = json!({
             "id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1_700_000_000,
             "model": "mock-upstream", "choices": choices,
         });
-        http_chunk(format!("data: {body}\n\n"))
+        http_chunk(&format!("data: {body}\n\n"))
     };
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                transfer-encoding: chunked\r\n\r\n";
-    let mut parts = vec![head.to_owned()];
+    let mut parts = vec![STREAM_HEAD.to_owned()];
     for piece in pieces {
         let delta = json!({"content": piece});
         parts.push(chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}])));
@@ -273,9 +306,9 @@ fn stream(pieces: &[String], ends: bool, usage: Option<&Value>) -> Vec<String> {
                 "id": "chatcmpl-mock", "object": "chat.completion.chunk",
                 "created": 1_700_000_000, "model": "mock-upstream", "choices": [], "usage": usage,
             });
-            parts.push(http_chunk(format!("data: {body}\n\n")));
+            parts.push(http_chunk(&format!("data: {body}\n\n")));
         }
-        parts.push(http_chunk("data: [DONE]\n\n".to_owned()));
+        parts.push(http_chunk("data: [DONE]\n\n"));
         parts.push("0\r\n\r\n".to_owned());
     }
     parts
