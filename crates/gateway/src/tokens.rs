@@ -3,8 +3,7 @@
 //! A vocabulary would be exact for some models and wrong for the others, and weighs more than the
 //! rest of the binary. Texts are cut as the vocabularies in use cut them first (a word with the
 //! space before it, up to three digits, a run of signs), and long words count for several tokens.
-//! What is counted so is
-//! marked as estimated wherever it shows.
+//! What is counted so is marked as estimated wherever it shows.
 
 use domain::conversation::{Body, Prompt};
 use domain::usage::Usage;
