@@ -119,7 +119,8 @@ impl Place {
         const MEDIA: [&str; 7] =
             ["audio", "b64_json", "image", "image_url", "images", "inline_data", "video"];
         let is_one = |step: &Step| MEDIA.iter().any(|name| step.is(name));
-        self.way.iter().any(is_one) && !self.is_tool_call()
+        let is_transcript = self.way.last().is_some_and(|step| step.is("transcript"));
+        self.way.iter().any(is_one) && !is_transcript && !self.is_tool_call() && !self.is_legacy()
     }
 
     /// Whether it is a string of a message itself, or of one of the parts of its text.
@@ -406,6 +407,8 @@ mod tests {
                 json!({"tool_calls": [{"index": 0, "function": {"arguments": picture}}]}),
                 json!({"tool_calls": [{"index": 0, "image": {"arguments": picture}}]}),
                 json!({"function_call": {"arguments": picture}}),
+                json!({"function_call": {"arguments": {"image": picture}}}),
+                json!({"audio": {"transcript": picture}}),
                 json!({"annotations": [{"type": "note", "note": {"title": picture}}]}),
             ] {
                 assert_eq!(seen(said, words.clone()), [picture], "{words}");

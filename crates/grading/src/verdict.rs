@@ -85,12 +85,13 @@ fn judge(step: &Step, call: &Call, repeats: Option<StepId>, baselines: &Baseline
     let mut faults = Vec::new();
     let mut avoidable = Usd::ZERO;
     if let Some((tier, right)) = right_size(step, call, baselines) {
-        avoidable = call.cost - right;
+        let cost = cost_of_answer(call);
+        avoidable = cost - right;
         faults.push(Fault::Oversized {
             tier: tier.tier,
             used: call.model.clone(),
             right: tier.model.clone(),
-            times: call.cost.0 as f64 / right.0 as f64,
+            times: cost.0 as f64 / right.0 as f64,
         });
     }
     if let Some(earlier) = repeats {
@@ -128,8 +129,14 @@ fn right_size<'a>(
         cache_write: tier.input,
     };
     let right = prices.cost(&call.usage);
-    let over = 2 * i128::from(call.cost.0) > 3 * i128::from(right.0);
+    let over = 2 * i128::from(cost_of_answer(call).0) > 3 * i128::from(right.0);
     (right > Usd::ZERO && over).then_some((tier, right))
+}
+
+/// What a call cost without the attempts that broke off before it: no other model would have spared
+/// those.
+fn cost_of_answer(call: &Call) -> Usd {
+    call.prices.map_or(call.cost, |prices| prices.cost(&call.usage).min(call.cost))
 }
 
 /// How long a call may take before it counts as slow, in microseconds.

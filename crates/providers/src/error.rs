@@ -65,7 +65,8 @@ impl Error {
     }
 
     /// Whether the provider may have charged without having said what: it got the request, and its
-    /// answer did not come in time or broke off. One that answered with an error has not charged.
+    /// answer did not come in time, broke off or cannot be used. One that answered with an error has
+    /// not charged.
     pub fn may_be_charged(&self) -> bool {
         self.broke_off
     }
@@ -118,7 +119,8 @@ impl Error {
         Self { retryable: true, ..Self::fault(message) }
     }
 
-    /// The provider's answer did not come, or not to its end, after the request was sent.
+    /// The provider's answer did not come, or not to its end, or is of no use, after the request was
+    /// sent.
     pub(crate) fn broke_off(message: impl Into<String>) -> Self {
         Self { broke_off: true, ..Self::fault(message) }
     }
@@ -136,8 +138,13 @@ impl Error {
         }
     }
 
-    /// The provider's answer makes no sense.
+    /// The provider's answer makes no sense; it was made all the same.
     pub(crate) fn malformed(what: impl std::fmt::Display) -> Self {
+        Self { broke_off: true, ..Self::foreign(what) }
+    }
+
+    /// What answered is no model: a page, or something that stands before the provider.
+    pub(crate) fn foreign(what: impl std::fmt::Display) -> Self {
         Self::fault(format!("The provider sent a malformed answer: {what}"))
     }
 

@@ -44,16 +44,16 @@ pub(crate) async fn accept(
     if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
-        return Err(Error::malformed("it is compressed although nobody asked for that"));
+        return Err(Error::foreign("it is compressed although nobody asked for that"));
     }
     if html {
-        return Err(Error::malformed("it is an HTML page"));
+        return Err(Error::foreign("it is an HTML page"));
     }
     // Only a stream must be labelled: what claims to be JSON is proved by reading it.
     let streamed = expected != JSON;
     if streamed && !kind.is_empty() && !kind.eq_ignore_ascii_case(expected) {
         let found = said(response.into_body(), deadline).await.message.unwrap_or_default();
-        return Err(Error::malformed(format_args!("it is no stream; {found}")));
+        return Err(Error::foreign(format_args!("it is no stream; {found}")));
     }
     Ok(response)
 }

@@ -21,8 +21,8 @@ pub fn quantiles(all: &mut [f64]) -> (f64, f64) {
     (all[all.len() / 2], all[(all.len() * 95 / 100).min(all.len() - 1)])
 }
 
-/// [`quantiles`] of the work on texts, each so many times in turn: as it goes, and, of the first 200 times, where all that
-/// it reads has been driven out of the processor's caches.
+/// [`quantiles`] of the work on texts, which take turns for so many rounds: as it goes, and, for the
+/// first 200 rounds, with all that it reads driven out of the processor's caches.
 pub fn warm_and_cold(texts: &[String], rounds: usize, work: impl Fn(&str)) -> [(f64, f64); 2] {
     let mut cold = Vec::new();
     let mut junk = vec![1_u8; 64 << 20];

@@ -95,6 +95,8 @@ impl Gateway {
         let caller = &routed.screened().turn().caller;
         let regions = caller.project.settings.allowed_regions.as_deref();
         let (mut last, mut unpriced) = (None, None);
+        // What earlier models may have charged: nobody else may spend it before this call has settled.
+        let mut held = None;
         for model in routed.models() {
             if let Err(error) = caller.check_charge(model, routed.screened().charge()) {
                 unpriced.get_or_insert(error);
@@ -104,7 +106,7 @@ impl Gateway {
                 last.get_or_insert(Error::ProviderUnreachable);
                 continue;
             };
-            let mut flight = self.fund(&routed, model).await?;
+            let mut flight = self.fund(&routed, model, held.take()).await?;
             let (funded, heard) = flight.parts()?;
             let error = match self.attempt::<M>(funded, heard, places).await {
                 Ok(answer) => return Ok((flight, answer)),
@@ -115,6 +117,9 @@ impl Gateway {
             flight.heard.status = StepStatus::Failed;
             flight.heard.error = Some(what);
             flight.heard.usage = error.prompt_tokens().map(Usage::of_prompt);
+            if error.may_be_charged() {
+                held = flight.funded()?.keep();
+            }
             flight.finish().await?;
             let goes_on = error.fallback_helps();
             last = Some(meaning(&error));
@@ -158,10 +163,10 @@ impl Gateway {
             let Err(error) = result else { return result };
             let failed = places.to_string();
             if error.endpoint_helps()
-                && Instant::now() < deadline
-                && !places.is_last()
+                && places.has_next(now)
                 && (!error.may_be_charged() || self.fund_again(funded).await)
-                && places.go_on(now)
+                && Instant::now() < deadline
+                && places.go_on(clock.now())
             {
                 heard.broken_off += u64::from(error.may_be_charged());
                 let what = neutral(&error);
@@ -177,7 +182,10 @@ impl Gateway {
             if Instant::now() + pause >= deadline || !places.allow(now) {
                 return Err(error);
             }
+            // Whoever hangs up now has asked for what was refused.
+            (heard.status, heard.error) = (StepStatus::Failed, Some(neutral(&error)));
             tokio::time::sleep(pause).await;
+            (heard.status, heard.error) = (StepStatus::Completed, None);
         }
     }
 }

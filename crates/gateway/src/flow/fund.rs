@@ -83,16 +83,24 @@ impl Caller {
 }
 
 impl Gateway {
-    /// Funds one attempt on one of the routed models.
-    pub(crate) async fn fund(&self, routed: &Arc<Routed>, model: &Arc<Model>) -> Result<InFlight> {
+    /// Funds one attempt on one of the routed models. `held` is what models before it may have charged.
+    pub(super) async fn fund(
+        &self,
+        routed: &Arc<Routed>,
+        model: &Arc<Model>,
+        held: Option<Reservation>,
+    ) -> Result<InFlight> {
         let caller = &routed.screened().turn().caller;
         let charge = routed.screened().charge();
         caller.check_charge(model, charge)?;
         let prompt = routed.screened().prompt();
         // Under a cap or budget the bound goes upstream, so that it is a bound.
         let (max_output_tokens, reservation) = if caller.is_bounded() {
-            let bill = Bill::of(prompt, model, charge);
+            let bill = Bill::of(prompt, model, charge).beside(held.as_ref());
             let (bound, reservation) = self.reserve(caller, &bill).await?;
+            if let Some(held) = held {
+                reservation.take_in(&held);
+            }
             (Some(bound), Some(reservation))
         } else {
             (prompt.max_output_tokens.or(model.config.max_output_tokens), None)
@@ -122,16 +130,15 @@ impl Gateway {
         }
         Ok(flight)
     }
-}
 
-impl Gateway {
     /// Funds another attempt of a call whose last may have been charged: what that can have cost
     /// stays set aside until the call has settled. Whether there is money for both.
     pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
         let bill = Bill::of(screened.prompt(), &funded.model, funded.charge)
-            .again(funded.max_output_tokens, reservation);
+            .bounded(funded.max_output_tokens)
+            .beside(Some(reservation));
         match self.reserve(&screened.turn().caller, &bill).await {
             Ok((_, more)) => {
                 reservation.take_in(&more);
@@ -167,14 +174,21 @@ impl Funded {
         self.max_output_tokens
     }
 
-    /// The most completion tokens of all choices together, as far as anybody has set a bound.
-    pub(super) fn most(&self) -> u64 {
-        let bound = self.max_output_tokens.unwrap_or(MAX_OUTPUT);
-        bound.saturating_mul(choices(self.routed.screened().prompt()))
+    /// About the completion tokens of all choices together, so many microseconds after the provider
+    /// was asked.
+    pub(super) fn written_within(&self, micros: i64) -> u64 {
+        let each = tokens::written_within(micros).min(self.max_output_tokens.unwrap_or(MAX_OUTPUT));
+        each.saturating_mul(choices(self.routed.screened().prompt()))
     }
 
     pub(crate) fn started_at(&self) -> Timestamp {
         self.started_at
+    }
+
+    /// Keeps what is set aside when this call is recorded as failed: it may have been charged all the
+    /// same.
+    pub(super) fn keep(&self) -> Option<Reservation> {
+        self.reservation.as_ref().map(Reservation::moved)
     }
 
     /// What the call has cost counts now, in the place of what it might have.

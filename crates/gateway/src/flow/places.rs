@@ -73,9 +73,9 @@ impl Places {
         }
     }
 
-    /// Whether there is no other place to go on to.
-    pub(super) fn is_last(&self) -> bool {
-        self.others.len() == 0
+    /// Whether there is another place to go on to, as far as can be told without going there.
+    pub(super) fn has_next(&self, now: Timestamp) -> bool {
+        self.others.as_slice().iter().any(|place| !place.breaker.is_open(now))
     }
 
     /// Goes on to the next place that its breaker lets through, if there is one.

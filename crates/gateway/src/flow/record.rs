@@ -363,7 +363,11 @@ fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
 fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
     match (ended.usage, ended.status) {
         (Some(usage), _) => (usage, false),
-        (None, StepStatus::Failed) if ended.text.is_empty() && ended.first_token.is_none() => {
+        (None, StepStatus::Failed)
+            if ended.text.is_empty()
+                && ended.first_token.is_none()
+                && ended.unseen_since.is_none() =>
+        {
             (Usage::default(), false)
         }
         (None, _) => {
@@ -372,7 +376,7 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
             let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
             usage.completion += tokens::estimate(ended.beside);
             if let Some(asked_at) = ended.unseen_since {
-                usage.completion += tokens::written_within(now.since(asked_at)).min(funded.most());
+                usage.completion += funded.written_within(now.since(asked_at));
             }
             (usage, true)
         }

@@ -72,9 +72,14 @@ impl<'p> Bill<'p> {
     }
 
     /// The same for another attempt of a call: its bound stays what it was.
-    pub(super) fn again(self, bound: Option<u64>, held: &Reservation) -> Self {
-        let bound = bound.unwrap_or(self.bound);
-        Self { bound, is_asked: true, held: Usd(held.amount.load(Ordering::Relaxed)), ..self }
+    pub(super) fn bounded(self, bound: Option<u64>) -> Self {
+        Self { bound: bound.unwrap_or(self.bound), is_asked: true, ..self }
+    }
+
+    /// The same beside what earlier attempts have set aside.
+    pub(super) fn beside(self, held: Option<&Reservation>) -> Self {
+        let held = held.map_or(Usd::ZERO, |held| Usd(held.amount.load(Ordering::Relaxed)));
+        Self { held, ..self }
     }
 
     /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
@@ -199,6 +204,16 @@ impl Reservation {
         lock(&self.month).set_aside.give_back(amount);
         lock(&self.windows).set_aside.give_back(amount);
         self.settled.notify_waiters();
+    }
+
+    /// All of it, in other hands: this one has nothing to give back any more.
+    pub(super) fn moved(&self) -> Self {
+        Self {
+            amount: AtomicI64::new(self.amount.swap(0, Ordering::Relaxed)),
+            month: self.month.clone(),
+            windows: self.windows.clone(),
+            settled: self.settled.clone(),
+        }
     }
 
     /// Takes in what was set aside for another attempt of the same call.

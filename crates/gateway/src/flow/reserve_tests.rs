@@ -89,5 +89,8 @@ async fn an_attempt_waits_for_other_calls_alone() {
         Asked::Reserved(..) => panic!("there is room for one alone"),
     };
     assert!(waits_for_others(call()), "another call may settle meanwhile");
-    assert!(!waits_for_others(call().again(Some(900), &held)), "nobody else is about to settle");
+    assert!(
+        !waits_for_others(call().bounded(Some(900)).beside(Some(&held))),
+        "nobody else is about to settle"
+    );
 }

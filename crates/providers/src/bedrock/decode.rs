@@ -93,7 +93,7 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
         "tool_use" => FinishReason::ToolCalls,
         "guardrail_intervened" | "content_filtered" => FinishReason::ContentFilter,
         "malformed_model_output" | "malformed_tool_use" => {
-            return Err(Error::fault(format!("The model's answer cannot be used: {word}")));
+            return Err(Error::broke_off(format!("The model's answer cannot be used: {word}")));
         }
         _ => return Ok(None),
     }))

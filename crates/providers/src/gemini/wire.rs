@@ -126,8 +126,8 @@ impl Candidate {
 
     fn broken(&self, word: &str) -> Error {
         match self.finish_message.as_deref().filter(|message| !message.is_empty()) {
-            Some(message) => Error::fault(format!("The model broke off: {word}: {message}")),
-            None => Error::fault(format!("The model broke off: {word}")),
+            Some(message) => Error::broke_off(format!("The model broke off: {word}: {message}")),
+            None => Error::broke_off(format!("The model broke off: {word}")),
         }
     }
 

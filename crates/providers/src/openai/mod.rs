@@ -41,8 +41,8 @@ impl Adapter for Openai {
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         let model = attempt.model;
-        // Servers of one's own have rules of their own.
-        if model.provider != Provider::Internal {
+        // Other servers of this format have rules of their own.
+        if is_own(model) {
             Naming::Plain(64).check(attempt)?;
         }
         let dialect = Dialect {
@@ -120,9 +120,17 @@ pub(crate) fn below(base: &str, path: &str) -> String {
 /// The parameter that bounds the completion: OpenAI's reasoning models refuse `max_tokens` wherever
 /// they are served, many compatible servers know nothing else.
 fn bound_name(model: &Model) -> &'static str {
-    let own = model.provider == Provider::Openai
-        && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base));
-    if own || reasons(model.upstream_name()) { "max_completion_tokens" } else { "max_tokens" }
+    if is_own(model) || reasons(model.upstream_name()) {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
+    }
+}
+
+/// Whether a model is served by OpenAI itself.
+fn is_own(model: &Model) -> bool {
+    model.provider == Provider::Openai
+        && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base))
 }
 
 /// Whether a name is that of one of OpenAI's reasoning models: `o3-mini`, `gpt-5`, `openai/gpt-5-mini`,

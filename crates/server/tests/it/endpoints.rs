@@ -10,6 +10,7 @@ crate::on_every_backend!(
     shares_follow_the_weights,
     the_others_answer_for_a_dead_one,
     what_may_have_been_charged_has_its_own_money,
+    a_fallback_has_its_own_money,
     a_refused_request_is_not_tried_elsewhere,
     another_model_comes_after_the_last_endpoint,
     regions_choose_among_endpoints,
@@ -152,6 +153,38 @@ async fn what_may_have_been_charged_has_its_own_money(backend: Backend) {
     assert_eq!((&step["prompt_tokens"], &step["completion_tokens"]), (&json!(10), &json!(5)));
     // Nothing is set aside any more: as much fits as before, but for what was spent.
     ask(&rich).await.0.ok(200);
+}
+
+/// Money for a model that may have charged stays set aside while its fallback is called, whether its
+/// answer was cut off or is of no use.
+async fn a_fallback_has_its_own_money(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let owner = server.owner().await;
+    let well = Mock::always(Answer::text("Fine.")).await;
+    well.register(&owner, "well").await;
+    let useless = Answer::Body(200, "application/json", "{}".to_owned());
+    let page = Answer::Body(200, "text/html", "<html>Welcome</html>".to_owned());
+    for (name, answer, poor) in
+        [("cut", Answer::Truncated, 429), ("useless", useless, 429), ("page", page, 200)]
+    {
+        let bad = Mock::always(answer).await;
+        let config = json!({"fallback_identifier": "well"});
+        let fallback = json!({"is_public": false, "additional_config": config});
+        bad.register_with(&owner, name, fallback).await;
+        // A completion of 1,000 tokens costs 0.6 USD.
+        for (cap, status) in [(1.0, poor), (2.0, 200)] {
+            let key = json!({"name": "capped", "project_id": 1, "hourly_limit": cap});
+            let made = owner.post("/api/v1/keys", &key).await.ok(201);
+            let key = server.with_key(made["raw_key"].as_str().unwrap());
+            let mut ask = json!({"trace_id": key.trace().await, "model": name, "max_tokens": 1000,
+                "messages": [{"role": "user", "content": "Hello."}]});
+            let reply = key.post("/api/v1/chat/completions", &ask).await;
+            assert_eq!(reply.status, status, "{name} {cap}: {}", reply.text);
+            // Nothing stays set aside.
+            ask["model"] = "well".into();
+            key.post("/api/v1/chat/completions", &ask).await.ok(200);
+        }
+    }
 }
 
 /// The one step of a trace.

@@ -269,10 +269,10 @@ async fn hanging_up_before_a_whole_answer_is_not_free(backend: Backend) {
     let mock = Mock::start(Duration::from_mins(10), None, |_| Answer::text("Late.")).await;
     mock.register(&owner, "slow").await;
     let path = "/api/v1/chat/completions";
-    for (most, streams) in [(1, false), (4096, false), (4096, true)] {
+    for (most, n, streams) in [(1, 1, false), (1, 3, false), (4096, 1, false), (4096, 1, true)] {
         let trace = key.trace().await;
         let ask = json!({"trace_id": trace, "model": "slow", "max_tokens": most, "stream": streams,
-            "messages": [{"role": "user", "content": "Hello."}]});
+            "n": n, "messages": [{"role": "user", "content": "Hello."}]});
         let calls = mock.begun();
         let waiting = {
             let key = key.clone();
@@ -286,7 +286,7 @@ async fn hanging_up_before_a_whole_answer_is_not_free(backend: Backend) {
         let (prompt, written) = (&step["prompt_tokens"], &step["completion_tokens"]);
         assert!(prompt.as_u64().unwrap() > 0, "{step}");
         // Of a stream all would have been seen.
-        let expected = if streams { 0..=0 } else { 1..=most };
+        let expected = if streams { 0..=0 } else { n..=n * most };
         assert!(expected.contains(&written.as_u64().unwrap()), "{step}");
     }
 }
