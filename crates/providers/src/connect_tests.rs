@@ -25,7 +25,7 @@ use crate::transport::Client;
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}"#;
 
-/// A provider under TLS, with a certificate of an authority of its own.
+/// A provider under TLS, with a certificate of an authority of its own. It answers with long heads.
 struct Secure {
     port: u16,
     ca_file: tempfile::NamedTempFile,
@@ -63,7 +63,8 @@ impl Secure {
                     let Ok(stream) = acceptor.accept(socket).await else { return };
                     let answer = hyper::service::service_fn(|request: Request<Incoming>| {
                         log.lock().unwrap().push((request.version(), request.headers().clone()));
-                        async { Ok::<_, io::Error>(Response::new(Full::<Bytes>::from(ANSWER))) }
+                        let answer = Response::builder().header("x-pad", "a".repeat(20 * 1024));
+                        async { answer.body(Full::<Bytes>::from(ANSWER)) }
                     });
                     let server = auto::Builder::new(TokioExecutor::new());
                     let _ = server.serve_connection(TokioIo::new(stream), answer).await;

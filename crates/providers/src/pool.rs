@@ -33,9 +33,12 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// How many unused connections a runtime keeps to one provider, and how long.
 const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_mins(1);
-/// The most bytes that are read at once, and of the head of an answer. A connection keeps what its
-/// largest read took as long as its stream lasts: left to itself, a burst makes that 400 KiB.
+/// The most bytes of the head of an answer over HTTP/1, and for which room is made to read: the
+/// buffers have up to twice as many. A connection keeps what its largest read took as long as its
+/// stream lasts: left to itself, a burst makes that 400 KiB.
 const LARGEST_READ: usize = 32 * 1024;
+/// The most bytes of the head of an answer over HTTP/2, where reads are as large as frames.
+const LARGEST_HEAD: u32 = 32 * 1024;
 /// How an HTTP/2 connection that went away is noticed.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_TIME: Duration = Duration::from_secs(10);
@@ -126,7 +129,9 @@ impl Pool {
         if connected.is_negotiated_h2() {
             let shared = timeout(HANDSHAKE_TIME, shared(io)).await;
             let shared = shared.map_err(|late| Failure::Connect(late.into()))?;
-            return shared.map(Connected::Shared);
+            // No request has been sent yet.
+            let shared = shared.map_err(|error| Failure::Connect(error.into()))?;
+            return Ok(Connected::Shared(shared));
         }
         let (sender, driver) =
             http1::Builder::new().max_buf_size(LARGEST_READ).handshake(io).await?;
@@ -246,11 +251,12 @@ fn host<'a>(scheme: Option<&Scheme>, authority: &'a Authority) -> &'a str {
 }
 
 /// Makes an HTTP/2 connection that calls can share. Its task ends with its last call.
-async fn shared(io: Wire) -> Result<http2::SendRequest<Full<Bytes>>, Failure> {
+async fn shared(io: Wire) -> hyper::Result<http2::SendRequest<Full<Bytes>>> {
     let (sender, driver) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PONG_TIME)
+        .max_header_list_size(LARGEST_HEAD)
         .handshake(io)
         .await?;
     TokioExecutor::new().execute(driver);

@@ -3,6 +3,7 @@ use std::sync::Mutex;
 use domain::conversation::StreamEvent;
 use domain::model::{Provider, SANDBOX_URL};
 use domain::step::FinishReason;
+use http_body_util::BodyExt as _;
 use serde_json::json as value;
 
 use super::*;
@@ -239,10 +240,8 @@ async fn what_was_not_answered_may_be_charged_and_what_was_refused_is_not() {
     assert!(!error.may_be_charged(), "{error}");
 }
 
-/// A connection keeps what its largest read took, so no read is large: neither of a head, which has
-/// to be there at once, nor of a body, which is read in parts.
 #[tokio::test]
-async fn little_is_read_at_once() {
+async fn heads_are_bounded_and_no_bound_for_bodies() {
     let padded = |bytes: usize| {
         let pad = format!("content-type: application/json\r\nx-pad: {}\r\n", "a".repeat(bytes));
         reply("200 OK", &pad, ANSWER)
@@ -252,6 +251,26 @@ async fn little_is_read_at_once() {
     assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
     let long = ANSWER.replace("Hi", &"x".repeat(1024 * 1024));
     assert_eq!(complete(json("200 OK", &long), After::Keep).await.unwrap().text.len(), 1024 * 1024);
+}
+
+/// A connection keeps what its largest read took.
+#[tokio::test]
+async fn little_is_read_at_once() {
+    let long = json("200 OK", &"x".repeat(4 * 1024 * 1024));
+    let server = Server::new(vec![step(long, After::Keep)]).await;
+    let client = client();
+    let endpoint = client.find(&server.url()).unwrap();
+    let (headers, body) = (HeaderMap::new(), Vec::new());
+    let call = Call { uri: endpoint.uri.clone(), headers, body };
+    let soon = Instant::now() + Duration::from_mins(1);
+    let answer = client.send(true, &endpoint, Method::POST, call, soon).await.unwrap();
+    let (mut body, mut sizes) = (answer.into_body(), Vec::new());
+    while let Some(read) = body.frame().await {
+        sizes.push(read.unwrap().into_data().unwrap().len());
+    }
+    assert_eq!(sizes.iter().sum::<usize>(), 4 * 1024 * 1024);
+    // Room is made for 32 KiB, in buffers that may be twice as large.
+    assert!(sizes.iter().all(|size| *size <= 64 * 1024), "{sizes:?}");
 }
 
 #[tokio::test]

@@ -102,11 +102,12 @@ impl Sessions {
         let list = |session: Arc<McpSession>| {
             let place = place.clone();
             async move {
+                let before = session.changes();
                 let tools: Arc<[McpTool]> = session.tools(until).await?.into();
                 let token = to.token.cloned();
                 self.listed.insert(place.clone(), Listed { token, tools: tools.clone() });
                 // What was heard before is forgotten by whoever hears it, but this was not there yet.
-                if session.tools_changed() {
+                if session.changes() != before {
                     self.listed.invalidate(&place);
                 }
                 Ok(tools)

@@ -1,4 +1,4 @@
-//! How many conversations each project may keep: what one project opens costs no other its own.
+//! How many conversations each project may keep: one project alone cannot use up those of all.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

@@ -131,13 +131,16 @@ impl Http {
         Ok(serde_json::from_slice(&body.to_bytes()).ok())
     }
 
-    /// The events of an answer, until it is too long.
-    fn events(body: Body) -> impl Stream<Item = Result<Event, McpError>> + Send + 'static {
+    /// The events of a stream, until it has more bytes than that.
+    fn events(
+        body: Body,
+        most: Option<usize>,
+    ) -> impl Stream<Item = Result<Event, McpError>> + Send + 'static {
         let reading = Reading {
             body,
             parser: Sse::default(),
             ready: VecDeque::new(),
-            bytes: 0,
+            left: most,
             ended: false,
         };
         let next = |reading: Option<Reading>| async {
@@ -197,7 +200,7 @@ impl StreamableHttpClient for Http {
         }
         if kind == EVENT_STREAM_MIME_TYPE {
             let http = self.clone();
-            let events = Self::events(response.into_body());
+            let events = Self::events(response.into_body(), Some(MOST_BYTES));
             let noted = events
                 .map(move |event| event.map_err(|fault| SseError::Body(http.note(fault).into())));
             return Ok(StreamableHttpPostResponse::Sse(noted.boxed(), given));
@@ -242,7 +245,8 @@ impl StreamableHttpClient for Http {
         if !is_stream {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        let events = Self::events(response.into_body());
+        // It is heard for long, one message after the other: only each of them is bounded.
+        let events = Self::events(response.into_body(), None);
         // Where it breaks it is over.
         let heard = events.take_while(|event| ready(event.is_ok()));
         Ok(heard.map(|event| event.map_err(|fault| SseError::Body(fault.into()))).boxed())
@@ -254,7 +258,8 @@ struct Reading {
     body: Body,
     parser: Sse,
     ready: VecDeque<Event>,
-    bytes: usize,
+    /// How many bytes may still come, where they are bounded.
+    left: Option<usize>,
     ended: bool,
 }
 
@@ -290,9 +295,8 @@ impl Reading {
             return self.parser.end(keep);
         };
         let data: Bytes = frame.map_err(|_| McpError::Unreachable)?.into_data().unwrap_or_default();
-        self.bytes += data.len();
-        if self.bytes > MOST_BYTES {
-            return Err(TOO_LONG);
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(data.len()).ok_or(TOO_LONG)?;
         }
         self.parser.feed(&data, keep)
     }

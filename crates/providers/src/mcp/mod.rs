@@ -8,7 +8,7 @@ mod answer;
 mod http;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::secret::Secret;
@@ -100,14 +100,14 @@ pub struct McpSession {
     service: RunningService<RoleClient, Us>,
     http: Http,
     token: Option<Secret>,
-    /// Whether the server has said that its tools are others now.
-    changed: Arc<AtomicBool>,
+    /// How often the server has said that its tools are others now.
+    changes: Arc<AtomicU64>,
 }
 
 /// Who we are to a server.
 struct Us {
     config: ClientConfig,
-    changed: Arc<AtomicBool>,
+    changes: Arc<AtomicU64>,
     on_change: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -117,7 +117,7 @@ impl ClientHandler for Us {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.store(true, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::AcqRel);
         (self.on_change)();
     }
 }
@@ -164,11 +164,11 @@ impl McpClient {
             let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
             let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
             let config = ClientConfig::new(ClientCapabilities::default(), name);
-            let changed = Arc::<AtomicBool>::default();
+            let changes = Arc::<AtomicU64>::default();
             let on_change = Box::new(on_change);
-            let greeting = Us { config, changed: changed.clone(), on_change }.serve(transport);
+            let greeting = Us { config, changes: changes.clone(), on_change }.serve(transport);
             let service = greeting.await.map_err(|error| greeting_fault(error, &http, token))?;
-            Ok(McpSession { service, http: http.clone(), token: token.cloned(), changed })
+            Ok(McpSession { service, http: http.clone(), token: token.cloned(), changes })
         };
         // Boxed: the SDK's futures are large.
         timeout_at(deadline, Box::pin(opening)).await.unwrap_or(Err(McpError::Late))
@@ -195,14 +195,13 @@ impl McpSession {
 
     /// Lists the server's tools.
     pub async fn tools(&self, deadline: Instant) -> Result<Vec<McpTool>, McpError> {
-        // What changes from here on may not be in the list.
-        self.changed.store(false, Ordering::Release);
         timeout_at(deadline, Box::pin(self.list())).await.unwrap_or(Err(McpError::Late))
     }
 
-    /// Whether the server has said since then that its tools are others now.
-    pub fn tools_changed(&self) -> bool {
-        self.changed.load(Ordering::Acquire)
+    /// How often the server has said that its tools are others now. A list may be an old one where
+    /// this is more than it was before the list was asked for.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Whether the server gave the conversation an id: it may tie to it what is done there.

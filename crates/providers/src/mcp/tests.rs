@@ -206,16 +206,22 @@ async fn what_a_server_says_of_the_conversation_is_heard() {
     let answer = value!({"jsonrpc": "2.0", "id": 2, "result": answer}).to_string();
     let mut streamed = sse(&[&changed.to_string(), &answer]);
     streamed.extend_from_slice(b"0\r\n\r\n");
-    let rest = [listed(vec![tool("weather")]), step(streamed), step(error(3, "404 No", "gone"))];
+    let again = step(result(3, value!({"tools": []})));
+    let gone = step(error(4, "404 No", "gone"));
+    let rest = [listed(vec![tool("weather")]), step(streamed), again, gone];
     let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter().chain(rest);
     let (session, _) = open(steps.collect()).await.unwrap();
-    assert!(session.is_stateful() && !session.tools_changed() && !session.is_closed());
+    assert!(session.is_stateful() && session.changes() == 0 && !session.is_closed());
     session.call("weather", Map::new(), soon()).await.unwrap();
     // It is heard beside the answer.
-    while !session.tools_changed() {
-        assert!(Instant::now() < soon());
+    let late = soon();
+    while session.changes() == 0 {
+        assert!(Instant::now() < late);
         tokio::task::yield_now().await;
     }
+    // Whoever has asked for a list before that is told so, also after another one was asked for.
+    assert_eq!(session.tools(soon()).await, Ok(vec![]));
+    assert_eq!(session.changes(), 1);
     let gone = session.call("weather", Map::new(), soon()).await;
     assert_eq!(gone, Err(McpError::Gone));
 
@@ -227,7 +233,12 @@ async fn what_a_server_says_of_the_conversation_is_heard() {
 #[tokio::test]
 async fn what_a_server_says_between_calls_is_heard() {
     let changed = value!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    let heard = Step { bytes: sse(&[&changed.to_string()]), after: After::Hang };
+    // More than any answer may have, and still listened to.
+    let log = value!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "info", "data": "x".repeat(1_000_000)}});
+    let log = log.to_string();
+    let said = sse(&[&log, &log, &log, &log, &log, &changed.to_string()]);
+    let heard = Step { bytes: said, after: After::Hang };
     let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter().collect();
     let server = Server::listening(steps, heard).await;
     let told = Arc::new(tokio::sync::Notify::new());
@@ -235,7 +246,7 @@ async fn what_a_server_says_between_calls_is_heard() {
     let on_change = move || tell.notify_one();
     let session = client().open(&address(&server), None, on_change, soon()).await.unwrap();
     tokio::time::timeout_at(soon(), told.notified()).await.unwrap();
-    assert!(session.tools_changed() && !session.is_closed());
+    assert!(session.changes() == 1 && !session.is_closed());
 
     // Whoever does not say anything then, or nonsense, is asked as before.
     for odd in [json("405 No", "{}"), json("200 OK", "{}"), sse(&["nonsense"]), Vec::new()] {
