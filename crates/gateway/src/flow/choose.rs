@@ -1,6 +1,6 @@
 //! Choose: a tier and the models to try, or the model that the caller named.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::model::Model;
 use domain::step::Routing;
@@ -16,7 +16,10 @@ use crate::registry::ProjectState;
 #[derive(Debug)]
 pub struct Routed {
     screened: Screened,
-    routing: Routing,
+    tier: Option<Tier>,
+    /// Where the caller named the model it is nobody's business before the call is recorded: the first
+    /// word of a stream does not wait for it.
+    routing: OnceLock<Routing>,
     models: Vec<Arc<Model>>,
 }
 
@@ -45,7 +48,10 @@ impl Screened {
         let (routing, models) =
             project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
         match models {
-            Ok(models) => Choice::Route(Box::new(Routed { screened: self, routing, models })),
+            Ok(models) => {
+                let (tier, routing) = (routing.tier, OnceLock::from(routing));
+                Choice::Route(Box::new(Routed { screened: self, tier, routing, models }))
+            }
             Err(unresolved) => {
                 Choice::Blocked(unresolved.to_string(), Box::new(routing), Box::new(self))
             }
@@ -57,7 +63,6 @@ impl Screened {
         let screened = self;
         let project = screened.turn().caller.project.clone();
         let first = project.model(identifier)?;
-        let routing = screened.classify();
         let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
         // Sensitive content that may not leave stays with private models, by fallbacks too.
         let private_only =
@@ -75,7 +80,7 @@ impl Screened {
                 "Model {identifier} may not be used here: the trace is sensitive or its region is not allowed"
             )));
         }
-        Ok(Routed { screened, routing, models })
+        Ok(Routed { screened, tier: None, routing: OnceLock::new(), models })
     }
 }
 
@@ -98,8 +103,14 @@ impl Routed {
         &self.screened
     }
 
+    /// The tier that was chosen; none where the caller named the model.
+    pub(crate) fn tier(&self) -> Option<Tier> {
+        self.tier
+    }
+
+    /// What the prompt is like.
     pub(crate) fn routing(&self) -> &Routing {
-        &self.routing
+        self.routing.get_or_init(|| self.screened.classify())
     }
 
     pub(crate) fn models(&self) -> &[Arc<Model>] {

@@ -212,7 +212,7 @@ impl Funded {
             provider: self.model.provider,
             infrastructure: self.model.infrastructure().to_owned(),
             is_public: self.model.is_public,
-            tier: self.routed.routing().tier,
+            tier: self.routed.tier(),
             prompt_tokens: tokens::estimate(screened.length()),
             prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
             flat_cost: self
