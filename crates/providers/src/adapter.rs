@@ -156,6 +156,13 @@ pub(crate) trait Embedder: Send + Sync {
     fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error>;
 }
 
+/// Width and height of a size such as `1024x1024`, in pixels, neither of them zero.
+pub fn sides(size: &str) -> Option<(u32, u32)> {
+    let side = |text: &str| text.parse().ok().filter(|side| *side > 0);
+    let (width, height) = size.split_once('x')?;
+    Some((side(width)?, side(height)?))
+}
+
 /// An image to make.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageAsk<'a> {

@@ -34,7 +34,7 @@ mod testing;
 mod tls;
 mod transport;
 
-pub use adapter::{EmbedAsk, Embedded, ImageAsk, Painted};
+pub use adapter::{EmbedAsk, Embedded, ImageAsk, Painted, sides};
 pub use breaker::{Breaker, Breakers};
 pub use egress::{Egress, validate_base_url};
 pub use error::{Error, ErrorKind};

@@ -145,9 +145,8 @@ fn tokens_of_image(provider: Provider, prompt: &Prompt, unsaid: u64, pixels: u64
         Some("medium" | "standard") => MEDIUM,
         Some(_) => HIGH,
     };
-    let side = |text: &str| text.parse::<u64>().ok();
-    let sides = param("size").and_then(|size| size.split_once('x'));
-    let asked = sides.and_then(|(width, height)| side(width)?.checked_mul(side(height)?));
+    let asked = param("size").and_then(providers::sides);
+    let asked = asked.map(|(width, height)| u64::from(width) * u64::from(height));
     of_square.saturating_mul(asked.unwrap_or(pixels)).div_ceil(SQUARE)
 }
 

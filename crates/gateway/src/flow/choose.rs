@@ -16,9 +16,8 @@ use crate::registry::ProjectState;
 #[derive(Debug)]
 pub struct Routed {
     screened: Screened,
-    tier: Option<Tier>,
-    /// Where the caller named the model it is nobody's business before the call is recorded: the first
-    /// word of a stream does not wait for it.
+    /// Empty where the caller named the model, until the call is recorded: the first word of a stream
+    /// does not wait for it.
     routing: OnceLock<Routing>,
     models: Vec<Arc<Model>>,
 }
@@ -49,8 +48,7 @@ impl Screened {
             project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
         match models {
             Ok(models) => {
-                let (tier, routing) = (routing.tier, OnceLock::from(routing));
-                Choice::Route(Box::new(Routed { screened: self, tier, routing, models }))
+                Choice::Route(Box::new(Routed { screened: self, routing: routing.into(), models }))
             }
             Err(unresolved) => {
                 Choice::Blocked(unresolved.to_string(), Box::new(routing), Box::new(self))
@@ -80,7 +78,7 @@ impl Screened {
                 "Model {identifier} may not be used here: the trace is sensitive or its region is not allowed"
             )));
         }
-        Ok(Routed { screened, tier: None, routing: OnceLock::new(), models })
+        Ok(Routed { screened, routing: OnceLock::new(), models })
     }
 }
 
@@ -105,7 +103,7 @@ impl Routed {
 
     /// The tier that was chosen; none where the caller named the model.
     pub(crate) fn tier(&self) -> Option<Tier> {
-        self.tier
+        self.routing.get()?.tier
     }
 
     /// What the prompt is like.

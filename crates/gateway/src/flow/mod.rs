@@ -16,6 +16,7 @@ mod places;
 mod record;
 mod reserve;
 mod screen;
+mod spent;
 mod starts;
 mod stored;
 mod strings;

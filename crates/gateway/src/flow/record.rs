@@ -3,22 +3,21 @@
 use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
-use domain::money::Usd;
 use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
-use domain::usage::Usage;
 use serde_json::{Value, json};
 
 use super::charge::Charge;
 use super::ended::Ended;
 use super::screen::{JudgedTool, merged};
+use super::spent::Spent;
 use super::stored::{Input, Output, Stored};
 use super::{Funded, Turn};
 use crate::Gateway;
 use crate::beside::beside;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
-use crate::{labels, mcp, output, prints, tokens};
+use crate::{labels, mcp, output, prints};
 
 /// Who refused a request.
 #[derive(Debug)]
@@ -73,16 +72,7 @@ impl Gateway {
             output::judge_rest(project, &mut ended).await;
         }
         let (model, charge) = (funded.model(), funded.charge());
-        let (usage, counted_here) = usage(funded, &ended, self.clock.now());
-        let (cost, estimated) = match charge.image_price(model) {
-            Some(price) => images(charge, price, &ended),
-            None => {
-                let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
-                (cost, counted_here && cost > Usd::ZERO)
-            }
-        };
-        let lost = broken_off(funded, &usage, &ended);
-        let (cost, estimated) = (cost + lost, estimated || lost > Usd::ZERO);
+        let Spent { usage, cost, estimated } = Spent::by(funded, &ended, self.clock.now());
         let calls = ended.message.as_ref().map(tools::calls).unwrap_or_default();
         let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
         let call = Call {
@@ -334,52 +324,6 @@ impl Gateway {
             }
         }
         Ok(number)
-    }
-}
-
-/// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
-fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
-    match (ended.images, ended.status) {
-        (None, StepStatus::Failed) => (Usd::ZERO, false),
-        (made, _) => (price.times(charge.images(made)), made.is_none()),
-    }
-}
-
-/// About what the attempts have cost that broke off before the last one: their prompts, since nobody
-/// knows what a provider has made of them, or their images. A call that failed as a whole cost
-/// nothing that was told.
-fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
-    if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
-        return Usd::ZERO;
-    }
-    let prompt = funded.routed().screened().prompt();
-    let images = funded.charge().cost_of_images(funded.model(), prompt);
-    let asked = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
-    images.or_else(asked).unwrap_or_default().times(ended.broken_off)
-}
-
-/// What was used, and whether it had to be counted here. A call that failed before the provider
-/// said anything used nothing.
-fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
-    match (ended.usage, ended.status) {
-        (Some(usage), _) => (usage, false),
-        (None, StepStatus::Failed)
-            if ended.text.is_empty()
-                && ended.first_token.is_none()
-                && ended.unseen_since.is_none() =>
-        {
-            (Usage::default(), false)
-        }
-        (None, _) => {
-            let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
-            let images = charge.images(ended.images);
-            let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
-            usage.completion += tokens::estimate(ended.beside);
-            if let Some(asked_at) = ended.unseen_since {
-                usage.completion += funded.written_within(now.since(asked_at));
-            }
-            (usage, true)
-        }
     }
 }
 

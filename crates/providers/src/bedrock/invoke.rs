@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::url;
-use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter};
+use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter, sides};
 use crate::error::Error;
 use crate::receive::message_in;
 
@@ -93,8 +93,7 @@ impl Painter for Invoke {
         if !name.contains("titan-image") && !name.contains("nova-canvas") {
             return Err(cannot(model, "images", "Amazon Titan and Nova Canvas"));
         }
-        let side = |text: &str| text.parse::<u32>().ok().filter(|side| (1..=16_384).contains(side));
-        let size = ask.size.split_once('x').and_then(|(w, h)| Some((side(w)?, side(h)?)));
+        let size = sides(ask.size).filter(|(width, height)| *width.max(height) <= 16_384);
         let Some((width, height)) = size else {
             return Err(Error::unsupported("size must be width x height, as in 1024x1024"));
         };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::url;
 use super::wire::{Generated, Part};
-use crate::adapter::{ImageAsk, Outgoing, Painted, Painter};
+use crate::adapter::{ImageAsk, Outgoing, Painted, Painter, sides};
 use crate::error::{Error, Said};
 
 /// The shapes that Google's models paint, as width and height.
@@ -67,10 +67,8 @@ fn shape(ask: &ImageAsk<'_>) -> Result<Option<String>, Error> {
     if matches!(ask.size, "" | "auto") {
         return Ok(None);
     }
-    let side = |text: &str| text.parse::<u32>().ok().filter(|side| *side > 0);
-    let sides = ask.size.split_once('x').and_then(|(w, h)| Some((side(w)?, side(h)?)));
     let ratio = |(width, height): (u32, u32)| f64::from(width) / f64::from(height);
-    let known = sides.and_then(|wanted| {
+    let known = sides(ask.size).and_then(|wanted| {
         let off = |shape| (ratio(shape) / ratio(wanted) - 1.0).abs();
         let nearest = SHAPES.into_iter().min_by(|one, other| off(*one).total_cmp(&off(*other)))?;
         (off(nearest) <= TOLERANCE).then_some(nearest)

@@ -1,0 +1,82 @@
+//! Spent: what a call has used and cost, by what is known of its end.
+
+use domain::money::Usd;
+use domain::step::StepStatus;
+use domain::time::Timestamp;
+use domain::usage::Usage;
+
+use super::Funded;
+use super::charge::Charge;
+use super::ended::Ended;
+use crate::tokens;
+
+/// What one call has used and cost.
+pub(super) struct Spent {
+    pub(super) usage: Usage,
+    pub(super) cost: Usd,
+    /// Whether the cost rests on something that the provider has not said.
+    pub(super) estimated: bool,
+}
+
+impl Spent {
+    /// By a call that ends now.
+    pub(super) fn by(funded: &Funded, ended: &Ended, now: Timestamp) -> Self {
+        let charge = funded.charge();
+        let (usage, counted_here) = usage(funded, ended, now);
+        let (cost, estimated) = match charge.image_price(funded.model()) {
+            Some(price) => images(charge, price, ended),
+            None => {
+                let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
+                (cost, counted_here && cost > Usd::ZERO)
+            }
+        };
+        let lost = broken_off(funded, &usage, ended);
+        Self { usage, cost: cost + lost, estimated: estimated || lost > Usd::ZERO }
+    }
+}
+
+/// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
+fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
+    match (ended.images, ended.status) {
+        (None, StepStatus::Failed) => (Usd::ZERO, false),
+        (made, _) => (price.times(charge.images(made)), made.is_none()),
+    }
+}
+
+/// About what the attempts have cost that broke off before the last one: their prompts, since nobody
+/// knows what a provider has made of them, or their images. A call that failed as a whole cost
+/// nothing that was told.
+fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
+    if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
+        return Usd::ZERO;
+    }
+    let prompt = funded.routed().screened().prompt();
+    let images = funded.charge().cost_of_images(funded.model(), prompt);
+    let asked = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
+    images.or_else(asked).unwrap_or_default().times(ended.broken_off)
+}
+
+/// What was used, and whether it had to be counted here. A call that failed before the provider
+/// said anything used nothing.
+fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
+    match (ended.usage, ended.status) {
+        (Some(usage), _) => (usage, false),
+        (None, StepStatus::Failed)
+            if ended.text.is_empty()
+                && ended.first_token.is_none()
+                && ended.unseen_since.is_none() =>
+        {
+            (Usage::default(), false)
+        }
+        (None, _) => {
+            let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
+            let images = charge.images(ended.images);
+            let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
+            usage.completion += tokens::estimate(ended.beside);
+            if let Some(asked_at) = ended.unseen_since {
+                usage.completion += funded.written_within(now.since(asked_at));
+            }
+            (usage, true)
+        }
+    }
+}
