@@ -1,16 +1,20 @@
-//! What goes around every request: its id, its log line, its metrics.
+//! What goes around every request: its id, its log line, its metrics, and an answer where a defect of
+//! ours has left none.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
 
+use crate::error::Failure;
 use crate::remains;
 
 /// Ties a response to the log.
@@ -26,7 +30,11 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let door = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
-    let mut response = remains::drained(request, next).await;
+    let answered = AssertUnwindSafe(remains::drained(request, next)).catch_unwind().await;
+    let mut response = answered.unwrap_or_else(|_| {
+        tracing::error!("a handler panicked");
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal error").into_response()
+    });
     let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
     tell(&method, door, response.status().as_u16(), began, &id);
     response.headers_mut().insert(REQUEST_ID, id);
@@ -56,4 +64,30 @@ fn fresh() -> HeaderValue {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let text = format!("{:016x}-{:x}", *PROCESS, COUNT.fetch_add(1, Ordering::Relaxed));
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn defective() -> StatusCode {
+        panic!("a defect")
+    }
+
+    #[tokio::test]
+    async fn a_defect_is_answered() {
+        let router = Router::new().route("/", get(defective)).layer(from_fn(around));
+        let asked = Request::get("/").header(REQUEST_ID, "mine").body(Body::empty()).unwrap();
+        let response = router.oneshot(asked).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(response.headers()[REQUEST_ID], "mine");
+        let said = to_bytes(response.into_body(), 100).await.unwrap();
+        assert_eq!(said, r#"{"error":"Internal error"}"#);
+    }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::IntoResponse;
 use axum::routing::head;
-use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::{OpenApi as _, ToSchema as _};
 use utoipa_axum::router::OpenApiRouter;
@@ -164,10 +162,6 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
-        .layer(CatchPanicLayer::custom(|_| {
-            tracing::error!("a handler panicked");
-            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal error").into_response()
-        }))
         .layer(from_fn(edge::around))
 }
 
