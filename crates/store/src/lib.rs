@@ -118,6 +118,14 @@ impl Store {
         self.step_ids.take().await
     }
 
+    /// Whether other processes may write to this database while this one does.
+    pub fn is_shared(&self) -> bool {
+        match self.reader {
+            Pool::Sqlite(_) => false,
+            Pool::Postgres(_) => true,
+        }
+    }
+
     /// Begins a write transaction.
     pub async fn begin(&self) -> Result<Tx> {
         self.writer.begin().await

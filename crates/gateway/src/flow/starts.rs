@@ -18,6 +18,10 @@ use crate::registry::lock;
 /// A start is written when its call has been open for so long. A call that the gateway's death ends
 /// sooner leaves nothing.
 const GRACE: Duration = Duration::from_millis(2);
+/// Where no call is open any more, the task looks this often whether there is another, and for so
+/// long: to wake it would take time from the next call just while its provider is asked.
+const LOOK: Duration = Duration::from_millis(4);
+const LINGER: Duration = Duration::from_millis(250);
 
 /// A funded call, and whether its start still has to be written.
 #[derive(Debug)]
@@ -82,12 +86,16 @@ impl Starts {
         !std::mem::replace(&mut waiting.tended, true)
     }
 
-    /// When the oldest is due. Where there is none, the task ends.
+    /// When the oldest is due.
     fn next_due(&self) -> Option<Instant> {
+        lock(&self.waiting).calls.front().map(|(due, _)| *due)
+    }
+
+    /// Lets the task end, if there is nothing to look after.
+    fn leave(&self) -> bool {
         let mut waiting = lock(&self.waiting);
-        let due = waiting.calls.front().map(|(due, _)| *due);
-        waiting.tended = due.is_some();
-        due
+        waiting.tended = !waiting.calls.is_empty();
+        !waiting.tended
     }
 
     /// The oldest, if it is due.
@@ -107,9 +115,17 @@ impl Gateway {
 
     async fn write_starts(&self) {
         let _tends = Tends(&self.starts);
-        while let Some(due) = self.starts.next_due() {
-            sleep_until(due).await;
-            let now = Instant::now();
+        let mut now = Instant::now();
+        let mut until = now + LINGER;
+        loop {
+            let due = self.starts.next_due();
+            if due.is_some() {
+                until = now + LINGER;
+            } else if (now >= until || self.stopping.is_cancelled()) && self.starts.leave() {
+                return;
+            }
+            sleep_until(due.unwrap_or(now + LOOK)).await;
+            now = Instant::now();
             while let Some(call) = self.starts.take_due(now) {
                 // Where the queue of the writer is full there may be a place later.
                 if call.upgrade().is_some_and(|call| !call.settle(self.store.writer())) {

@@ -16,13 +16,7 @@ use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE};
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;
 
-/// The jobs and how often they run.
-const JOBS: [(Job, Duration); 4] = [
-    (Job::Registry, Duration::from_millis(500)),
-    (Job::Windows, Duration::from_secs(1)),
-    (Job::Spend, Duration::from_secs(5)),
-    (Job::Sweep, Duration::from_mins(1)),
-];
+const JOBS: [Job; 4] = [Job::Registry, Job::Windows, Job::Spend, Job::Sweep];
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
@@ -37,9 +31,23 @@ enum Job {
     Sweep,
 }
 
+impl Job {
+    /// How often it runs.
+    fn period(self, is_shared: bool) -> Duration {
+        match self {
+            Self::Registry => Duration::from_millis(500),
+            Self::Windows => Duration::from_secs(1),
+            Self::Spend if is_shared => Duration::from_secs(5),
+            // Nobody else spends: what is found then are calls that were lost.
+            Self::Spend | Self::Sweep => Duration::from_mins(1),
+        }
+    }
+}
+
 /// Starts every job. The first runs are at once.
 pub(crate) fn start(gateway: &Gateway) {
-    for (job, period) in JOBS {
+    for job in JOBS {
+        let period = job.period(gateway.store.is_shared());
         let (gateway, stopping) = (gateway.clone(), gateway.stopping.clone());
         gateway.clone().tasks.spawn(async move {
             let mut ticks = tokio::time::interval(period);

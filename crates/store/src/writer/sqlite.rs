@@ -28,13 +28,14 @@ pub(crate) struct SqliteCommits {
     path: PathBuf,
     turn: Turn,
     connection: Option<Connection>,
-    /// When the last commit ended.
+    /// When the last commit ended, and how many writes it held.
     ended: Instant,
+    held: usize,
 }
 
 impl SqliteCommits {
     pub(crate) fn new(path: PathBuf, turn: Turn) -> Self {
-        Self { path, turn, connection: None, ended: Instant::now() }
+        Self { path, turn, connection: None, ended: Instant::now(), held: 0 }
     }
 
     fn connection(&mut self) -> Result<&Connection> {
@@ -54,7 +55,9 @@ impl Commit for SqliteCommits {
         let pause = SPACING.saturating_sub(self.ended.elapsed());
         if waiting > 1 && !pause.is_zero() {
             std::thread::sleep(pause);
-        } else {
+        } else if waiting.max(self.held) > 1 {
+            // Where calls come one by one there is nobody to wait for: on a machine with other work a
+            // turn can take milliseconds.
             std::thread::yield_now();
         }
     }
@@ -63,6 +66,7 @@ impl Commit for SqliteCommits {
         // Waits for its turn with the control plane's writes; the lock is fair, so neither starves.
         let turn = self.turn.clone();
         let _turn = turn.lock().await;
+        self.held = batch.traces.len() + batch.starts.len() + batch.steps.len();
         let done = self.connection().and_then(|connection| write(connection, batch, node, ledger));
         if done.as_ref().is_err_and(|error| !error.is_of_one_row()) {
             // What the connection holds of a file that failed may be wrong: the next commit opens
