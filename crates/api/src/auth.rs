@@ -41,17 +41,21 @@ pub enum Either {
 }
 
 /// Lets keys pass that may call a model.
-pub async fn spending_key(
+pub fn spending_key(
     State(app): State<App>,
     request: Request,
     next: Next,
-) -> Result<Response> {
-    with_key(app, Spends::Yes, request, next).await
+) -> impl Future<Output = Result<Response>> + Send {
+    with_key(app, Spends::Yes, request, next)
 }
 
 /// Lets keys pass for calls that cost nothing.
-pub async fn key(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
-    with_key(app, Spends::No, request, next).await
+pub fn key(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    with_key(app, Spends::No, request, next)
 }
 
 async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) -> Result<Response> {

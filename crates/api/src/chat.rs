@@ -166,13 +166,14 @@ pub async fn create(
         body.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false);
     let ask = ask(body, header)?;
     let now = app.gateway.now();
+    // Boxed, here and at the other doors: the layers around a handler move what it is several times.
     if streams {
-        let streamed = app.gateway.chat_stream(&caller, ask).await?;
+        let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
         let (trace, dropped) = door::notes_of(&streamed);
         let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
         return Ok(door::noted(trace, &dropped, response));
     }
-    Ok(match app.gateway.chat(&caller, ask).await? {
+    Ok(match Box::pin(app.gateway.chat(&caller, ask)).await? {
         ChatAnswer::Reply(mut reply) => {
             let dropped = std::mem::take(&mut reply.dropped);
             door::noted(reply.trace, &dropped, present(*reply))

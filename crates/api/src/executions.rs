@@ -153,7 +153,7 @@ pub async fn create(
         results,
         parent: ask.parent_step_id,
     };
-    Ok(Json(app.gateway.execute(&caller, ask).await?.into()))
+    Ok(Json(Box::pin(app.gateway.execute(&caller, ask)).await?.into()))
 }
 
 /// What is to be run, and on which model.
@@ -179,6 +179,7 @@ pub async fn run(
     Body(ask): Body<RunAsk>,
 ) -> Result<Json<OutcomeBody>> {
     let parent = ask.parent_step_id;
-    let done = app.gateway.run(&caller, &ask.trace_id, &ask.model, ask.input, parent).await?;
+    let done =
+        Box::pin(app.gateway.run(&caller, &ask.trace_id, &ask.model, ask.input, parent)).await?;
     Ok(Json(done.into()))
 }

@@ -53,7 +53,7 @@ pub async fn no_head() -> Response {
 }
 
 async fn stream(app: &App, caller: &gateway::Caller, ask: StreamAsk) -> Result<Response> {
-    let streamed = app.gateway.execute_stream(caller, &ask.trace_id, ask.input).await?;
+    let streamed = Box::pin(app.gateway.execute_stream(caller, &ask.trace_id, ask.input)).await?;
     let style = Style { with_role: false, with_usage: false };
     Ok(sse::respond(streamed, style, app.gateway.now()))
 }

@@ -39,7 +39,7 @@ pub async fn create(
     let streams = body.streams();
     let Asked { ask, sources, left_out } = request::ask(body, door::trace_of(&headers))?;
     if streams {
-        let streamed = app.gateway.chat_stream(&caller, ask).await?;
+        let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
@@ -50,7 +50,7 @@ pub async fn create(
         };
         return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
     }
-    let (trace, dropped, answer) = match app.gateway.chat(&caller, ask).await? {
+    let (trace, dropped, answer) = match Box::pin(app.gateway.chat(&caller, ask)).await? {
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
         }

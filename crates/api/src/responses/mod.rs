@@ -41,7 +41,7 @@ pub async fn create(
     let now = app.gateway.now();
     let (echo, sources, left_out) = (asked.echo, asked.sources, asked.left_out);
     if streams {
-        let streamed = app.gateway.chat_stream(&caller, asked.ask).await?;
+        let streamed = Box::pin(app.gateway.chat_stream(&caller, asked.ask)).await?;
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
@@ -52,7 +52,7 @@ pub async fn create(
         };
         return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
     }
-    let (trace, dropped, answer) = match app.gateway.chat(&caller, asked.ask).await? {
+    let (trace, dropped, answer) = match Box::pin(app.gateway.chat(&caller, asked.ask)).await? {
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply, echo))
         }

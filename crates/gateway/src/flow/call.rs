@@ -1,7 +1,10 @@
 //! Call: the only door to the providers, and it opens to a [`Funded`] alone.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use domain::conversation::Reply;
@@ -154,7 +157,19 @@ impl Gateway {
             heard.attempts = i64::from(attempts);
             let began = Instant::now();
             heard.unseen_since = M::UNSEEN.then(|| clock.now());
-            let result = M::call(client, funded, places.here(), deadline).await;
+            let result = {
+                let mut call = pin!(M::call(client, funded, places.here(), deadline));
+                match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+                    Poll::Ready(result) => result,
+                    Poll::Pending => {
+                        // While the provider is at work; the first word of a stream is not to wait.
+                        if M::UNSEEN {
+                            funded.prepare_record();
+                        }
+                        call.await
+                    }
+                }
+            };
             heard.unseen_since = None;
             metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());

@@ -1,12 +1,12 @@
 //! Fund: the most the call can cost is set aside, a step id is taken, and its start is written,
 //! before the call or while it is open.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
 use domain::money::Prices;
-use domain::step::StepStatus;
+use domain::step::{Routing, StepStatus};
 use domain::time::Timestamp;
 use store::Start;
 
@@ -18,7 +18,7 @@ use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::tokens;
+use crate::{prints, tokens};
 
 /// A call that may be made. Only `fund` makes one, and only from a [`Routed`].
 ///
@@ -60,6 +60,7 @@ pub struct Funded {
     /// Under a cap or a budget.
     reservation: Option<Reservation>,
     started_at: Timestamp,
+    input_print: OnceLock<i64>,
 }
 
 impl Caller {
@@ -114,6 +115,7 @@ impl Gateway {
             max_output_tokens,
             reservation,
             started_at: self.clock.now(),
+            input_print: OnceLock::new(),
         };
         let writer = self.store.writer();
         let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
@@ -123,7 +125,7 @@ impl Gateway {
             // Whoever gives up here leaves a call that was never made, and its start is closed.
             flight.heard.status = StepStatus::Failed;
             flight.heard.error = Some(NOT_MADE.to_owned());
-            writer.start(flight.funded()?.start()).await?;
+            Box::pin(writer.start(flight.funded()?.start())).await?;
             flight.heard = super::Ended::default();
         } else if let Some(call) = &flight.call {
             self.write_start_later(call);
@@ -183,6 +185,27 @@ impl Funded {
 
     pub(crate) fn started_at(&self) -> Timestamp {
         self.started_at
+    }
+
+    /// Finds out what the record will say of the prompt.
+    pub(super) fn prepare_record(&self) {
+        self.routing();
+        self.input_print();
+    }
+
+    /// What the prompt is like. What no tier's model could have done has no right size.
+    pub(super) fn routing(&self) -> Option<&Routing> {
+        self.charge.is_for_text().then(|| self.routed.routing())
+    }
+
+    /// The fingerprint of what is asked. An image is another one each time: asking again repeats
+    /// nothing.
+    pub(super) fn input_print(&self) -> Option<i64> {
+        let screened = self.routed.screened();
+        let key = &screened.turn().caller.project.print_key;
+        let found = || prints::input(key, &self.model.identifier, screened.prompt());
+        let repeats = !matches!(self.charge, Charge::Images(_));
+        repeats.then(|| *self.input_print.get_or_init(found))
     }
 
     /// Keeps what is set aside when this call is recorded as failed: it may have been charged all the
@@ -271,13 +294,15 @@ impl InFlight {
     }
 
     /// Records how it ended. Returns once that is on disk.
-    pub(crate) async fn finish(mut self) -> Result<Recorded> {
-        let Some(call) = self.call.take() else {
-            return Err(ended_twice());
-        };
-        call.end();
-        let heard = std::mem::take(&mut self.heard);
-        Box::pin(self.gateway.record_run(&call.funded, heard)).await
+    pub(crate) fn finish(mut self) -> impl Future<Output = Result<Recorded>> + Send {
+        // Boxed: whoever waits would carry the call twice.
+        Box::pin(async move {
+            let Some(call) = self.call.take() else {
+                return Err(ended_twice());
+            };
+            call.end();
+            self.gateway.record_run(&call.funded, &mut self.heard).await
+        })
     }
 
     /// Why it is being dropped, where nothing says so yet.
@@ -303,7 +328,7 @@ impl Drop for InFlight {
         }
         let gateway = self.gateway.clone();
         self.gateway.tasks.spawn(async move {
-            if let Err(error) = gateway.record_run(&call.funded, heard).await {
+            if let Err(error) = gateway.record_run(&call.funded, &mut heard).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
                 tracing::error!(%error, step = %call.funded.step, "a call that was cut short was not recorded");
             }

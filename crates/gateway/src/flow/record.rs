@@ -7,7 +7,6 @@ use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse}
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::charge::Charge;
 use super::ended::Ended;
 use super::screen::{JudgedTool, merged};
 use super::spent::Spent;
@@ -18,6 +17,9 @@ use crate::beside::beside;
 use crate::error::Result;
 use crate::tools::{self, ToolCall};
 use crate::{labels, mcp, output, prints};
+
+/// Most contents take no more than this, in bytes.
+const USUAL: usize = 4096;
 
 /// Who refused a request.
 #[derive(Debug)]
@@ -63,22 +65,22 @@ pub(crate) struct Recorded {
 impl Gateway {
     /// Records a run step and settles what it cost. Where the model asked for tools, a step of
     /// theirs follows it.
-    pub(crate) async fn record_run(&self, funded: &Funded, mut ended: Ended) -> Result<Recorded> {
+    pub(crate) async fn record_run(&self, funded: &Funded, ended: &mut Ended) -> Result<Recorded> {
         let screened = funded.routed().screened();
         let turn = screened.turn();
         let prompt = screened.prompt();
         let project = &turn.caller.project;
         if ended.status != StepStatus::Completed {
-            output::judge_rest(project, &mut ended).await;
+            output::judge_rest(project, ended).await;
         }
         let (model, charge) = (funded.model(), funded.charge());
-        let Spent { usage, cost, estimated } = Spent::by(funded, &ended, self.clock.now());
+        let Spent { usage, cost, estimated } = Spent::by(funded, ended, self.clock.now());
         let calls = ended.message.as_ref().map(tools::calls).unwrap_or_default();
         let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
         let call = Call {
             model: model.identifier.clone(),
             provider: model.provider,
-            upstream_model: ended.upstream_model,
+            upstream_model: ended.upstream_model.take(),
             infrastructure: model.infrastructure().to_owned(),
             is_public: model.is_public,
             attempts: ended.attempts,
@@ -88,16 +90,15 @@ impl Gateway {
             cost_estimated: estimated,
             first_token: ended.first_token,
             finish: ended.finish,
-            // An image is another one each time: asking again repeats nothing.
-            input_print: (!matches!(charge, Charge::Images(_)))
-                .then(|| prints::input(&project.print_key, &model.identifier, prompt)),
+            input_print: funded.input_print(),
             output_print: charge
                 .is_for_text()
                 .then(|| prints::text(&project.print_key, &ended.text)),
             tools,
             shadow: false,
         };
-        let step = Step {
+        // Boxed here: on its way to the writer it would be moved five times.
+        let step = Box::new(Step {
             id: funded.step(),
             trace: turn.trace.id(),
             project: project.id(),
@@ -107,15 +108,14 @@ impl Gateway {
             door: turn.door,
             status: ended.status,
             reason: None,
-            error: ended.error,
+            error: ended.error.take(),
             started_at: funded.started_at(),
             finished_at: self.clock.now(),
-            // What no tier's model could have done has no right size.
-            routing: charge.is_for_text().then(|| funded.routed().routing().clone()),
+            routing: funded.routing().cloned(),
             security: merged(screened.security(), &ended.output),
             call: Some(call),
             user_rating: None,
-        };
+        });
         // What is stored is what leaves: a withheld answer must not be read back from its step.
         let output = match &ended.message {
             Some(message) => Output::Value(message),
@@ -135,24 +135,21 @@ impl Gateway {
         funded.settled();
         // Tools that are run here leave a step each.
         let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
-        let asked = if calls.is_empty() || here {
-            None
+        let recorded = if calls.is_empty() || here {
+            Recorded { asked: None, turn: self.store(turn, step, &stored).await? }
         } else {
-            Some(self.tool_step(turn, step.id, &calls, &[]).await?)
+            let (asked, output) = self.tool_step(turn, step.id, &calls, &[]).await?;
+            let id = asked.id;
+            // Both are queued before anything is waited for: who hangs up now loses neither.
+            let both = async {
+                let tools = self.record_plain(turn, asked, None, &output);
+                tokio::try_join!(self.store(turn, step, &stored), tools)
+            };
+            let (number, ()) = Box::pin(both).await?;
+            Recorded { asked: Some(id), turn: number }
         };
-        // Both are queued before anything is waited for: who hangs up now loses neither.
-        let tools = async {
-            match &asked {
-                None => Ok(None),
-                Some((step, output)) => {
-                    let id = step.id;
-                    self.record_plain(turn, step.clone(), None, output).await.map(|()| Some(id))
-                }
-            }
-        };
-        let (number, asked) = tokio::try_join!(self.store(turn, step, &stored), tools)?;
         self.trip_if_spent(&turn.caller).await;
-        Ok(Recorded { asked, turn: number })
+        Ok(recorded)
     }
 
     /// Records the tools that a run step has asked for and that the caller is to run, and where the
@@ -231,7 +228,7 @@ impl Gateway {
             mcp: None,
         };
         let recorded = (step.id, step.finished_at);
-        self.store(turn, step, &stored).await?;
+        self.store(turn, step.into(), &stored).await?;
         Ok(recorded)
     }
 
@@ -258,7 +255,7 @@ impl Gateway {
             placeholders: None,
             mcp: None,
         };
-        self.store(turn, step, &stored).await?;
+        self.store(turn, step.into(), &stored).await?;
         Ok(id)
     }
 
@@ -277,7 +274,7 @@ impl Gateway {
             placeholders: None,
             mcp: None,
         };
-        self.store(turn, step, &stored).await.map(drop)
+        self.store(turn, step.into(), &stored).await.map(drop)
     }
 
     /// A completed step of this turn with nothing in it.
@@ -304,13 +301,20 @@ impl Gateway {
     }
 
     /// Returns which turn of its trace it is, where it is an answer of assistants.
-    async fn store(&self, turn: &Turn, step: Step, stored: &Stored<'_>) -> Result<Option<u64>> {
+    async fn store(
+        &self,
+        turn: &Turn,
+        step: Box<Step>,
+        stored: &Stored<'_>,
+    ) -> Result<Option<u64>> {
         let project = &turn.caller.project;
         let json = if project.settings.discard_content {
             None
         } else {
-            let json = serde_json::to_vec(stored);
-            Some(json.map_err(|error| crate::Error::Internal(error.to_string()))?)
+            let mut json = Vec::with_capacity(USUAL);
+            serde_json::to_writer(&mut json, stored)
+                .map_err(|error| crate::Error::Internal(error.to_string()))?;
+            Some(json)
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
         let (counts, rates) = (grading::counts(&step), step.user_rating.is_some());

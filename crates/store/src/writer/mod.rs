@@ -64,7 +64,16 @@ pub(crate) enum Ends {
 #[derive(Debug)]
 struct Queued {
     write: Write,
-    done: Option<oneshot::Sender<Result<Option<u64>>>>,
+    done: Option<oneshot::Sender<Done>>,
+}
+
+/// What has become of a write.
+#[derive(Debug)]
+struct Done {
+    result: Result<Option<u64>>,
+    /// Goes back to where it was made: memory is given back there for less, and is near when it is
+    /// taken again.
+    _write: Write,
 }
 
 /// A handle to the writer. Cheap to clone; the writer stops when all are gone.
@@ -123,12 +132,13 @@ impl Writer {
     /// it is a completed answer of the assistants endpoint, from 1 on.
     pub async fn step(
         &self,
-        step: Step,
+        step: impl Into<Box<Step>>,
         content: Option<(&[u8], &SealingKey)>,
     ) -> Result<Option<u64>> {
+        let step = step.into();
         let place = place(step.id);
         let sealed = content.map(|(json, key)| key.seal_content(&place, json)).transpose()?;
-        self.wait(Write::Step(Box::new(step), sealed, Ends::Own)).await
+        self.wait(Write::Step(step, sealed, Ends::Own)).await
     }
 
     /// Whether commits take so long that a call could end before its start is on disk.
@@ -151,14 +161,14 @@ impl Writer {
         let (done, answer) = oneshot::channel();
         self.enqueue(Queued { write, done: Some(done) }).await?;
         match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(Ok(result)) => result,
+            Ok(Ok(done)) => done.result,
             Ok(Err(_)) => Err(Error::Unavailable("the writer has stopped".to_owned())),
             Err(_) => Err(Error::Unavailable("the disk takes too long".to_owned())),
         }
     }
 
     async fn enqueue(&self, queued: Queued) -> Result<()> {
-        // The usual case costs no timer.
+        // The usual case costs no timer, nor room for one.
         let queued = match self.queue.try_send(queued) {
             Ok(()) => return Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => {
@@ -166,8 +176,7 @@ impl Writer {
             }
             Err(mpsc::error::TrySendError::Full(queued)) => queued,
         };
-        self.queue
-            .send_timeout(queued, PATIENCE)
+        Box::pin(self.queue.send_timeout(queued, PATIENCE))
             .await
             .map_err(|_| Error::Unavailable("too many writes are waiting".to_owned()))
     }
@@ -242,17 +251,17 @@ impl<C: Commit> Loop<C> {
             queued.drain(..).map(|queued| (queued.write, queued.done)).unzip();
         let all = self.attempt(&writes).await;
         let alone = writes.len() > 1 && all.as_ref().is_err_and(Error::is_of_one_row);
-        for (write, done) in writes.iter().zip(waiting) {
+        for (write, done) in writes.into_iter().zip(waiting) {
             let result =
-                if alone { self.attempt(std::slice::from_ref(write)).await } else { all.clone() };
-            let result = result.map(|numbers| numbers.of(write));
+                if alone { self.attempt(std::slice::from_ref(&write)).await } else { all.clone() };
+            let result = result.map(|numbers| numbers.of(&write));
             if let Err(error) = &result {
                 metrics::counter!("sluice_dropped_total", "what" => "write").increment(1);
                 tracing::error!(%error, "a write failed");
             }
             if let Some(done) = done {
                 // Whoever asked may have given up; what is stored is stored.
-                let _ = done.send(result);
+                let _ = done.send(Done { result, _write: write });
             }
         }
     }
