@@ -141,6 +141,7 @@ impl Gateway {
             fragments: Fragments::default(),
             upstream: Some(upstream),
             began,
+            batches: 0,
             model: started.model.clone(),
         });
         let pieces = stream::unfold(relay, |mut relay| async move {
@@ -166,6 +167,8 @@ struct Relay {
     /// What it says beside the text.
     fragments: Fragments,
     began: Instant,
+    /// How many times pieces were handed over.
+    batches: usize,
     /// For metrics.
     model: String,
 }
@@ -173,6 +176,10 @@ struct Relay {
 impl Relay {
     /// The next pieces, at least one; `None` after the last.
     async fn next(&mut self) -> Option<Vec<Piece>> {
+        if self.batches == 1 {
+            // The first words are written before the work that the others are.
+            pause().await;
+        }
         loop {
             self.flight.as_ref()?;
             let Some(upstream) = &mut self.upstream else { return Some(self.end().await) };
@@ -201,6 +208,7 @@ impl Relay {
                 self.upstream = None;
             }
             if !pieces.is_empty() {
+                self.batches += 1;
                 return Some(pieces);
             }
         }

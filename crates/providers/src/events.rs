@@ -20,6 +20,9 @@ use crate::transport::Attempt;
 const MOST_STREAM_BYTES: usize = 128 * 1024 * 1024;
 /// So many events are handed over at once at most.
 const BATCH: usize = 256;
+/// The first reads are decoded in pieces of so many bytes, up to the first word: it leaves before what
+/// has come with it is looked at.
+const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
 /// How long the end of the connection is waited for after the end of the answer: a connection
@@ -33,6 +36,10 @@ pub struct EventStream {
     key: Option<Secret>,
     deadline: Pin<Box<Sleep>>,
     bytes: usize,
+    /// Whether a word was said.
+    begun: bool,
+    /// What has come with the first word.
+    rest: Bytes,
     phase: Phase,
     dropped: Vec<String>,
 }
@@ -71,6 +78,8 @@ impl EventStream {
             key: attempt.model.api_key.clone(),
             deadline: Box::pin(sleep_until(attempt.deadline)),
             bytes: 0,
+            begun: false,
+            rest: Bytes::new(),
             phase: Phase::Reading,
             dropped: Vec::new(),
         }
@@ -86,7 +95,8 @@ impl EventStream {
         &self.dropped
     }
 
-    /// The next batch of events: everything that one read brought, never empty. `None` at the
+    /// The next batch of events: everything that one read brought, but for the first word, with which
+    /// the first batch ends; never empty. `None` at the
     /// clean end; an error is the last item. May be dropped between reads without loss.
     pub async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await
@@ -122,16 +132,18 @@ impl EventStream {
         }
         let mut events = Vec::new();
         for _ in 0..READS {
-            let read = match self.source.poll_read(cx) {
+            let read = match self.poll_read(cx) {
                 Poll::Pending if events.is_empty() => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Some(Ok(events))),
                 Poll::Ready(read) => read,
             };
+            let was_begun = self.begun;
             if let Err(error) = self.take(read, &mut events) {
                 return self.fail(events, error);
             }
             let more = matches!(self.phase, Phase::Reading);
-            if !events.is_empty() && (!more || self.is_local() || events.len() >= BATCH) {
+            let enough = self.begun != was_begun || self.is_local() || events.len() >= BATCH;
+            if !events.is_empty() && (!more || enough) {
                 return Poll::Ready(Some(Ok(events)));
             }
             if !more {
@@ -145,7 +157,23 @@ impl EventStream {
         Poll::Ready(Some(Ok(events)))
     }
 
-    /// Decodes what was read, and notices the end.
+    /// What is left of an earlier read, or the next one.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.rest))));
+        }
+        let read = ready!(self.source.poll_read(cx));
+        if let Some(Ok(bytes)) = &read {
+            self.bytes += bytes.len();
+            if self.bytes > MOST_STREAM_BYTES {
+                let error = Error::malformed("the stream is longer than 128 MiB");
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+        Poll::Ready(read)
+    }
+
+    /// Decodes what was read, up to the first word or all of it, and notices the end.
     fn take(
         &mut self,
         read: Option<Result<Bytes, Error>>,
@@ -155,12 +183,15 @@ impl EventStream {
             self.phase = Phase::Over;
             return self.decoder.end(events);
         };
-        let bytes = bytes?;
-        self.bytes += bytes.len();
-        if self.bytes > MOST_STREAM_BYTES {
-            return Err(Error::malformed("the stream is longer than 128 MiB"));
+        let mut bytes = bytes?;
+        let was_begun = self.begun;
+        while self.begun == was_begun && !bytes.is_empty() {
+            let piece = if was_begun { bytes.len() } else { FIRST.min(bytes.len()) };
+            let known = events.len();
+            self.decoder.feed(&bytes.split_to(piece), events)?;
+            self.begun |= events[known..].iter().any(is_a_word);
         }
-        self.decoder.feed(&bytes, events)?;
+        self.rest = bytes;
         if self.decoder.is_done() {
             self.deadline.as_mut().reset(Instant::now() + END_TIME);
             self.phase = Phase::Ending;
@@ -197,6 +228,13 @@ impl EventStream {
 
     fn is_local(&self) -> bool {
         matches!(self.source, Source::Local(_))
+    }
+}
+
+fn is_a_word(event: &StreamEvent) -> bool {
+    match event {
+        StreamEvent::Text(text) | StreamEvent::Native { text, .. } => !text.is_empty(),
+        _ => false,
     }
 }
 

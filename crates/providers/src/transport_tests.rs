@@ -321,6 +321,20 @@ async fn streams_bring_their_events_and_keep_the_connection() {
 }
 
 #[tokio::test]
+async fn the_first_word_does_not_wait_for_those_behind_it() {
+    let mut said = vec![TEXT; 20];
+    said.extend([END, "[DONE]"]);
+    let mut stream = stream(sse(&said), After::Hang).await.unwrap();
+    let first = stream.next().await.unwrap().unwrap();
+    let word = StreamEvent::Text("Hi".to_owned());
+    assert!(first.len() < 5 && first.iter().all(|event| *event == word), "{first:?}");
+    let (rest, error) = events(stream).await;
+    assert!(error.is_none());
+    let words = first.iter().chain(&rest).filter(|event| **event == word).count();
+    assert_eq!((words, rest.last()), (20, Some(&StreamEvent::Done)));
+}
+
+#[tokio::test]
 async fn a_stream_that_stays_open_after_its_end_is_left() {
     let (read, error) = events(stream(sse(&[END, "[DONE]"]), After::Hang).await.unwrap()).await;
     assert_eq!(read.last(), Some(&StreamEvent::Done));
