@@ -30,16 +30,21 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let door = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
-    let answered = AssertUnwindSafe(remains::drained(request, next)).catch_unwind().await;
-    let mut response = answered.unwrap_or_else(|_| {
-        tracing::error!("a handler panicked");
-        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal error").into_response()
-    });
+    let mut response = remains::drained(request, |request| answered(request, next)).await;
     let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
     tell(&method, door, response.status().as_u16(), began, &id);
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// What the handler answers, also where a defect of ours ends it.
+async fn answered(request: Request, next: Next) -> Response {
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    answer.unwrap_or_else(|_| {
+        tracing::error!("a handler panicked");
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal error").into_response()
+    })
 }
 
 fn tell(method: &Method, door: &str, status: u16, began: Instant, id: &HeaderValue) {
@@ -68,10 +73,15 @@ fn fresh() -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
     use axum::Router;
     use axum::body::{Body, to_bytes};
     use axum::middleware::from_fn;
-    use axum::routing::get;
+    use axum::routing::post;
+    use futures_util::{StreamExt as _, stream};
     use tower::ServiceExt as _;
 
     use super::*;
@@ -81,12 +91,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_defect_is_answered() {
-        let router = Router::new().route("/", get(defective)).layer(from_fn(around));
-        let asked = Request::get("/").header(REQUEST_ID, "mine").body(Body::empty()).unwrap();
+    async fn a_defect_is_answered_and_the_request_read() {
+        let router = Router::new().route("/", post(defective)).layer(from_fn(around));
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let parts = stream::iter(["one", "two"]).map(move |part| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(part)
+        });
+        let asked = Request::post("/").header(REQUEST_ID, "mine");
+        let asked = asked.body(Body::from_stream(parts)).unwrap();
         let response = router.oneshot(asked).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(response.headers()[REQUEST_ID], "mine");
+        assert_eq!(read.load(Ordering::Relaxed), 2);
         let said = to_bytes(response.into_body(), 100).await.unwrap();
         assert_eq!(said, r#"{"error":"Internal error"}"#);
     }

@@ -12,7 +12,6 @@ use axum::body::{Body, BodyDataStream, HttpBody as _};
 use axum::extract::Request;
 use axum::http::header::EXPECT;
 use axum::http::{StatusCode, Version};
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -22,11 +21,14 @@ use tokio::sync::oneshot;
 const MOST_DRAINED: usize = 64 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Lets a request pass, and reads what remains of its body.
-pub async fn drained(request: Request, next: Next) -> Response {
+/// Has a request answered, and reads what remains of its body.
+pub async fn drained<F>(request: Request, answer: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     // Over HTTP/2 a body that nobody reads ends its own stream alone.
     if request.body().is_end_stream() || request.version() == Version::HTTP_2 {
-        return next.run(request).await;
+        return answer(request).await;
     }
     let asks_first = request.headers().contains_key(EXPECT);
     let (sender, mut remains) = oneshot::channel();
@@ -34,7 +36,7 @@ pub async fn drained(request: Request, next: Next) -> Response {
         let body = body.into_data_stream();
         Body::from_stream(Watched { body, begun: false, remains: Some(sender) })
     };
-    let response = next.run(request.map(watch)).await;
+    let response = answer(request.map(watch)).await;
     // Who was too slow has been waited for. Who asks before sending learns that nobody wants it.
     if response.status() != StatusCode::REQUEST_TIMEOUT
         && let Ok((body, begun)) = remains.try_recv()

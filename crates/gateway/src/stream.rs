@@ -3,20 +3,18 @@
 mod by_place;
 mod fragments;
 mod outlet;
+mod piece;
 mod strand;
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
-use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason, StepStatus};
-use domain::time::Timestamp;
-use domain::usage::Usage;
 use futures_util::StreamExt;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream::{self};
 use providers::EventStream;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -24,73 +22,15 @@ use tokio::time::Instant;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::execute::{self, Gone, Refusal};
-use crate::flow::{InFlight, Located, Routed, neutral};
+use crate::execute::{self, Gone};
+use crate::flow::{InFlight, Routed, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
 use fragments::{Fragments, MOST_STRINGS, TooMany};
 use outlet::Outlet;
+pub use piece::{Piece, Started, Streamed};
 use strand::Judging;
-
-/// What is known of a stream before its first piece.
-#[derive(Clone, Debug)]
-pub struct Started {
-    /// The step that will record it.
-    pub step: StepId,
-    /// Its trace.
-    pub trace: TraceId,
-    /// The identifier of the model that answers.
-    pub model: String,
-    /// When it began.
-    pub created: Timestamp,
-    /// Parameters that the model has not and that were left out, by name.
-    pub dropped: Vec<String>,
-}
-
-/// One piece of a streamed answer.
-#[derive(Debug)]
-pub enum Piece {
-    /// More text.
-    Text(String),
-    /// A chunk in the chat-completions format that says more than text.
-    Native(Map<String, Value>),
-    /// The end, recorded.
-    End {
-        /// Why the model stopped.
-        finish: FinishReason,
-        /// What was used, if the provider said.
-        usage: Option<Usage>,
-        /// Why the answer was withheld, if it was.
-        blocked: Option<String>,
-    },
-    /// The stream broke; what came before it is recorded.
-    Broken(Error),
-}
-
-/// A streamed answer, or a refusal.
-pub enum Streamed {
-    /// Pieces follow, several at a time when they came together.
-    Pieces(Started, BoxStream<'static, Vec<Piece>>),
-    /// Refused by safety or routing, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-        /// Its trace.
-        trace: TraceId,
-        /// What was found and where, if safety refused it.
-        cause: Option<Box<Located>>,
-    },
-}
-
-impl Streamed {
-    pub(crate) fn refused(refusal: Refusal, trace: TraceId) -> Self {
-        let Refusal { reason, step, cause } = refusal;
-        Self::Blocked { reason, step, trace, cause }
-    }
-}
 
 impl Gateway {
     /// Executes and streams the answer.
@@ -204,13 +144,28 @@ impl Relay {
                 }
             }
             if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
-                // Nobody is to hear the rest: the provider may stop.
+                self.hear_rest();
+                // Nobody is to hear more: the provider may stop.
                 self.upstream = None;
             }
             if !pieces.is_empty() {
                 self.batches += 1;
                 return Some(pieces);
             }
+        }
+    }
+
+    /// Hears what has come with the first words, where they are all that leaves: it costs as much.
+    fn hear_rest(&mut self) {
+        if self.batches > 1 {
+            return;
+        }
+        let Some(upstream) = &mut self.upstream else { return };
+        let mut nobody = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Some(Ok(events))) = upstream.poll_next(&mut nobody) {
+            let mut unsent = Vec::new();
+            // What is too much to be judged is not judged, and does not leave either.
+            let _ = events.into_iter().try_for_each(|event| self.hear(event, &mut unsent));
         }
     }
 
@@ -385,6 +340,14 @@ fn too_many() -> String {
 }
 
 /// Lets the connection that carries the answer write what it has.
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if self.flight.is_some() && !std::thread::panicking() {
+            self.hear_rest();
+        }
+    }
+}
+
 async fn pause() {
     let mut paused = false;
     poll_fn(|cx| {

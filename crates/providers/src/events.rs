@@ -20,8 +20,8 @@ use crate::transport::Attempt;
 const MOST_STREAM_BYTES: usize = 128 * 1024 * 1024;
 /// So many events are handed over at once at most.
 const BATCH: usize = 256;
-/// The first reads are decoded in pieces of so many bytes, up to the first word: it leaves before what
-/// has come with it is looked at.
+/// Up to the first word reads are decoded in pieces of so many bytes: it leaves before what has come
+/// with it is looked at.
 const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
@@ -95,8 +95,8 @@ impl EventStream {
         &self.dropped
     }
 
-    /// The next batch of events: everything that one read brought, but for the first word, with which
-    /// the first batch ends; never empty. `None` at the
+    /// The next batch of events, never empty: all that has come, but for what is behind the first word
+    /// by more than [`FIRST`] bytes. `None` at the
     /// clean end; an error is the last item. May be dropped between reads without loss.
     pub async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await
@@ -127,7 +127,8 @@ impl EventStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
-        if self.deadline.as_mut().poll(cx).is_ready() {
+        // What has come is not late, whenever it is asked for.
+        if self.rest.is_empty() && self.deadline.as_mut().poll(cx).is_ready() {
             return self.fail(Vec::new(), Error::broke_off("The provider's answer took too long"));
         }
         let mut events = Vec::new();
@@ -231,9 +232,11 @@ impl EventStream {
     }
 }
 
+/// Whether a model says something: of more than text too, as it reasons or calls tools.
 fn is_a_word(event: &StreamEvent) -> bool {
     match event {
-        StreamEvent::Text(text) | StreamEvent::Native { text, .. } => !text.is_empty(),
+        StreamEvent::Text(text) => !text.is_empty(),
+        StreamEvent::Native { .. } => true,
         _ => false,
     }
 }

@@ -189,12 +189,20 @@ pub(crate) fn json(status: &str, body: &str) -> Vec<u8> {
 
 /// The head of a stream and its first events, each in an HTTP chunk of its own.
 pub(crate) fn sse(events: &[&str]) -> Vec<u8> {
+    chunked(events.iter().map(|event| format!("data: {event}\n\n")))
+}
+
+/// The same, all of them in one chunk.
+pub(crate) fn sse_at_once(events: &[&str]) -> Vec<u8> {
+    chunked([format!("data: {}\n\n", events.join("\n\ndata: "))])
+}
+
+fn chunked(chunks: impl IntoIterator<Item = String>) -> Vec<u8> {
     let mut bytes = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
         transfer-encoding: chunked\r\n\r\n"
         .to_vec();
-    for event in events {
-        let text = format!("data: {event}\n\n");
-        bytes.extend_from_slice(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());
+    for chunk in chunks {
+        bytes.extend_from_slice(format!("{:x}\r\n{chunk}\r\n", chunk.len()).as_bytes());
     }
     bytes
 }

@@ -8,7 +8,9 @@ use serde_json::json as value;
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::testing::{After, CANARY, Server, Step, attempt, json, model, prompt, reply, sse};
+use crate::testing::{
+    After, CANARY, Server, Step, attempt, json, model, prompt, reply, sse, sse_at_once,
+};
 
 const ANSWER: &str = r#"{"model":"real","choices":[{"index":0,"message":{"role":"assistant",
     "content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
@@ -322,16 +324,20 @@ async fn streams_bring_their_events_and_keep_the_connection() {
 
 #[tokio::test]
 async fn the_first_word_does_not_wait_for_those_behind_it() {
-    let mut said = vec![TEXT; 20];
-    said.extend([END, "[DONE]"]);
-    let mut stream = stream(sse(&said), After::Hang).await.unwrap();
-    let first = stream.next().await.unwrap().unwrap();
     let word = StreamEvent::Text("Hi".to_owned());
-    assert!(first.len() < 5 && first.iter().all(|event| *event == word), "{first:?}");
-    let (rest, error) = events(stream).await;
-    assert!(error.is_none());
-    let words = first.iter().chain(&rest).filter(|event| **event == word).count();
-    assert_eq!((words, rest.last()), (20, Some(&StreamEvent::Done)));
+    let failure = value!({"error": {"message": "died"}}).to_string();
+    for (last, breaks) in [("[DONE]", false), (&failure, true), (TEXT, true)] {
+        let mut said = vec![TEXT; 20];
+        said.extend([END, last]);
+        let mut stream = stream(sse_at_once(&said), After::Close).await.unwrap();
+        let first = stream.next().await.unwrap().unwrap();
+        assert!(first.len() < 5 && first.iter().all(|event| *event == word), "{first:?}");
+        let (rest, error) = events(stream).await;
+        assert_eq!(error.is_some(), breaks, "{last}");
+        let words = first.iter().chain(&rest).filter(|event| **event == word).count();
+        assert_eq!(words, 20 + usize::from(last == TEXT), "{last}");
+        assert!(rest.contains(&StreamEvent::Finish(FinishReason::Stop)), "{last}");
+    }
 }
 
 #[tokio::test]

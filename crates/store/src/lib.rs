@@ -118,8 +118,8 @@ impl Store {
         self.step_ids.take().await
     }
 
-    /// Whether other processes may write to this database while this one does.
-    pub fn is_shared(&self) -> bool {
+    /// Whether other gateways may record calls in this database while this one does.
+    pub fn may_have_other_nodes(&self) -> bool {
         match self.reader {
             Pool::Sqlite(_) => false,
             Pool::Postgres(_) => true,

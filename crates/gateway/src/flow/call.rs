@@ -162,7 +162,8 @@ impl Gateway {
                 match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
                     Poll::Ready(result) => result,
                     Poll::Pending => {
-                        // While the provider is at work; the first word of a stream is not to wait.
+                        // Over a kept connection the provider is at work by now. The first word of a
+                        // stream is not to wait for it.
                         if M::UNSEEN {
                             funded.prepare_record();
                         }

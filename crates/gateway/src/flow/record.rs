@@ -138,15 +138,14 @@ impl Gateway {
         let recorded = if calls.is_empty() || here {
             Recorded { asked: None, turn: self.store(turn, step, &stored).await? }
         } else {
-            let (asked, output) = self.tool_step(turn, step.id, &calls, &[]).await?;
-            let id = asked.id;
-            // Both are queued before anything is waited for: who hangs up now loses neither.
+            let run = step.id;
+            // The run is queued before anything is waited for: who hangs up now does not lose it.
             let both = async {
-                let tools = self.record_plain(turn, asked, None, &output);
+                let tools = self.record_tools(turn, run, &calls, &[]);
                 tokio::try_join!(self.store(turn, step, &stored), tools)
             };
-            let (number, ()) = Box::pin(both).await?;
-            Recorded { asked: Some(id), turn: number }
+            let (number, asked) = Box::pin(both).await?;
+            Recorded { asked: Some(asked), turn: number }
         };
         self.trip_if_spent(&turn.caller).await;
         Ok(recorded)

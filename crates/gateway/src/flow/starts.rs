@@ -15,7 +15,7 @@ use super::Funded;
 use crate::Gateway;
 use crate::registry::lock;
 
-/// A start is written when its call has been open for so long. A call that the gateway's death ends
+/// A start is written when its call has been open for so long, or up to [`LOOK`] more. A call that the gateway's death ends
 /// sooner leaves nothing.
 const GRACE: Duration = Duration::from_millis(2);
 /// Where no call is open any more, the task looks this often whether there is another, and for so
@@ -145,5 +145,23 @@ impl Drop for Tends<'_> {
         if std::thread::panicking() {
             lock(&self.0.waiting).tended = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn there_is_a_task_as_long_as_there_are_calls() {
+        let starts = Starts::here();
+        assert!(starts.add(Weak::new()), "the first call needs a task");
+        assert!(!starts.add(Weak::new()), "and the second has it");
+        assert!(!starts.leave());
+        let due = starts.next_due().unwrap();
+        assert!(starts.take_due(due - GRACE).is_none(), "nothing is due yet");
+        while starts.take_due(due + GRACE).is_some() {}
+        assert!(starts.next_due().is_none() && starts.leave());
+        assert!(starts.add(Weak::new()), "the task has left");
     }
 }

@@ -33,12 +33,12 @@ enum Job {
 
 impl Job {
     /// How often it runs.
-    fn period(self, is_shared: bool) -> Duration {
+    fn period(self, other_nodes: bool) -> Duration {
         match self {
             Self::Registry => Duration::from_millis(500),
             Self::Windows => Duration::from_secs(1),
-            Self::Spend if is_shared => Duration::from_secs(5),
-            // Nobody else spends: what is found then are calls that were lost.
+            Self::Spend if other_nodes => Duration::from_secs(5),
+            // Where nobody else spends, all is known: lost calls were settled before the start.
             Self::Spend | Self::Sweep => Duration::from_mins(1),
         }
     }
@@ -47,7 +47,7 @@ impl Job {
 /// Starts every job. The first runs are at once.
 pub(crate) fn start(gateway: &Gateway) {
     for job in JOBS {
-        let period = job.period(gateway.store.is_shared());
+        let period = job.period(gateway.store.may_have_other_nodes());
         let (gateway, stopping) = (gateway.clone(), gateway.stopping.clone());
         gateway.clone().tasks.spawn(async move {
             let mut ticks = tokio::time::interval(period);

@@ -12,6 +12,7 @@ crate::on_every_backend!(
     every_string_of_a_stream_is_judged,
     what_is_left_of_a_broken_answer_is_judged,
     a_stream_of_too_many_strings_ends,
+    what_came_with_a_finding_is_counted,
     placeholders_are_put_back_everywhere,
     placeholders_are_put_back_everywhere_in_a_stream,
 );
@@ -254,6 +255,37 @@ async fn a_stream_of_too_many_strings_ends(backend: Backend) {
             assert_eq!(step["cost_estimated"], true, "what was said is paid for: {step}");
         }
     }
+}
+
+async fn what_came_with_a_finding_is_counted(backend: Backend) {
+    let mock = Mock::start(Duration::ZERO, None, |_| {
+        let said = json!({"content": format!("It is {LEAK} as you know.")});
+        let event = |choices: Value, usage: Value| {
+            let chunk = json!({"id": "x", "object": "chat.completion.chunk", "created": 1,
+                "model": "x", "choices": choices, "usage": usage});
+            format!("data: {chunk}\n\n")
+        };
+        let words = json!([{"index": 0, "delta": said, "finish_reason": null}]);
+        let end = json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]);
+        let usage = json!({"prompt_tokens": 10, "completion_tokens": 77, "total_tokens": 87});
+        let events = [(words, Value::Null), (end, Value::Null), (json!([]), usage)];
+        let body: String =
+            events.into_iter().map(|(choices, usage)| event(choices, usage)).collect();
+        Answer::Body(200, "text/event-stream", format!("{body}data: [DONE]\n\n"))
+    })
+    .await;
+    let (_server, key, owner, trace) = started(&backend, &mock).await;
+    let output = json!({"safety": {"output": {"secrets": {"action": "block"}}}});
+    settings(&owner, 1, output).await;
+    let reply = ask(&key, &trace, "What is it?", true).await;
+    assert!(
+        reply.text.contains("content_filter") && !reply.text.contains("ghp_"),
+        "{}",
+        reply.text
+    );
+    let step = key.detail(&trace).await["steps"][0].clone();
+    assert_eq!(step["completion_tokens"], 77, "{step}");
+    assert!(step["cost_estimated"].is_null(), "{step}");
 }
 
 /// What the provider was asked, as a JSON string would spell it.

@@ -216,7 +216,7 @@ impl<C: Commit> Loop<C> {
         let mut queued = Vec::with_capacity(BATCH);
         while waiting.recv_many(&mut queued, BATCH).await > 0 {
             // Whoever is about to queue gets a turn: on a busy machine that makes commits larger
-            // and fewer, on an idle one it costs nothing.
+            // and fewer.
             self.commits.give_way(queued.len()).await;
             while queued.len() < BATCH
                 && let Ok(more) = waiting.try_recv()

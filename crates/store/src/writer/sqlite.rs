@@ -51,13 +51,13 @@ impl Commit for SqliteCommits {
     const STAYS_SLOW: Duration = Duration::from_millis(20);
 
     /// The writer has a thread of its own: it is the threads of the runtime that get the processor.
+    /// Where calls come one by one there is nobody to wait for, and beside other programs a turn can
+    /// take milliseconds.
     async fn give_way(&mut self, waiting: usize) {
         let pause = SPACING.saturating_sub(self.ended.elapsed());
         if waiting > 1 && !pause.is_zero() {
             std::thread::sleep(pause);
         } else if waiting.max(self.held) > 1 {
-            // Where calls come one by one there is nobody to wait for: on a machine with other work a
-            // turn can take milliseconds.
             std::thread::yield_now();
         }
     }
