@@ -260,3 +260,7 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "events_tests.rs"]
+pub(crate) mod tests;

@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::transport::Attempt;
+use crate::egress::Egress;
+use crate::transport::{Attempt, Client};
 
 /// A credential that must show up nowhere.
 pub(crate) const CANARY: &str = "canary-key-4711-do-not-print";
@@ -175,6 +176,18 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
         let n = socket.read(&mut buffer).await.ok().filter(|n| *n > 0)?;
         read.extend_from_slice(&buffer[..n]);
     }
+}
+
+/// A whole answer.
+pub(crate) const ANSWER: &str = r#"{"model":"real","choices":[{"index":0,"message":{"role":"assistant",
+    "content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
+
+pub(crate) fn client() -> Client {
+    Client::new(Egress::default()).unwrap()
+}
+
+pub(crate) fn step(bytes: Vec<u8>, after: After) -> Step {
+    Step { bytes, after }
 }
 
 /// A whole HTTP answer.

@@ -1,0 +1,121 @@
+use domain::model::Provider;
+use domain::step::FinishReason;
+use serde_json::json as value;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::testing::{
+    ANSWER, After, CANARY, Server, attempt, client, json, model, prompt, reply, sse, sse_at_once,
+    step,
+};
+
+pub(crate) const TEXT: &str =
+    r#"{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}"#;
+pub(crate) const END: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+/// The events of a stream, and the error it ends with.
+pub(crate) async fn events(mut stream: EventStream) -> (Vec<StreamEvent>, Option<Error>) {
+    let mut all = Vec::new();
+    while let Some(batch) = stream.next().await {
+        match batch {
+            Ok(events) => {
+                assert!(!events.is_empty());
+                all.extend(events);
+            }
+            Err(error) => {
+                assert!(stream.next().await.is_none());
+                return (all, Some(error));
+            }
+        }
+    }
+    assert!(stream.next().await.is_none());
+    (all, None)
+}
+
+pub(crate) async fn stream(bytes: Vec<u8>, after: After) -> Result<EventStream, Error> {
+    let server = Server::new(vec![step(bytes, after)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let stream = client().stream(attempt(&model, &prompt(value!({})))).await;
+    // The server lives as long as the test's runtime.
+    std::mem::forget(server);
+    stream
+}
+
+#[tokio::test]
+async fn streams_bring_their_events_and_keep_the_connection() {
+    let mut whole = sse(&[TEXT, END, "[DONE]"]);
+    whole.extend_from_slice(b"0\r\n\r\n");
+    let steps = vec![step(whole.clone(), After::Keep), step(whole, After::Keep)];
+    let server = Server::new(steps).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    for _ in 0..2 {
+        let stream = client.stream(attempt(&model, &prompt)).await.unwrap();
+        let (read, error) = events(stream).await;
+        assert!(error.is_none(), "{error:?}");
+        let text = StreamEvent::Text("Hi".to_owned());
+        assert_eq!(read, [text, StreamEvent::Finish(FinishReason::Stop), StreamEvent::Done]);
+    }
+    assert_eq!(*server.connections.lock().unwrap(), 1);
+    assert!(server.requests.lock().unwrap()[0].contains(r#""stream":true"#));
+}
+
+#[tokio::test]
+async fn the_first_word_does_not_wait_for_those_behind_it() {
+    let word = StreamEvent::Text("Hi".to_owned());
+    let failure = value!({"error": {"message": "died"}}).to_string();
+    for (last, breaks) in [("[DONE]", false), (&failure, true), (TEXT, true)] {
+        let mut said = vec![TEXT; 20];
+        said.extend([END, last]);
+        let mut stream = stream(sse_at_once(&said), After::Close).await.unwrap();
+        let first = stream.next().await.unwrap().unwrap();
+        assert!(first.len() < 5 && first.iter().all(|event| *event == word), "{first:?}");
+        let (rest, error) = events(stream).await;
+        assert_eq!(error.is_some(), breaks, "{last}");
+        let words = first.iter().chain(&rest).filter(|event| **event == word).count();
+        assert_eq!(words, 20 + usize::from(last == TEXT), "{last}");
+        assert!(rest.contains(&StreamEvent::Finish(FinishReason::Stop)), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_stays_open_after_its_end_is_left() {
+    let (read, error) = events(stream(sse(&[END, "[DONE]"]), After::Hang).await.unwrap()).await;
+    assert_eq!(read.last(), Some(&StreamEvent::Done));
+    assert!(error.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_ends_with_an_error() {
+    let mut ended = sse(&[TEXT]);
+    ended.extend_from_slice(b"0\r\n\r\n");
+    let said = value!({"error": {"message": format!("died with {CANARY}")}}).to_string();
+    for bytes in [sse(&[TEXT]), ended, sse(&[TEXT, &said])] {
+        let (read, error) = events(stream(bytes, After::Close).await.unwrap()).await;
+        assert_eq!(read, [StreamEvent::Text("Hi".to_owned())]);
+        let error = error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Unreachable);
+        assert!(!error.retryable_here() && !format!("{error:?}").contains(CANARY), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_end_ends_the_stream() {
+    const CHUNK: &[u8] = b"100\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n";
+    let (_, error) = events(stream(sse(&[]), After::Repeat(CHUNK)).await.unwrap()).await;
+    assert!(error.unwrap().to_string().contains("too long"));
+}
+
+#[tokio::test]
+async fn what_is_no_stream_is_refused_at_its_head() {
+    let html = reply("200 OK", "content-type: text/html\r\n", "<html>");
+    for bytes in [json("200 OK", ANSWER), html, json("500 X", "{}")] {
+        assert!(stream(bytes, After::Keep).await.is_err());
+    }
+    let failed = json("200 OK", r#"{"error":{"message":"no streams here"}}"#);
+    let error = stream(failed, After::Keep).await.err().unwrap();
+    assert!(error.to_string().contains("no streams here"));
+}
