@@ -29,6 +29,7 @@ mod formats;
 mod harness;
 mod limits;
 mod listing;
+mod manual;
 mod matrix;
 mod mcp;
 mod mcp_server;

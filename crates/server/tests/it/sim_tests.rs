@@ -10,6 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, Caller, Reply, Server, encode, server_at, settings};
+use crate::manual;
 
 const TABLE: &str = "../../docs/providers-table.md";
 const HEAD: &str = "# What works where
@@ -327,6 +328,24 @@ impl Asker<'_> {
     }
 }
 
+/// Registers what the manual registers, with the simulator for the provider, and has it answer.
+async fn check_manual(owner: &Caller, key: &Caller, sim: &Sim, provider: &Provider, base: &str) {
+    let mut model = manual::registration(provider.name);
+    let definition = model["model_definition"].as_object_mut().unwrap();
+    assert_eq!(definition["provider"], provider.name);
+    definition.insert("base_url".to_owned(), base.into());
+    definition.insert("api_key".to_owned(), provider.key.into());
+    let identifier = definition["identifier"].clone();
+    owner.post("/api/v1/projects/1/models", &model).await.ok(201);
+    sim.script(provider.name, json!([{"text": "As the manual says."}])).await;
+    let trace = key.trace().await;
+    let ask = json!({"trace_id": trace, "model": identifier, "input": "Hello."});
+    let answer = key.post("/api/v1/runs", &ask).await.ok(200);
+    assert_eq!(answer["output"], "As the manual says.", "{answer}");
+    let step = key.detail(&trace).await["steps"][0].clone();
+    assert!(step["cost"].as_f64().unwrap() > 0.0, "the example has a price: {step}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_works_where() {
     let Some(url) = server_at("SLUICE_TEST_SIM") else { return };
@@ -354,6 +373,7 @@ async fn what_works_where() {
             owner.post("/api/v1/projects/1/models", &model).await.ok(201);
         }
         let name = provider.name;
+        check_manual(&owner, &key, &sim, provider, &base).await;
         settings(&owner, 1, json!({"routing_tiers": {"simple": name, "complex": name}})).await;
         let trace = key.trace().await;
         let asker = Asker { key: &key, trace: &trace, sim: &sim, provider: name };
