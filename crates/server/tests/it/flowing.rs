@@ -2,11 +2,13 @@
 //! nothing of what was found does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::harness::{Backend, Caller, Server, settings, until};
 
@@ -14,9 +16,12 @@ crate::on_every_backend!(
     words_leave_while_the_provider_still_speaks,
     a_finding_ends_the_stream_and_the_call,
     who_hangs_up_leaves_what_has_left,
+    a_slow_reader_slows_the_provider,
 );
 
 const LEAK: &str = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                    transfer-encoding: chunked\r\n\r\n";
 /// The doors that stream.
 const DOORS: [&str; 4] = [
     "/api/v1/executions/stream",
@@ -55,12 +60,8 @@ impl Provider {
     }
 }
 
-/// Answers one request: a half, the other one when told to, and the end if anybody waits for it.
-async fn serve(
-    mut stream: BufReader<TcpStream>,
-    go: Arc<Notify>,
-    gone: Arc<Notify>,
-) -> std::io::Result<()> {
+/// The body of a request.
+async fn asked(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     let (mut line, mut length) = (String::new(), 0);
     while stream.read_line(&mut line).await? > 0 && line != "\r\n" {
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
@@ -70,12 +71,20 @@ async fn serve(
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
+    Ok(body)
+}
+
+/// Answers one request: a half, the other one when told to, and the end if anybody waits for it.
+async fn serve(
+    mut stream: BufReader<TcpStream>,
+    go: Arc<Notify>,
+    gone: Arc<Notify>,
+) -> std::io::Result<()> {
+    let mut body = asked(&mut stream).await?;
     let waits = String::from_utf8_lossy(&body).contains("Wait for ever");
     let (half, other) = LEAK.split_at(12);
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                transfer-encoding: chunked\r\n\r\n";
     let first = ["The first", " words leave: ", half].map(|text| chunk(text, &Value::Null));
-    stream.write_all((head.to_owned() + &first.concat()).as_bytes()).await?;
+    stream.write_all((HEAD.to_owned() + &first.concat()).as_bytes()).await?;
     go.notified().await;
     let rest = [other, " is what", " it was."].map(|text| chunk(text, &Value::Null));
     stream.write_all(rest.concat().as_bytes()).await?;
@@ -198,4 +207,45 @@ async fn who_hangs_up_leaves_what_has_left(backend: Backend) {
     // The beginning of what may have become a finding was held back.
     assert_eq!(step["output"], "The first words leave: ", "{step}");
     assert_eq!(step["cost_estimated"], true, "{step}");
+}
+
+/// What buffers between a provider and a caller may take: the kernel's are a few MiB each.
+const BUFFERED: usize = 40 * 1024 * 1024;
+
+/// Says so many bytes and more, and how many until nobody took any for a second.
+async fn pour(mut stream: BufReader<TcpStream>) -> std::io::Result<usize> {
+    asked(&mut stream).await?;
+    let words = chunk(&"words ".repeat(4_000), &Value::Null);
+    let mut said = HEAD.len();
+    stream.write_all(HEAD.as_bytes()).await?;
+    while said < BUFFERED {
+        let taken = timeout(Duration::from_secs(1), stream.write_all(words.as_bytes())).await;
+        match taken {
+            Ok(written) => written?,
+            Err(_) => break,
+        }
+        said += words.len();
+    }
+    Ok(said)
+}
+
+async fn a_slow_reader_slows_the_provider(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    Provider { port, go: Arc::default(), gone: Arc::default() }.register(&owner).await;
+    let trace = key.trace().await;
+    let request = key.request("POST", DOORS[1]).header("content-type", "application/json");
+    let request = request.header("x-trace-id", &trace);
+    let request = request.body(question(DOORS[1], "Speak for ever.").to_string());
+    let poured = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await?;
+        pour(BufReader::new(stream)).await
+    });
+    // Its head is read, and nothing of its body.
+    let response = request.send().await.unwrap();
+    let said = poured.await.unwrap().unwrap();
+    assert!(said < BUFFERED, "the provider was never stopped");
+    drop(response);
 }
