@@ -8,6 +8,8 @@
 
 mod adapter;
 mod anthropic;
+#[cfg(test)]
+mod any_conversation;
 mod azure;
 mod bedrock;
 mod breaker;

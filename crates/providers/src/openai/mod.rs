@@ -7,6 +7,8 @@ mod embeddings;
 mod encode;
 mod images;
 #[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
 mod sim_tests;
 mod stream;
 mod wire;

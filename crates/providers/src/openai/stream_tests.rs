@@ -1,4 +1,5 @@
 use domain::usage::Usage;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -125,4 +126,60 @@ fn the_last_event_needs_no_blank_line() {
     reader.end(&mut events).unwrap();
     assert_eq!(events, [StreamEvent::Done]);
     assert!(reader.is_done());
+}
+
+/// A stream with everything in it.
+fn whole() -> Vec<u8> {
+    let tool = |index: u64, more: Value| {
+        json!({"tool_calls": [{"index": index, "id": "c",
+        "type": "function", "function": more}]})
+    };
+    let data = [
+        chunk(json!({"role": "assistant", "content": ""}), json!(null)),
+        chunk(json!({"content": "Grüße 🙂\r\n"}), json!(null)),
+        chunk(json!({"reasoning_content": "hm"}), json!(null)),
+        chunk(tool(0, json!({"name": "f", "arguments": "{\"a\""})), json!(null)),
+        chunk(tool(1, json!({"name": "g", "arguments": ":1}"})), json!(null)),
+        chunk(json!({}), json!("tool_calls")),
+        json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}),
+    ];
+    let mut events: Vec<String> = data.iter().map(Value::to_string).collect();
+    events.push("[DONE]\n\n".to_owned());
+    format!("data: {}", events.join("\n\ndata: ")).into_bytes()
+}
+
+fn fed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<StreamEvent> {
+    let mut reader = Reader::default();
+    let mut events = Vec::new();
+    let fine = pieces.into_iter().try_for_each(|piece| reader.feed(piece, &mut events));
+    let _ = fine.and_then(|()| reader.end(&mut events));
+    events
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same_events(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+        let bytes = whole();
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        at.extend([0, bytes.len()]);
+        at.sort_unstable();
+        let all = fed([&*bytes]);
+        prop_assert_eq!(all.last(), Some(&StreamEvent::Done));
+        prop_assert_eq!(&fed(at.windows(2).map(|cut| &bytes[cut[0]..cut[1]])), &all);
+        prop_assert_eq!(&fed(bytes.chunks(1)), &all);
+    }
+
+    #[test]
+    fn nothing_makes_it_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut bytes = whole();
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        bytes.extend(noise);
+        fed([&*bytes]);
+    }
 }
