@@ -288,6 +288,7 @@ async fn hanging_up_before_a_whole_answer_is_not_free(backend: Backend) {
         // Of a stream all would have been seen.
         let expected = if streams { 0..=0 } else { n..=n * most };
         assert!(expected.contains(&written.as_u64().unwrap()), "{step}");
+        until("the provider is left", async || (mock.gone() == mock.begun()).then_some(())).await;
     }
 }
 

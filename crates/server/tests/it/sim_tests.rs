@@ -19,7 +19,9 @@ Written by a test (`crates/server/tests/it/sim_tests.rs`) from what the simulato
 saw: each entry is a call through the gateway that came back right and in which the vendor's own
 types found no fault. **tools** is two rounds, the second with the results (streams: the calls).
 **images in** is an image in a message. **caching** and **reasoning** mean that such tokens are told
-to the caller. An empty cell: the door has no place for it, or the provider has none of the kind.
+to the caller. What is not in a cell has no place at the door, is not of the provider's kind, or was
+not tried: pictures for assistants, and the reasoning tokens of Anthropic, which the simulator does
+not count.
 
 ";
 /// A picture of one pixel.
