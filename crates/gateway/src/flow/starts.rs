@@ -15,13 +15,9 @@ use super::Funded;
 use crate::Gateway;
 use crate::registry::lock;
 
-/// A start is written when its call has been open for so long, or up to [`LOOK`] more. A call that the gateway's death ends
+/// A start is written when its call has been open for so long. A call that the gateway's death ends
 /// sooner leaves nothing.
 const GRACE: Duration = Duration::from_millis(2);
-/// Where no call is open any more, the task looks this often whether there is another, and for so
-/// long: to wake it would take time from the next call just while its provider is asked.
-const LOOK: Duration = Duration::from_millis(4);
-const LINGER: Duration = Duration::from_millis(250);
 
 /// A funded call, and whether its start still has to be written.
 #[derive(Debug)]
@@ -86,16 +82,12 @@ impl Starts {
         !std::mem::replace(&mut waiting.tended, true)
     }
 
-    /// When the oldest is due.
+    /// When the oldest is due. Where there is none, the task ends.
     fn next_due(&self) -> Option<Instant> {
-        lock(&self.waiting).calls.front().map(|(due, _)| *due)
-    }
-
-    /// Lets the task end, if there is nothing to look after.
-    fn leave(&self) -> bool {
         let mut waiting = lock(&self.waiting);
-        waiting.tended = !waiting.calls.is_empty();
-        !waiting.tended
+        let due = waiting.calls.front().map(|(due, _)| *due);
+        waiting.tended = due.is_some();
+        due
     }
 
     /// The oldest, if it is due.
@@ -115,17 +107,9 @@ impl Gateway {
 
     async fn write_starts(&self) {
         let _tends = Tends(&self.starts);
-        let mut now = Instant::now();
-        let mut until = now + LINGER;
-        loop {
-            let due = self.starts.next_due();
-            if due.is_some() {
-                until = now + LINGER;
-            } else if (now >= until || self.stopping.is_cancelled()) && self.starts.leave() {
-                return;
-            }
-            sleep_until(due.unwrap_or(now + LOOK)).await;
-            now = Instant::now();
+        while let Some(due) = self.starts.next_due() {
+            sleep_until(due).await;
+            let now = Instant::now();
             while let Some(call) = self.starts.take_due(now) {
                 // Where the queue of the writer is full there may be a place later.
                 if call.upgrade().is_some_and(|call| !call.settle(self.store.writer())) {
@@ -145,23 +129,5 @@ impl Drop for Tends<'_> {
         if std::thread::panicking() {
             lock(&self.0.waiting).tended = false;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn there_is_a_task_as_long_as_there_are_calls() {
-        let starts = Starts::here();
-        assert!(starts.add(Weak::new()), "the first call needs a task");
-        assert!(!starts.add(Weak::new()), "and the second has it");
-        assert!(!starts.leave());
-        let due = starts.next_due().unwrap();
-        assert!(starts.take_due(due - GRACE).is_none(), "nothing is due yet");
-        while starts.take_due(due + GRACE).is_some() {}
-        assert!(starts.next_due().is_none() && starts.leave());
-        assert!(starts.add(Weak::new()), "the task has left");
     }
 }

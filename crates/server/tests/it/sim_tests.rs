@@ -108,6 +108,13 @@ impl Sim {
         self.control.post("/_script", &scripts).await.ok(200);
     }
 
+    /// What it was asked last.
+    async fn asked(&self, provider: &str) -> String {
+        let path = format!("/_requests?provider={provider}");
+        let requests = self.control.get(&path).await.ok(200);
+        requests.as_array().and_then(|all| all.last()).unwrap()["body"].to_string()
+    }
+
     async fn violations(&self, provider: &str) -> Value {
         let path = format!("/_violations?provider={provider}");
         self.control.get(&path).await.ok(200)["violations"].take()
@@ -232,9 +239,14 @@ impl Asker<'_> {
             }
             _ => self.talk(door, vec![hello.clone()], false, true).await,
         };
-        if first.status != 200 || !first.text.contains("weather") {
+        // A request's tools may be told with the answer, but not what they are called with.
+        let with =
+            if door.ends_with("streamed") { pieces(&first.text) } else { first.text.clone() };
+        let calls = ["Rome", "Oslo"].iter().all(|city| with.contains(city));
+        if first.status != 200 || !calls {
             return false;
         }
+        assert!(self.sim.asked(self.provider).await.contains("weather"), "{door}");
         // What a stream tells in pieces is put together by the clients' own tests.
         if door.ends_with("streamed") {
             return true;
@@ -287,6 +299,8 @@ impl Asker<'_> {
                 self.talk(door, messages, false, true).await
             }
         };
+        let asked = self.sim.asked(self.provider).await;
+        assert_eq!(asked.matches("18 C").count(), 2, "{door}: {asked}");
         second.status == 200 && second.text.contains("It is so.")
     }
 
@@ -323,11 +337,35 @@ impl Asker<'_> {
             let question = vec![json!({"role": "user", "content": ""})];
             let reply = self.talk(door, question, true, false).await;
             if reply.status == 200 && reply.text.contains("A d") {
+                assert!(self.sim.asked(self.provider).await.contains(PICTURE), "{door}");
                 features.push("images in");
             }
         }
         features
     }
+}
+
+/// What the tools of a stream are called with, put together.
+fn pieces(stream: &str) -> String {
+    fn collect(value: &Value, all: &mut String) {
+        match value {
+            Value::Array(values) => values.iter().for_each(|value| collect(value, all)),
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| match value {
+                Value::String(text)
+                    if ["arguments", "partial_json", "delta"].contains(&&**name) =>
+                {
+                    all.push_str(text);
+                }
+                _ => collect(value, all),
+            }),
+            _ => {}
+        }
+    }
+    let mut all = String::new();
+    for event in stream.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        collect(&serde_json::from_str(event).unwrap_or_default(), &mut all);
+    }
+    all
 }
 
 /// Registers what the manual registers, with the simulator for the provider, and has it answer.
@@ -383,14 +421,19 @@ async fn what_works_where() {
             let cell = match door {
                 "embeddings" | "images/generations" => {
                     sim.clear().await;
-                    let (model, body) = if door == "embeddings" {
-                        (format!("{name}-embed"), json!({"input": ["one", "two"]}))
+                    let (model, mut body, (made, many)) = if door == "embeddings" {
+                        (
+                            format!("{name}-embed"),
+                            json!({"input": ["one", "two"]}),
+                            ("embeddings", 2),
+                        )
                     } else {
-                        (format!("{name}-paint"), json!({"prompt": "A crab"}))
+                        (format!("{name}-paint"), json!({"prompt": "A crab"}), ("images", 1))
                     };
-                    let mut body = body;
                     body["model"] = model.into();
-                    if asker.post(door, body).await.status == 200 {
+                    let reply = asker.post(door, body).await;
+                    if reply.status == 200 {
+                        assert_eq!(reply.json()[made].as_array().unwrap().len(), many);
                         "yes".into()
                     } else {
                         String::new()
