@@ -13,8 +13,7 @@ use std::task::{Context, Poll, Waker};
 use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
 use domain::step::{Door, FinishReason, StepStatus};
-use futures_util::StreamExt;
-use futures_util::stream::{self};
+use futures_util::{StreamExt, stream};
 use providers::EventStream;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -335,11 +334,7 @@ impl Fragments {
     }
 }
 
-fn too_many() -> String {
-    format!("The provider's answer has more than the {MOST_STRINGS} strings that a stream may have")
-}
-
-/// Lets the connection that carries the answer write what it has.
+/// A caller who leaves after the first words owes for what has come with them.
 impl Drop for Relay {
     fn drop(&mut self) {
         if self.flight.is_some() && !std::thread::panicking() {
@@ -348,6 +343,11 @@ impl Drop for Relay {
     }
 }
 
+fn too_many() -> String {
+    format!("The provider's answer has more than the {MOST_STRINGS} strings that a stream may have")
+}
+
+/// Lets the connection that carries the answer write what it has.
 async fn pause() {
     let mut paused = false;
     poll_fn(|cx| {

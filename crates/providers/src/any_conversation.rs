@@ -1,6 +1,6 @@
 //! Conversations by chance, for the tests of every format, and what is said in them.
 
-use domain::conversation::{Body, Message, Role};
+use domain::conversation::{Body, Message, Prompt, Role};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ pub(crate) enum Said {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Turn {
+enum Turn {
     User(String),
     Assistant(String),
     /// Names and arguments of parallel calls, and what each gave back.
@@ -35,7 +35,7 @@ pub(crate) fn arguments() -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::vec((word(), leaf), 0..4).prop_map(|pairs| pairs.into_iter().collect())
 }
 
-pub(crate) fn turn() -> impl Strategy<Value = Turn> {
+fn turn() -> impl Strategy<Value = Turn> {
     let calls = prop::collection::vec(("[a-z_]{1,8}", arguments(), word()), 1..4);
     prop_oneof![
         word().prop_map(Turn::User),
@@ -44,8 +44,16 @@ pub(crate) fn turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
+/// What a caller asks, and what is said in it.
+pub(crate) fn conversation() -> impl Strategy<Value = (Prompt, Vec<Said>)> {
+    prop::collection::vec(turn(), 0..8).prop_map(|turns| {
+        let (messages, said) = written(turns);
+        (Prompt { messages, ..Prompt::default() }, said)
+    })
+}
+
 /// The messages of a caller, and what is said in them.
-pub(crate) fn written(turns: Vec<Turn>) -> (Vec<Message>, Vec<Said>) {
+fn written(turns: Vec<Turn>) -> (Vec<Message>, Vec<Said>) {
     let mut messages = vec![Message::user("begin")];
     let mut all = vec![Said::Text("user", "begin".to_owned())];
     let plain =

@@ -11,7 +11,7 @@ use crate::testing::{
 
 pub(crate) const TEXT: &str =
     r#"{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}"#;
-pub(crate) const END: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+const END: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
 /// The events of a stream, and the error it ends with.
 pub(crate) async fn events(mut stream: EventStream) -> (Vec<StreamEvent>, Option<Error>) {
@@ -32,7 +32,7 @@ pub(crate) async fn events(mut stream: EventStream) -> (Vec<StreamEvent>, Option
     (all, None)
 }
 
-pub(crate) async fn stream(bytes: Vec<u8>, after: After) -> Result<EventStream, Error> {
+async fn stream(bytes: Vec<u8>, after: After) -> Result<EventStream, Error> {
     let server = Server::new(vec![step(bytes, after)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
     let stream = client().stream(attempt(&model, &prompt(value!({})))).await;

@@ -16,8 +16,8 @@ use crate::registry::ProjectState;
 #[derive(Debug)]
 pub struct Routed {
     screened: Screened,
-    /// Empty where the caller named the model, until the call is recorded: the first word of a stream
-    /// does not wait for it.
+    /// Empty where the caller named the model, until the provider is at work or the call is recorded:
+    /// the first word of a stream does not wait for it.
     routing: OnceLock<Routing>,
     models: Vec<Arc<Model>>,
 }

@@ -1,14 +1,13 @@
 //! Any conversation survives the translation: an independent reader finds the same roles, order,
 //! ids, arguments and texts in the request.
 
-use domain::conversation::Prompt;
 use domain::model::Provider;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::Anthropic;
 use crate::adapter::Adapter as _;
-use crate::any_conversation::{Said, arguments, turn, word, written};
+use crate::any_conversation::{Said, arguments, conversation, word};
 use crate::testing::{attempt, model};
 
 fn read(body: &Value) -> Vec<Said> {
@@ -35,9 +34,7 @@ fn read(body: &Value) -> Vec<Said> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost(turns in prop::collection::vec(turn(), 0..8)) {
-        let (messages, said) = written(turns);
-        let prompt = Prompt { messages, ..Prompt::default() };
+    fn nothing_is_lost((prompt, said) in conversation()) {
         let model = model(Provider::Anthropic, None);
         let body = Anthropic.encode(&attempt(&model, &prompt)).unwrap().body;
         prop_assert_eq!(read(&serde_json::from_slice(&body).unwrap()), said);

@@ -1,13 +1,12 @@
 //! Any conversation survives the translation, here and for the servers of the same format.
 
-use domain::conversation::Prompt;
 use domain::model::Provider;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Openai;
 use crate::adapter::Adapter;
-use crate::any_conversation::{Said, arguments, turn, word, written};
+use crate::any_conversation::{Said, arguments, conversation, word};
 use crate::azure::Azure;
 use crate::internal::Internal;
 use crate::testing::{attempt, model};
@@ -38,9 +37,7 @@ fn read(body: &Value) -> Vec<Said> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost(turns in prop::collection::vec(turn(), 0..8)) {
-        let (messages, said) = written(turns);
-        let prompt = Prompt { messages, ..Prompt::default() };
+    fn nothing_is_lost((prompt, said) in conversation()) {
         let adapters: [(Provider, &dyn Adapter); 3] = [
             (Provider::Openai, &Openai), (Provider::Azure, &Azure), (Provider::Internal, &Internal),
         ];

@@ -247,7 +247,7 @@ impl Asker<'_> {
             return false;
         }
         assert!(self.sim.asked(self.provider).await.contains("weather"), "{door}");
-        // What a stream tells in pieces is put together by the clients' own tests.
+        // What goes back after a stream is what goes back after a whole answer.
         if door.ends_with("streamed") {
             return true;
         }
