@@ -128,7 +128,7 @@ impl Gateway {
             Box::pin(writer.start(flight.funded()?.start())).await?;
             flight.heard = super::Ended::default();
         } else if let Some(call) = &flight.call {
-            self.write_start_later(call);
+            self.write_start(call);
         }
         Ok(flight)
     }
@@ -300,7 +300,7 @@ impl InFlight {
             let Some(call) = self.call.take() else {
                 return Err(ended_twice());
             };
-            call.end();
+            call.end(&self.gateway.starts);
             self.gateway.record_run(&call.funded, &mut self.heard).await
         })
     }
@@ -320,7 +320,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let Some(call) = self.call.take() else { return };
-        call.end();
+        call.end(&self.gateway.starts);
         let mut heard = std::mem::take(&mut self.heard);
         if heard.error.is_none() {
             let (status, error) = self.dropped_by();

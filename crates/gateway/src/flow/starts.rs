@@ -1,9 +1,10 @@
-//! Starts, written a little after their calls have begun: most of the work of a fast call would be to
-//! write that it began.
+//! Starts, written before their calls, or a little after where calls are short: most of the work of a
+//! short call would be to write that it began.
 //!
 //! One task looks after all calls that are open. A timer for each would wake a thread for each.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -18,24 +19,28 @@ use crate::registry::lock;
 /// A start is written when its call has been open for so long. A call that the gateway's death ends
 /// sooner leaves nothing.
 const GRACE: Duration = Duration::from_millis(2);
+/// After a call that took longer, starts are not put off: the next one will be wanted too.
+const SHORT: Duration = Duration::from_millis(10);
 
 /// A funded call, and whether its start still has to be written.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) funded: Funded,
+    began: Instant,
     /// Whether the start is written, or need not be.
     settled: Mutex<bool>,
 }
 
 impl Call {
     pub(super) fn new(funded: Funded, written: bool) -> Self {
-        Self { funded, settled: Mutex::new(written) }
+        Self { funded, began: Instant::now(), settled: Mutex::new(written) }
     }
 
     /// From here on the start is not written: the end of the call comes next, and must not come
     /// before it.
-    pub(super) fn end(&self) {
+    pub(super) fn end(&self, starts: &Starts) {
         *lock(&self.settled) = true;
+        starts.short.store(self.began.elapsed() < SHORT, Ordering::Relaxed);
     }
 
     /// Writes the start if it still has to be. Whether it needs no further look.
@@ -58,6 +63,8 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Starts {
     waiting: Mutex<Waiting>,
+    /// Whether the call that ended last was a short one.
+    short: AtomicBool,
     /// Where the task runs: a loop that serves connections may be busy with one of them.
     runtime: Handle,
 }
@@ -72,13 +79,17 @@ struct Waiting {
 impl Starts {
     /// None yet. Their task will run where this is called.
     pub(crate) fn here() -> Self {
-        Self { waiting: Mutex::default(), runtime: Handle::current() }
+        Self {
+            waiting: Mutex::default(),
+            short: AtomicBool::new(false),
+            runtime: Handle::current(),
+        }
     }
 
     /// Adds a call. Says whether a task is needed to look after it.
-    fn add(&self, call: Weak<Call>) -> bool {
+    fn add(&self, due: Instant, call: Weak<Call>) -> bool {
         let mut waiting = lock(&self.waiting);
-        waiting.calls.push_back((Instant::now() + GRACE, call));
+        waiting.calls.push_back((due, call));
         !std::mem::replace(&mut waiting.tended, true)
     }
 
@@ -97,9 +108,12 @@ impl Starts {
 }
 
 impl Gateway {
-    /// Sees to it that the start of a call is written if the call stays open.
-    pub(super) fn write_start_later(&self, call: &Arc<Call>) {
-        if self.starts.add(Arc::downgrade(call)) {
+    /// Sees to it that the start of a call is written, if the call is not a short one.
+    pub(super) fn write_start(&self, call: &Arc<Call>) {
+        if !self.starts.short.load(Ordering::Relaxed) && call.settle(self.store.writer()) {
+            return;
+        }
+        if self.starts.add(call.began + GRACE, Arc::downgrade(call)) {
             let gateway = self.clone();
             self.tasks.spawn_on(async move { gateway.write_starts().await }, &self.starts.runtime);
         }
@@ -113,7 +127,7 @@ impl Gateway {
             while let Some(call) = self.starts.take_due(now) {
                 // Where the queue of the writer is full there may be a place later.
                 if call.upgrade().is_some_and(|call| !call.settle(self.store.writer())) {
-                    self.starts.add(call);
+                    self.starts.add(now + GRACE, call);
                 }
             }
         }
