@@ -1,10 +1,13 @@
-"""Waits for a fresh gateway and lifts its limits on requests: stage.py BASE_URL PASSWORD"""
+"""Waits for a fresh gateway, lifts its limits on requests, and registers a model of every provider
+where there is a simulator of them: stage.py BASE_URL PASSWORD"""
 
 import json
 import sys
 import time
 import urllib.error
 import urllib.request
+
+import providers
 
 BASE, PASSWORD = sys.argv[1:]
 
@@ -33,3 +36,6 @@ signed_in = call("POST", "/api/v1/session", {"email": "owner@localhost", "passwo
 cookie = signed_in["Set-Cookie"].split(";")[0]
 limits = {"requests_per_hour": None, "loop_requests": None}
 call("PATCH", "/api/v1/projects/1", {"project": {"settings": {"limits": limits}}}, cookie)
+if providers.ADDRESS:
+    for definition in providers.definitions():
+        call("POST", "/api/v1/projects/1/models", {"model_definition": definition}, cookie)

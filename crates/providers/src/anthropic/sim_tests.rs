@@ -18,7 +18,7 @@ async fn the_vendor_finds_no_fault() {
     let model = sim.model("claude-sonnet-4-5", "sk-ant-sim-key", &sim.base_url());
 
     // Text, turns, usage, parameters, images.
-    let usage = json!({"input": 20, "output": 9, "cached": 5, "cache_write": 3});
+    let usage = json!({"input": 20, "output": 9, "cached": 5, "cache_write": 3, "reasoning": 2});
     sim.script(json!([{"text": "Grüße 🙂", "usage": usage, "split_bytes": 1},
         {"text": "Grüße 🙂", "usage": usage, "split_bytes": 1}]));
     let params = json!({
@@ -45,7 +45,7 @@ async fn the_vendor_finds_no_fault() {
     ask.messages[0].extra.insert("cache_breakpoint".to_owned(), json!("5m"));
     let reply = sim.complete(&model, &ask).await.unwrap();
     let heard = sim.stream(&model, &ask).await.unwrap();
-    let usage = Usage { prompt: 20, cached: 5, cache_write: 3, completion: 9, reasoning: 0 };
+    let usage = Usage { prompt: 20, cached: 5, cache_write: 3, completion: 9, reasoning: 2 };
     assert_eq!((&*reply.text, &*heard.text), ("Grüße 🙂", "Grüße 🙂"));
     assert_eq!((reply.usage, heard.usage), (Some(usage), Some(usage)));
     assert_eq!(reply.dropped, ["seed"]);

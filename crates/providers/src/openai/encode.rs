@@ -72,13 +72,29 @@ impl Serialize for Request<'_> {
 fn is_foreign(message: &Message, name: &str) -> bool {
     match message.role {
         // An answer in the legacy form has its call twice.
-        Role::Assistant if name == "function_call" => {
-            let calls = message.extra.get("tool_calls").and_then(Value::as_array);
-            calls.is_some_and(|calls| !calls.is_empty())
-        }
-        Role::Assistant => matches!(name, STATE | "annotations"),
+        Role::Assistant if name == "function_call" => calls_of(message).next().is_some(),
+        Role::Assistant => matches!(name, STATE | "annotations" | "parsed"),
         Role::Tool => name == "name",
         _ => name == STATE,
+    }
+}
+
+fn calls_of(message: &Message) -> impl Iterator<Item = &Value> {
+    message.extra.get("tool_calls").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether a call is still as a client has heard it: the vendor's own package for Python leaves in it
+/// its place in the stream, and what it has read the arguments as.
+fn is_as_heard(call: &Value) -> bool {
+    call.get("index").is_some() || call["function"].get("parsed_arguments").is_some()
+}
+
+fn tidy(call: &mut Value) {
+    if let Some(call) = call.as_object_mut() {
+        call.shift_remove("index");
+        if let Some(Value::Object(function)) = call.get_mut("function") {
+            function.shift_remove("parsed_arguments");
+        }
     }
 }
 
@@ -88,11 +104,16 @@ struct Messages<'a>(&'a [Message]);
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|message| {
-            if !message.extra.keys().any(|name| is_foreign(message, name)) {
+            if !message.extra.keys().any(|name| is_foreign(message, name))
+                && !calls_of(message).any(is_as_heard)
+            {
                 return Cow::Borrowed(message);
             }
             let mut own = message.clone();
             own.extra.retain(|name, _| !is_foreign(message, name));
+            if let Some(Value::Array(calls)) = own.extra.get_mut("tool_calls") {
+                calls.iter_mut().for_each(tidy);
+            }
             Cow::Owned(own)
         }))
     }

@@ -60,6 +60,29 @@ fn a_prompt_becomes_a_request() {
 }
 
 #[test]
+fn what_clients_add_to_what_they_heard_stays_here() {
+    let model = model(Provider::Openai, None);
+    let heard = json!({
+        "parsed": {"a": 1}, "annotations": [], "provider_state": {"thinking": "t"},
+        "tool_calls": [
+            {"index": 0, "id": "c1", "type": "function",
+                "function": {"name": "f", "arguments": "{}", "parsed_arguments": {}}},
+            {"id": "c2", "type": "custom", "custom": {"name": "g", "input": "index"}},
+        ],
+    });
+    let mut prompt = prompt(json!({}));
+    let extra = heard.as_object().unwrap().clone();
+    prompt.messages.push(Message { role: Role::Assistant, body: Body::Empty, extra });
+    assert_eq!(
+        encoded(&attempt(&model, &prompt))["messages"][1],
+        json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+            {"id": "c2", "type": "custom", "custom": {"name": "g", "input": "index"}},
+        ]}),
+    );
+}
+
+#[test]
 fn streams_ask_for_usage_whatever_the_caller_says() {
     let model = model(Provider::Internal, Some("http://127.0.0.1/v1/"));
     let prompt = prompt(json!({"stream_options": {"include_usage": false, "more": 1}}));

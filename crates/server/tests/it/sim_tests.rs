@@ -19,9 +19,8 @@ Written by a test (`crates/server/tests/it/sim_tests.rs`) from what the simulato
 saw: each entry is a call through the gateway that came back right and in which the vendor's own
 types found no fault. **tools** is two rounds, the second with the results (streams: the calls).
 **images in** is an image in a message. **caching** and **reasoning** mean that such tokens are told
-to the caller. What is not in a cell has no place at the door, is not of the provider's kind, or was
-not tried: pictures for assistants, and the reasoning tokens of Anthropic, which the simulator does
-not count.
+to the caller. What is not in a cell has no place at the door, or is not of the provider's kind:
+Bedrock does not say how many tokens were reasoning.
 
 ";
 /// A picture of one pixel.
@@ -332,7 +331,8 @@ impl Asker<'_> {
         if self.tools(door).await {
             features.push("tools");
         }
-        if ["chat", "messages", "responses"].iter().any(|begin| door.starts_with(begin)) {
+        let takes_pictures = ["assistants", "chat", "messages", "responses"];
+        if takes_pictures.iter().any(|begin| door.starts_with(begin)) {
             self.sim.script(self.provider, json!([{"text": "A dot."}])).await;
             let question = vec![json!({"role": "user", "content": ""})];
             let reply = self.talk(door, question, true, false).await;
