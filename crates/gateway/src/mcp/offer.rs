@@ -130,6 +130,11 @@ impl Round {
         servers.find_map(|server| Some((server, server.functions.get(&call.name)?.as_str())))
     }
 
+    /// When a call of a tool that begins now must be over.
+    fn call_deadline(&self, now: Instant) -> Instant {
+        self.offer.deadline.min(now + CALL_TIME)
+    }
+
     /// Runs a tool.
     pub(super) async fn call(
         &self,
@@ -138,7 +143,7 @@ impl Round {
         call: &ToolCall,
     ) -> std::result::Result<McpAnswer, McpError> {
         let (server, tool) = self.find(call).ok_or(McpError::Malformed)?;
-        let deadline = self.offer.deadline.min(Instant::now() + CALL_TIME);
+        let deadline = self.call_deadline(Instant::now());
         let address = server.address().map_err(|_| McpError::Forbidden)?;
         let to = to(turn, &address).map_err(|_| McpError::Forbidden)?;
         gateway.mcp.call(to, tool, &call.arguments, deadline).await
@@ -201,5 +206,26 @@ fn unusable(entry: &Entry, fault: &McpError) -> Error {
             Error::invalid(format!("MCP server {} is not allowed: {fault}", entry.address.as_str()))
         }
         _ => Error::McpServer(format!("MCP server {} cannot be used: {fault}", entry.label)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_call_takes_thirty_seconds_within_five_minutes_for_all() {
+        let seconds = Duration::from_secs;
+        let began = Instant::now();
+        let mut round = Round::first(Vec::new(), began + TOTAL);
+        for (passed, left) in [(0, 30), (200, 30), (270, 30), (290, 10), (300, 0)] {
+            let now = began + seconds(passed);
+            assert_eq!(round.call_deadline(now), now + seconds(left), "after {passed} s");
+            // Further rounds have no more time.
+            round = round.next();
+        }
+        assert_eq!(round.deadline(), began + seconds(300));
     }
 }
