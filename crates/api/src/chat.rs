@@ -198,7 +198,7 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
         door: Door::Chat,
         trace_id: body.trace_id.or(header),
         model: body.model.filter(|model| !model.is_empty()),
-        prompt: Prompt { messages, max_output_tokens, params: body.params },
+        prompt: Prompt { messages, max_output_tokens, is_translated: false, params: body.params },
     })
 }
 

@@ -138,6 +138,9 @@ pub struct Prompt {
     pub messages: Vec<Message>,
     /// The caller's bound on completion tokens.
     pub max_output_tokens: Option<u64>,
+    /// Whether it came in another format than chat completions. What that one lacks is refused then
+    /// by models that speak it, and not passed on.
+    pub is_translated: bool,
     /// Every other parameter of a chat-completions request, as the caller sent it
     /// (`temperature`, `tools`, `response_format`, ...).
     pub params: Map<String, Value>,
@@ -189,6 +192,9 @@ pub enum StreamEvent {
     Finish(FinishReason),
     /// What the call used.
     Usage(Usage),
+    /// What the prompt was counted as, where that is told before the answer: all that is known of a
+    /// stream that is left or breaks off. What it says of the completion counts for nothing.
+    Prompt(Usage),
     /// The provider's name of the model.
     Model(String),
     /// The provider said that the stream is over.

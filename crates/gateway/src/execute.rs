@@ -235,6 +235,13 @@ impl Gateway {
     /// the call.
     pub(crate) async fn ask(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
         let (mut flight, mut reply) = self.call(routed).await?;
+        // Whoever refuses says why in a place of its own.
+        if reply.text.is_empty()
+            && let Some(refusal) =
+                message(&reply).and_then(|message| message.get("refusal")?.as_str())
+        {
+            reply.text = refusal.to_owned();
+        }
         // The text and the calls of tools that were offered are all that leaves, so they are all that
         // is judged and kept.
         let offers = flight.funded()?.routed().screened().prompt().params.contains_key("tools");
@@ -264,9 +271,14 @@ pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
     heard.message = tool_message(reply).cloned();
 }
 
+/// The whole message of an answer that is more than text.
+fn message(reply: &Reply) -> Option<&Value> {
+    reply.native.as_ref()?.get("choices")?.get(0)?.get("message")
+}
+
 /// The whole message of an answer that asks for tools.
 pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
-    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
+    let message = message(reply)?;
     let calls = message.get("tool_calls").and_then(Value::as_array);
     calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
 }

@@ -137,7 +137,7 @@ fn conversation(content: Content) -> Option<(Prompt, Value)> {
     let Value::Object(mut params) = params else { return None };
     // A choice that forced the first call would force another one.
     params.shift_remove("tool_choice");
-    Some((Prompt { messages, max_output_tokens: None, params }, answer))
+    Some((Prompt { messages, params, ..Prompt::default() }, answer))
 }
 
 /// Puts originals back into every string but those that a provider wants back as they came. What

@@ -194,6 +194,7 @@ impl Relay {
             }
             StreamEvent::Finish(finish) => heard.finish = Some(finish),
             StreamEvent::Usage(usage) => heard.usage = Some(usage),
+            StreamEvent::Prompt(usage) => heard.prompt_usage = Some(usage),
             StreamEvent::Model(model) => heard.upstream_model = Some(model),
             StreamEvent::Done => {}
         }

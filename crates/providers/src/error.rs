@@ -82,6 +82,11 @@ impl Error {
         matches!(self.kind, ErrorKind::Unreachable | ErrorKind::RateLimited)
     }
 
+    /// Whether it was refused here: nothing was sent.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.kind, ErrorKind::Unsupported(_) | ErrorKind::Forbidden)
+    }
+
     /// Whether another endpoint of the same model may succeed, and has nothing to pay for again.
     pub fn endpoint_helps(&self) -> bool {
         let asks_too_much = matches!(self.kind, ErrorKind::Unsupported(_));
@@ -193,6 +198,8 @@ impl Error {
                 ..error
             },
             429 => Self { kind: ErrorKind::RateLimited, retryable: !said.spent, ..error },
+            // Of Bedrock: the model took too long, or failed.
+            408 | 424 => Self { retryable: true, ..error },
             400..500 => {
                 let message =
                     said.message.unwrap_or_else(|| format!("The provider answered {status}"));

@@ -37,6 +37,7 @@ mod tls;
 mod transport;
 
 pub use adapter::{EmbedAsk, Embedded, ImageAsk, Painted, sides};
+pub use bedrock::is_region as is_aws_region;
 pub use breaker::{Breaker, Breakers};
 pub use egress::{Egress, validate_base_url};
 pub use error::{Error, ErrorKind};

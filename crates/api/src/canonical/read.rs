@@ -70,6 +70,17 @@ impl Node {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
+    /// Ends the taking: whatever is left is refused by its name.
+    pub(crate) fn end(self) -> Result<()> {
+        match self.members.iter().find(|(_, value)| !value.is_null()) {
+            Some((name, _)) => {
+                let name: String = name.chars().take(LONGEST_QUOTE).collect();
+                Err(invalid(format!("{} is not supported", self.path(&name))))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What is here is sound, and nothing that can be carried out here.
     pub(crate) fn unsupported(&self, what: &str, kind: &str) -> Failure {
         let kind: String = kind.chars().take(LONGEST_QUOTE).collect();

@@ -157,12 +157,18 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
         let mut config = Node::of("output_config".to_owned(), Value::Object(config))?;
         set("reasoning_effort", config.maybe_text("effort")?.map(Value::from));
         set("response_format", config.maybe_node("format")?.map(response_format).transpose()?);
+        config.end()?;
     }
     let ask = ChatAsk {
         door: Door::Messages,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
-        prompt: Prompt { messages, max_output_tokens: Some(body.max_tokens), params },
+        prompt: Prompt {
+            messages,
+            max_output_tokens: Some(body.max_tokens),
+            is_translated: true,
+            params,
+        },
     };
     let left_out = reader.left_out.into_iter().map(str::to_owned).collect();
     Ok(Asked { ask, sources, left_out })
@@ -343,8 +349,23 @@ impl Reader {
             let kept = self.breakpoint(&mut tool);
             let name = tool.text("name")?;
             let description = tool.maybe_text("description")?;
-            let tool = function(name, description, tool.take("input_schema"), tool.take("strict"));
-            Ok(marked(tool, kept))
+            let function =
+                function(name, description, tool.take("input_schema"), tool.take("strict"));
+            for known in ["input_examples", "eager_input_streaming"] {
+                if let Some(value) = tool.take(known) {
+                    self.leave_out(known, &value);
+                }
+            }
+            // What is so anyway asks for nothing.
+            for (known, idle) in
+                [("allowed_callers", json!(["direct"])), ("defer_loading", false.into())]
+            {
+                if tool.take(known).is_some_and(|value| value != idle) {
+                    return Err(invalid(format!("{} is not supported", tool.path(known))));
+                }
+            }
+            tool.end()?;
+            Ok(marked(function, kept))
         });
         tools.collect()
     }
@@ -361,7 +382,9 @@ fn tool_choice(choice: Map<String, Value>) -> Result<(Value, bool)> {
         "tool" => json!({"type": "function", "function": {"name": choice.text("name")?}}),
         _ => return Err(choice.unsupported("a choice", &kind)),
     };
-    Ok((canonical, choice.flag("disable_parallel_tool_use")?))
+    let one_at_a_time = choice.flag("disable_parallel_tool_use")?;
+    choice.end()?;
+    Ok((canonical, one_at_a_time))
 }
 
 /// Whether thinking is asked for.
@@ -378,8 +401,32 @@ fn response_format(mut format: Node) -> Result<Value> {
         .take("schema")
         .filter(Value::is_object)
         .ok_or_else(|| malformed(format!("{} must be an object", format.path("schema"))))?;
-    let schema = json!({"name": "answer", "schema": schema, "strict": true});
-    Ok(json!({"type": "json_schema", "json_schema": schema}))
+    format.end()?;
+    let mut spec = json!({"name": "answer", "schema": schema});
+    // Whose models are strict in this format take only schemas without optional members.
+    if is_closed(&spec["schema"]) {
+        spec["strict"] = true.into();
+    }
+    Ok(json!({"type": "json_schema", "json_schema": spec}))
+}
+
+/// Whether every object in a schema names all of its members, and needs all of them.
+fn is_closed(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            let named = members.get("properties").and_then(Value::as_object);
+            let is_object = named.is_some() || members.get("type") == Some(&json!("object"));
+            let required = members.get("required").and_then(Value::as_array);
+            let needs =
+                |name: &String| required.is_some_and(|all| all.iter().any(|one| one == name));
+            let is_closed_here = !is_object
+                || (members.get("additionalProperties") == Some(&Value::Bool(false))
+                    && named.is_some_and(|named| named.keys().all(needs)));
+            is_closed_here && members.values().all(is_closed)
+        }
+        Value::Array(values) => values.iter().all(is_closed),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

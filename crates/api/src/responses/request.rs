@@ -111,7 +111,7 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
         input.add(plain(Role::System, vec![text_part(instructions)]));
     }
     input.read(body.input)?;
-    let Conversation { messages, sources, left_out } = input.finish();
+    let Conversation { messages, sources, mut left_out } = input.finish();
     if messages.is_empty() {
         return Err(invalid("input must not be empty"));
     }
@@ -130,10 +130,17 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
         let mut text = Node::of("text".to_owned(), Value::Object(text))?;
         set("response_format", text.maybe_node("format")?.map(format).transpose()?.flatten());
         set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
+        text.end()?;
     }
     if let Some(reasoning) = body.reasoning {
         let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
         set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
+        for known in ["summary", "generate_summary"] {
+            if reasoning.take(known).is_some() {
+                left_out.push(reasoning.path(known));
+            }
+        }
+        reasoning.end()?;
     }
     for (name, value) in body.others {
         let is_same = SAME.contains(&name.as_str());
@@ -143,7 +150,12 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
         door: Door::Responses,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
-        prompt: Prompt { messages, max_output_tokens: body.max_output_tokens, params },
+        prompt: Prompt {
+            messages,
+            max_output_tokens: body.max_output_tokens,
+            is_translated: true,
+            params,
+        },
     };
     Ok(Asked { ask, sources, echo, left_out })
 }
@@ -188,7 +200,8 @@ fn check(body: &ResponsesBody) -> Result<()> {
 /// What every answer repeats of its request, or the default that it was carried out with.
 fn echo(body: &ResponsesBody) -> Map<String, Value> {
     let text = body.text.clone().map_or_else(|| json!({"format": {"type": "text"}}), Value::Object);
-    let reasoning = body.reasoning.clone().map_or(Value::Null, Value::Object);
+    let effort = body.reasoning.as_ref().map(|reasoning| reasoning.get("effort"));
+    let reasoning = effort.map(|effort| json!({"effort": effort, "summary": null}));
     let echo = json!({
         "background": false,
         "instructions": body.instructions,
@@ -220,7 +233,9 @@ fn tools(tools: Vec<Value>) -> Result<Value> {
         }
         let name = tool.text("name")?;
         let description = tool.maybe_text("description")?;
-        Ok(function(name, description, tool.take("parameters"), tool.take("strict")))
+        let function = function(name, description, tool.take("parameters"), tool.take("strict"));
+        tool.end()?;
+        Ok(function)
     });
     tools.collect()
 }
@@ -237,15 +252,17 @@ fn tool_choice(choice: Value) -> Result<Value> {
     if kind != "function" {
         return Err(choice.unsupported("a choice", &kind));
     }
-    Ok(json!({"type": "function", "function": {"name": choice.text("name")?}}))
+    let name = choice.text("name")?;
+    choice.end()?;
+    Ok(json!({"type": "function", "function": {"name": name}}))
 }
 
 /// The form that the text must have; plain text is none.
 fn format(mut format: Node) -> Result<Option<Value>> {
     let kind = format.text("type")?;
-    match kind.as_str() {
-        "text" => Ok(None),
-        "json_object" => Ok(Some(json!({"type": "json_object"}))),
+    let canonical = match kind.as_str() {
+        "text" => None,
+        "json_object" => Some(json!({"type": "json_object"})),
         "json_schema" => {
             let mut schema = Map::new();
             schema.insert("name".to_owned(), format.text("name")?.into());
@@ -257,10 +274,12 @@ fn format(mut format: Node) -> Result<Option<Value>> {
             if !schema.get("schema").is_some_and(Value::is_object) {
                 return Err(malformed(format!("{} must be an object", format.path("schema"))));
             }
-            Ok(Some(json!({"type": "json_schema", "json_schema": schema})))
+            Some(json!({"type": "json_schema", "json_schema": schema}))
         }
-        _ => Err(format.unsupported("a format", &kind)),
-    }
+        _ => return Err(format.unsupported("a format", &kind)),
+    };
+    format.end()?;
+    Ok(canonical)
 }
 
 #[cfg(test)]

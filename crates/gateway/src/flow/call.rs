@@ -125,7 +125,10 @@ impl Gateway {
             }
             flight.finish().await?;
             let goes_on = error.fallback_helps();
-            last = Some(meaning(&error));
+            // A fallback that lacks a parameter says nothing of why the model that was asked failed.
+            if last.is_none() || !matches!(error.kind, providers::ErrorKind::Unsupported(_)) {
+                last = Some(meaning(&error));
+            }
             if !goes_on {
                 break;
             }

@@ -21,6 +21,8 @@ pub(crate) struct Ended {
     pub(crate) message: Option<Value>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
+    /// What the provider has counted the prompt as, where it has not come to the rest.
+    pub(crate) prompt_usage: Option<Usage>,
     pub(crate) upstream_model: Option<String>,
     pub(crate) first_token: Option<i64>,
     pub(crate) attempts: i64,
@@ -45,6 +47,7 @@ impl Default for Ended {
             message: None,
             finish: None,
             usage: None,
+            prompt_usage: None,
             upstream_model: None,
             first_token: None,
             attempts: 1,

@@ -58,10 +58,11 @@ impl Places {
     /// Takes in how the call here went.
     pub(super) fn note(&self, error: Option<&providers::Error>, now: Timestamp) {
         let Place { model, breaker, endpoint } = &self.here;
-        if error.is_some_and(providers::Error::is_endpoint_fault) {
-            breaker.fault(now);
-        } else {
-            breaker.success(now);
+        match error {
+            Some(error) if error.is_endpoint_fault() => breaker.fault(now),
+            // It was not called.
+            Some(error) if error.is_ours() => {}
+            _ => breaker.success(now),
         }
         if let Some(endpoint) = endpoint {
             let outcome = if error.is_some() { "failed" } else { "answered" };

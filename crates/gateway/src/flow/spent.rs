@@ -72,6 +72,9 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
             let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
             let images = charge.images(ended.images);
             let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
+            if let Some(told) = ended.prompt_usage {
+                usage = Usage { completion: usage.completion, reasoning: 0, ..told };
+            }
             usage.completion += tokens::estimate(ended.beside);
             if let Some(asked_at) = ended.unseen_since {
                 usage.completion += funded.written_within(now.since(asked_at));

@@ -238,7 +238,7 @@ mod tests {
                 },
             ],
             params: params.as_object().unwrap().clone(),
-            max_output_tokens: None,
+            ..Prompt::default()
         };
         let mut seen = Vec::new();
         each(&prompt, |spot, said| seen.push((spot, said.reading().text().to_owned())));

@@ -354,7 +354,7 @@ fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>,
 
 /// Whether a model takes `temperature`, `top_p` and `top_k`: Opus from 4.7 on and every model from
 /// 5 on refuse them. What is not named as the vendor names its models is given what was asked for.
-fn takes_sampling(name: &str) -> bool {
+pub(crate) fn takes_sampling(name: &str) -> bool {
     let Some((_, name)) = name.split_once("claude-") else { return true };
     let mut words = name.split(['-', '.', '@', ':']);
     let family = words.next().unwrap_or_default();

@@ -9,6 +9,8 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::{HeaderName, HeaderValue};
 
+pub(crate) use encode::takes_sampling;
+
 use crate::adapter::{Adapter, Call, Decoder, Encoded};
 use crate::error::Error;
 use crate::transport::Attempt;

@@ -152,6 +152,7 @@ impl Message {
         let Some(start) = start else { return };
         if let Some(usage) = &start.usage {
             self.counts = self.counts.with(usage);
+            events.extend(self.counts.usage().map(StreamEvent::Prompt));
         }
         if !start.model.is_empty() {
             events.push(StreamEvent::Model(start.model));

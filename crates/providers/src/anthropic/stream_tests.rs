@@ -107,6 +107,7 @@ fn text_comes_in_pieces() {
     assert_eq!(
         events,
         [
+            StreamEvent::Prompt(Usage { completion: 1, ..USAGE }),
             StreamEvent::Model("claude-real".to_owned()),
             StreamEvent::Text("Hel\"lo".to_owned()),
             StreamEvent::Text(" é🙂".to_owned()),
@@ -129,6 +130,7 @@ fn thoughts_and_calls_come_in_pieces() {
     assert_eq!(
         events,
         [
+            StreamEvent::Prompt(Usage { completion: 1, ..USAGE }),
             StreamEvent::Model("claude-real".to_owned()),
             reasoning_piece("Let me"),
             reasoning_piece(" see."),
@@ -204,7 +206,7 @@ fn an_error_in_a_stream_ends_it() {
         let mut all = text_stream()[..4].to_vec();
         all.push(event);
         let (events, ended) = read([&*bytes(&all)]);
-        assert_eq!(events.len(), 2);
+        assert_eq!(events.len(), 3);
         let said = ended.unwrap_err().to_string();
         assert!(said.contains(says), "{said}");
     }

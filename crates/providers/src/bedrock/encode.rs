@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::adapter::Encoded;
+use crate::anthropic::takes_sampling;
 use crate::chat_form::{
     Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache,
 };
@@ -33,13 +34,19 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         .map(|turn| message(turn, caches))
         .collect::<Result<_, _>>()?;
     let tool_config = tool_config(tools, &messages, model, caches)?;
+    // Whoever asks a model for them that has them not is told by `finish`.
+    let (temperature, top_p) = if takes_sampling(model.upstream_name()) {
+        (params.number("temperature", 0.0..=1.0)?, params.number("top_p", 0.0..=1.0)?)
+    } else {
+        (None, None)
+    };
     let request = Request {
         messages,
         system: blocks(conversation.system, caches)?,
         inference_config: InferenceConfig {
             max_tokens: max_output_tokens,
-            temperature: params.number("temperature", 0.0..=1.0)?,
-            top_p: params.number("top_p", 0.0..=1.0)?,
+            temperature,
+            top_p,
             stop_sequences: params.stop()?,
         },
         tool_config,
@@ -47,13 +54,35 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
             text_format: text_format(&mut params, model)?,
             effort: effort(&mut params, model)?,
         },
-        additional: params.take("additionalModelRequestFields"),
+        additional: additional(&mut params, model),
     };
     let mut dropped = params.finish(model)?;
     if loses {
         cache::name_dropped(&mut dropped);
     }
     Encoded::write(&request, prompt, dropped)
+}
+
+/// What Converse has no place for. Claude's `thinking` and `top_k` are among it.
+fn additional<'a>(params: &mut Params<'a>, model: &Model) -> Option<Cow<'a, Value>> {
+    let given = params.take("additionalModelRequestFields");
+    if !model.upstream_name().contains("anthropic.claude-") {
+        return given.map(Cow::Borrowed);
+    }
+    let mut names = vec!["thinking"];
+    if takes_sampling(model.upstream_name()) {
+        names.push("top_k");
+    }
+    let own: Vec<_> =
+        names.into_iter().filter_map(|name| Some((name, params.take(name)?))).collect();
+    if own.is_empty() {
+        return given.map(Cow::Borrowed);
+    }
+    let mut all = given.cloned().unwrap_or_else(|| json!({}));
+    if let Some(all) = all.as_object_mut() {
+        all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value.clone())));
+    }
+    Some(Cow::Owned(all))
 }
 
 /// What a model keeps where it is asked to; others refuse to be asked.
@@ -123,7 +152,7 @@ struct Request<'a> {
     output_config: OutputConfig<'a>,
     /// Whatever only one vendor's models know (`top_k`, `thinking`); the caller's own words.
     #[serde(rename = "additionalModelRequestFields", skip_serializing_if = "Option::is_none")]
-    additional: Option<&'a Value>,
+    additional: Option<Cow<'a, Value>>,
 }
 
 #[derive(Serialize)]

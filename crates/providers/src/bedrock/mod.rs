@@ -110,7 +110,7 @@ fn region_of_host(host: &str) -> Option<&str> {
 }
 
 /// Whether a word has the form of AWS's regions, as in `us-gov-west-1`.
-fn is_region(word: &str) -> bool {
+pub fn is_region(word: &str) -> bool {
     let mut parts = word.split('-');
     let letters = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
     let number = parts.next_back().is_some_and(|last| {

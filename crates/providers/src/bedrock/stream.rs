@@ -230,6 +230,13 @@ impl Answer {
         // A word that we do not know still ends the answer.
         let reason = decode::finish_reason(word)?.unwrap_or(FinishReason::Stop);
         self.stopped = true;
+        // Whoever reads arguments reads JSON.
+        events.extend(self.blocks.iter().filter_map(|(_, block)| match block {
+            Block::Call { index, input, .. } if input.is_empty() => {
+                Some(arguments_piece(*index, "{}"))
+            }
+            _ => None,
+        }));
         let blocks: Option<Vec<Value>> =
             self.blocks.drain(..).flat_map(|(_, block)| block.whole()).collect();
         let state = blocks.and_then(|blocks| decode::state(&self.model, blocks));

@@ -123,6 +123,7 @@ fn calls_and_thoughts_come_in_pieces_and_as_a_whole_before_the_end() {
         arguments_piece(0, "{\"ci"),
         arguments_piece(0, "ty\":1}"),
         call_begins(1, "t2", "time"),
+        arguments_piece(1, "{}"),
         state_piece(json!({"provider": "bedrock", "model": "gpt-test", "content": content})),
         StreamEvent::Finish(FinishReason::ToolCalls),
         used(),

@@ -54,6 +54,8 @@ struct Heard {
     named: bool,
     calls: usize,
     kept: Kept,
+    /// Whether it has told how the prompt is counted.
+    counted: bool,
     finished: bool,
 }
 
@@ -75,6 +77,11 @@ impl Heard {
         // The counts before the last are of an unfinished answer, and some have no completion.
         if self.finished {
             events.extend(response.usage().map(StreamEvent::Usage));
+        } else if !self.counted
+            && let Some(usage) = response.usage()
+        {
+            self.counted = true;
+            events.push(StreamEvent::Prompt(usage));
         }
         Ok(())
     }

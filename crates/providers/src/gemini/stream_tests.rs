@@ -66,6 +66,7 @@ fn answer_events() -> Vec<StreamEvent> {
     vec![
         StreamEvent::Model("gemini-real".to_owned()),
         reasoning_piece("Hm"),
+        StreamEvent::Prompt(Usage { prompt: 3, ..Usage::default() }),
         StreamEvent::Text("Hé".to_owned()),
         StreamEvent::Text("🙂".to_owned()),
         call_begins(0, "call_0_r1", "f"),
@@ -144,7 +145,7 @@ fn an_error_in_a_stream_ends_it() {
         all.truncate(2);
         all.push(data);
         let (events, end) = read(&[&written(&all)]);
-        assert_eq!(events.len(), 3);
+        assert_eq!(events.len(), 4);
         let said = end.unwrap_err().to_string();
         assert!(said.contains(says), "{said}");
     }

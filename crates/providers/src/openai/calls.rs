@@ -50,6 +50,8 @@ struct Call {
     /// The id that the server gave it; empty where it gave none.
     given: String,
     is_named: bool,
+    /// Whether it calls a function, and nothing is said yet of what with.
+    lacks_arguments: bool,
 }
 
 impl Calls {
@@ -70,7 +72,44 @@ impl Calls {
                 return Err(Error::malformed("it calls too many tools"));
             }
         }
+        self.complete(chunk);
         Ok(())
+    }
+
+    /// Whether a call that nothing is said of may have to be completed.
+    pub(super) fn lack_arguments(&self) -> bool {
+        let mut calls = self.choices.values().flat_map(|begun| &begun.calls);
+        calls.any(|call| call.lacks_arguments)
+    }
+
+    /// Gives calls without arguments none, where their choice ends: whoever reads arguments reads
+    /// JSON.
+    fn complete(&mut self, chunk: &mut Map<String, Value>) {
+        let choices = chunk.get_mut("choices").and_then(Value::as_array_mut);
+        for choice in choices.into_iter().flatten() {
+            if text(choice.get("finish_reason")).is_empty() {
+                continue;
+            }
+            let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
+            let Some(begun) = self.choices.get_mut(&index) else { continue };
+            let lacking =
+                begun.calls.iter_mut().enumerate().filter(|(_, call)| call.lacks_arguments);
+            let pieces: Vec<Value> = lacking
+                .map(|(place, call)| {
+                    call.lacks_arguments = false;
+                    json!({"index": place, "function": {"arguments": "{}"}})
+                })
+                .collect();
+            let Some(choice) = choice.as_object_mut().filter(|_| !pieces.is_empty()) else {
+                continue;
+            };
+            let delta = choice.entry("delta").or_insert_with(|| json!({}));
+            let calls =
+                delta.as_object_mut().map(|delta| delta.entry(CALLS).or_insert_with(|| json!([])));
+            if let Some(Value::Array(calls)) = calls {
+                calls.extend(pieces);
+            }
+        }
     }
 }
 
@@ -90,11 +129,14 @@ impl Begun {
             write_arguments(piece, Some(""));
             let id = begin(piece, place, response, |id| self.ids.contains(id));
             self.ids.insert(id);
-            self.calls.push(Call { given, is_named });
+            let lacks_arguments = piece.contains_key("function");
+            self.calls.push(Call { given, is_named, lacks_arguments });
             self.by_index.extend(index.map(|index| (index, place)));
         } else {
             self.calls[place].go_on(piece, is_named);
         }
+        let arguments = piece.get("function").and_then(|function| function.get("arguments"));
+        self.calls[place].lacks_arguments &= text(arguments).is_empty();
         piece.insert("index".to_owned(), place.into());
         known.is_none()
     }

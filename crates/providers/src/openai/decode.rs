@@ -40,12 +40,16 @@ pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
 /// named.
 fn finish(choice: &Map<String, Value>, message: &Map<String, Value>) -> Option<FinishReason> {
     let reason = finish_reason(text(choice.get("finish_reason")));
-    let refused = !text(message.get("refusal")).is_empty();
     match reason {
         None | Some(FinishReason::Stop) if calls_tools(message) => Some(FinishReason::ToolCalls),
-        None | Some(FinishReason::Stop) if refused => Some(FinishReason::Refusal),
+        None | Some(FinishReason::Stop) if refuses(message) => Some(FinishReason::Refusal),
         reason => reason,
     }
+}
+
+/// Whether a message, or a piece of one, says that the model will not answer.
+pub(super) fn refuses(message: &Map<String, Value>) -> bool {
+    !text(message.get("refusal")).is_empty()
 }
 
 /// Whether a message, or a piece of one, calls tools.

@@ -26,7 +26,16 @@ pub(crate) struct Dialect<'a> {
     pub(crate) stream_options: bool,
 }
 
+/// Parameters of Anthropic's format that this one lacks.
+const LACKING: [&str; 2] = ["top_k", "thinking"];
+
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
+    let lacks = |name: &&&str| attempt.prompt.params.contains_key(**name);
+    if attempt.prompt.is_translated
+        && let Some(name) = LACKING.iter().find(lacks)
+    {
+        return Err(Error::lacking(attempt.model, name));
+    }
     if !cache::is_marked(attempt.prompt) {
         return Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new());
     }
@@ -73,6 +82,8 @@ fn is_foreign(message: &Message, name: &str) -> bool {
     match message.role {
         // An answer in the legacy form has its call twice.
         Role::Assistant if name == "function_call" => calls_of(message).next().is_some(),
+        // The thoughts of a model of another provider, which wants its own words for them back.
+        Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
         Role::Assistant => matches!(name, STATE | "annotations" | "parsed"),
         Role::Tool => name == "name",
         _ => name == STATE,

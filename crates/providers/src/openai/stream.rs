@@ -1,5 +1,7 @@
 //! Streamed chunks to canonical events.
 
+use std::collections::HashMap;
+
 use domain::conversation::StreamEvent;
 use domain::step::FinishReason;
 use serde::Deserialize;
@@ -12,6 +14,9 @@ use crate::adapter::Decoder;
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::sse::{Sse, TooLong};
+
+/// The most choices of one stream: each is remembered until the end.
+const MOST_CHOICES: usize = 32_768;
 
 /// Reads one stream.
 #[derive(Default)]
@@ -29,7 +34,7 @@ impl Decoder for Reader {
     fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let chunks = &mut self.chunks;
         let last = self.sse.end(|data| chunks.read(data, events));
-        if chunks.done || chunks.finished {
+        if chunks.done || chunks.is_complete() {
             return Ok(());
         }
         last.and(Err(Error::cut_off()))
@@ -52,7 +57,12 @@ struct Chunks {
     named: bool,
     calls: Calls,
     calls_tools: bool,
+    refused: bool,
+    /// Whether choice 0 has begun, and whether it has ended.
+    begun: bool,
     finished: bool,
+    /// The other choices, and whether each has ended.
+    others: HashMap<u64, bool>,
     done: bool,
 }
 
@@ -96,6 +106,9 @@ impl Chunks {
             return Ok(());
         }
         if data == b"[DONE]" {
+            if !self.is_complete() {
+                return Err(Error::cut_off());
+            }
             self.done = true;
             events.push(StreamEvent::Done);
             return Ok(());
@@ -116,11 +129,16 @@ impl Chunks {
         let choices = chunk.choices.unwrap_or_default();
         let is_plain =
             |choice: &Choice<'_>| choice.index == 0 && !choice.delta.more && !choice.logprobs.0;
-        if choices.len() > 1 || !choices.iter().all(is_plain) {
+        let ends = choices.iter().any(|choice| !choice.finish_reason.0.is_empty());
+        if choices.len() > 1
+            || !choices.iter().all(is_plain)
+            || (ends && self.calls.lack_arguments())
+        {
             return self.unusual(data, events);
         }
         self.name(&chunk.model.0, events);
         for choice in choices {
+            self.begun = true;
             if !choice.delta.content.0.is_empty() {
                 events.push(StreamEvent::Text(choice.delta.content.0.into_owned()));
             }
@@ -138,6 +156,7 @@ impl Chunks {
             return Err(error);
         }
         self.calls.settle(&mut chunk)?;
+        self.note_choices(&chunk)?;
         self.name(text(chunk.get("model")), events);
         let usage = decode::usage(chunk.get("usage"));
         let first = decode::first_choice(&chunk);
@@ -145,6 +164,7 @@ impl Chunks {
         let delta = first.and_then(|choice| choice.get("delta")?.as_object());
         let text = decode::content_text(delta.and_then(|delta| delta.get("content")));
         self.calls_tools |= delta.is_some_and(decode::calls_tools);
+        self.refused |= delta.is_some_and(decode::refuses);
         let has_choices =
             chunk.get("choices").and_then(Value::as_array).is_some_and(|c| !c.is_empty());
         if has_choices {
@@ -153,6 +173,29 @@ impl Chunks {
         self.finish(&reason, events);
         events.extend(usage.map(StreamEvent::Usage));
         Ok(())
+    }
+
+    /// Notes which choices a chunk begins and ends.
+    fn note_choices(&mut self, chunk: &Map<String, Value>) -> Result<(), Error> {
+        let choices = chunk.get("choices").and_then(Value::as_array);
+        for choice in choices.into_iter().flatten() {
+            let ends = !text(choice.get("finish_reason")).is_empty();
+            match choice.get("index").and_then(Value::as_u64).unwrap_or(0) {
+                0 => self.begun = true,
+                other => *self.others.entry(other).or_default() |= ends,
+            }
+        }
+        if self.others.len() > MOST_CHOICES {
+            return Err(Error::malformed("it has too many choices"));
+        }
+        Ok(())
+    }
+
+    /// Whether every answer that has begun has ended: a stream that ends before is cut off, whatever
+    /// its last words.
+    fn is_complete(&self) -> bool {
+        let has_begun = self.begun || !self.others.is_empty();
+        has_begun && (self.finished || !self.begun) && self.others.values().all(|ended| *ended)
     }
 
     fn name(&mut self, model: &str, events: &mut Vec<StreamEvent>) {
@@ -169,8 +212,12 @@ impl Chunks {
         self.finished = true;
         // A word that we do not know still ends the answer.
         let reason = finish_reason(reason).unwrap_or(FinishReason::Stop);
-        let calls = self.calls_tools && reason == FinishReason::Stop;
-        events.push(StreamEvent::Finish(if calls { FinishReason::ToolCalls } else { reason }));
+        let reason = match reason {
+            FinishReason::Stop if self.calls_tools => FinishReason::ToolCalls,
+            FinishReason::Stop if self.refused => FinishReason::Refusal,
+            reason => reason,
+        };
+        events.push(StreamEvent::Finish(reason));
     }
 }
 

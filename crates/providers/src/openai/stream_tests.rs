@@ -121,11 +121,74 @@ fn an_error_in_a_stream_ends_it() {
 fn the_last_event_needs_no_blank_line() {
     let mut reader = Reader::default();
     let mut events = Vec::new();
+    let end = format!("data: {}\n\n", chunk(json!({}), json!("stop")));
+    reader.feed(end.as_bytes(), &mut events).unwrap();
+    events.clear();
     reader.feed(b"data: [DO", &mut events).unwrap();
     reader.feed(b"NE]", &mut events).unwrap();
     reader.end(&mut events).unwrap();
     assert_eq!(events, [StreamEvent::Done]);
     assert!(reader.is_done());
+}
+
+#[test]
+fn a_choice_that_has_not_ended_is_cut_off_whatever_the_last_words() {
+    let of = |index: u64, delta: Value, reason: Value| json!({"choices": [{"index": index, "delta": delta, "finish_reason": reason}]});
+    let half = of(0, json!({"content": "Half"}), json!(null));
+    let whole = of(0, json!({}), json!("stop"));
+    let other = of(1, json!({"content": "Half"}), json!(null));
+    // Filters say afterwards what they found.
+    let remark = json!({"choices": [{"index": 0, "finish_reason": null, "delta": {},
+        "content_filter_results": {}}]});
+    for (chunks, ends) in [
+        (vec![], false),
+        (vec![half.clone()], false),
+        (vec![half.clone(), whole.clone()], true),
+        (vec![half.clone(), whole.clone(), remark.clone()], true),
+        (vec![half.clone(), other.clone(), whole.clone()], false),
+        (vec![half, other, whole, of(1, json!({}), json!("length"))], true),
+    ] {
+        let (_, end) = read(&[&chunks[..], &[json!("[DONE]")]].concat());
+        assert_eq!(end.is_ok(), ends, "{chunks:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_none_of_the_models_words() {
+    let pieces = [json!({"refusal": "I can"}), json!({"refusal": "not."})];
+    let mut chunks: Vec<Value> =
+        pieces.into_iter().map(|piece| chunk(piece, json!(null))).collect();
+    chunks.push(chunk(json!({}), json!("stop")));
+    let (events, end) = read(&chunks);
+    end.unwrap();
+    assert!(events.contains(&StreamEvent::Finish(FinishReason::Refusal)));
+}
+
+#[test]
+fn a_call_without_arguments_has_none() {
+    let call = |more: Value| json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": more}]});
+    for (begin, more) in [
+        (json!({"name": "now"}), None),
+        (json!({"name": "now", "arguments": ""}), Some(json!({"arguments": ""}))),
+        (json!({"name": "now", "arguments": ""}), Some(json!({"arguments": "{}"}))),
+    ] {
+        let mut chunks = vec![chunk(call(begin.clone()), json!(null))];
+        chunks.extend(more.map(|more| chunk(call(more), json!(null))));
+        chunks.push(chunk(json!({}), json!("tool_calls")));
+        let (events, end) = read(&chunks);
+        end.unwrap();
+        let arguments: String = events
+            .iter()
+            .filter_map(|event| match event {
+                StreamEvent::Native { chunk, .. } => Some(chunk),
+                _ => None,
+            })
+            .flat_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].as_array().unwrap())
+            .map(|call| call["function"]["arguments"].as_str().unwrap())
+            .collect();
+        assert_eq!(arguments, "{}", "{begin}");
+        assert!(events.contains(&StreamEvent::Finish(FinishReason::ToolCalls)));
+    }
 }
 
 /// A stream with everything in it.

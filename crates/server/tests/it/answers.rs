@@ -228,7 +228,7 @@ async fn what_is_left_of_a_broken_answer_is_judged(backend: Backend) {
 async fn a_stream_of_too_many_strings_ends(backend: Backend) {
     let said = |from: u64| {
         let choices = (from..from + 1_024).map(
-            |index| json!({"index": index, "delta": {"content": "Hm"}, "finish_reason": null}),
+            |index| json!({"index": index, "delta": {"content": "Hm"}, "finish_reason": "stop"}),
         );
         json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "x",
             "choices": choices.collect::<Value>()})
