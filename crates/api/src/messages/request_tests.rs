@@ -170,6 +170,38 @@ fn thinking_of_others_is_left_out() {
 }
 
 #[test]
+fn what_only_helps_a_model_is_left_out() {
+    let tools = json!([{"name": "f", "input_examples": [{}], "eager_input_streaming": true,
+        "allowed_callers": ["direct"], "defer_loading": false}]);
+    let super::Asked { ask, left_out, .. } = asked(json!({"tools": tools}));
+    assert_eq!(left_out, ["eager_input_streaming", "input_examples"]);
+    assert_eq!(ask.prompt.params["tools"][0]["function"], json!({"name": "f"}));
+}
+
+#[test]
+fn a_form_is_strict_where_its_schema_leaves_nothing_open() {
+    let object = |more: Value| {
+        let mut object = json!({"type": "object", "properties": {"a": {"type": "string"}},
+            "required": ["a"], "additionalProperties": false});
+        object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        object
+    };
+    for (schema, strict) in [
+        (object(json!({})), true),
+        (object(json!({"required": []})), false),
+        (object(json!({"additionalProperties": true})), false),
+        (object(json!({"properties": {"a": object(json!({}))}})), true),
+        (object(json!({"properties": {"a": object(json!({"required": null}))}})), false),
+        (json!({"type": "array", "items": {"type": "object"}}), false),
+    ] {
+        let format = json!({"type": "json_schema", "schema": schema});
+        let super::Asked { ask, .. } = asked(json!({"output_config": {"format": format}}));
+        let form = &ask.prompt.params["response_format"]["json_schema"];
+        assert_eq!(form.get("strict").is_some(), strict, "{schema}");
+    }
+}
+
+#[test]
 fn faults_say_where() {
     let messages = |content: Value| json!({"messages": [{"role": "user", "content": content}]});
     let table = [
@@ -207,6 +239,21 @@ fn faults_say_where() {
             json!({"tools": [{"type": "web_search_20260209", "name": "web_search"}]}),
             422,
             "tools[0]: a tool of type 'web_search_20260209' is not supported",
+        ),
+        (
+            json!({"tools": [{"name": "f", "defer_loading": true}]}),
+            422,
+            "tools[0].defer_loading is not supported",
+        ),
+        (
+            json!({"tools": [{"name": "f", "of_tomorrow": 1}]}),
+            422,
+            "tools[0].of_tomorrow is not supported",
+        ),
+        (
+            json!({"output_config": {"task_budget": {}}}),
+            422,
+            "output_config.task_budget is not supported",
         ),
         (
             json!({"tool_choice": {"type": "x"}}),

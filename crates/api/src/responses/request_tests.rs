@@ -57,7 +57,9 @@ fn parameters_have_their_canonical_names() {
                 {"name": "f", "parameters": {"type": "object"}}}],
         })
     );
+    assert_eq!(asked.left_out, ["reasoning.summary"]);
     let echo = Value::Object(asked.echo);
+    assert_eq!(echo["reasoning"], json!({"effort": "low", "summary": null}));
     assert_eq!(echo["metadata"], json!({"a": "b"}));
     assert_eq!(echo["tools"][0]["name"], "f");
     assert_eq!((&echo["store"], &echo["previous_response_id"]), (&json!(false), &Value::Null));
@@ -190,6 +192,13 @@ fn faults_name_the_parameter() {
             400,
             "Missing required parameter: input[0].arguments",
         ),
+        (
+            json!({"tools": [{"type": "function", "name": "f", "defer_loading": true}]}),
+            422,
+            "tools[0].defer_loading is not supported",
+        ),
+        (json!({"reasoning": {"budget": 5}}), 422, "reasoning.budget is not supported"),
+        (json!({"text": {"voice": "x"}}), 422, "text.voice is not supported"),
         (json!({"max_output_tokens": 0}), 422, "max_output_tokens must be at least 1"),
     ];
     for (body, status, error) in table {

@@ -222,6 +222,33 @@ fn what_converse_has_not_is_refused_by_name() {
 }
 
 #[test]
+fn claude_gets_what_converse_has_no_place_for() {
+    let body = |name: &str, params: Value| {
+        let mut model = model();
+        model.config.upstream_model = Some(name.to_owned());
+        let prompt = testing::prompt(params);
+        let encoded = encode(&attempt(&model, &prompt))?;
+        Ok::<Value, Error>(serde_json::from_slice(&encoded.body).unwrap())
+    };
+    let thinking = json!({"type": "enabled", "budget_tokens": 1024});
+    let params = json!({"thinking": thinking, "top_k": 5, "temperature": 1,
+        "additionalModelRequestFields": {"anthropic_beta": ["x"], "top_k": 1}});
+    let sent = body("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", params.clone()).unwrap();
+    let additional = json!({"anthropic_beta": ["x"], "top_k": 5, "thinking": thinking});
+    assert_eq!(sent["additionalModelRequestFields"], additional);
+    assert_eq!(sent["inferenceConfig"], json!({"temperature": 1.0}));
+    for (name, params, lacks) in [
+        ("us.anthropic.claude-opus-4-7-v1:0", json!({"temperature": 0.5}), "temperature"),
+        ("us.anthropic.claude-sonnet-5-v1:0", json!({"top_p": 0.5}), "top_p"),
+        ("us.anthropic.claude-sonnet-5-v1:0", json!({"top_k": 5}), "top_k"),
+        ("amazon.nova-pro-v1:0", json!({"thinking": thinking}), "thinking"),
+    ] {
+        let error = body(name, params).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{lacks} is not supported by model")), "{error}");
+    }
+}
+
+#[test]
 fn ids_of_other_providers_are_made_legal_and_stay_apart() {
     let long = "x".repeat(80);
     for (id, legal) in [

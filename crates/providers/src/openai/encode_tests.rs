@@ -60,6 +60,46 @@ fn a_prompt_becomes_a_request() {
 }
 
 #[test]
+fn what_the_format_lacks_is_refused_where_another_was_spoken() {
+    let model = model(Provider::Openai, None);
+    for name in ["top_k", "thinking"] {
+        // Servers of the format may know it.
+        let mut prompt = prompt(json!({name: 5}));
+        assert_eq!(encoded(&attempt(&model, &prompt))[name], 5);
+        prompt.is_translated = true;
+        let error = Openai.encode(&attempt(&model, &prompt)).unwrap_err().to_string();
+        assert_eq!(error, format!("{name} is not supported by model gpt-test"));
+    }
+}
+
+#[test]
+fn thoughts_of_another_provider_stay_here() {
+    let model = model(Provider::Openai, None);
+    for (state, goes) in [(None, true), (Some(json!({"provider": "gemini"})), false)] {
+        let mut prompt = prompt(json!({}));
+        let mut extra: serde_json::Map<_, _> =
+            [("reasoning_content".to_owned(), json!("Hm."))].into_iter().collect();
+        extra.extend(state.map(|state| ("provider_state".to_owned(), state)));
+        prompt.messages.push(Message { role: Role::Assistant, body: Body::Empty, extra });
+        let sent = encoded(&attempt(&model, &prompt));
+        assert_eq!(sent["messages"][1].get("reasoning_content").is_some(), goes);
+    }
+}
+
+#[test]
+fn results_without_an_id_go_by_their_name() {
+    let model = model(Provider::Openai, None);
+    for result in [
+        json!({"role": "function", "content": "18 C", "name": "weather"}),
+        json!({"role": "tool", "content": "18 C", "tool_call_id": "c"}),
+    ] {
+        let mut prompt = prompt(json!({}));
+        prompt.messages.push(Message::read(result.clone()).unwrap());
+        assert_eq!(encoded(&attempt(&model, &prompt))["messages"][1], result);
+    }
+}
+
+#[test]
 fn what_clients_add_to_what_they_heard_stays_here() {
     let model = model(Provider::Openai, None);
     let heard = json!({

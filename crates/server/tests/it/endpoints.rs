@@ -14,6 +14,7 @@ crate::on_every_backend!(
     a_refused_request_is_not_tried_elsewhere,
     another_model_comes_after_the_last_endpoint,
     regions_choose_among_endpoints,
+    an_endpoint_is_in_its_own_region,
     credentials_are_kept_and_never_shown,
     a_credential_stays_with_its_address,
     the_models_own_credential_stays_at_its_address,
@@ -241,6 +242,31 @@ async fn another_model_comes_after_the_last_endpoint(backend: Backend) {
     let config = json!({"endpoints": slow, "fallback_identifier": "second", "timeout_ms": 300});
     change(&owner, &first, json!({"additional_config": config})).await;
     assert_eq!(key.execute(&trace, "Hello again.").await.ok(200)["model"], "second");
+}
+
+/// What is signed for a region is of use in no other.
+async fn an_endpoint_is_in_its_own_region(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let [eu, own] = [0; 2].map(|_| Mock::always(Answer::text("Of another format.")));
+    let (eu, own) = (eu.await, own.await);
+    let fields = json!({
+        "name": "m", "identifier": "m", "provider": "bedrock", "is_public": false,
+        "api_key": "AKIAEXAMPLE0000001:secret",
+        "input_cost_per_1k": 0.15, "output_cost_per_1k": 0.6,
+        "additional_config": {"region": "us-east-1", "endpoints": [
+            {"base_url": eu.url(), "api_key": "AKIAEXAMPLE0000002:secret", "region": "eu-west-1"},
+            {"base_url": own.url(), "api_key": "AKIAEXAMPLE0000003:secret", "region": "here"},
+        ]},
+    });
+    owner.post(MODELS, &json!({"model_definition": fields})).await.ok(201);
+    let trace = key.trace().await;
+    for (allowed, mock, region) in [("eu-west-1", &eu, "eu-west-1"), ("here", &own, "us-east-1")] {
+        settings(&owner, 1, json!({"allowed_regions": [allowed]})).await;
+        assert_eq!(key.post("/api/v1/runs", &ask(&trace, "m")).await.status, 502);
+        let signed = mock.requests()[0].headers["authorization"].clone();
+        assert!(signed.contains(&format!("/{region}/bedrock/")), "{signed}");
+    }
 }
 
 async fn regions_choose_among_endpoints(backend: Backend) {

@@ -11,6 +11,9 @@ crate::on_every_backend!(
     a_provider_that_refuses,
     a_new_address_closes_the_circuit,
     a_fallback_answers_for_the_first,
+    a_fallback_that_cannot_is_no_fault_of_the_callers,
+    a_refusal_is_the_output,
+    a_prompt_that_was_counted_is_paid_for_as_told,
     a_stream_that_breaks_off,
     a_stream_that_never_begins,
     usage_that_is_not_reported_is_estimated,
@@ -178,6 +181,69 @@ async fn a_fallback_answers_for_the_first(backend: Backend) {
     assert!(of("completed").iter().all(|step| step["model"] == "second" && step["cost"] == 0.0045));
     assert_eq!(detail["routing_decision"]["model"], "second");
     assert_eq!(detail["summary"]["total_cost"], 0.009);
+}
+
+async fn a_fallback_that_cannot_is_no_fault_of_the_callers(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let down = Mock::always(Answer::json(503, &json!({}))).await;
+    let other = Mock::always(Answer::text("Never asked.")).await;
+    let config =
+        json!({"is_public": false, "additional_config": {"fallback_identifier": "second"}});
+    down.register_with(&owner, "first", config).await;
+    let config = json!({"is_public": false, "provider": "anthropic"});
+    other.register_with(&owner, "second", config).await;
+    let trace = key.trace().await;
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let ask =
+        |model: &str| json!({"trace_id": trace, "model": model, "messages": messages, "n": 2});
+    let path = "/api/v1/chat/completions";
+    key.post(path, &ask("first")).await.is(502, &unreachable());
+    key.post(path, &ask("second")).await.says(422, "n is not supported by model second");
+    assert_eq!(other.begun(), 0);
+}
+
+async fn a_refusal_is_the_output(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let message = json!({"role": "assistant", "content": null, "refusal": "I cannot."});
+    routed_to(&owner, &Mock::always(Answer::completion(&message, "stop")).await).await;
+    let trace = key.trace().await;
+    assert_eq!(key.execute(&trace, "Hello.").await.ok(200)["output"], "I cannot.");
+    assert_eq!(run(&key, &trace, "mock").await.ok(200)["output"], "I cannot.");
+    let detail = key.detail(&trace).await;
+    for step in detail["steps"].as_array().unwrap() {
+        assert_eq!(step["output"], "I cannot.");
+    }
+}
+
+/// A stream that breaks off after its provider has said how the prompt counts.
+async fn a_prompt_that_was_counted_is_paid_for_as_told(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m", "type": "message",
+            "role": "assistant", "model": "c", "content": [], "stop_reason": null,
+            "stop_sequence": null, "usage": {"input_tokens": 100, "output_tokens": 1,
+                "cache_read_input_tokens": 900, "cache_creation_input_tokens": 0}}}),
+        json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": "Once upon a time"}}),
+    ];
+    let body = events.map(|event| format!("data: {event}\n\n")).concat();
+    let mock = Mock::always(Answer::Body(200, "text/event-stream", body)).await;
+    let config = json!({"is_public": false, "provider": "anthropic"});
+    mock.register_with(&owner, "claude", config).await;
+    let trace = key.trace().await;
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let ask = json!({"trace_id": trace, "model": "claude", "messages": messages, "stream": true});
+    key.post("/api/v1/chat/completions", &ask).await;
+    let step = key.detail(&trace).await["steps"][0].clone();
+    assert_eq!(step["status"], "failed");
+    assert_eq!((&step["prompt_tokens"], &step["cached_tokens"]), (&json!(1000), &json!(900)));
+    let completion = step["completion_tokens"].as_u64().unwrap();
+    assert!((2..10).contains(&completion), "what was said is counted here: {step}");
 }
 
 async fn routed_to(owner: &Caller, mock: &Mock) {
