@@ -63,16 +63,16 @@ def free_port():
         return taken.getsockname()[1]
 
 
+STARTED = []
+
+
 def start(command, port, **env):
-    process = subprocess.Popen(
-        [command] if isinstance(command, str) else command,
-        env=os.environ | env,
-        stdout=subprocess.DEVNULL,
-    )
+    process = subprocess.Popen(command, env=os.environ | env, stdout=subprocess.DEVNULL)
+    STARTED.append(process)
     for _ in range(600):
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
-            return process
+            return
         except OSError:
             time.sleep(0.05)
     raise SystemExit(f"load.py: {command} does not answer")
@@ -82,19 +82,19 @@ def main(sluice, kit):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         upstream_port, port = free_port(), free_port()
-        upstream = start(f"{kit}/upstream", upstream_port, LISTEN=f"127.0.0.1:{upstream_port}")
-        gateway = start(
-            [sluice, "serve"],
-            port,
-            SLUICE_LISTEN=f"127.0.0.1:{port}",
-            SLUICE_DATA_DIR=str(folder / "data"),
-            SLUICE_OWNER_EMAIL=OWNER,
-            SLUICE_OWNER_PASSWORD=PASSWORD,
-            SLUICE_LOG="error",
-            SLUICE_METRICS_LISTEN="off",
-            SLUICE_EGRESS_ALLOW="127.0.0.1",
-        )
         try:
+            start([f"{kit}/upstream"], upstream_port, LISTEN=f"127.0.0.1:{upstream_port}")
+            start(
+                [sluice, "serve"],
+                port,
+                SLUICE_LISTEN=f"127.0.0.1:{port}",
+                SLUICE_DATA_DIR=str(folder / "data"),
+                SLUICE_OWNER_EMAIL=OWNER,
+                SLUICE_OWNER_PASSWORD=PASSWORD,
+                SLUICE_LOG="error",
+                SLUICE_METRICS_LISTEN="off",
+                SLUICE_EGRESS_ALLOW="127.0.0.1",
+            )
             base = f"http://127.0.0.1:{port}"
             setup = [ROOT / "bench/perf/sluice_setup.py", base, OWNER, PASSWORD]
             setup = [sys.executable, *setup, f"http://127.0.0.1:{upstream_port}/v1"]
@@ -123,10 +123,10 @@ def main(sluice, kit):
                     if list(told["codes"]) != ["200"]:
                         raise SystemExit(f"load.py: {told['sample']}")
         finally:
-            # It writes its profile when it ends.
-            gateway.terminate()
-            gateway.wait()
-            upstream.terminate()
+            # The gateway writes its profile when it ends.
+            for process in STARTED:
+                process.terminate()
+                process.wait()
 
 
 main(*sys.argv[1:])

@@ -91,13 +91,6 @@ impl Message {
 }
 
 impl Message {
-    /// Whether it is a result in the form before calls had ids, which goes by the tool's name.
-    pub fn is_legacy_result(&self) -> bool {
-        self.role == Role::Tool
-            && self.extra.contains_key("name")
-            && !self.extra.contains_key("tool_call_id")
-    }
-
     /// Reads what [`Message`] serializes to; `None` for anything else.
     pub fn read(value: Value) -> Option<Self> {
         let Value::Object(mut extra) = value else { return None };
@@ -116,8 +109,7 @@ impl Message {
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2 + self.extra.len()))?;
-        let role = if self.is_legacy_result() { "function" } else { self.role.as_str() };
-        map.serialize_entry("role", role)?;
+        map.serialize_entry("role", self.role.as_str())?;
         match &self.body {
             Body::Empty => map.serialize_entry("content", &())?,
             Body::Text(text) => map.serialize_entry("content", text)?,

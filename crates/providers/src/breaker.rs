@@ -81,6 +81,14 @@ impl Breaker {
         }
     }
 
+    /// The call did not go out after all: if it was the probe, the next one is.
+    pub fn release(&self, now: Timestamp) {
+        let mut state = self.state();
+        if matches!(*state, State::Probing { .. }) {
+            *state = State::Open { since: Timestamp(now.0 - OPEN_FOR) };
+        }
+    }
+
     /// The endpoint failed.
     pub fn fault(&self, now: Timestamp) {
         let mut state = self.state();
@@ -207,6 +215,21 @@ mod tests {
         assert!(breaker.allow(at(30)));
         assert!(!breaker.allow(at(59)));
         assert!(breaker.allow(at(60)));
+    }
+
+    #[test]
+    fn a_probe_that_did_not_go_out_makes_room_for_the_next() {
+        let breaker = Breaker::default();
+        for _ in 0..5 {
+            breaker.fault(at(0));
+        }
+        assert!(breaker.allow(at(31)));
+        breaker.release(at(31));
+        assert!(breaker.allow(at(31)), "the next is the probe");
+        assert!(!breaker.allow(at(31)), "and the circuit is still open");
+        breaker.success(at(32));
+        breaker.release(at(33));
+        assert!(breaker.allow(at(33)), "a closed one stays closed");
     }
 
     #[test]

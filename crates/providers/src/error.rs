@@ -199,7 +199,7 @@ impl Error {
             },
             429 => Self { kind: ErrorKind::RateLimited, retryable: !said.spent, ..error },
             // Of Bedrock: the model took too long, or failed.
-            408 | 424 => Self { retryable: true, ..error },
+            408 | 424 => error,
             400..500 => {
                 let message =
                     said.message.unwrap_or_else(|| format!("The provider answered {status}"));

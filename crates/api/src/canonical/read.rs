@@ -70,13 +70,23 @@ impl Node {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
+    /// Takes a member that may only say what is so anyway.
+    pub(crate) fn idle(&mut self, name: &str, idle: &Value) -> Result<()> {
+        match self.take(name) {
+            Some(value) if value != *idle => Err(self.unknown(name)),
+            _ => Ok(()),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Failure {
+        let name: String = name.chars().take(LONGEST_QUOTE).collect();
+        invalid(format!("{} is not supported", self.path(&name)))
+    }
+
     /// Ends the taking: whatever is left is refused by its name.
     pub(crate) fn end(self) -> Result<()> {
         match self.members.iter().find(|(_, value)| !value.is_null()) {
-            Some((name, _)) => {
-                let name: String = name.chars().take(LONGEST_QUOTE).collect();
-                Err(invalid(format!("{} is not supported", self.path(&name))))
-            }
+            Some((name, _)) => Err(self.unknown(name)),
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! A request in Anthropic's format as a canonical prompt.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
 use domain::step::Door;
@@ -357,13 +357,8 @@ impl Reader {
                 }
             }
             // What is so anyway asks for nothing.
-            for (known, idle) in
-                [("allowed_callers", json!(["direct"])), ("defer_loading", false.into())]
-            {
-                if tool.take(known).is_some_and(|value| value != idle) {
-                    return Err(invalid(format!("{} is not supported", tool.path(known))));
-                }
-            }
+            tool.idle("allowed_callers", &json!(["direct"]))?;
+            tool.idle("defer_loading", &false.into())?;
             tool.end()?;
             Ok(marked(function, kept))
         });
@@ -415,10 +410,15 @@ fn is_closed(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {
             let named = members.get("properties").and_then(Value::as_object);
-            let is_object = named.is_some() || members.get("type") == Some(&json!("object"));
+            let is_object = named.is_some()
+                || match members.get("type") {
+                    Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+                    kind => kind.is_some_and(|kind| kind == "object"),
+                };
             let required = members.get("required").and_then(Value::as_array);
-            let needs =
-                |name: &String| required.is_some_and(|all| all.iter().any(|one| one == name));
+            let required: HashSet<&str> =
+                required.into_iter().flatten().filter_map(Value::as_str).collect();
+            let needs = |name: &String| required.contains(name.as_str());
             let is_closed_here = !is_object
                 || (members.get("additionalProperties") == Some(&Value::Bool(false))
                     && named.is_some_and(|named| named.keys().all(needs)));

@@ -140,6 +140,8 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
                 left_out.push(reasoning.path(known));
             }
         }
+        reasoning.idle("mode", &"standard".into())?;
+        reasoning.idle("context", &"auto".into())?;
         reasoning.end()?;
     }
     for (name, value) in body.others {
@@ -234,6 +236,10 @@ fn tools(tools: Vec<Value>) -> Result<Value> {
         let name = tool.text("name")?;
         let description = tool.maybe_text("description")?;
         let function = function(name, description, tool.take("parameters"), tool.take("strict"));
+        tool.idle("allowed_callers", &json!(["direct"]))?;
+        for name in ["defer_loading", "async"] {
+            tool.idle(name, &false.into())?;
+        }
         tool.end()?;
         Ok(function)
     });

@@ -234,7 +234,7 @@ fn is_soon(error: &providers::Error) -> bool {
 
 fn meaning(error: &providers::Error) -> Error {
     match error.provider_status() {
-        Some(status) if (400..500).contains(&status) && status != 429 => {
+        Some(status) if (400..500).contains(&status) && !matches!(status, 408 | 424 | 429) => {
             Error::ProviderRejected { status, message: error.to_string() }
         }
         _ => match &error.kind {

@@ -300,7 +300,7 @@ impl InFlight {
             let Some(call) = self.call.take() else {
                 return Err(ended_twice());
             };
-            call.end(&self.gateway.starts);
+            call.end(&self.gateway.starts, self.heard.status == StepStatus::Completed);
             self.gateway.record_run(&call.funded, &mut self.heard).await
         })
     }
@@ -320,7 +320,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let Some(call) = self.call.take() else { return };
-        call.end(&self.gateway.starts);
+        call.end(&self.gateway.starts, false);
         let mut heard = std::mem::take(&mut self.heard);
         if heard.error.is_none() {
             let (status, error) = self.dropped_by();

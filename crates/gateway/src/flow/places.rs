@@ -61,7 +61,7 @@ impl Places {
         match error {
             Some(error) if error.is_endpoint_fault() => breaker.fault(now),
             // It was not called.
-            Some(error) if error.is_ours() => {}
+            Some(error) if error.is_ours() => breaker.release(now),
             _ => breaker.success(now),
         }
         if let Some(endpoint) = endpoint {

@@ -72,7 +72,8 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
             let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
             let images = charge.images(ended.images);
             let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
-            if let Some(told) = ended.prompt_usage {
+            // Some that speak the format of others say nothing yet, and write it as 0.
+            if let Some(told) = ended.prompt_usage.filter(|told| told.prompt > 0) {
                 usage = Usage { completion: usage.completion, reasoning: 0, ..told };
             }
             usage.completion += tokens::estimate(ended.beside);

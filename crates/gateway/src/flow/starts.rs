@@ -38,9 +38,13 @@ impl Call {
 
     /// From here on the start is not written: the end of the call comes next, and must not come
     /// before it.
-    pub(super) fn end(&self, starts: &Starts) {
+    pub(super) fn end(&self, starts: &Starts, answered: bool) {
         *lock(&self.settled) = true;
-        starts.short.store(self.began.elapsed() < SHORT, Ordering::Relaxed);
+        let is_short = self.began.elapsed() < SHORT;
+        // That a call failed at once says nothing of those that do not.
+        if answered || !is_short {
+            starts.short.store(is_short, Ordering::Relaxed);
+        }
     }
 
     /// Writes the start if it still has to be. Whether it needs no further look.
@@ -63,7 +67,7 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Starts {
     waiting: Mutex<Waiting>,
-    /// Whether the call that ended last was a short one.
+    /// Whether the last call that was answered was a short one.
     short: AtomicBool,
     /// Where the task runs: a loop that serves connections may be busy with one of them.
     runtime: Handle,

@@ -230,8 +230,10 @@ impl Answer {
         // A word that we do not know still ends the answer.
         let reason = decode::finish_reason(word)?.unwrap_or(FinishReason::Stop);
         self.stopped = true;
-        // Whoever reads arguments reads JSON.
-        events.extend(self.blocks.iter().filter_map(|(_, block)| match block {
+        // Whoever reads arguments reads JSON. A call that was cut off stays as it is.
+        let is_cut_off = matches!(reason, FinishReason::Length | FinishReason::ContentFilter);
+        let calls = self.blocks.iter().filter(|_| !is_cut_off);
+        events.extend(calls.filter_map(|(_, block)| match block {
             Block::Call { index, input, .. } if input.is_empty() => {
                 Some(arguments_piece(*index, "{}"))
             }

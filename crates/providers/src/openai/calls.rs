@@ -4,8 +4,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use domain::step::FinishReason;
 use serde_json::{Map, Value, json};
 
+use super::wire::finish_reason;
 use crate::chat_form::{ids, text};
 use crate::error::Error;
 
@@ -82,34 +84,44 @@ impl Calls {
         calls.any(|call| call.lacks_arguments)
     }
 
-    /// Gives calls without arguments none, where their choice ends: whoever reads arguments reads
-    /// JSON.
+    /// Gives calls without arguments none, where their choice ends by itself: whoever reads arguments
+    /// reads JSON. A call that was cut off stays as it is.
     fn complete(&mut self, chunk: &mut Map<String, Value>) {
         let choices = chunk.get_mut("choices").and_then(Value::as_array_mut);
-        for choice in choices.into_iter().flatten() {
-            if text(choice.get("finish_reason")).is_empty() {
-                continue;
-            }
+        for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let word = text(choice.get("finish_reason"));
+            let is_cut_off = matches!(
+                finish_reason(word),
+                Some(FinishReason::Length | FinishReason::ContentFilter)
+            );
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             let Some(begun) = self.choices.get_mut(&index) else { continue };
-            let lacking =
-                begun.calls.iter_mut().enumerate().filter(|(_, call)| call.lacks_arguments);
-            let pieces: Vec<Value> = lacking
-                .map(|(place, call)| {
-                    call.lacks_arguments = false;
-                    json!({"index": place, "function": {"arguments": "{}"}})
-                })
-                .collect();
-            let Some(choice) = choice.as_object_mut().filter(|_| !pieces.is_empty()) else {
+            if word.is_empty() || is_cut_off {
                 continue;
-            };
-            let delta = choice.entry("delta").or_insert_with(|| json!({}));
-            let calls =
-                delta.as_object_mut().map(|delta| delta.entry(CALLS).or_insert_with(|| json!([])));
-            if let Some(Value::Array(calls)) = calls {
-                calls.extend(pieces);
+            }
+            for (place, call) in begun.calls.iter_mut().enumerate() {
+                if std::mem::take(&mut call.lacks_arguments) {
+                    let piece = json!({"index": place, "function": {"arguments": "{}"}});
+                    pieces_of(choice).push(piece);
+                }
             }
         }
+    }
+}
+
+/// Where a choice has the pieces of its calls; a null counts as none.
+fn pieces_of(choice: &mut Map<String, Value>) -> &mut Vec<Value> {
+    let delta = choice.entry("delta").or_insert(Value::Null);
+    if !delta.is_object() {
+        *delta = json!({});
+    }
+    let calls = &mut delta[CALLS];
+    if !calls.is_array() {
+        *calls = json!([]);
+    }
+    match calls {
+        Value::Array(calls) => calls,
+        _ => unreachable!("it was made an array above"),
     }
 }
 

@@ -85,7 +85,7 @@ fn is_foreign(message: &Message, name: &str) -> bool {
         // The thoughts of a model of another provider, which wants its own words for them back.
         Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
         Role::Assistant => matches!(name, STATE | "annotations" | "parsed"),
-        Role::Tool => name == "name" && !message.is_legacy_result(),
+        Role::Tool => name == "name",
         _ => name == STATE,
     }
 }

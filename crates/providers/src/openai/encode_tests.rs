@@ -87,19 +87,6 @@ fn thoughts_of_another_provider_stay_here() {
 }
 
 #[test]
-fn results_without_an_id_go_by_their_name() {
-    let model = model(Provider::Openai, None);
-    for result in [
-        json!({"role": "function", "content": "18 C", "name": "weather"}),
-        json!({"role": "tool", "content": "18 C", "tool_call_id": "c"}),
-    ] {
-        let mut prompt = prompt(json!({}));
-        prompt.messages.push(Message::read(result.clone()).unwrap());
-        assert_eq!(encoded(&attempt(&model, &prompt))["messages"][1], result);
-    }
-}
-
-#[test]
 fn what_clients_add_to_what_they_heard_stays_here() {
     let model = model(Provider::Openai, None);
     let heard = json!({

@@ -191,6 +191,24 @@ fn a_call_without_arguments_has_none() {
     }
 }
 
+#[test]
+fn a_call_that_was_cut_off_is_not_completed() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "a", "type": "function",
+        "function": {"name": "now", "arguments": ""}}]});
+    // Some servers write out every member.
+    let nulls = json!({"content": null, "tool_calls": null});
+    for (delta, reason, completes) in [
+        (nulls.clone(), "tool_calls", true),
+        (json!(null), "stop", true),
+        (nulls, "length", false),
+        (json!({}), "content_filter", false),
+    ] {
+        let (events, end) = read(&[chunk(call.clone(), json!(null)), chunk(delta, json!(reason))]);
+        end.unwrap();
+        assert_eq!(format!("{events:?}").contains(r#"String("{}")"#), completes, "{reason}");
+    }
+}
+
 /// A stream with everything in it.
 fn whole() -> Vec<u8> {
     let tool = |index: u64, more: Value| {
