@@ -1,4 +1,5 @@
 use domain::model::{Model, Provider};
+use proptest::prelude::*;
 
 use super::*;
 use crate::testing;
@@ -125,5 +126,35 @@ fn images_become_data_urls() {
     ] {
         let error = Painter::read(&Invoke, body.as_bytes()).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_it_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..9),
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let answers = [
+            json!({"embedding": [0.5, -1.0], "inputTextTokenCount": 3}),
+            json!({"embeddings": [[0.5], [1.0]]}),
+            json!({"embeddings": {"float": [[0.5], [1.0]]}, "response_type": "embeddings_by_type"}),
+            json!({"images": ["aGk=", "aGk="]}),
+        ];
+        let mut bodies: Vec<Vec<u8>> =
+            answers.iter().map(|answer| answer.to_string().into_bytes()).collect();
+        for body in &mut bodies {
+            for (place, byte) in &changes {
+                let place = place.index(body.len());
+                body[place] = *byte;
+            }
+        }
+        bodies.push(noise);
+        for body in &bodies {
+            let _ = Embedder::read(&Invoke, &HeaderMap::new(), body);
+            if let Ok(painted) = Painter::read(&Invoke, body) {
+                prop_assert!(!painted.urls.is_empty());
+            }
+        }
     }
 }

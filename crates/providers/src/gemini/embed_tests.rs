@@ -1,4 +1,5 @@
 use domain::model::Provider;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -59,5 +60,24 @@ fn answers_become_vectors() {
     ] {
         let said = read(body).unwrap_err().to_string();
         assert!(said.contains(says), "{said}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_it_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..9),
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let _ = Embeddings.read(&HeaderMap::new(), &noise);
+        let mut answer = json!({"embeddings": [{"values": [0.5, -1.0]}, {"values": [1e-9]}],
+            "usageMetadata": {"promptTokenCount": 7}}).to_string().into_bytes();
+        for (place, byte) in changes {
+            let place = place.index(answer.len());
+            answer[place] = byte;
+        }
+        if let Ok(read) = Embeddings.read(&HeaderMap::new(), &answer) {
+            prop_assert!(read.vectors.iter().all(|vector| !vector.is_empty()));
+        }
     }
 }

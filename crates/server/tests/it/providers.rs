@@ -59,6 +59,8 @@ async fn a_provider_that_cannot_be_reached(backend: Backend) {
         ("429", Answer::json(429, &json!({"error": {"message": "slow down"}})), Some(2)),
         ("html", Answer::Body(200, "text/html", html.to_owned()), None),
         ("odd", Answer::json(200, &odd), None),
+        ("error", Answer::json(200, &json!({"error": {"message": "no"}})), None),
+        ("redirect", Answer::Body(302, "text/html", html.to_owned()), None),
         ("empty", Answer::Body(200, "application/json", String::new()), None),
         ("truncated", Answer::Truncated, None),
     ] {
