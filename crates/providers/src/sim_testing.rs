@@ -232,3 +232,14 @@ pub(crate) fn tools() -> Value {
         {"type": "function", "function": {"name": "now"}},
     ])
 }
+
+/// Rounds for [`Sim::chain`]: two calls at once, one without arguments, one that follows from them.
+pub(crate) fn rounds() -> Value {
+    json!([
+        {"text": "I look.", "tool_calls": [
+            {"name": "weather", "arguments": {"city": "Rome é"}},
+            {"name": "now", "arguments": {}}]},
+        {"tool_calls": [{"name": "now", "arguments": {}}]},
+        {"text": "It is so."},
+    ])
+}

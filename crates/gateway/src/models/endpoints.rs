@@ -216,17 +216,18 @@ pub(super) fn place(model: &Model, given: Vec<Given>, keys: Vec<Option<Secret>>)
     let mut keys = keys.into_iter();
     let place = |(index, endpoint): (usize, Given)| {
         let base_url = endpoint.base_url.or_else(|| model.base_url.clone());
-        let own = model.api_key.as_ref().filter(|_| base_url == model.base_url);
-        let api_key = keys.next().flatten().or_else(|| own.cloned());
-        let mut config = bare.config.clone();
-        // Where the endpoint says which of the provider's regions it is in, the model's word is of
-        // others.
-        if endpoint.region.as_deref().is_some_and(providers::is_aws_region) {
-            config.all.remove("region");
+        let shared = model.api_key.as_ref().filter(|_| base_url == model.base_url);
+        let api_key = keys.next().flatten().or_else(|| shared.cloned());
+        let mut own = Model { base_url, api_key, ..bare.clone() };
+        if let Some(region) = endpoint.region {
+            // Where the endpoint says which of the provider's regions it is in, the model's word is
+            // of others.
+            if providers::is_aws_region(&region) {
+                own.config.all.remove("region");
+            }
+            own.region = region;
         }
-        let region = endpoint.region.unwrap_or_else(|| model.region.clone());
-        let model = Arc::new(Model { base_url, api_key, region, config, ..bare.clone() });
-        Endpoint { index, weight: endpoint.weight, model }
+        Endpoint { index, weight: endpoint.weight, model: Arc::new(own) }
     };
     given.into_iter().enumerate().map(place).collect()
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::tests::at;
 use crate::adapter::{EmbedAsk, ImageAsk};
 use crate::error::ErrorKind;
-use crate::sim_testing::{Sim, prompt, tools};
+use crate::sim_testing::{Sim, prompt, rounds, tools};
 
 #[tokio::test]
 async fn the_vendor_finds_no_fault() {
@@ -39,14 +39,7 @@ async fn the_vendor_finds_no_fault() {
         // Versions before that do not report the usage of streams.
         let reports = model.config.all.get("api_version") != Some(&json!("2024-06-01"));
         assert_eq!(heard.usage, reports.then_some(usage));
-        let rounds = json!([
-            {"text": "I look.", "tool_calls": [
-                {"name": "weather", "arguments": {"city": "Rome é"}},
-                {"name": "now", "arguments": {}}]},
-            {"tool_calls": [{"name": "now", "arguments": {}}]},
-            {"text": "It is so."},
-        ]);
-        sim.chain(&model, &json!({"tools": tools()}), &rounds).await;
+        sim.chain(&model, &json!({"tools": tools()}), &rounds()).await;
     }
 
     let model = at(named(&root), json!({"api_version": "2024-10-21"}));

@@ -30,9 +30,9 @@ pub(crate) struct Dialect<'a> {
 const LACKING: [&str; 2] = ["top_k", "thinking"];
 
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
-    let lacks = |name: &&&str| attempt.prompt.params.contains_key(**name);
+    let params = &attempt.prompt.params;
     if attempt.prompt.is_translated
-        && let Some(name) = LACKING.iter().find(lacks)
+        && let Some(name) = LACKING.into_iter().find(|name| params.contains_key(*name))
     {
         return Err(Error::lacking(attempt.model, name));
     }

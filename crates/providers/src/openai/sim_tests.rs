@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::adapter::{EmbedAsk, ImageAsk};
 use crate::error::ErrorKind;
-use crate::sim_testing::{Sim, prompt, tools};
+use crate::sim_testing::{Sim, prompt, rounds, tools};
 
 /// Who speaks the format, with a credential.
 const PROVIDERS: [(Provider, &str); 2] =
@@ -34,15 +34,8 @@ async fn the_vendor_finds_no_fault() {
         assert_eq!((&*reply.text, &*heard.text), ("Grüße 🙂", "Grüße 🙂"));
         assert_eq!((reply.usage, heard.usage), (Some(usage), Some(usage)));
 
-        // Rounds of tools: two calls at once, one without arguments, one that follows from them.
-        let rounds = json!([
-            {"text": "I look.", "tool_calls": [
-                {"name": "weather", "arguments": {"city": "Rome é"}},
-                {"name": "now", "arguments": {}}]},
-            {"tool_calls": [{"name": "now", "arguments": {}}]},
-            {"text": "It is so."},
-        ]);
-        sim.chain(&model, &json!({"tools": tools()}), &rounds).await;
+        // Rounds of tools.
+        sim.chain(&model, &json!({"tools": tools()}), &rounds()).await;
 
         for (stop, finish) in [
             ("stop", FinishReason::Stop),
