@@ -94,6 +94,11 @@ impl FinishReason {
             other => other.as_str(),
         }
     }
+
+    /// Whether the answer may have ended in the middle of what it said.
+    pub fn is_cut_off(self) -> bool {
+        matches!(self, Self::Length | Self::ContentFilter)
+    }
 }
 
 /// A step as it is stored, without its content.

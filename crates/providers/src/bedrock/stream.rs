@@ -231,8 +231,7 @@ impl Answer {
         let reason = decode::finish_reason(word)?.unwrap_or(FinishReason::Stop);
         self.stopped = true;
         // Whoever reads arguments reads JSON. A call that was cut off stays as it is.
-        let is_cut_off = matches!(reason, FinishReason::Length | FinishReason::ContentFilter);
-        let calls = self.blocks.iter().filter(|_| !is_cut_off);
+        let calls = self.blocks.iter().filter(|_| !reason.is_cut_off());
         events.extend(calls.filter_map(|(_, block)| match block {
             Block::Call { index, input, .. } if input.is_empty() => {
                 Some(arguments_piece(*index, "{}"))

@@ -90,10 +90,7 @@ impl Calls {
         let choices = chunk.get_mut("choices").and_then(Value::as_array_mut);
         for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
             let word = text(choice.get("finish_reason"));
-            let is_cut_off = matches!(
-                finish_reason(word),
-                Some(FinishReason::Length | FinishReason::ContentFilter)
-            );
+            let is_cut_off = finish_reason(word).is_some_and(FinishReason::is_cut_off);
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             let Some(begun) = self.choices.get_mut(&index) else { continue };
             if word.is_empty() || is_cut_off {
