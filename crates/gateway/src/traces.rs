@@ -346,9 +346,29 @@ impl Gateway {
     }
 }
 
-/// An id of version 7 for a moment (RFC 9562, section 5.7).
+/// An id of version 7 for a moment (RFC 9562, section 5.7). The 12 bits after its milliseconds are their
+/// fraction (section 6.2, method 3), so that traces which are opened one after the other are listed so.
 fn time_ordered_id(now: Timestamp) -> Result<Uuid> {
-    let random = store::random::<10>()?;
-    let millis = (now.0.max(0) / 1000).cast_unsigned();
-    Ok(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    let mut bits = store::random::<10>()?;
+    let micros = now.0.max(0).cast_unsigned();
+    let fraction = ((micros % 1000) << 12) / 1000;
+    [bits[0], bits[1]] = [(fraction >> 8) as u8, fraction as u8];
+    Ok(uuid::Builder::from_unix_timestamp_millis(micros / 1000, &bits).into_uuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_the_microsecond() {
+        let began = 1_795_000_000_000_999;
+        let ids: Vec<_> =
+            (began..began + 2_500).map(|at| time_ordered_id(Timestamp(at)).unwrap()).collect();
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        let id = ids[1];
+        assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
+        assert!(id >= TraceId::first_at(Timestamp(began + 1)).0);
+        assert!(id < TraceId::first_at(Timestamp(began + 1_001)).0);
+    }
 }
