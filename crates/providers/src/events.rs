@@ -9,7 +9,7 @@ use bytes::Bytes;
 use domain::conversation::StreamEvent;
 use domain::secret::Secret;
 use hyper::body::Body as _;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::adapter::Decoder;
 use crate::error::Error;
@@ -25,6 +25,9 @@ const BATCH: usize = 256;
 const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
+/// How long the first event is waited for before the caller is told that the call was accepted. What
+/// refuses a call in a stream does so at once; a model may think for longer.
+const BEGIN_TIME: Duration = Duration::from_secs(5);
 /// How long the end of the connection is waited for after the end of the answer: a connection
 /// that was read to its end can be used again.
 const END_TIME: Duration = Duration::from_millis(20);
@@ -38,6 +41,8 @@ pub struct EventStream {
     bytes: usize,
     /// Whether a word was said.
     begun: bool,
+    /// The first events, until they are asked for.
+    first: Vec<StreamEvent>,
     /// What has come with the first word.
     rest: Bytes,
     phase: Phase,
@@ -79,10 +84,20 @@ impl EventStream {
             deadline: Box::pin(sleep_until(attempt.deadline)),
             bytes: 0,
             begun: false,
+            first: Vec::new(),
             rest: Bytes::new(),
             phase: Phase::Reading,
             dropped: Vec::new(),
         }
+    }
+
+    /// Waits a little for the first events. A stream that has an error in their place has not begun:
+    /// another model can still be asked.
+    pub(crate) async fn begin(mut self) -> Result<Self, Error> {
+        if let Ok(Some(first)) = timeout(BEGIN_TIME, self.next()).await {
+            self.first = first?;
+        }
+        Ok(self)
     }
 
     /// Notes which parameters were left out of the request.
@@ -96,8 +111,8 @@ impl EventStream {
     }
 
     /// The next batch of events, never empty: all that has come, but for what is behind the first word
-    /// by more than [`FIRST`] bytes. `None` at the
-    /// clean end; an error is the last item. May be dropped between reads without loss.
+    /// by more than [`FIRST`] bytes. `None` at the clean end; an error is the last item. May be dropped
+    /// between reads without loss.
     pub async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -107,6 +122,9 @@ impl EventStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.first))));
+        }
         match std::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Over => Poll::Ready(None),
             Phase::Failed(error) => Poll::Ready(Some(Err(error))),

@@ -105,8 +105,25 @@ async fn a_line_without_end_ends_the_stream() {
         xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
         xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
         xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n";
-    let (_, error) = events(stream(sse(&[]), After::Repeat(CHUNK)).await.unwrap()).await;
+    let (_, error) = events(stream(sse(&[TEXT]), After::Repeat(CHUNK)).await.unwrap()).await;
     assert!(error.unwrap().to_string().contains("too long"));
+}
+
+#[tokio::test]
+async fn an_error_in_the_place_of_the_first_event_begins_no_stream() {
+    let said = value!({"error": {"message": format!("too busy, {CANARY}")}}).to_string();
+    for (bytes, may_be_charged) in [(sse(&[&said]), false), (sse(&[]), true)] {
+        let error = stream(bytes, After::Close).await.err().unwrap();
+        assert!(error.fallback_helps() && error.endpoint_helps() && !error.retryable_here());
+        assert_eq!(error.may_be_charged(), may_be_charged, "{error}");
+        assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_thinks_for_long_was_accepted() {
+    let mut stream = stream(sse(&[]), After::Hang).await.unwrap();
+    assert!(futures_util::poll!(std::pin::pin!(stream.next())).is_pending());
 }
 
 #[tokio::test]

@@ -118,8 +118,9 @@ impl Client {
         answer.map_err(|error| error.sealed(attempt.model.api_key.as_ref()))
     }
 
-    /// Asks a model for a streamed answer. Returns as soon as the provider has accepted: what
-    /// fails before that may be tried elsewhere, what fails later comes through the stream.
+    /// Asks a model for a streamed answer. Returns when its first event is there, or when the provider
+    /// has accepted and thinks: what fails before that may be tried elsewhere, what fails later comes
+    /// through the stream.
     pub async fn stream(&self, attempt: Attempt<'_>) -> Result<EventStream, Error> {
         let attempt = Attempt { stream: true, ..attempt };
         let stream = self.streamed_answer(&attempt).await;
@@ -250,7 +251,7 @@ impl Client {
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
             let bounds = Bounds::of(attempt.deadline);
             let response = self.call(model, adapter, outgoing, expected, bounds).await?;
-            EventStream::remote(response.into_body(), decoder, attempt)
+            EventStream::remote(response.into_body(), decoder, attempt).begin().await?
         };
         Ok(stream.without(dropped))
     }

@@ -11,6 +11,7 @@ crate::on_every_backend!(
     a_provider_that_refuses,
     a_new_address_closes_the_circuit,
     a_fallback_answers_for_the_first,
+    a_fallback_answers_for_a_stream_that_begins_with_an_error,
     a_fallback_that_cannot_is_no_fault_of_the_callers,
     a_refusal_is_the_output,
     a_prompt_that_was_counted_is_paid_for_as_told,
@@ -183,6 +184,35 @@ async fn a_fallback_answers_for_the_first(backend: Backend) {
     assert!(of("completed").iter().all(|step| step["model"] == "second" && step["cost"] == 0.0045));
     assert_eq!(detail["routing_decision"]["model"], "second");
     assert_eq!(detail["summary"]["total_cost"], 0.009);
+}
+
+async fn a_fallback_answers_for_a_stream_that_begins_with_an_error(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let error = "data: {\"error\": {\"message\": \"overloaded\"}}\n\n";
+    let busy = Mock::always(Answer::Body(200, "text/event-stream", error.to_owned())).await;
+    let well = Mock::always(Answer::text("I stepped in.")).await;
+    let config =
+        json!({"is_public": false, "additional_config": {"fallback_identifier": "second"}});
+    busy.register_with(&owner, "first", config).await;
+    busy.register(&owner, "alone").await;
+    well.register(&owner, "second").await;
+    let trace = key.trace().await;
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let ask = async |model: &str| {
+        let body = json!({"trace_id": trace, "model": model, "messages": messages, "stream": true});
+        key.post("/api/v1/chat/completions", &body).await
+    };
+    let chunks = ask("first").await.chunks();
+    assert_eq!(chunks[0]["model"], "second");
+    assert_eq!(chunks[1]["choices"][0]["delta"]["content"], "I stepped in.");
+    let detail = key.detail(&trace).await;
+    let steps = detail["steps"].as_array().unwrap();
+    let told = |step: &Value| json!([step["model"], step["status"], step["cost"]]);
+    let told: Vec<Value> = steps.iter().map(told).collect();
+    assert_eq!(told, [json!(["first", "failed", 0.0]), json!(["second", "completed", 0.0045])]);
+    // Where nobody else can be asked there is no stream.
+    ask("alone").await.is(502, &unreachable());
 }
 
 async fn a_fallback_that_cannot_is_no_fault_of_the_callers(backend: Backend) {
