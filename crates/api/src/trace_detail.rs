@@ -115,6 +115,12 @@ pub struct StepBody {
     completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
+    /// Of the prompt's tokens, those that were written to the provider's cache; where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
+    /// Of the completion's tokens, those spent on reasoning; where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,6 +244,9 @@ fn body(step: Step, content: Option<Content>) -> StepBody {
         body.prompt_tokens = Some(call.usage.prompt);
         body.completion_tokens = Some(call.usage.completion);
         body.cached_tokens = Some(call.usage.cached);
+        let told = |tokens: u64| (tokens > 0).then_some(tokens);
+        body.cache_write_tokens = told(call.usage.cache_write);
+        body.reasoning_tokens = told(call.usage.reasoning);
         body.finish_reason = call.finish.map(domain::step::FinishReason::as_str);
         body.time_to_first_token_ms = call.first_token.map(millis);
     }

@@ -30,7 +30,8 @@ impl Usage {
             "prompt_tokens": self.prompt,
             "completion_tokens": self.completion,
             "total_tokens": self.prompt + self.completion,
-            "prompt_tokens_details": {"cached_tokens": self.cached},
+            "prompt_tokens_details":
+                {"cached_tokens": self.cached, "cache_write_tokens": self.cache_write},
             "completion_tokens_details": {"reasoning_tokens": self.reasoning},
         })
     }

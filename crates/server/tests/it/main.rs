@@ -45,4 +45,5 @@ mod sim_tests;
 mod streams;
 mod sweep;
 mod tools;
+mod usage;
 mod walk;
