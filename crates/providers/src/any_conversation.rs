@@ -7,17 +7,35 @@ use serde_json::{Map, Value, json};
 /// What somebody says, in the order in which it must arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
+    /// By whom; the application is `system` in the newer word too.
     Text(&'static str, String),
+    /// A picture of the user's, in base64.
+    Image(String),
+    /// Id, name and arguments.
     Call(String, String, Value),
+    /// What the call of this id gave back.
     Result(String, String),
 }
 
 #[derive(Clone, Debug)]
 enum Turn {
+    /// In the newer word or the older, in one piece or several.
+    System(bool, Vec<String>),
     User(String),
+    /// Texts, and pictures in base64.
+    Parts(Vec<Result<String, String>>),
     Assistant(String),
-    /// Names and arguments of parallel calls, and what each gave back.
-    Tools(Option<String>, Vec<(String, Map<String, Value>, String)>),
+    Tools(Round),
+}
+
+/// Parallel calls of tools after a text, and what they gave back, the last one first where the order is
+/// not theirs.
+#[derive(Clone, Debug)]
+struct Round {
+    text: Option<String>,
+    /// Names, arguments and results.
+    calls: Vec<(String, Map<String, Value>, String)>,
+    backwards: bool,
 }
 
 pub(crate) fn word() -> impl Strategy<Value = String> {
@@ -36,61 +54,108 @@ pub(crate) fn arguments() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
+    let words = prop::collection::vec(word(), 1..3);
+    let part = prop_oneof![word().prop_map(Ok), "([A-Za-z0-9+/]{4}){1,3}".prop_map(Err)];
     let calls = prop::collection::vec(("[a-z_]{1,8}", arguments(), word()), 1..4);
     prop_oneof![
+        (any::<bool>(), words).prop_map(|(is_new, texts)| Turn::System(is_new, texts)),
         word().prop_map(Turn::User),
+        prop::collection::vec(part, 1..4).prop_map(Turn::Parts),
         word().prop_map(Turn::Assistant),
-        (prop::option::of(word()), calls).prop_map(|(text, calls)| Turn::Tools(text, calls)),
+        (prop::option::of(word()), calls, any::<bool>())
+            .prop_map(|(text, calls, backwards)| Turn::Tools(Round { text, calls, backwards })),
     ]
 }
 
 /// What a caller asks, and what is said in it.
 pub(crate) fn conversation() -> impl Strategy<Value = (Prompt, Vec<Said>)> {
     prop::collection::vec(turn(), 0..8).prop_map(|turns| {
-        let (messages, said) = written(turns);
-        (Prompt { messages, ..Prompt::default() }, said)
+        let mut written = Written::default();
+        written.turn(Turn::User("begin".to_owned()), 0);
+        for (number, turn) in turns.into_iter().enumerate() {
+            written.turn(turn, number);
+        }
+        (Prompt { messages: written.messages, ..Prompt::default() }, written.said)
     })
 }
 
+/// What is said, for formats in which the application speaks before everybody else.
+pub(crate) fn system_first(said: Vec<Said>) -> Vec<Said> {
+    let (mut first, rest): (Vec<_>, Vec<_>) =
+        said.into_iter().partition(|said| matches!(said, Said::Text("system", _)));
+    first.extend(rest);
+    first
+}
+
 /// The messages of a caller, and what is said in them.
-fn written(turns: Vec<Turn>) -> (Vec<Message>, Vec<Said>) {
-    let mut messages = vec![Message::user("begin")];
-    let mut all = vec![Said::Text("user", "begin".to_owned())];
-    let plain =
-        |role, text: &str| Message { role, body: Body::Text(text.to_owned()), extra: Map::new() };
-    for (number, turn) in turns.into_iter().enumerate() {
+#[derive(Default)]
+struct Written {
+    messages: Vec<Message>,
+    said: Vec<Said>,
+}
+
+impl Written {
+    fn say(&mut self, role: Role, body: Body, extra: Map<String, Value>) {
+        self.messages.push(Message { role, body, extra });
+    }
+
+    fn turn(&mut self, turn: Turn, number: usize) {
+        let text = |text: &String| json!({"type": "text", "text": text});
         match turn {
+            Turn::System(is_new, texts) => {
+                let role = if is_new { Role::Developer } else { Role::System };
+                let body = match texts.as_slice() {
+                    [one] => Body::Text(one.clone()),
+                    several => Body::Parts(several.iter().map(text).collect()),
+                };
+                self.say(role, body, Map::new());
+                self.said.extend(texts.into_iter().map(|text| Said::Text("system", text)));
+            }
             Turn::User(text) => {
-                messages.push(plain(Role::User, &text));
-                all.push(Said::Text("user", text));
+                self.say(Role::User, Body::Text(text.clone()), Map::new());
+                self.said.push(Said::Text("user", text));
+            }
+            Turn::Parts(parts) => {
+                let written = parts.iter().map(|part| match part {
+                    Ok(said) => text(said),
+                    Err(picture) => json!({"type": "image_url",
+                        "image_url": {"url": format!("data:image/png;base64,{picture}")}}),
+                });
+                self.say(Role::User, Body::Parts(written.collect()), Map::new());
+                self.said.extend(parts.into_iter().map(|part| match part {
+                    Ok(text) => Said::Text("user", text),
+                    Err(picture) => Said::Image(picture),
+                }));
             }
             Turn::Assistant(text) => {
-                messages.push(plain(Role::Assistant, &text));
-                all.push(Said::Text("assistant", text));
+                self.say(Role::Assistant, Body::Text(text.clone()), Map::new());
+                self.said.push(Said::Text("assistant", text));
             }
-            Turn::Tools(text, calls) => {
-                let mut message = plain(Role::Assistant, text.as_deref().unwrap_or_default());
-                all.extend(text.map(|text| Said::Text("assistant", text)));
-                let id = |index| format!("call_{number}_{index}");
-                let listed = calls.iter().enumerate().map(|(index, (name, arguments, _))| {
-                    json!({"id": id(index), "type": "function", "function": {"name": name,
-                        "arguments": Value::Object(arguments.clone()).to_string()}})
-                });
-                message.extra.insert("tool_calls".to_owned(), listed.collect());
-                messages.push(message);
-                let results: Vec<_> =
-                    calls.iter().map(|(_, _, result)| result.clone()).enumerate().collect();
-                all.extend(calls.into_iter().enumerate().map(|(index, (name, arguments, _))| {
-                    Said::Call(id(index), name, Value::Object(arguments))
-                }));
-                for (index, result) in results {
-                    let mut message = plain(Role::Tool, &result);
-                    message.extra.insert("tool_call_id".to_owned(), id(index).into());
-                    messages.push(message);
-                    all.push(Said::Result(id(index), result));
-                }
-            }
+            Turn::Tools(round) => self.round(round, number),
         }
     }
-    (messages, all)
+
+    fn round(&mut self, Round { text, calls, backwards }: Round, number: usize) {
+        let id = |index: usize| format!("call_{number}_{index}");
+        let listed = calls.iter().enumerate().map(|(index, (name, arguments, _))| {
+            json!({"id": id(index), "type": "function", "function":
+                {"name": name, "arguments": Value::Object(arguments.clone()).to_string()}})
+        });
+        let extra = Map::from_iter([("tool_calls".to_owned(), listed.collect())]);
+        self.say(Role::Assistant, text.clone().map_or(Body::Empty, Body::Text), extra);
+        self.said.extend(text.map(|text| Said::Text("assistant", text)));
+        let mut results = Vec::new();
+        for (index, (name, arguments, result)) in calls.into_iter().enumerate() {
+            self.said.push(Said::Call(id(index), name, Value::Object(arguments)));
+            results.push((id(index), result));
+        }
+        if backwards {
+            results.reverse();
+        }
+        for (id, result) in results {
+            let extra = Map::from_iter([("tool_call_id".to_owned(), id.clone().into())]);
+            self.say(Role::Tool, Body::Text(result.clone()), extra);
+            self.said.push(Said::Result(id, result));
+        }
+    }
 }

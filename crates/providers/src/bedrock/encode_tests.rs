@@ -1,6 +1,5 @@
 use domain::conversation::{Body, Message as Said, Prompt, Role};
 use domain::model::Provider;
-use proptest::prelude::*;
 use serde_json::Map;
 
 use super::*;
@@ -262,68 +261,6 @@ fn ids_of_other_providers_are_made_legal_and_stay_apart() {
         assert!(made.len() <= 64 && legal.is_none_or(|legal| made == legal), "{made}");
     }
     assert_ne!(legal_id("call|1"), legal_id("call/1"));
-}
-
-/// What a round of a conversation holds: a question, calls with an argument, an answer.
-type Round = (String, Vec<(String, i64)>, String);
-
-fn rounds() -> impl Strategy<Value = Vec<Round>> {
-    let call = ("[a-z_]{1,8}", any::<i64>());
-    let round = ("[a-zA-Z éß🙂]{0,12}x", prop::collection::vec(call, 0..4), "[ a-z\"\\\\]{0,9}y");
-    prop::collection::vec(round, 1..6)
-}
-
-proptest! {
-    #[test]
-    fn roles_order_ids_and_arguments_survive(rounds in rounds()) {
-        let mut messages = Vec::new();
-        let mut expected = Vec::new();
-        for (at, (question, calls, answer)) in rounds.iter().enumerate() {
-            messages.push(said(Role::User, question));
-            expected.push(format!("user {question}"));
-            let calls: Vec<_> = calls
-                .iter()
-                .enumerate()
-                .map(|(n, (name, number))| (format!("c{at}.{n}"), name, json!({"n": number})))
-                .collect();
-            if !calls.is_empty() {
-                let texts: Vec<_> =
-                    calls.iter().map(|(id, name, input)| (id, name, input.to_string())).collect();
-                let listed: Vec<_> = texts
-                    .iter()
-                    .map(|(id, name, input)| (id.as_str(), name.as_str(), input.as_str()))
-                    .collect();
-                messages.push(calling("", &listed));
-                expected.extend(texts.iter().map(|(id, name, input)| format!("call {id} {name} {input}")));
-                for (id, ..) in &calls {
-                    messages.push(result(id, answer));
-                    expected.push(format!("result {id} {answer}"));
-                }
-            }
-            messages.push(said(Role::Assistant, answer));
-            expected.push(format!("assistant {answer}"));
-        }
-        let (body, _) = encoded(&with(messages, json!({}))).unwrap();
-        let mut found = Vec::new();
-        let mut speaker = "assistant";
-        for message in body["messages"].as_array().unwrap() {
-            let role = message["role"].as_str().unwrap();
-            prop_assert_ne!(role, speaker);
-            speaker = role;
-            for block in message["content"].as_array().unwrap() {
-                found.push(if let Some(call) = block.get("toolUse") {
-                    let text = |name: &str| call[name].as_str().unwrap();
-                    format!("call {} {} {}", text("toolUseId"), text("name"), call["input"])
-                } else if let Some(result) = block.get("toolResult") {
-                    let text = result["content"][0]["text"].as_str().unwrap();
-                    format!("result {} {text}", result["toolUseId"].as_str().unwrap())
-                } else {
-                    format!("{role} {}", block["text"].as_str().unwrap())
-                });
-            }
-        }
-        prop_assert_eq!(found, expected);
-    }
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod encode;
 mod frames;
 mod invoke;
 #[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
 mod sim_tests;
 mod stream;
 

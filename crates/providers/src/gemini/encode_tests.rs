@@ -1,5 +1,4 @@
 use domain::model::Provider;
-use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -250,90 +249,6 @@ fn a_state_that_is_no_parts_is_refused() {
         let messages =
             json!([{"role": "user", "content": "a"}, {"role": "assistant", STATE: state}]);
         assert!(refused(messages, json!({})).contains("provider_state"));
-    }
-}
-
-/// A conversation: texts, and rounds of calls whose results come in any order.
-#[derive(Clone, Debug)]
-enum Say {
-    User(String),
-    Model(String),
-    Round(Vec<(String, u32)>, bool),
-}
-
-fn conversation() -> impl Strategy<Value = Vec<Say>> {
-    let text = "[a-z\"\\\\é🙂\n]{1,12}x";
-    let say = prop_oneof![
-        text.prop_map(Say::User),
-        text.prop_map(Say::Model),
-        (prop::collection::vec(("[fg]", any::<u32>()), 1..4), any::<bool>())
-            .prop_map(|(calls, backwards)| Say::Round(calls, backwards)),
-    ];
-    prop::collection::vec(say, 0..8)
-}
-
-proptest! {
-    #[test]
-    fn nothing_of_a_conversation_is_lost(says in conversation(), recent in any::<bool>()) {
-        let mut messages = vec![json!({"role": "user", "content": "Begin."})];
-        // What the contents must hold, flat: who, and what.
-        let mut expected = vec![("user", json!({"text": "Begin."}))];
-        for (round, say) in says.into_iter().enumerate() {
-            match say {
-                Say::User(text) => {
-                    messages.push(json!({"role": "user", "content": text}));
-                    expected.push(("user", json!({"text": text})));
-                }
-                Say::Model(text) => {
-                    messages.push(json!({"role": "assistant", "content": text}));
-                    expected.push(("model", json!({"text": text})));
-                }
-                Say::Round(calls, backwards) => {
-                    // Rounds follow a user, so that no two of them share a turn.
-                    messages.push(json!({"role": "user", "content": "Go."}));
-                    expected.push(("user", json!({"text": "Go."})));
-                    let id = |index: usize| format!("id-{round}-{index}");
-                    let listed = calls.iter().enumerate().map(|(index, (name, number))| {
-                        call(&id(index), name, &json!({"n": number}).to_string())
-                    });
-                    messages.push(json!({"role": "assistant", "tool_calls": listed.collect::<Vec<_>>()}));
-                    let mut results: Vec<_> = (0..calls.len())
-                        .map(|index| json!({"role": "tool", "tool_call_id": id(index),
-                            "content": format!("result {round} {index}")}))
-                        .collect();
-                    if backwards {
-                        results.reverse();
-                    }
-                    messages.append(&mut results);
-                    for (name, number) in &calls {
-                        let call = json!({"name": name, "args": {"n": number}});
-                        expected.push(("model", json!({"functionCall": call})));
-                    }
-                    for (index, (name, _)) in calls.iter().enumerate() {
-                        let response = json!({"output": format!("result {round} {index}")});
-                        expected.push(("user", json!({"functionResponse":
-                            {"name": name, "response": response}})));
-                    }
-                }
-            }
-        }
-        let name = if recent { "gemini-3-pro" } else { "gemini-2.5-pro" };
-        let body = encoded(name, messages.into(), json!({}));
-        let contents = body["contents"].as_array().unwrap();
-        for pair in contents.windows(2) {
-            prop_assert_ne!(&pair[0]["role"], &pair[1]["role"]);
-        }
-        let mut found = Vec::new();
-        for content in contents {
-            for part in content["parts"].as_array().unwrap() {
-                let mut part = part.clone();
-                if let Some(signature) = part.as_object_mut().unwrap().remove("thoughtSignature") {
-                    prop_assert!(recent && signature == SKIP);
-                }
-                found.push((content["role"].as_str().unwrap(), part));
-            }
-        }
-        prop_assert_eq!(found, expected);
     }
 }
 

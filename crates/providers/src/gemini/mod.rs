@@ -10,6 +10,8 @@ mod stream;
 mod wire;
 
 #[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
 mod sim_tests;
 
 use domain::conversation::Reply;

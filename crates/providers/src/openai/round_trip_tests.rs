@@ -20,11 +20,19 @@ fn read(body: &Value) -> Vec<Said> {
                 all.push(Said::Result(text(&message["tool_call_id"]), text(&message["content"])));
                 continue;
             }
+            "system" | "developer" => "system",
             "user" => "user",
             _ => "assistant",
         };
-        if let Some(said) = message["content"].as_str().filter(|said| !said.is_empty()) {
-            all.push(Said::Text(role, said.to_owned()));
+        let said = message["content"].as_str().filter(|said| !said.is_empty());
+        all.extend(said.map(|said| Said::Text(role, said.to_owned())));
+        for part in message["content"].as_array().into_iter().flatten() {
+            all.push(match part["image_url"]["url"].as_str() {
+                Some(url) => {
+                    Said::Image(url.strip_prefix("data:image/png;base64,").unwrap().to_owned())
+                }
+                None => Said::Text(role, text(&part["text"])),
+            });
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
