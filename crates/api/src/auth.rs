@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -115,7 +116,7 @@ struct Claim {
 
 fn claim(app: &App, request: &Request) -> Result<Claim> {
     let token = cookie(request.headers()).ok_or(Error::Unauthorized)?;
-    check_same_site(app, request.method(), request.headers())?;
+    check_same_site(app, request.method(), request)?;
     Ok(Claim { token, origin: origin(app, request) })
 }
 
@@ -125,20 +126,28 @@ async fn sign_in(app: &App, claim: Claim) -> Result<Session> {
 }
 
 /// Refuses requests that change something and come from a page of another site.
-pub fn check_same_site(app: &App, method: &Method, headers: &HeaderMap) -> Result<()> {
+pub fn check_same_site(app: &App, method: &Method, request: &Request) -> Result<()> {
     if method.is_safe() {
         return Ok(());
     }
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let text =
+        |name: &HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let foreign_site = matches!(text(&FETCH_SITE), Some("cross-site"));
+    let host = host(request);
     let foreign_origin = text(&ORIGIN).is_some_and(|origin| {
         let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-        Some(authority) != text(&HOST) && Some(origin) != app.public_origin.as_deref()
+        Some(authority) != host && Some(origin) != app.public_origin.as_deref()
     });
     if foreign_site || foreign_origin {
         return Err(Error::Forbidden.into());
     }
     Ok(())
+}
+
+/// Whom a request is for. HTTP/2 says it in the address.
+fn host(request: &Request) -> Option<&str> {
+    let said = request.headers().get(HOST).and_then(|value| value.to_str().ok());
+    said.or(request.uri().authority().map(Authority::as_str))
 }
 
 /// Where a request comes from: the peer, or the right-most hop that is not a trusted proxy.
@@ -218,3 +227,20 @@ pub struct BySession(pub Session);
 pub struct ByEither(pub Either);
 
 extracted!(ByKey => Caller, BySession => Session, ByEither => Either);
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    #[test]
+    fn both_versions_of_http_name_the_host() {
+        let request = |uri: &str| Request::builder().uri(uri).body(Body::empty()).unwrap();
+        let mut first = request("/api/v1/session");
+        assert_eq!(host(&first), None);
+        first.headers_mut().insert(HOST, "one.example:8080".parse().unwrap());
+        assert_eq!(host(&first), Some("one.example:8080"));
+        assert_eq!(host(&request("http://two.example/api/v1/session")), Some("two.example"));
+    }
+}

@@ -40,7 +40,7 @@ pub struct ChatBody {
     /// Answer with server-sent events.
     #[serde(default)]
     stream: Option<bool>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::input::object_if_any")]
     stream_options: Option<StreamOptions>,
     /// The most completion tokens.
     #[serde(default)]

@@ -29,7 +29,7 @@ pub struct ExecuteAsk {
     tools: Option<Vec<Value>>,
     /// What the tools of `parent_step_id` have answered, every call of the round. The conversation
     /// is that of the parent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::input::objects")]
     tool_results: Option<Vec<ToolResultBody>>,
     /// The step it follows from; with `tool_results` the one that asked for the tools.
     #[serde(default)]

@@ -86,6 +86,7 @@ fn shown(price: Option<domain::money::Usd>, is_private: bool) -> Option<f64> {
 /// A model definition in a request, wrapped.
 #[derive(Deserialize, ToSchema)]
 pub struct ModelAsk {
+    #[serde(deserialize_with = "crate::input::object")]
     model_definition: ModelAskFields,
 }
 

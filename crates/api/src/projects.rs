@@ -64,6 +64,7 @@ fn shown(mut settings: Map<String, Value>) -> Map<String, Value> {
 /// A project in a request.
 #[derive(Deserialize, ToSchema)]
 pub struct ProjectAsk {
+    #[serde(deserialize_with = "crate::input::object")]
     project: ProjectFields,
 }
 

@@ -74,7 +74,7 @@ impl From<Account> for WhoAmI {
 #[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
     responses((status = 200, body = WhoAmI)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
-    auth::check_same_site(&app, &Method::POST, request.headers())?;
+    auth::check_same_site(&app, &Method::POST, &request)?;
     let origin = auth::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
     let ask: SignIn = input::read_json(request, LARGEST).await?;

@@ -6,6 +6,7 @@ use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
 use regex::Regex;
 
 use crate::fold::Folded;
+use crate::pii::kinds::KINDS;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
@@ -50,6 +51,18 @@ impl Policy {
         if safety.rules.len() > MAX_RULES {
             errors.push(format!("settings.safety.rules: at most {MAX_RULES} rules are allowed"));
         }
+        let unknown = safety.pii_entities.iter().flatten().enumerate().filter(|(_, name)| {
+            let own = safety.recognizers.iter().map(|own| own.name.as_str());
+            !own.chain(KINDS).any(|kind| is_kind(name, kind))
+        });
+        errors.extend(unknown.map(|(index, name)| {
+            let name: String = name.chars().take(40).collect();
+            let known = KINDS.join(", ");
+            format!(
+                "settings.safety.pii.entities[{index}]: '{name}' is no kind of personal data; known are the \
+                 names of settings.safety.recognizers and {known}"
+            )
+        }));
         let mut patterns = Vec::new();
         for (index, rule) in safety.rules.iter().take(MAX_RULES).enumerate() {
             match rule_pattern(rule) {
@@ -240,9 +253,8 @@ impl Policy {
     }
 
     fn wants(&self, kind: &str) -> bool {
-        self.safety.pii_entities.as_ref().is_none_or(|list| {
-            list.iter().any(|name| name.trim().eq_ignore_ascii_case(kind) || same_type(name, kind))
-        })
+        let list = self.safety.pii_entities.as_ref();
+        list.is_none_or(|list| list.iter().any(|name| is_kind(name, kind)))
     }
 
     fn rules(&self, text: &str, findings: &mut Vec<Finding>) {
@@ -276,7 +288,10 @@ fn drop_contained(findings: &mut Vec<Finding>) {
 }
 
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.
-fn same_type(name: &str, kind: &str) -> bool {
+fn is_kind(name: &str, kind: &str) -> bool {
+    if name.trim().eq_ignore_ascii_case(kind) {
+        return true;
+    }
     let name = name.trim().to_ascii_uppercase().replace(['-', ' '], "_");
     let short = match name.as_str() {
         "EMAIL_ADDRESS" => "EMAIL",

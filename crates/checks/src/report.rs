@@ -7,7 +7,7 @@ use domain::safety::{Category, Origin};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 /// From this score on an injection or a secret counts as one, rather than as a reason to look closer.
-const CERTAIN: f64 = 0.5;
+pub(crate) const CERTAIN: f64 = 0.5;
 
 /// One text of a request, and who wrote it.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use domain::safety::{Action, Category, Origin, Safety};
 
-use crate::report::{Block, Finding, Report};
+use crate::report::{Block, CERTAIN, Finding, Report};
 
 /// Personal data alone never weighs more: ten e-mail addresses are not an attack.
 const PII_CAP: f64 = 0.5;
@@ -24,16 +24,20 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     };
     let found = findings.iter().any(|f| f.category == Category::Injection);
     let known = combined(&findings, |_| true);
-    let risk_score = if found { known } else { rounded(1.0 - (1.0 - known) * (1.0 - suspicion)) };
+    let mut risk_score =
+        if found { known } else { rounded(1.0 - (1.0 - known) * (1.0 - suspicion)) };
     let forced = findings.iter().position(|f| must_block(safety, f));
     // Redacted secrets do not leave, flagged categories only ask for a look: neither adds to what blocks. Personal data
-    // adds what it weighs, but cannot block alone.
-    let counted = |f: &Finding| f.category == Category::Pii || action(f.category) == Action::Block;
-    let over = combined(&findings, counted) > safety.block_threshold
-        && findings.iter().any(|f| f.category != Category::Pii && counted(f));
+    // adds what it weighs to what is certain; it cannot block alone, nor with a suspicion.
+    let counted = |f: &Finding| f.category != Category::Pii && action(f.category) == Action::Block;
+    let certain = findings.iter().any(|f| counted(f) && f.score >= CERTAIN);
+    let adds = |f: &Finding| counted(f) || (f.category == Category::Pii && certain);
+    let over = combined(&findings, adds) > safety.block_threshold;
+    if !over && !certain && findings.iter().any(counted) {
+        risk_score = risk_score.min(safety.block_threshold.max(combined(&findings, adds)));
+    }
     let strongest = || {
-        let candidates =
-            findings.iter().enumerate().filter(|(_, f)| f.category != Category::Pii && counted(f));
+        let candidates = findings.iter().enumerate().filter(|(_, f)| counted(f));
         candidates.max_by(|a, b| a.1.score.total_cmp(&b.1.score)).map(|(i, _)| i)
     };
     let finding = forced.or_else(|| over.then(strongest).flatten());
@@ -104,4 +108,42 @@ fn reason(finding: &Finding, is_output: bool) -> String {
         Origin::User | Origin::Assistant | Origin::Other => "the input contains",
     };
     format!("Blocked by safety check: {place} {what}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(category: Category, score: f64) -> Finding {
+        let kind = std::borrow::Cow::Borrowed("kind");
+        Finding {
+            category,
+            kind,
+            part: 0,
+            origin: Origin::User,
+            start: 0,
+            end: 1,
+            bytes: 0..1,
+            score,
+            high_sensitivity: false,
+        }
+    }
+
+    #[test]
+    fn personal_data_blocks_neither_alone_nor_with_a_suspicion() {
+        use Category::{Injection, Pii};
+        for (of, risk, blocks) in [
+            (vec![(Pii, 0.9), (Pii, 0.9)], 0.5, false),
+            (vec![(Injection, 0.41)], 0.41, false),
+            (vec![(Injection, 0.41), (Pii, 0.9)], 0.7, false),
+            (vec![(Injection, 0.3), (Pii, 0.9)], 0.65, false),
+            (vec![(Injection, 0.5), (Pii, 0.9)], 0.75, true),
+            (vec![(Injection, 0.71)], 0.71, true),
+        ] {
+            let findings = of.iter().map(|&(category, score)| found(category, score)).collect();
+            let report = weigh(&Safety::default(), findings, 0.0);
+            assert_eq!((report.risk_score, report.block.is_some()), (risk, blocks), "{of:?}");
+            assert!(report.review != blocks);
+        }
+    }
 }

@@ -55,7 +55,8 @@ impl Timestamp {
         Self::of_date(date)
     }
 
-    /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC.
+    /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC. The last day of the
+    /// year 9999, by which people say never, is the last moment that there is.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_microsecond()));
@@ -64,9 +65,20 @@ impl Timestamp {
         if text.contains('[') {
             return None;
         }
-        let local = text.parse::<jiff::civil::DateTime>().ok()?;
-        let at = local.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-        Some(Self(at.timestamp().as_microsecond()))
+        let is_never = text.starts_with("9999-12-3");
+        let local = if is_never { text.trim_end_matches(['Z', 'z']) } else { text };
+        let local = local.parse::<jiff::civil::DateTime>().ok()?;
+        let at = local.to_zoned(jiff::tz::TimeZone::UTC).map(|at| at.timestamp());
+        match at {
+            Err(_) if !is_never => None,
+            Err(_) => Some(Self::last()),
+            Ok(at) => Some(Self(at.as_microsecond())),
+        }
+    }
+
+    /// The last whole second that can be told.
+    fn last() -> Self {
+        Self(jiff::Timestamp::MAX.as_second() * SECOND)
     }
 
     /// Reads an ISO 8601 calendar date: its first moment, UTC.
@@ -77,7 +89,7 @@ impl Timestamp {
 
     fn of_date(date: jiff::civil::Date) -> Self {
         date.to_zoned(jiff::tz::TimeZone::UTC)
-            .map_or(Self::default(), |at| Self(at.timestamp().as_microsecond()))
+            .map_or(Self::last(), |at| Self(at.timestamp().as_microsecond()))
     }
 
     fn zoned(self) -> jiff::Zoned {
@@ -158,6 +170,11 @@ mod tests {
         assert_eq!(Timestamp::parse("2026-11-21T13:00:00.123+01:00"), Some(at));
         assert_eq!(Timestamp::parse("2026-11-21").unwrap().to_string(), "2026-11-21T00:00:00.000Z");
         assert_eq!(Timestamp::parse("2026-11-21T12:00:00.123"), Some(at), "no offset is UTC");
+        for never in ["9999-12-31", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999"] {
+            assert_eq!(Timestamp::parse(never).unwrap().to_string(), "9999-12-30T22:00:00.000Z");
+        }
+        assert_eq!(Timestamp::parse("9999-12-01T00:00:00Z").unwrap().to_string()[..7], *"9999-12");
+        assert!(Timestamp::parse_date("9999-12-31") > Some(at));
         for text in ["yesterday", "", "12:00", "2026-13-01", "2026-11-21T25:00:00"] {
             assert_eq!(Timestamp::parse(text), None, "{text}");
         }

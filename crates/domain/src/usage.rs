@@ -26,13 +26,16 @@ impl Usage {
 
     /// The counts in the words of the chat-completions format.
     pub fn chat_form(&self) -> Value {
-        json!({
+        let mut form = json!({
             "prompt_tokens": self.prompt,
             "completion_tokens": self.completion,
             "total_tokens": self.prompt + self.completion,
-            "prompt_tokens_details":
-                {"cached_tokens": self.cached, "cache_write_tokens": self.cache_write},
+            "prompt_tokens_details": {"cached_tokens": self.cached},
             "completion_tokens_details": {"reasoning_tokens": self.reasoning},
-        })
+        });
+        if self.cache_write > 0 {
+            form["prompt_tokens_details"]["cache_write_tokens"] = self.cache_write.into();
+        }
+        form
     }
 }

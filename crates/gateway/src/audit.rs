@@ -113,6 +113,10 @@ impl Gateway {
     /// The last 50 events of the organization, newest first.
     pub async fn audit_events(&self, member: &Member, event: Option<&str>) -> Result<Vec<Audit>> {
         member.check_admin()?;
+        if event.is_some_and(|event| event.contains('\0')) {
+            // There is none, and PostgreSQL takes no such text.
+            return Ok(Vec::new());
+        }
         crate::bounded(self.store.audit_events(member.org, event, LAST)).await
     }
 
@@ -170,7 +174,8 @@ impl BlockNotes {
     }
 }
 
-fn network(address: IpAddr) -> IpAddr {
+/// What one customer of a provider has: an IPv4 address, or an IPv6 /64.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),

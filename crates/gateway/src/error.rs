@@ -130,3 +130,35 @@ impl From<store::Error> for Error {
         }
     }
 }
+
+/// What is wrong with a request, to be told all at once.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    sentences: Vec<String>,
+    other: Option<Error>,
+}
+
+impl Faults {
+    pub(crate) fn add(&mut self, sentence: String) {
+        self.sentences.push(sentence);
+    }
+
+    /// Notes what an attempt has found; what came of it otherwise.
+    pub(crate) fn note<T>(&mut self, attempt: Result<T>) -> Option<T> {
+        match attempt {
+            Ok(value) => return Some(value),
+            Err(Error::Invalid(more)) => self.sentences.extend(more),
+            Err(other) => self.other = Some(other),
+        }
+        None
+    }
+
+    /// Refuses a request in which there are any.
+    pub(crate) fn none(self) -> Result<()> {
+        match self.other {
+            Some(other) => Err(other),
+            None if self.sentences.is_empty() => Ok(()),
+            None => Err(Error::Invalid(self.sentences)),
+        }
+    }
+}

@@ -13,7 +13,7 @@ use crate::Gateway;
 use crate::accounts::Member;
 use crate::admit::hash_secret;
 use crate::audit::Event;
-use crate::error::{Error, Result};
+use crate::error::{Error, Faults, Result};
 use crate::projects::{audited, clean_name};
 use crate::registry::lock;
 
@@ -72,9 +72,11 @@ impl Gateway {
             // A limit decides where money goes.
             member.check_admin()?;
         }
-        let name = clean_name(&new.name)?;
-        let hourly_limit = new.hourly_limit.map(limit).transpose()?;
-        let expires_at = new.expires_at.as_deref().map(expiry).transpose()?;
+        let mut faults = Faults::default();
+        let name = faults.note(clean_name(&new.name)).unwrap_or_default();
+        let hourly_limit = new.hourly_limit.and_then(|given| faults.note(limit(given)));
+        let expires_at = new.expires_at.and_then(|given| faults.note(expiry(&given)));
+        faults.none()?;
         let (mut key, raw) = mint(self.registry.pepper(), project.id(), name, self.clock.now())?;
         (key.hourly_limit, key.expires_at) = (hourly_limit, expires_at);
         let mut tx = self.store.begin().await?;
@@ -98,25 +100,25 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let mut key = tx.key(id).await?.ok_or(Error::NotFound)?;
         let before = shown(&key);
-        if let Some(name) = &change.name {
-            key.name = clean_name(name)?;
+        let mut faults = Faults::default();
+        if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
+            key.name = name;
         }
         if let Some(given) = change.hourly_limit {
-            key.hourly_limit = given.map(limit).transpose()?;
+            key.hourly_limit = given.and_then(|given| faults.note(limit(given)));
         }
-        if let Some(given) = &change.expires_at {
-            key.expires_at = given.as_deref().map(expiry).transpose()?;
+        if let Some(given) = change.expires_at {
+            key.expires_at = given.and_then(|given| faults.note(expiry(&given)));
         }
         let resets = change.status.is_some();
-        if let Some(status) = &change.status {
+        if let Some(status) = change.status {
             if status != KeyStatus::Active.as_str() {
-                return Err(Error::invalid(format!(
-                    "Status can only be set to active, not '{status}'"
-                )));
+                faults.add(format!("Status can only be set to active, not '{status}'"));
             }
             key.status = KeyStatus::Active;
             key.reset_at = Some(self.clock.now());
         }
+        faults.none()?;
         let event = if resets { Event::KeyReset } else { Event::KeyUpdated };
         tx.save_key(&key).await?;
         let metadata = audited(&before, &shown(&key));

@@ -6,7 +6,7 @@ mod endpoints;
 use std::sync::Arc;
 
 use domain::ids::{ModelId, ProjectId};
-use domain::model::{Model, ModelConfig, Provider};
+use domain::model::{Model, Provider};
 use domain::secret::Secret;
 use serde_json::{Map, Value, json};
 use store::{ModelRow, SealingKey};
@@ -15,9 +15,9 @@ use crate::Gateway;
 use crate::accounts::Member;
 use crate::admit::Caller;
 use crate::audit::Event;
-use crate::error::{Error, Result};
+use crate::error::{Error, Faults, Result};
 use crate::prices;
-use crate::projects::{audited, check_text, clean_name, settings_that_name};
+use crate::projects::{DEEPEST, audited, check_text, clean_name, is_shallow, settings_that_name};
 use crate::registry::ProjectState;
 use endpoints::Held;
 
@@ -88,10 +88,14 @@ impl Gateway {
         &self,
         member: &Member,
         project: ProjectId,
-        change: ModelChange,
+        mut change: ModelChange,
     ) -> Result<ModelView> {
         let state = self.visible_project(member, project)?;
         member.check_admin()?;
+        // What a new one must have is blank where it is not given.
+        for required in [&mut change.name, &mut change.identifier, &mut change.provider] {
+            required.get_or_insert_default();
+        }
         let mut row = ModelRow {
             id: ModelId(0),
             project,
@@ -112,7 +116,6 @@ impl Gateway {
         };
         let is_internal = change.provider.as_deref() == Some("internal");
         row.is_public = change.is_public.unwrap_or(!is_internal);
-        check_required(&change)?;
         self.apply(&mut row, change, &state.sealing)?;
         let mut tx = self.store.begin().await?;
         let id = tx.add_model(&row).await.map_err(taken)?;
@@ -136,11 +139,14 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let mut row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
         let before = row.clone();
-        let brings_key = change.api_key.is_some();
+        let (brings_key, brought) = (change.api_key.is_some(), brought(&change, &before));
         self.apply(&mut row, change, &state.sealing)?;
         let moved = row.base_url != before.base_url || row.provider != before.provider;
         let dropped = moved && !brings_key && row.api_key.take().is_some();
         let mut metadata = audited(&shown(&before), &shown(&row));
+        if let Some(Value::Object(changes)) = metadata.get_mut("changes") {
+            changes.extend(brought);
+        }
         if dropped {
             let note = "the stored api_key was dropped because base_url or provider changed";
             metadata.insert("note".to_owned(), note.into());
@@ -188,27 +194,38 @@ impl Gateway {
 
     /// Writes what a request sets into a row, and checks the whole.
     fn apply(&self, row: &mut ModelRow, change: ModelChange, sealing: &SealingKey) -> Result<()> {
-        let mut faults = Vec::new();
+        let mut faults = Faults::default();
         let held = Held::of(row, &config::stored(row)?.1, sealing)?;
+        if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
+            row.name = name;
+        }
+        if let Some(identifier) = change.identifier {
+            identifier.trim().clone_into(&mut row.identifier);
+        }
+        row.region = change.region.unwrap_or_else(|| row.region.clone());
+        if row.identifier.is_empty() {
+            faults.add("Identifier can't be blank".to_owned());
+        }
+        for (field, text) in [("Identifier", &row.identifier), ("region_restriction", &row.region)]
+        {
+            if text.len() > config::LONGEST_TEXT {
+                let most = config::LONGEST_TEXT;
+                faults.add(format!("{field} is too long (maximum is {most} bytes)"));
+            }
+            faults.note(check_text(field, Some(text)));
+        }
         if let Some(provider) = change.provider {
             match Provider::parse_alias(&provider) {
                 Some(provider) => row.provider = provider,
-                None => faults.push(format!(
+                None if provider.trim().is_empty() => {
+                    faults.add("Provider can't be blank".to_owned());
+                }
+                None => faults.add(format!(
                     "Provider must be one of openai, anthropic, gemini, bedrock, azure, internal, not \
                      '{provider}'"
                 )),
             }
         }
-        if let Some(name) = change.name {
-            row.name = clean_name(&name)?;
-        }
-        if let Some(identifier) = change.identifier {
-            identifier.trim().clone_into(&mut row.identifier);
-        }
-        if row.identifier.is_empty() || row.identifier.len() > 255 {
-            faults.push("Identifier can't be blank or longer than 255 bytes".to_owned());
-        }
-        check_text("Identifier", Some(&row.identifier))?;
         if let Some(url) = change.base_url {
             row.base_url = url.filter(|url| !url.trim().is_empty());
         }
@@ -221,41 +238,52 @@ impl Gateway {
                 match given.map(config::amount) {
                     None => *price = None,
                     Some(Some(amount)) => *price = Some(amount),
-                    Some(None) => faults.push(format!("{name} must not be negative")),
+                    Some(None) => {
+                        faults.add(format!("{name} must be between 0 and 9,000,000,000 USD"));
+                    }
                 }
             }
         }
         row.data_retention_days = change.data_retention_days.unwrap_or(row.data_retention_days);
         if !(1..=36_500).contains(&row.data_retention_days) {
-            faults.push("data_retention_days must be at least 1".to_owned());
+            faults.add("data_retention_days must be between 1 and 36,500".to_owned());
         }
-        row.region = change.region.unwrap_or_else(|| row.region.clone());
-        check_text("region_restriction", Some(&row.region))?;
         row.currency = change.currency.unwrap_or_else(|| row.currency.clone()).to_uppercase();
         if row.currency.len() != 3 || !row.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
-            faults.push("Currency must be a 3-letter code".to_owned());
+            faults.add("Currency must be a 3-letter code".to_owned());
         }
         let mut asked = Vec::new();
         if let Some(mut config) = change.additional_config {
-            asked = endpoints::take_keys(&mut config, &mut faults);
-            row.config = Value::Object(config).to_string();
+            let mut wrong = Vec::new();
+            asked = endpoints::take_keys(&mut config, &mut wrong);
+            faults.note::<()>(Err(Error::Invalid(wrong)));
+            let config = Value::Object(config);
+            if !is_shallow(&config, DEEPEST) {
+                faults.add(format!("additional_config is nested deeper than {DEEPEST} levels"));
+            }
+            row.config = config.to_string();
         }
         if row.config.len() > LARGEST_CONFIG {
-            faults.push(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
+            faults.add(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
         }
-        let (config, given) = config::read(&row.config).unwrap_or_else(|more| {
-            faults.extend(more);
-            (ModelConfig::default(), Vec::new())
-        });
-        endpoints::check_addresses(row, &given, &self.config.egress_allow, &mut faults);
+        let read = config::read(&row.config).map_err(Error::Invalid);
+        let (config, given) = faults.note(read).unwrap_or_default();
+        let mut wrong = Vec::new();
+        endpoints::check_addresses(row, &given, &self.config.egress_allow, &mut wrong);
+        faults.note::<()>(Err(Error::Invalid(wrong)));
+        let brought = change.api_key.iter().flatten().chain(asked.iter().flatten().flatten());
+        if brought
+            .into_iter()
+            .any(|key| key.expose().contains(|c: char| c.is_control() || !c.is_ascii()))
+        {
+            faults.add("api_key must not hold line breaks, or what is not ASCII".to_owned());
+        }
         if let Some(key) = change.api_key {
             let key = key.filter(|key| !key.expose().is_empty());
             row.api_key =
                 key.map(|key| sealing.seal(CREDENTIAL, key.expose().as_bytes())).transpose()?;
         }
-        if !faults.is_empty() {
-            return Err(Error::Invalid(faults));
-        }
+        faults.none()?;
         endpoints::settle(row, config.all, &given, asked, held, sealing)
     }
 }
@@ -306,20 +334,18 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
     Ok(model)
 }
 
-/// Names whatever a new model lacks.
-fn check_required(change: &ModelChange) -> Result<()> {
-    let blank = |text: &Option<String>| text.as_ref().is_none_or(|text| text.trim().is_empty());
-    let required = [
-        ("Name", &change.name),
-        ("Identifier", &change.identifier),
-        ("Provider", &change.provider),
-    ];
-    let faults: Vec<String> = required
-        .into_iter()
-        .filter(|(_, text)| blank(text))
-        .map(|(name, _)| format!("{name} can't be blank"))
-        .collect();
-    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+/// The credentials that a change brings, as an audit row tells them: which were set before, and that
+/// they are set now, also where one takes the place of another.
+fn brought(change: &ModelChange, before: &ModelRow) -> Map<String, Value> {
+    let told = |was_set: bool| json!({"old": if was_set { "set" } else { "unset" }, "new": "set"});
+    let own = change.api_key.iter().flatten().filter(|key| !key.expose().is_empty());
+    let own = own.map(|_| ("api_key".to_owned(), told(before.api_key.is_some())));
+    let endpoints = change.additional_config.iter().flat_map(|config| {
+        endpoints::brought(config, &before.config).map(|(index, was_set)| {
+            (format!("additional_config.endpoints[{index}].api_key"), told(was_set))
+        })
+    });
+    own.chain(endpoints).collect()
 }
 
 fn taken(error: store::Error) -> Error {
@@ -338,7 +364,7 @@ fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
                 .to_owned(),
         );
     } else if prices::list_price(model.upstream_name()).is_some_and(|(input, output)| {
-        model.input_price == Some(input) && model.output_price == Some(output)
+        model.input_price == Some(input) || model.output_price == Some(output)
     }) {
         warnings.push(format!(
             "The price is the vendor's list price of {}; check it and set your own.",

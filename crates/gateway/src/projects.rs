@@ -14,12 +14,14 @@ use store::{SealingKey, Tx};
 use crate::Gateway;
 use crate::accounts::Member;
 use crate::audit::{Event, changes};
-use crate::error::{Error, Result};
+use crate::error::{Error, Faults, Result};
 use crate::mcp::{self, GivenTokens};
 use crate::registry::ProjectState;
 
 /// The longest name, in characters.
 pub(crate) const LONGEST_NAME: usize = 255;
+/// How deep settings and configurations may be nested, far from what a JSON parser refuses.
+pub(crate) const DEEPEST: usize = 32;
 /// The largest settings, in bytes of JSON.
 const LARGEST_SETTINGS: usize = 256 * 1024;
 
@@ -64,22 +66,21 @@ impl Gateway {
     ) -> Result<ProjectView> {
         member.check_admin()?;
         let name = clean_name(change.name.as_deref().unwrap_or_default())?;
-        let description = change.description.clone().flatten();
+        let description = change.description.flatten();
         check_text("Description", description.as_deref())?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let id = tx.add_project(member.org, &name, description.as_deref(), now).await?;
         let sealing = self.store.add_data_key(&mut tx, id, now).await?;
-        if change.settings.is_some() {
-            let mut project = tx
-                .project(id)
-                .await?
-                .ok_or_else(|| Error::Internal("a project vanished".into()))?;
-            let patch = change.settings.unwrap_or_default();
-            self.merge_settings(&mut project, patch, &[], &sealing)?;
+        let mut project =
+            tx.project(id).await?.ok_or_else(|| Error::Internal("a project vanished".into()))?;
+        let mut tokens = Map::new();
+        if let Some(patch) = change.settings {
+            tokens = self.merge_settings(&mut project, patch, &[], &sealing)?;
             tx.save_project(&project).await?;
         }
-        let metadata = audited(&json!({}), &json!({"name": name, "description": description}));
+        let mut metadata = audited(&json!({}), &shown(&project));
+        note_tokens(&mut metadata, tokens);
         let target = ("project", id.to_string());
         self.note_act(&mut tx, member, Event::ProjectCreated, target, metadata).await?;
         self.publish(tx).await?;
@@ -99,27 +100,29 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let mut project = tx.project(id).await?.ok_or(Error::NotFound)?;
         let before = shown(&project);
-        if let Some(name) = change.name {
-            project.name = clean_name(&name)?;
+        let mut faults = Faults::default();
+        if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
+            project.name = name;
         }
         if let Some(description) = change.description {
-            check_text("Description", description.as_deref())?;
+            faults.note(check_text("Description", description.as_deref()));
             project.description = description;
         }
         if let Some(status) = change.status {
-            project.status = ProjectStatus::parse(&status).ok_or_else(|| {
-                Error::invalid(format!("Status must be active or archived, not '{status}'"))
-            })?;
+            match ProjectStatus::parse(&status) {
+                Some(status) => project.status = status,
+                None => faults.add(format!("Status must be active or archived, not '{status}'")),
+            }
         }
         let mut tokens = Map::new();
         if let Some(patch) = change.settings {
-            tokens = self.merge_settings(&mut project, patch, &models, &state.sealing)?;
+            let merged = self.merge_settings(&mut project, patch, &models, &state.sealing);
+            tokens = faults.note(merged).unwrap_or_default();
         }
+        faults.none()?;
         tx.save_project(&project).await?;
         let mut metadata = audited(&before, &shown(&project));
-        if !tokens.is_empty() {
-            metadata.insert("mcp_credentials".to_owned(), tokens.into());
-        }
+        note_tokens(&mut metadata, tokens);
         let target = ("project", id.to_string());
         self.note_act(&mut tx, member, Event::ProjectUpdated, target, metadata).await?;
         self.publish(tx).await?;
@@ -170,6 +173,12 @@ impl Gateway {
             project: state.project.clone(),
             month_spend: state.month_spend(self.clock.now()),
         }
+    }
+}
+
+fn note_tokens(metadata: &mut Map<String, Value>, tokens: Map<String, Value>) {
+    if !tokens.is_empty() {
+        metadata.insert("mcp_credentials".to_owned(), tokens.into());
     }
 }
 
@@ -229,12 +238,25 @@ fn merged(
     Ok((read, faults))
 }
 
-/// Reads settings that are not too large.
+/// Reads settings that are neither too large nor too deep.
 pub(crate) fn read_settings(settings: &Map<String, Value>) -> Result<Settings> {
+    if settings.values().any(|value| !is_shallow(value, DEEPEST)) {
+        return Err(Error::invalid(format!("settings are nested deeper than {DEEPEST} levels")));
+    }
     if serde_json::to_string(settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
         return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
     }
     Settings::parse(settings).map_err(Error::Invalid)
+}
+
+/// Whether objects and arrays lie in one another so many times at the most.
+pub(crate) fn is_shallow(value: &Value, most: usize) -> bool {
+    let fits = |value: &Value| most > 0 && is_shallow(value, most - 1);
+    match value {
+        Value::Array(items) => items.iter().all(fits),
+        Value::Object(members) => members.values().all(fits),
+        _ => true,
+    }
 }
 
 fn tier_faults<'a>(

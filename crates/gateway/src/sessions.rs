@@ -1,9 +1,13 @@
 //! Sessions: signing in, staying signed in, signing out.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::{LazyLock, Mutex};
 
 use aws_lc_rs::digest;
+use domain::ids::UserId;
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
@@ -13,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::Gateway;
 use crate::accounts::{Member, verify_password};
 use crate::admit::Origin;
-use crate::audit::{Event, Noted};
+use crate::audit::{Event, Noted, network};
 use crate::error::{Error, Result};
 use crate::registry::lock;
 
@@ -21,11 +25,15 @@ use crate::registry::lock;
 pub const SESSION_IDLE: i64 = 12 * HOUR;
 /// No session lasts longer, in microseconds.
 pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
+/// One that has ended is known as such for so long.
+pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;
 const FAILURE_WINDOW: i64 = 15 * MINUTE;
-/// Accounts and addresses that are watched at once.
+/// Accounts, other names and addresses that are watched at once, each.
 const WATCHED: usize = 10_000;
+/// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).
+const LONGEST_EMAIL: usize = 254;
 /// Use is noted to the minute, not with every request.
 const TOUCH_EVERY: i64 = MINUTE;
 
@@ -53,9 +61,13 @@ impl Gateway {
         self.check_address(origin).await?;
         let email = email.trim().to_lowercase();
         let now = self.clock.now();
-        let watched = [format!("email:{email}"), format!("ip:{}", origin.address)];
-        self.logins.book(&watched, now)?;
-        let account = self.store.account(&email).await?;
+        // Nobody is called so, and not every database takes it.
+        let is_sound = email.len() <= LONGEST_EMAIL && !email.contains(char::is_control);
+        let account = if is_sound { self.store.account(&email).await? } else { None };
+        let name = if is_sound { email.as_str() } else { "" };
+        let network = network(origin.address);
+        let who = account.as_ref().map(|account| account.user).ok_or(name);
+        self.logins.book(&Trying { who, network }, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let permit = HASHING.acquire().await;
@@ -68,7 +80,7 @@ impl Gateway {
             self.note_login(Event::LoginFailed, None, &email, origin).await?;
             return Err(Error::Unauthorized);
         };
-        self.logins.forgive(&watched, now);
+        self.logins.forgive(account.user, network, now);
         let token = hex(&store::random::<32>()?);
         let mut tx = self.store.begin().await?;
         tx.add_session(&hash_token(&token), account.user, now).await?;
@@ -149,48 +161,108 @@ impl Gateway {
     }
 }
 
-/// Failures to sign in, by account and by address.
+/// Failures to sign in.
 #[derive(Debug, Default)]
-pub(crate) struct LoginThrottle(Mutex<HashMap<String, VecDeque<Timestamp>>>);
+pub(crate) struct LoginThrottle(Mutex<Failures>);
+
+#[derive(Debug, Default)]
+struct Failures {
+    /// Of accounts. Made-up names cannot drive them out.
+    accounts: Recent<UserId>,
+    /// Of names that nobody has: they are refused as those of accounts are.
+    strangers: Recent<String>,
+    /// Of addresses; IPv6 by /64.
+    networks: Recent<IpAddr>,
+}
+
+/// When each of at most [`WATCHED`] has failed. Under attack those whose last failure is the longest
+/// past make room.
+#[derive(Debug)]
+struct Recent<K> {
+    /// The half that is being filled.
+    newer: HashMap<K, VecDeque<Timestamp>>,
+    older: HashMap<K, VecDeque<Timestamp>>,
+}
+
+/// Who tries to sign in, and where from.
+struct Trying<'a> {
+    /// The account, or the name that nobody has.
+    who: std::result::Result<UserId, &'a str>,
+    network: IpAddr,
+}
 
 impl LoginThrottle {
     /// Books an attempt as a failure before it is made, so that many at once do not all find room.
     /// Refuses it when an account or an address has failed too often.
-    fn book(&self, watched: &[String], now: Timestamp) -> Result<()> {
-        let mut all = lock(&self.0);
-        for name in watched {
-            let Some(failures) = all.get_mut(name) else { continue };
-            failures.retain(|at| now.since(*at) < FAILURE_WINDOW);
-            if failures.len() >= FAILURES {
-                let first = failures.front().copied().unwrap_or(now);
-                let wait = FAILURE_WINDOW - now.since(first);
-                let retry_after = wait.unsigned_abs().div_ceil(1_000_000).max(1);
-                return Err(Error::LoginThrottled { retry_after });
-            }
+    fn book(&self, trying: &Trying<'_>, now: Timestamp) -> Result<()> {
+        let all = &mut *lock(&self.0);
+        match trying.who {
+            Ok(account) => all.accounts.check(&account, now)?,
+            Err(name) => all.strangers.check(name, now)?,
         }
-        if all.len() >= WATCHED {
-            all.retain(|_, failures| {
-                failures.back().is_some_and(|at| now.since(*at) < FAILURE_WINDOW)
-            });
+        all.networks.check(&trying.network, now)?;
+        match trying.who {
+            Ok(account) => all.accounts.add(account, now),
+            Err(name) => all.strangers.add(name.to_owned(), now),
         }
-        for name in watched {
-            // A full table under attack watches whom it has: new names are not added.
-            if all.len() < WATCHED || all.contains_key(name) {
-                all.entry(name.clone()).or_default().push_back(now);
-            }
-        }
+        all.networks.add(trying.network, now);
         Ok(())
     }
 
     /// Takes back what a success has booked: for the account everything, for the address this.
-    fn forgive(&self, watched: &[String; 2], booked: Timestamp) {
+    fn forgive(&self, account: UserId, network: IpAddr, booked: Timestamp) {
         let mut all = lock(&self.0);
-        all.remove(&watched[0]);
-        if let Some(failures) = all.get_mut(&watched[1])
+        all.accounts.forget(&account);
+        if let Some(failures) = all.networks.find(&network)
             && let Some(own) = failures.iter().rposition(|at| *at == booked)
         {
             failures.remove(own);
         }
+    }
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Self { newer: HashMap::new(), older: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash> Recent<K> {
+    fn find<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut VecDeque<Timestamp>>
+    where
+        K: Borrow<Q>,
+    {
+        match self.newer.get_mut(key) {
+            Some(failures) => Some(failures),
+            None => self.older.get_mut(key),
+        }
+    }
+
+    fn check<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, now: Timestamp) -> Result<()>
+    where
+        K: Borrow<Q>,
+    {
+        let Some(failures) = self.find(key) else { return Ok(()) };
+        failures.retain(|at| now.since(*at) < FAILURE_WINDOW);
+        if failures.len() < FAILURES {
+            return Ok(());
+        }
+        let first = failures.front().copied().unwrap_or(now);
+        let wait = FAILURE_WINDOW - now.since(first);
+        Err(Error::LoginThrottled { retry_after: wait.unsigned_abs().div_ceil(1_000_000).max(1) })
+    }
+
+    fn add(&mut self, key: K, now: Timestamp) {
+        let known = self.older.remove(&key).unwrap_or_default();
+        if self.newer.len() >= WATCHED / 2 && !self.newer.contains_key(&key) {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.entry(key).or_insert(known).push_back(now);
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.newer.remove(key);
+        self.older.remove(key);
     }
 }
 
@@ -213,28 +285,60 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp(1_000 * MINUTE + seconds * 1_000_000)
+    }
+
+    fn trying(who: std::result::Result<i64, &str>, address: u32) -> Trying<'_> {
+        Trying { who: who.map(UserId), network: IpAddr::V4(address.into()) }
+    }
+
     #[test]
     fn the_seventh_try_has_to_wait() {
-        let throttle = LoginThrottle::default();
-        let at = |minutes: i64| Timestamp(1_000 * MINUTE + minutes * MINUTE);
-        let names = ["email:a@b".to_owned(), "ip:10.0.0.1".to_owned()];
-        for minute in 0..6 {
-            throttle.book(&names, at(minute)).unwrap();
+        for who in [Ok(1), Err("a@b")] {
+            let throttle = LoginThrottle::default();
+            for minute in 0..6 {
+                throttle.book(&trying(who, 1), at(60 * minute)).unwrap();
+            }
+            let wait = throttle.book(&trying(who, 2), at(60 * 6)).unwrap_err();
+            assert!(matches!(wait, Error::LoginThrottled { retry_after: 540 }), "{wait:?}");
+            assert!(throttle.book(&trying(Ok(2), 1), at(60 * 6)).is_err());
+            throttle.book(&trying(Ok(2), 2), at(60 * 6)).unwrap();
+            throttle.book(&trying(who, 1), at(60 * 15)).unwrap();
         }
-        let wait = throttle.book(&names, at(6)).unwrap_err();
-        assert!(matches!(wait, Error::LoginThrottled { retry_after: 540 }), "{wait:?}");
-        assert!(throttle.book(&names[1..], at(6)).is_err());
-        throttle.book(&names, at(15)).unwrap();
     }
 
     #[test]
     fn a_success_is_no_failure() {
         let throttle = LoginThrottle::default();
-        let names = ["email:a@b".to_owned(), "ip:10.0.0.1".to_owned()];
+        let (one, address) = (trying(Ok(1), 1), IpAddr::V4(1.into()));
         for second in 0..20 {
-            let now = Timestamp(1_000 * MINUTE + second);
-            throttle.book(&names, now).unwrap();
-            throttle.forgive(&names, now);
+            throttle.book(&one, at(second)).unwrap();
+            throttle.forgive(UserId(1), address, at(second));
         }
+    }
+
+    #[test]
+    fn a_flood_hides_nobody() {
+        let throttle = LoginThrottle::default();
+        for _ in 0..6 {
+            throttle.book(&trying(Ok(1), 1), at(0)).unwrap();
+        }
+        let most = u32::try_from(WATCHED).unwrap();
+        for n in 2..3 * most {
+            throttle.book(&trying(Err(&format!("{n}@b")), n), at(1)).unwrap();
+        }
+        let all = lock(&throttle.0);
+        assert!(all.strangers.newer.len() + all.strangers.older.len() <= WATCHED);
+        assert!(all.networks.newer.len() + all.networks.older.len() <= WATCHED);
+        drop(all);
+        assert!(
+            throttle.book(&trying(Ok(1), most * 4), at(2)).is_err(),
+            "an account is remembered"
+        );
+        for _ in 0..6 {
+            throttle.book(&trying(Err("one@b"), 7), at(3)).unwrap();
+        }
+        assert!(throttle.book(&trying(Err("one@b"), 8), at(4)).is_err(), "so is who comes now");
     }
 }

@@ -2,11 +2,11 @@
 
 use domain::ids::{OrgId, UserId};
 use domain::time::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::Store;
 use crate::db::{Tx, on, within};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Who did something.
 #[derive(Clone, Copy, Debug)]
@@ -135,13 +135,13 @@ impl Store {
         let rows: Vec<Row> = on!(&self.reader, db => {
             sqlx::query_as(LAST).bind(org.0).bind(event).bind(most).fetch_all(db).await?
         });
-        rows.into_iter().map(Row::read).collect()
+        Ok(rows.into_iter().map(Row::read).collect())
     }
 }
 
 impl Row {
-    fn read(self) -> Result<Audit> {
-        Ok(Audit {
+    fn read(self) -> Audit {
+        Audit {
             id: self.id,
             event: self.event,
             actor: self.actor,
@@ -149,10 +149,11 @@ impl Row {
             target_id: self.target_id,
             ip: self.ip,
             user_agent: self.user_agent,
+            // One row that cannot be read hides no other.
             metadata: serde_json::from_str(&self.metadata)
-                .map_err(|error| Error::Corrupt(error.to_string()))?,
+                .unwrap_or_else(|_| json!({"unreadable": self.metadata})),
             at: Timestamp(self.occurred_at),
-        })
+        }
     }
 }
 

@@ -58,11 +58,11 @@ impl From<sqlx::Error> for Error {
             {
                 Self::Corrupt(error.to_string())
             }
-            // PostgreSQL's class 22: a value that its column cannot hold.
+            // PostgreSQL's classes 22 and 54: what its column, or an index, cannot hold.
             sqlx::Error::Database(database)
-                if database
-                    .code()
-                    .is_some_and(|code| code.len() == 5 && code.starts_with("22")) =>
+                if database.code().is_some_and(|code| {
+                    code.len() == 5 && (code.starts_with("22") || code.starts_with("54"))
+                }) =>
             {
                 Self::Corrupt(error.to_string())
             }

@@ -6,6 +6,7 @@ mod digits;
 mod email;
 mod iban;
 mod ids;
+pub(crate) mod kinds;
 mod labelled;
 mod letters;
 mod network;

@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 use crate::Gateway;
 use crate::error::Result;
 use crate::registry::lock;
-use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE};
+use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;
@@ -151,6 +151,8 @@ async fn purge_deleted_projects(gateway: &Gateway) -> Result<()> {
 }
 
 async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
-    let (created, seen) = (now.minus_micros(SESSION_ABSOLUTE), now.minus_micros(SESSION_IDLE));
+    // Whoever comes back with an old one is told that it has expired.
+    let ended = now.minus_micros(SESSION_REMEMBERED);
+    let (created, seen) = (ended.minus_micros(SESSION_ABSOLUTE), ended.minus_micros(SESSION_IDLE));
     Ok(gateway.store.purge_sessions(created, seen).await?)
 }

@@ -10,6 +10,10 @@ use store::ModelRow;
 use super::endpoints::{self, Given};
 use crate::error::{Error, Result};
 
+/// The longest label, identifier or region. Labels are keys of the ledger, and an index takes no more
+/// than some 2,700 bytes.
+pub(super) const LONGEST_TEXT: usize = 255;
+
 /// The configuration that a row holds.
 pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
     read(&row.config)
@@ -26,9 +30,10 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
     let set = |key: &str| all.get(key).filter(|value| !value.is_null());
     let mut text = |key: &str| {
         let value = set(key)?;
-        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
+        let sound = |text: &&str| (1..=LONGEST_TEXT).contains(&text.len()) && !text.contains('\0');
+        let text = value.as_str().filter(sound);
         if text.is_none() {
-            fault(key, "a text that is not blank");
+            fault(key, &format!("a text that is not blank, of at most {LONGEST_TEXT} bytes"));
         }
         text.map(str::to_owned)
     };

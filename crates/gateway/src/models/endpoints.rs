@@ -61,6 +61,23 @@ pub(super) fn take_keys(config: &mut Map<String, Value>, faults: &mut Vec<String
     entries.iter_mut().take(MOST).enumerate().map(take).collect()
 }
 
+/// Which endpoints of a configuration bring a credential, and whether one was set for the same address
+/// in the configuration before.
+pub(super) fn brought(
+    config: &Map<String, Value>,
+    before: &str,
+) -> impl Iterator<Item = (usize, bool)> {
+    let before: Value = serde_json::from_str(before).unwrap_or_default();
+    let was_set = move |url: &Value| {
+        let known = before[LIST].as_array().into_iter().flatten();
+        known.into_iter().any(|known| known["base_url"] == *url && known["has_api_key"] == true)
+    };
+    let entries = config.get(LIST).and_then(Value::as_array).into_iter().flatten().enumerate();
+    entries
+        .filter(|(_, entry)| entry["api_key"].as_str().is_some_and(|key| !key.is_empty()))
+        .map(move |(index, entry)| (index, was_set(&entry["base_url"])))
+}
+
 /// Reads the list of a configuration; faults are sentences for people.
 pub(super) fn read(config: &Map<String, Value>, faults: &mut Vec<String>) -> Vec<Given> {
     let entries = match config.get(LIST) {

@@ -244,7 +244,7 @@ async fn seven_wrong_passwords(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = server.owner().await;
     for attempt in 0..6 {
-        let email = if attempt % 2 == 0 { OWNER } else { "nobody@example.org" };
+        let email = if attempt % 2 == 0 { OWNER } else { "no\0body@example.org" };
         server.login(email, "wrong-password-1").await.is(401, &unauthorized());
     }
     let seventh = server.login(OWNER, PASSWORD).await;

@@ -10,6 +10,8 @@ crate::on_every_backend!(
     names_are_not_blank,
     settings_merge_at_every_depth,
     bad_settings_are_named,
+    all_faults_are_told_at_once,
+    a_list_is_no_object,
     tiers_name_models_that_may_serve_them,
     keys,
     an_archived_project_is_for_reading,
@@ -125,6 +127,9 @@ async fn bad_settings_are_named(backend: Backend) {
         (json!({"perimeter": {"block": ["10.0.0.0/99"]}}), "perimeter.block"),
         (json!({"allowed_regions": "eu"}), "allowed_regions"),
         (json!({"shadow_model": {"sample_rate": 7}}), "shadow_model.sample_rate"),
+        (json!({"limits": {"loop_window_seconds": 90_000}}), "limits.loop_window_seconds"),
+        (json!({"safety": {"pii": {"entities": ["EMIAL"]}}}), "safety.pii.entities[0]"),
+        (json!({"own": deep(40)}), "deep"),
         (rule("("), "pattern"),
         (rule(r"(a)\1"), "pattern"),
     ] {
@@ -133,11 +138,73 @@ async fn bad_settings_are_named(backend: Backend) {
         assert!(!reply.json()["errors"].as_array().unwrap().is_empty());
     }
     let two = json!({"monthly_budget": -1, "store_content": 1, "own": {"kept": true}});
-    let reply = owner.patch("/api/v1/projects/1", &project(json!({"settings": two}))).await;
+    let reply = owner.patch("/api/v1/projects/1", &project(json!({"settings": two.clone()}))).await;
     assert_eq!(reply.ok(422)["errors"].as_array().unwrap().len(), 2, "{}", reply.text);
+    let three = json!({"name": "", "status": "closed", "settings": two});
+    let reply = owner.patch("/api/v1/projects/1", &project(three)).await;
+    assert_eq!(reply.ok(422)["errors"].as_array().unwrap().len(), 4, "{}", reply.text);
     assert_eq!(owner.get("/api/v1/projects/1").await.ok(200), before, "nothing was half done");
+    let known = json!(["email_address", "IBAN", "badge"]);
+    let badge = json!([{"name": "badge", "pattern": "B-[0-9]{6}"}]);
+    settings(&owner, 1, json!({"safety": {"recognizers": badge, "pii": {"entities": known}}}))
+        .await;
     let reply = owner.patch("/api/v1/projects/1", &project(json!({"settings": []}))).await;
     assert_eq!(reply.status, 400, "{}", reply.text);
+}
+
+/// Objects in one another, so many.
+fn deep(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!({"in": inner}))
+}
+
+async fn all_faults_are_told_at_once(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let faults = async |path: &str, body: Value| {
+        let reply = owner.post(path, &body).await;
+        reply.ok(422)["errors"].as_array().unwrap().len()
+    };
+    let bad = json!({"model_definition": {"name": "x".repeat(300), "identifier": " ",
+        "provider": "mistral", "input_cost_per_1k": -1, "data_retention_days": 0,
+        "region_restriction": "x".repeat(256), "api_key": "one\r\ntwo",
+        "additional_config": {"infrastructure": "x".repeat(256), "own": deep(100)}}});
+    assert_eq!(faults(MODELS, bad).await, 9);
+    let bad = json!({"name": " ", "project_id": 1, "hourly_limit": -1, "expires_at": "soon"});
+    assert_eq!(faults("/api/v1/keys", bad).await, 3);
+    let never = json!({"name": "k", "project_id": 1, "expires_at": "9999-12-31T23:59:59Z"});
+    let made = owner.post("/api/v1/keys", &never).await.ok(201);
+    assert!(made["expires_at"].as_str().unwrap().starts_with("9999-12-30"), "{made}");
+}
+
+async fn a_list_is_no_object(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, key) = (server.owner().await, server.key());
+    let trace = key.trace().await;
+    for (by, method, path, body) in [
+        (&owner, "POST", "/api/v1/projects", json!({"project": ["Sneaky", "desc"]})),
+        (&owner, "PATCH", "/api/v1/projects/1", json!({"project": ["Renamed"]})),
+        (&owner, "POST", MODELS, json!({"model_definition": ["n", "arr", "openai"]})),
+        (&owner, "POST", MODELS, json!({"model_definition": null})),
+        (
+            &key,
+            "POST",
+            "/api/v1/executions",
+            json!({"trace_id": trace, "input": "Hello.",
+            "tool_results": [["a", "b"]]}),
+        ),
+        (
+            &key,
+            "POST",
+            "/api/v1/chat/completions",
+            json!({"trace_id": trace,
+            "messages": [{"role": "user", "content": "Hello."}], "stream_options": [true]}),
+        ),
+    ] {
+        by.send(method, path, Some(body.to_string().into_bytes()))
+            .await
+            .says(400, "expected an object");
+    }
+    assert_eq!(owner.get("/api/v1/projects/1").await.ok(200)["name"], "Default");
 }
 
 async fn tiers_name_models_that_may_serve_them(backend: Backend) {
@@ -268,7 +335,8 @@ async fn what_was_changed_is_on_record(backend: Backend) {
     owner.patch(&path, &json!({"hourly_limit": 5})).await.ok(200);
     owner.patch(&path, &json!({"status": "active"})).await.ok(200);
     owner.delete(&path).await.ok(204);
-    let made = owner.post("/api/v1/projects", &project(json!({"name": "x"}))).await.ok(201);
+    let new_project = json!({"name": "x", "settings": {"monthly_budget": 3}});
+    let made = owner.post("/api/v1/projects", &project(new_project)).await.ok(201);
     owner.delete(&format!("/api/v1/projects/{}", made["id"])).await.ok(204);
     let events = owner.with("user-agent", "it/1").get("/api/v1/audit-events").await.ok(200);
     let events = events.as_array().unwrap();
@@ -305,9 +373,14 @@ async fn what_was_changed_is_on_record(backend: Backend) {
     assert_eq!(changes.as_object().unwrap().len(), 2, "only what changed: {changes}");
     let renamed = &of("project_updated")["metadata"]["changes"];
     assert_eq!(*renamed, json!({"name": {"old": "Default", "new": "Renamed"}}));
+    let made = &of("project_created")["metadata"]["changes"];
+    let budget = json!({"old": null, "new": 3});
+    assert_eq!((&made["name"]["new"], &made["settings.monthly_budget"]), (&json!("x"), &budget));
     assert_eq!(of("key_updated")["metadata"]["changes"]["hourly_limit"]["new"], 5.0);
-    let none = owner.get("/api/v1/audit-events?event=logout").await.ok(200);
-    assert_eq!(none, json!([]));
+    for none in ["logout", "%00"] {
+        let path = format!("/api/v1/audit-events?event={none}");
+        assert_eq!(owner.get(&path).await.ok(200), json!([]));
+    }
     for _ in 0..60 {
         owner.patch("/api/v1/projects/1", &project(json!({"description": "x"}))).await.ok(200);
     }

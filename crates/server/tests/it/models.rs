@@ -236,6 +236,18 @@ async fn a_new_address_drops_the_provider_key(backend: Backend) {
     assert!(events[0]["metadata"].to_string().contains("api_key"), "{}", events[0]);
     let both = json!({"base_url": "https://third.example/v1", "api_key": CANARY});
     assert_eq!(change(both).await, true);
+    // One credential in the place of another is a change, though both are set.
+    let endpoints = json!([{"base_url": "https://fourth.example/v1", "api_key": CANARY}]);
+    let endpoints = json!({"additional_config": {"endpoints": endpoints}});
+    change(endpoints.clone()).await;
+    for fields in [json!({"api_key": "sk-another"}), endpoints] {
+        change(fields).await;
+        let events = owner.get("/api/v1/audit-events?event=model_updated").await.ok(200);
+        let changes = events[0]["metadata"]["changes"].as_object().unwrap().clone();
+        let (field, told) = changes.iter().next().unwrap();
+        assert!(field.ends_with("api_key") && changes.len() == 1, "{changes:?}");
+        assert_eq!(*told, json!({"old": "set", "new": "set"}));
+    }
     assert_eq!(change(json!({"base_url": "https://third.example/v1"})).await, true);
     assert_eq!(change(json!({"provider": "anthropic"})).await, false);
     assert_eq!(change(json!({"api_key": CANARY})).await, true);
