@@ -43,4 +43,19 @@ pub struct Trace {
     pub revenue: Option<Usd>,
     /// Its grades, once completed.
     pub assessment: Option<Assessment>,
+    /// What is known of those of its steps that are gone; `None` while it has them all.
+    pub purged: Option<Purged>,
+}
+
+/// What a trace remembers of its steps whose retention is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// What they had cost.
+    pub cost: Usd,
+    /// Whether any held personal data.
+    pub pii: bool,
+    /// Whether any held an injection.
+    pub injection: bool,
+    /// Whether any held a credential.
+    pub secret: bool,
 }

@@ -55,6 +55,8 @@ impl Gateway {
 
 #[cfg(test)]
 mod tests {
+    use domain::money::Usd;
+    use domain::time::DAY;
     use serde_json::json;
 
     use crate::testing::Fresh;
@@ -77,5 +79,23 @@ mod tests {
         }
         gateway.log(caller, &trace, note(json!({"user_rating": false})), None).await.unwrap();
         assert_eq!(letter().await, good.grades.overall.worsened());
+    }
+
+    #[tokio::test]
+    async fn a_rating_changes_no_grade_and_no_cost_once_steps_are_gone() {
+        let fresh = Fresh::with(json!({})).await;
+        let (gateway, caller) = (&fresh.gateway, &fresh.caller);
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let graded = gateway.complete_trace(caller, &trace).await.unwrap().assessment.unwrap();
+        let later = gateway.now().minus_micros(-31 * DAY);
+        assert_eq!(gateway.store.purge_steps(later).await.unwrap(), 1);
+        let bad = json!({"user_rating": false}).as_object().unwrap().clone();
+        gateway.log(caller, &trace, bad, None).await.unwrap();
+        let detail = gateway.trace(caller, &trace).await.unwrap();
+        assert_eq!(detail.steps.len(), 1, "the rating itself");
+        assert!(detail.total_cost > Usd::ZERO);
+        assert_eq!(detail.total_cost, graded.total_cost);
+        assert_eq!(detail.trace.assessment, Some(graded));
     }
 }

@@ -161,7 +161,7 @@ impl Gateway {
                 )));
             }
         }
-        tx.save_model(&row).await.map_err(taken)?;
+        tx.save_model(&row, self.clock.now()).await.map_err(taken)?;
         let target = ("model", id.to_string());
         self.note_act(&mut tx, member, Event::ModelUpdated, target, metadata).await?;
         self.publish(tx).await?;

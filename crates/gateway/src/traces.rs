@@ -115,7 +115,7 @@ pub struct TraceDetail {
     pub steps: Vec<(Step, Option<Content>)>,
     /// Its figures.
     pub figures: TraceFigures,
-    /// What its run steps cost so far.
+    /// What its run steps cost so far, those that are gone included.
     pub total_cost: Usd,
 }
 
@@ -167,6 +167,7 @@ impl Gateway {
             metadata: metadata.map(Value::Object),
             revenue,
             assessment: None,
+            purged: None,
         };
         self.store.writer().trace(trace.clone()).await?;
         self.traces.known.insert(trace.id, Arc::new(TraceHandle::of(&trace)));
@@ -242,8 +243,14 @@ impl Gateway {
         // Contents after steps: what is committed in between has a content too many, never one too few.
         let steps = crate::bounded(self.store.steps(id)).await?;
         let contents = crate::bounded(self.store.contents(id, sealing)).await?;
-        let figures = grading::figures(trace.created_at, &steps, None);
-        let total_cost = steps.iter().map(Step::cost).sum();
+        let mut figures = grading::figures(trace.created_at, &steps, None);
+        let mut total_cost: Usd = steps.iter().map(Step::cost).sum();
+        if let Some(purged) = trace.purged {
+            total_cost += purged.cost;
+            figures.pii_detected |= purged.pii;
+            figures.injection_attempt |= purged.injection;
+            figures.secret_leaked |= purged.secret;
+        }
         let mut contents: HashMap<StepId, Content> = contents.into_iter().collect();
         let steps = steps.into_iter().map(|step| {
             let content = contents.remove(&step.id);
@@ -303,14 +310,15 @@ impl Gateway {
     }
 
     /// Grades a trace and stores the result. A trace that was graded before is measured against
-    /// the same baselines.
+    /// the same baselines; where steps of it are gone since, its grades stay.
     pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
         let steps = crate::bounded(self.store.steps(trace.id)).await?;
         let baselines = match &trace.assessment {
             Some(assessment) => assessment.baselines.clone(),
             None => self.baselines(project, &steps).await?,
         };
-        let assessment = grading::assess(&steps, baselines);
+        let mut assessment = grading::assess(&steps, baselines);
+        assessment.total_cost += trace.purged.unwrap_or_default().cost;
         let figures = grading::figures(trace.created_at, &steps, None);
         let agent = AgentFigures {
             chain_depth: figures.chain_depth as i64,

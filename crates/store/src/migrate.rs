@@ -40,6 +40,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0005_turns.sql"),
         include_str!("../migrations/postgres/0005_turns.sql"),
     ),
+    (
+        6,
+        "retention",
+        include_str!("../migrations/sqlite/0006_retention.sql"),
+        include_str!("../migrations/postgres/0006_retention.sql"),
+    ),
 ];
 
 /// Brings the schema up to date. Refuses a database that a newer binary has written.

@@ -151,8 +151,18 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
-    /// Writes every field of a model that may change. [`Error::Taken`] when its identifier is.
-    pub async fn save_model(&mut self, model: &ModelRow) -> Result<()> {
+    /// Writes every field of a model that may change. [`Error::Taken`] when its identifier is. One
+    /// that gets another identifier leaves its retention rule behind for the steps under the old one,
+    /// as a deleted model does.
+    pub async fn save_model(&mut self, model: &ModelRow, now: Timestamp) -> Result<()> {
+        const LEAVE_RULE: &str = "
+            INSERT INTO models
+                (project_id, name, identifier, provider, is_public, data_retention_days, region,
+                 currency, config, created_at, deleted_at)
+            SELECT project_id, name, identifier, provider, is_public, data_retention_days, region,
+                   currency, '{}', created_at, CAST($3 AS BIGINT)
+            FROM models
+            WHERE id = $1 AND identifier <> $2 AND deleted_at IS NULL";
         const SAVE: &str = "
             UPDATE models
             SET name = $2, identifier = $3, provider = $4, base_url = $5, api_key = $6, is_public = $7,
@@ -160,6 +170,12 @@ impl Tx {
                 currency = $12, config = $13, endpoint_keys = $14
             WHERE id = $1 AND deleted_at IS NULL";
         within!(self, db => {
+            sqlx::query(LEAVE_RULE)
+                .bind(model.id.0)
+                .bind(&model.identifier)
+                .bind(now.0)
+                .execute(&mut *db)
+                .await?;
             sqlx::query(SAVE)
                 .bind(model.id.0)
                 .bind(&model.name)

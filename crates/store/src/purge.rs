@@ -1,9 +1,12 @@
 //! What goes with time: steps past their retention, rows of deleted projects.
 
+use std::collections::BTreeMap;
+
 use domain::time::{DAY, Timestamp};
+use uuid::Uuid;
 
 use crate::Store;
-use crate::db::{on, within};
+use crate::db::{Tx, on, within};
 use crate::error::Result;
 
 /// Rows of one table that go at once, so that no purge holds the writer for long.
@@ -12,10 +15,43 @@ const SLICE: i64 = 500;
 /// Days that steps are kept where no rule says anything.
 const DEFAULT_DAYS: i64 = 30;
 
+/// What a trace has to remember of a step that is gone.
+#[derive(sqlx::FromRow)]
+struct Gone {
+    trace_id: Uuid,
+    cost: Option<i64>,
+    pii: bool,
+    injection: bool,
+    secret: bool,
+}
+
+/// The same of all steps of a trace that go together.
+#[derive(Default)]
+struct Memory {
+    cost: i64,
+    /// The longest rule that they went by.
+    days: i64,
+    pii: bool,
+    injection: bool,
+    secret: bool,
+}
+
+impl Memory {
+    fn take(&mut self, gone: &Gone, days: i64) {
+        self.cost = self.cost.saturating_add(gone.cost.unwrap_or(0));
+        self.days = self.days.max(days);
+        self.pii |= gone.pii;
+        self.injection |= gone.injection;
+        self.secret |= gone.secret;
+    }
+}
+
 impl Store {
     /// Deletes a slice of steps whose retention is over: that of their model, else of their
-    /// parent's model, else the longest of their trace, else the default of 30 days. The ledger
-    /// stays. Returns how many went; call again until it is 0.
+    /// parent's model, else the longest of their trace, else the default of 30 days. A step without
+    /// a model whose parent is gone goes as soon as any step of the project would. The ledger stays,
+    /// and the trace remembers what is told without its steps. Returns how many went; call again
+    /// until it is 0.
     pub async fn purge_steps(&self, now: Timestamp) -> Result<u64> {
         const LEAST: &str = "
             SELECT p.id, min(m.data_retention_days)
@@ -23,20 +59,43 @@ impl Store {
             LEFT JOIN models m ON m.project_id = p.id
             WHERE p.deleted_at IS NULL
             GROUP BY p.id";
+        // An identifier has the rule of the model that is called so, else of the last one that was.
         const DUE: &str = "
-            SELECT s.id
-            FROM steps s
-            LEFT JOIN steps p ON p.id = s.parent_step_id
-            WHERE s.project_id = $4 AND s.finished_at < $5
-              AND s.finished_at < $1 - $2 * COALESCE(
-                (SELECT max(m.data_retention_days) FROM models m
-                 WHERE m.project_id = s.project_id AND m.identifier = COALESCE(s.model, p.model)
-                   AND m.id = (SELECT max(l.id) FROM models l
-                               WHERE l.project_id = m.project_id AND l.identifier = m.identifier)),
-                (SELECT max(m.data_retention_days) FROM steps o
-                 JOIN models m ON m.project_id = o.project_id AND m.identifier = o.model
-                 WHERE o.trace_id = s.trace_id),
-                30)
+            WITH named AS (
+                SELECT identifier, data_retention_days AS days,
+                       row_number() OVER (
+                           PARTITION BY identifier
+                           ORDER BY CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END, deleted_at DESC, id DESC
+                       ) AS place
+                FROM models
+                WHERE project_id = $4),
+            rules AS (SELECT identifier, days FROM named WHERE place = 1),
+            aged AS (
+                SELECT s.id, s.finished_at,
+                       COALESCE(
+                           r.days,
+                           CASE
+                               WHEN s.model IS NULL AND s.parent_step_id IS NOT NULL AND p.id IS NULL
+                               THEN 0
+                           END,
+                           (SELECT max(known.days)
+                            FROM (
+                                SELECT x.days
+                                FROM steps o
+                                JOIN rules x ON x.identifier = o.model
+                                WHERE o.trace_id = s.trace_id
+                                UNION ALL
+                                SELECT t.purged_days
+                                FROM traces t
+                                WHERE t.id = s.trace_id AND t.purged_days > 0) AS known),
+                           30) AS days
+                FROM steps s
+                LEFT JOIN steps p ON p.id = s.parent_step_id
+                LEFT JOIN rules r ON r.identifier = COALESCE(s.model, p.model)
+                WHERE s.project_id = $4 AND s.finished_at < $5)
+            SELECT id, days
+            FROM aged
+            WHERE finished_at < $1 - $2 * days
             LIMIT $3";
         let projects: Vec<(i64, Option<i64>)> =
             on!(&self.reader, db => sqlx::query_as(LEAST).fetch_all(db).await?);
@@ -44,8 +103,8 @@ impl Store {
             // Nothing younger than the least rule can be due: the index leaves it unread.
             let days = least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
             let oldest = now.minus_micros(days * DAY);
-            let ids: Vec<i64> = on!(&self.reader, db => {
-                sqlx::query_scalar(DUE)
+            let due: Vec<(i64, i64)> = on!(&self.reader, db => {
+                sqlx::query_as(DUE)
                     .bind(now.0)
                     .bind(DAY)
                     .bind(SLICE)
@@ -54,11 +113,30 @@ impl Store {
                     .fetch_all(db)
                     .await?
             });
-            if !ids.is_empty() {
-                return self.forget_steps(&ids).await;
+            if !due.is_empty() {
+                return self.forget_due(due).await;
             }
         }
         Ok(0)
+    }
+
+    /// Deletes steps, each with the days it went by, and has their traces remember them. Rows are
+    /// locked in the order of their ids: neither another node nor the writer waits in a circle.
+    async fn forget_due(&self, mut due: Vec<(i64, i64)>) -> Result<u64> {
+        due.sort_unstable();
+        let mut traces: BTreeMap<Uuid, Memory> = BTreeMap::new();
+        let mut tx = self.begin().await?;
+        for (id, days) in &due {
+            // Another node may have been quicker.
+            if let Some(gone) = tx.forget_step(*id).await? {
+                traces.entry(gone.trace_id).or_default().take(&gone, *days);
+            }
+        }
+        for (trace, memory) in &traces {
+            tx.remember(*trace, memory).await?;
+        }
+        tx.commit().await?;
+        Ok(due.len() as u64)
     }
 
     /// Deletes a slice of the rows of deleted projects. Returns how many went; call again until it
@@ -75,7 +153,12 @@ impl Store {
             sqlx::query_scalar(STEPS).bind(SLICE).fetch_all(db).await?
         });
         if !ids.is_empty() {
-            return self.forget_steps(&ids).await;
+            let mut tx = self.begin().await?;
+            for id in &ids {
+                tx.forget_step(*id).await?;
+            }
+            tx.commit().await?;
+            return Ok(ids.len() as u64);
         }
         let mut tx = self.begin().await?;
         let gone = within!(tx, db => {
@@ -84,22 +167,44 @@ impl Store {
         tx.commit().await?;
         Ok(gone)
     }
+}
 
-    async fn forget_steps(&self, ids: &[i64]) -> Result<u64> {
-        if ids.is_empty() {
-            return Ok(0);
-        }
-        let mut tx = self.begin().await?;
-        for id in ids {
-            within!(tx, db => {
-                sqlx::query("DELETE FROM step_contents WHERE step_id = $1")
-                    .bind(id)
-                    .execute(&mut *db)
-                    .await?;
-                sqlx::query("DELETE FROM steps WHERE id = $1").bind(id).execute(&mut *db).await?;
-            });
-        }
-        tx.commit().await?;
-        Ok(ids.len() as u64)
+impl Tx {
+    /// Deletes a step and its content; `None` where it was gone.
+    async fn forget_step(&mut self, id: i64) -> Result<Option<Gone>> {
+        const FORGET: &str = "
+            DELETE FROM steps WHERE id = $1 RETURNING trace_id, cost, pii, injection, secret";
+        let gone: Option<Gone> = within!(self, db => {
+            sqlx::query("DELETE FROM step_contents WHERE step_id = $1")
+                .bind(id)
+                .execute(&mut *db)
+                .await?;
+            sqlx::query_as(FORGET).bind(id).fetch_optional(&mut *db).await?
+        });
+        Ok(gone)
+    }
+
+    /// Adds to what a trace remembers.
+    async fn remember(&mut self, trace: Uuid, memory: &Memory) -> Result<()> {
+        const REMEMBER: &str = "
+            UPDATE traces
+            SET purged_cost = COALESCE(purged_cost, 0) + $2,
+                purged_days = CASE WHEN purged_days < $3 THEN $3 ELSE purged_days END,
+                purged_pii = purged_pii OR $4,
+                purged_injection = purged_injection OR $5,
+                purged_secret = purged_secret OR $6
+            WHERE id = $1";
+        within!(self, db => {
+            sqlx::query(REMEMBER)
+                .bind(trace)
+                .bind(memory.cost)
+                .bind(memory.days)
+                .bind(memory.pii)
+                .bind(memory.injection)
+                .bind(memory.secret)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
     }
 }

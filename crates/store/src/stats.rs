@@ -27,7 +27,7 @@ pub struct LedgerRow {
 /// What happened in a project's traces over a period.
 #[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
 pub struct SecurityCounts {
-    /// Traces with steps in the period.
+    /// Traces with steps in the period, or opened in it where their steps are gone.
     pub traces: i64,
     /// Of those, with personal data.
     pub pii: i64,
@@ -124,7 +124,8 @@ impl Store {
         Ok(all)
     }
 
-    /// What was found in the traces that had steps in a period.
+    /// What was found in the traces that had steps in a period. What is gone of a trace counts where
+    /// the trace was opened: it remembers what was found and not when.
     pub async fn security_counts(
         &self,
         project: ProjectId,
@@ -140,11 +141,24 @@ impl Store {
                 SELECT sum(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
                        sum(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
                        sum(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
-                FROM steps
-                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                FROM (
+                    SELECT trace_id, pii, injection, secret
+                    FROM steps
+                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                    UNION ALL
+                    SELECT id, purged_pii, purged_injection, purged_secret
+                    FROM traces
+                    WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
+                ) AS found
                 GROUP BY trace_id) AS per_trace";
         Ok(on!(&self.reader, db => {
-            sqlx::query_as(COUNTS).bind(project.0).bind(from.0).bind(to.0).fetch_one(db).await?
+            sqlx::query_as(COUNTS)
+                .bind(project.0)
+                .bind(from.0)
+                .bind(to.0)
+                .bind(TraceId::first_at(from).0)
+                .bind(TraceId::first_at(to).0)
+                .fetch_one(db).await?
         }))
     }
 

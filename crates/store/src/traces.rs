@@ -4,7 +4,7 @@ use domain::grade::Assessment;
 use domain::ids::{KeyId, ProjectId, TraceId};
 use domain::money::Usd;
 use domain::time::Timestamp;
-use domain::trace::{Trace, TraceStatus};
+use domain::trace::{Purged, Trace, TraceStatus};
 
 use crate::Store;
 use crate::db::{Tx, on, within};
@@ -51,6 +51,10 @@ struct Row {
     metadata: Option<String>,
     revenue: Option<i64>,
     assessment: Option<String>,
+    purged_cost: Option<i64>,
+    purged_pii: bool,
+    purged_injection: bool,
+    purged_secret: bool,
 }
 
 impl Row {
@@ -72,6 +76,12 @@ impl Row {
                 Some(text) => Some(serde_json::from_str(text).map_err(|_| corrupt("assessment"))?),
                 None => None,
             },
+            purged: self.purged_cost.map(|cost| Purged {
+                cost: Usd(cost),
+                pii: self.purged_pii,
+                injection: self.purged_injection,
+                secret: self.purged_secret,
+            }),
         })
     }
 }
@@ -80,7 +90,8 @@ impl Store {
     /// One trace of a project.
     pub async fn trace(&self, project: ProjectId, id: TraceId) -> Result<Option<Trace>> {
         const FIND: &str = "
-            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment
+            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
+                   purged_cost, purged_pii, purged_injection, purged_secret
             FROM traces
             WHERE id = $1 AND project_id = $2";
         let row: Option<Row> = on!(&self.reader, db => {
@@ -95,7 +106,8 @@ impl Store {
     /// of that index and no more.
     pub async fn traces(&self, project: ProjectId, page: Page) -> Result<Vec<Trace>> {
         const ALL: &str = "
-            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment
+            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
+                   purged_cost, purged_pii, purged_injection, purged_secret
             FROM traces
             WHERE id IN (
                 SELECT id FROM traces
@@ -103,7 +115,8 @@ impl Store {
                 ORDER BY id DESC LIMIT $3 OFFSET $4)
             ORDER BY id DESC";
         const OF_STATUS: &str = "
-            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment
+            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
+                   purged_cost, purged_pii, purged_injection, purged_secret
             FROM traces
             WHERE id IN (
                 SELECT id FROM traces
@@ -196,7 +209,8 @@ impl Store {
 }
 
 impl Tx {
-    /// Writes the end of a trace, or its new grades. Returns whether there was such a trace.
+    /// Writes the end of a trace, or its new grades; those of a trace that has lost steps since it
+    /// was graded stay, because nothing can grade it again. Returns whether anything was written.
     pub async fn complete_trace(
         &mut self,
         id: TraceId,
@@ -208,7 +222,8 @@ impl Tx {
             UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
                 chain_depth = $4, stall_probability = $5, tool_fidelity = $6
-            WHERE id = $1 AND status IN ('pending', 'completed')";
+            WHERE id = $1 AND status IN ('pending', 'completed')
+              AND (assessment IS NULL OR purged_cost IS NULL)";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
         let changed = within!(self, db => {

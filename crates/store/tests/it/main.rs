@@ -7,6 +7,7 @@ mod accounts;
 mod claims;
 mod recovery;
 mod registry;
+mod retention;
 mod schema;
 mod steps;
 mod support;

@@ -26,7 +26,7 @@ pub fn key(project: ProjectId) -> Key {
     }
 }
 
-fn model(project: ProjectId, identifier: &str) -> ModelRow {
+pub fn model(project: ProjectId, identifier: &str) -> ModelRow {
     ModelRow {
         id: ModelId(0),
         project,

@@ -226,23 +226,6 @@ async fn idle_traces_fail_and_busy_ones_do_not() {
 }
 
 #[tokio::test]
-async fn steps_go_when_their_retention_is_over_and_the_ledger_stays() {
-    for database in databases().await {
-        let store = database.open().await;
-        let (project, key) = project(&store).await;
-        let step = run(project, trace_id(1), StepId(1));
-        store.writer().step(step, Some((b"{}", &key))).await.unwrap();
-        assert_eq!(store.purge_steps(NOW.minus_micros(-29 * DAY)).await.unwrap(), 0);
-        assert_eq!(store.purge_steps(NOW.minus_micros(-31 * DAY)).await.unwrap(), 1);
-        assert!(store.steps(trace_id(1)).await.unwrap().is_empty());
-        assert!(store.contents(trace_id(1), &key).await.unwrap().is_empty());
-        let spent = store.spend_by_project(NOW.month_start().minute()).await.unwrap();
-        assert!(spent[0].1 > Usd::ZERO);
-        store.close().await;
-    }
-}
-
-#[tokio::test]
 async fn baselines_are_the_95th_percentile() {
     for database in databases().await {
         let store = database.open().await;

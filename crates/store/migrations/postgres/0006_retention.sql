@@ -1,0 +1,7 @@
+-- What a trace remembers of the steps that went when their retention was over, written when they go: what they had
+-- cost (null while none has gone), the longest rule they went by, what was found in them.
+ALTER TABLE traces ADD COLUMN purged_cost BIGINT;
+ALTER TABLE traces ADD COLUMN purged_days BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE traces ADD COLUMN purged_pii BOOLEAN NOT NULL DEFAULT FALSE;
+ALTER TABLE traces ADD COLUMN purged_injection BOOLEAN NOT NULL DEFAULT FALSE;
+ALTER TABLE traces ADD COLUMN purged_secret BOOLEAN NOT NULL DEFAULT FALSE;
