@@ -177,6 +177,11 @@ async fn what_the_commands_say(backend: Backend) {
         let refused = server.cli(args, &[("SLUICE_USER_PASSWORD", "long-enough-1")]).await;
         assert!(complaint(&refused).starts_with("sluice: "), "{args:?}: {refused:?}");
     }
+    for what in [&["user", "create", "b@example.org"][..], &["key", "create"]] {
+        let args = [what, &["--project", "999"]].concat();
+        let refused = server.cli(&args, &[]).await;
+        assert_eq!(complaint(&refused), "sluice: there is no project 999\n", "{args:?}");
+    }
     let weak = server.cli(&["user", "create", "a@b.org"], &[("SLUICE_USER_PASSWORD", "x")]).await;
     assert!(complaint(&weak).contains("8 to 1024"), "{weak:?}");
     assert_eq!(server.any.get("/up").await.ok(200)["status"], "ok");
