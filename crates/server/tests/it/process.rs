@@ -187,6 +187,8 @@ async fn what_the_commands_say(backend: Backend) {
     assert_eq!(server.any.get("/up").await.ok(200)["status"], "ok");
     server.any.get("/ready").await.ok(200);
     assert_eq!(server.any.get("/docs/").await.status, 200);
+    let page = server.any.get("/docs/swagger-initializer.js").await;
+    assert!(page.text.contains(r#""validatorUrl": "none""#), "{}", page.text);
 }
 
 async fn a_key_from_the_command_line(backend: Backend) {
