@@ -113,3 +113,20 @@ async fn a_flag_that_names_a_file_beats_a_value_in_the_file() {
     let shown = printed(&server.cli(&["check-config", "--master-key-file", &key], &[]).await);
     assert!(shown.contains("# master_key (set, not shown)"), "{shown}");
 }
+
+#[tokio::test]
+async fn lines_without_their_field_are_refused() {
+    let server = Setup::new(&Backend::Sqlite).prepare();
+    let file = server.data().join("lines.jsonl");
+    let path = file.display().to_string();
+    for (command, field, other) in [("check", "text", "input"), ("route", "input", "text")] {
+        let fine = format!("{{\"id\":1,\"{field}\":\"Hello.\"}}\n");
+        std::fs::write(&file, &fine).unwrap();
+        let judged = printed(&server.cli(&[command, "--jsonl", &path], &[]).await);
+        assert_eq!(judged.lines().count(), 1, "{judged}");
+        std::fs::write(&file, format!("{fine}{{\"id\":2,\"{other}\":\"Hello.\"}}\n")).unwrap();
+        let said = complaint(&server.cli(&[command, "--jsonl", &path], &[]).await);
+        assert!(said.starts_with("sluice: line 2, ") && said.contains(field), "{said}");
+        assert!(!said.contains("line 1"), "{said}");
+    }
+}
