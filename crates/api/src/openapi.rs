@@ -105,7 +105,9 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
         Credential::None => None,
         Credential::Key => Some(vec![requirement("key"), requirement("x-api-key")]),
         Credential::Session => Some(vec![requirement("session")]),
-        Credential::Either => Some(vec![requirement("key"), requirement("session")]),
+        Credential::Either => {
+            Some(vec![requirement("key"), requirement("x-api-key"), requirement("session")])
+        }
     };
 }
 
@@ -125,4 +127,23 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
     responses((status = 200, body = Object)))]
 pub async fn show(State(app): State<App>) -> Json<std::sync::Arc<Document>> {
     Json(app.document.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    #[test]
+    fn every_credential_that_works_is_declared() {
+        let document = serde_json::to_value(crate::router::document()).unwrap();
+        let [key, header, session] = ["key", "x-api-key", "session"].map(|name| json!({name: []}));
+        for (path, method, wanted) in [
+            ("/api/v1/stats", "get", json!([key, header, session])),
+            ("/api/v1/executions", "post", json!([key, header])),
+            ("/api/v1/projects", "get", json!([session])),
+            ("/up", "get", Value::Null),
+        ] {
+            assert_eq!(document["paths"][path][method]["security"], wanted, "{path}");
+        }
+    }
 }

@@ -152,8 +152,10 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));
-    // The page and its script come from the binary: it works offline.
-    let docs = SwaggerUi::new("/docs").config(Config::new(["/api/v1/openapi.json"]));
+    // The page and its script come from the binary: it works offline, and asks no validator on the
+    // internet what it thinks of the description.
+    let config = Config::new(["/api/v1/openapi.json"]).validator_url("none");
+    let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();
     Router::new()
         .merge(guarded)

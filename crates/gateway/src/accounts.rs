@@ -81,15 +81,21 @@ pub(crate) fn clean_email(email: &str) -> Result<String> {
     Ok(email)
 }
 
-/// The Argon2id hash of a new password, in PHC form. Takes tens of milliseconds.
-pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String> {
+/// Refuses a new password that is too short or too long.
+pub(crate) fn check_password(password: &domain::secret::Secret) -> Result<()> {
     let password = password.expose();
     if password.chars().count() < SHORTEST_PASSWORD || password.len() > LONGEST_PASSWORD {
         return Err(Error::invalid(format!(
             "Password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
         )));
     }
-    let hash = Argon2::default().hash_password(password.as_bytes());
+    Ok(())
+}
+
+/// The Argon2id hash of a new password, in PHC form. Takes tens of milliseconds.
+pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String> {
+    check_password(password)?;
+    let hash = Argon2::default().hash_password(password.expose().as_bytes());
     hash.map(|hash| hash.to_string())
         .map_err(|error| Error::Internal(format!("the password cannot be hashed: {error}")))
 }

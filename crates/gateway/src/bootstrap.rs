@@ -11,7 +11,7 @@ use domain::time::Clock;
 use serde_json::json;
 use store::{ModelRow, Store};
 
-use crate::accounts::{clean_email, hash_password};
+use crate::accounts::{check_password, clean_email, hash_password};
 use crate::error::{Error, Result};
 use crate::keys::{from_parts, mint};
 
@@ -27,6 +27,24 @@ pub struct FirstSettings {
     pub owner_password: Option<Secret>,
     /// The first key in its raw form; generated when it is not given.
     pub key: Option<Secret>,
+}
+
+impl FirstSettings {
+    /// Refuses what [`bootstrap`] would refuse, without a database. Names the setting.
+    pub fn check(&self) -> Result<()> {
+        clean_email(&self.owner_email).map_err(in_setting("owner_email"))?;
+        if let Some(password) = &self.owner_password {
+            check_password(password).map_err(in_setting("owner_password"))?;
+        }
+        if let Some(key) = &self.key {
+            split(key).map_err(in_setting("bootstrap_key"))?;
+        }
+        Ok(())
+    }
+}
+
+fn in_setting(name: &'static str) -> impl Fn(Error) -> Error {
+    move |error| Error::invalid(format!("{name}: {error}"))
 }
 
 /// The first credentials: to be shown once, on a terminal.
@@ -94,7 +112,7 @@ fn split(raw: &Secret) -> Result<(KeyId, &str)> {
     let parts = parts.and_then(|(id, secret)| Some((id.parse::<KeyId>().ok()?, secret)));
     parts.filter(|(_, secret)| secret.len() >= 8).ok_or_else(|| {
         Error::invalid(
-            "SLUICE_BOOTSTRAP_KEY must have the form ak_<up to 16 hex digits>.<secret of 8 characters or more>",
+            "The first key must have the form ak_<up to 16 hex digits>.<secret of 8 characters or more>",
         )
     })
 }
@@ -118,5 +136,32 @@ fn sandbox(project: ProjectId, now: domain::time::Timestamp) -> ModelRow {
         currency: "USD".to_owned(),
         config: json!({"infrastructure": "sandbox"}).to_string(),
         created_at: now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_set_up_is_known_before() {
+        let secret = |text: &str| Some(Secret::new(text.to_owned()));
+        let settings = |email: &str, password, key| FirstSettings {
+            owner_email: email.to_owned(),
+            owner_password: password,
+            key,
+        };
+        let (password, key) = (|| secret("long-enough"), || secret("ak_1.12345678"));
+        assert!(settings("a@b", password(), key()).check().is_ok());
+        assert!(settings("a@b", None, None).check().is_ok());
+        for (wrong, name) in [
+            (settings("a.b", password(), key()), "owner_email: "),
+            (settings("a@b", secret("short"), key()), "owner_password: "),
+            (settings("a@b", password(), secret("12345678")), "bootstrap_key: "),
+            (settings("a@b", password(), secret("ak_1.short")), "bootstrap_key: "),
+        ] {
+            let said = wrong.check().unwrap_err().to_string();
+            assert!(said.starts_with(name) && !said.contains("short"), "{said}");
+        }
     }
 }

@@ -44,6 +44,9 @@ pub async fn create_user(store: &Store, user: NewUser, clock: &Clock) -> Result<
         made => made?,
     };
     for &project in &user.projects {
+        if tx.project(project).await?.is_none() {
+            return Err(Error::invalid(format!("there is no project {project}")));
+        }
         tx.add_project_member(project, id).await?;
     }
     let made = json!({"email": email, "role": user.role.as_str(), "projects": user.projects});

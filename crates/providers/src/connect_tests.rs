@@ -294,7 +294,10 @@ fn a_file_without_authorities_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, text).unwrap();
         let ca_file = Some(PathBuf::from(file.path()));
-        let error = Client::new(Egress { ca_file, ..Egress::default() }).err().unwrap();
-        assert!(error.to_string().starts_with("The CA file "), "{error}");
+        let egress = Egress { ca_file, ..Egress::default() };
+        let known = egress.check().unwrap_err();
+        assert!(known.to_string().starts_with("The CA file "), "{known}");
+        let error = Client::new(egress).err().unwrap();
+        assert_eq!(error.to_string(), known.to_string());
     }
 }

@@ -16,6 +16,10 @@ use tokio::net::lookup_host;
 use tower_service::Service;
 use url::{Host, Url};
 
+use crate::connect::Proxy;
+use crate::error::Error;
+use crate::tls;
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How outbound connections are made.
@@ -31,6 +35,24 @@ pub struct Egress {
     pub no_proxy: Option<String>,
     /// A PEM file of certificate authorities to trust beside the system's (`SLUICE_CA_FILE`).
     pub ca_file: Option<PathBuf>,
+}
+
+impl Egress {
+    /// Refuses what [`Client::new`](crate::Client::new) would refuse, and hosts that no URL can
+    /// have. Says what is wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        for host in &self.allow {
+            if !can_be_a_host(without_brackets(host)) {
+                return Err(Error::unsupported(format!(
+                    "egress_allow: '{host}' is neither a host name nor an address; leave out scheme, port and path"
+                )));
+            }
+        }
+        if self.ca_file.is_none() && self.proxy.is_none() {
+            return Ok(());
+        }
+        Proxy::new(self, tls::config(self)?).map(drop)
+    }
 }
 
 /// Without the proxy, whose URL may hold a password.
@@ -117,8 +139,7 @@ impl Rules {
     pub(crate) fn new(allow: &[String]) -> Self {
         let mut rules = Self::default();
         for entry in allow {
-            let entry = entry.trim();
-            let bare = entry.strip_prefix('[').and_then(|e| e.strip_suffix(']')).unwrap_or(entry);
+            let bare = without_brackets(entry);
             match bare.parse::<IpAddr>() {
                 Ok(address) => rules.addresses.insert(address.to_canonical()),
                 Err(_) => rules.names.insert(plain_name(bare)),
@@ -167,6 +188,19 @@ impl Rules {
             Host::Domain(name) => self.names.contains(&plain_name(name)),
         }
     }
+}
+
+/// An entry of the operator's list without the brackets that addresses have in URLs.
+fn without_brackets(entry: &str) -> &str {
+    let entry = entry.trim();
+    entry.strip_prefix('[').and_then(|e| e.strip_suffix(']')).unwrap_or(entry)
+}
+
+/// Whether a URL can have this host, spelled as URLs are once they are read.
+fn can_be_a_host(bare: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    bare.parse::<IpAddr>().is_ok()
+        || (bare.chars().all(is_plain) && matches!(Host::parse(bare), Ok(Host::Domain(_))))
 }
 
 fn plain_name(name: &str) -> String {

@@ -35,6 +35,20 @@ fn private_places_are_for_private_models_and_named_hosts() {
     assert_eq!(check("https://api.openai.com", false, &[]), Ok(()));
 }
 
+#[test]
+fn what_no_host_can_be_called_is_refused() {
+    let check =
+        |host: &str| Egress { allow: vec![host.to_owned()], ..Egress::default() }.check().is_ok();
+    for host in ["a.test", "A.Test.", "my_service", "10.0.0.1", "::1", "[::1]", " localhost "] {
+        assert!(check(host), "{host}");
+    }
+    for host in
+        ["http://x:80/", "x:80", "x/y", "10.0.0.0/8", "*.test", "a b", "", "10.1", "[::1]:80"]
+    {
+        assert!(!check(host), "{host}");
+    }
+}
+
 #[tokio::test]
 async fn resolved_addresses_are_checked() {
     let resolver = |private, allow: &[&str]| {

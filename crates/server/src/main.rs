@@ -79,7 +79,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Check(jsonl) => commands::jsonl::check(&jsonl),
         Command::Route(jsonl) => commands::jsonl::route(&jsonl),
         Command::Openapi => commands::openapi(),
-        Command::CheckConfig { defaults } => commands::check_config(&flags, defaults),
+        Command::CheckConfig { defaults } => commands::check_config::run(&flags, defaults),
         command => {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
@@ -91,7 +91,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
 }
 
 async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
-    let config = config::Config::load(flags)?;
+    let config = config::Config::load(flags);
+    // The log of what serves has them otherwise.
+    if config.is_err() || !matches!(command, Command::Serve) {
+        commands::warn_of_unknown_variables();
+    }
+    let config = config?;
     match command {
         Command::Migrate => commands::migrate(&config).await,
         Command::Doctor => commands::doctor::run(&config).await,

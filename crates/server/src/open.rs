@@ -33,13 +33,8 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
 
 /// The client through which every call to a provider goes.
 pub(crate) fn client(config: &Config) -> Result<providers::Client, Failure> {
-    let egress = providers::Egress {
-        allow: config.egress_allow.clone(),
-        proxy: config.egress_proxy.clone(),
-        no_proxy: None,
-        ca_file: config.ca_file.clone(),
-    };
-    providers::Client::new(egress).map_err(|error| Failure(format!("provider client: {error}")))
+    let client = providers::Client::new(config.egress.clone());
+    client.map_err(|error| Failure(format!("provider client: {error}")))
 }
 
 /// What the gateway has to know of the configuration.
@@ -47,7 +42,7 @@ pub(crate) fn gateway_config(config: &Config) -> gateway::Config {
     gateway::Config {
         perimeter: config.perimeter.clone(),
         max_body_bytes: config.max_body_bytes,
-        egress_allow: config.egress_allow.clone(),
+        egress_allow: config.egress.allow.clone(),
         idle_hours: config.trace_idle_hours,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use domain::time::Clock;
-use gateway::{FirstCredentials, FirstSettings, Gateway};
+use gateway::{FirstCredentials, Gateway};
 use metrics_exporter_prometheus::PrometheusHandle;
 use store::Claim;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commands::Failure;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::loops::Loops;
 use crate::{listen, open, telemetry};
 
@@ -25,6 +25,9 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// Serves until SIGTERM or SIGINT, or until another process serves the database.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     telemetry::start_logs(&config.log)?;
+    for warning in config::unknown_variables() {
+        tracing::warn!("{warning}");
+    }
     let connections = listen::connections();
     let listener = listen::bind(config.listen).map_err(|error| {
         Failure(format!(
@@ -37,12 +40,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let clock = Clock::system();
     let claim = if config.allow_inexact_limits { Claim::ServeShared } else { Claim::Serve };
     let store = open::store(&config, claim, &clock).await?;
-    let first = FirstSettings {
-        owner_email: config.owner_email.clone(),
-        owner_password: config.owner_password.clone(),
-        key: config.bootstrap_key.clone(),
-    };
-    let credentials = gateway::bootstrap(&store, &first, &clock).await?;
+    let credentials = gateway::bootstrap(&store, &config.first, &clock).await?;
     let client = open::client(&config)?;
     let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
     let stop = CancellationToken::new();

@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::commands::Failure;
+use crate::config;
 
 /// Buckets of every histogram, in seconds: from a tenth of a millisecond to five minutes.
 const SECONDS: [f64; 16] = [
@@ -14,11 +15,16 @@ const SECONDS: [f64; 16] = [
     60.0, 300.0,
 ];
 
+/// Reads a level or a filter.
+pub(crate) fn filter(text: &str) -> Result<EnvFilter, config::Error> {
+    EnvFilter::try_new(text).map_err(|error| {
+        config::Error(format!("log is '{text}', which is no level or filter: {error}"))
+    })
+}
+
 /// Starts logging to the standard error output: for people on a terminal, as JSON elsewhere.
-pub(crate) fn start_logs(filter: &str) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
-        Failure(format!("log is '{filter}', which is no level or filter: {error}"))
-    })?;
+pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
+    let filter = filter(text)?;
     // The MCP library logs what servers say, at every level.
     let quiet = "rmcp=off".parse().map_err(|error| Failure(format!("{error}")))?;
     let filter = filter.add_directive(quiet);

@@ -8,6 +8,7 @@ use clap::Args;
 use domain::safety::{Category, Origin, Safety};
 use routing::{DEFAULT_THRESHOLD, Shape};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -19,12 +20,17 @@ pub(crate) struct Jsonl {
     jsonl: String,
 }
 
+/// A line to judge.
 #[derive(Deserialize)]
-struct Line {
+struct ToCheck {
     id: Value,
-    #[serde(default)]
     text: String,
-    #[serde(default)]
+}
+
+/// A line to route.
+#[derive(Deserialize)]
+struct ToRoute {
+    id: Value,
     input: String,
 }
 
@@ -34,7 +40,7 @@ pub(crate) fn check(jsonl: &Jsonl) -> Result<(), Failure> {
         Policy::compile(&Safety::default()).map_err(|faults| Failure(faults.join("; ")))?;
     // Tables are made at first use: not on the first line's time.
     policy.inspect(&[Part { origin: Origin::User, text: "warm" }]);
-    each(jsonl, |line| {
+    each(jsonl, |line: &ToCheck| {
         let began = Instant::now();
         let report = policy.inspect(&[Part { origin: Origin::User, text: &line.text }]);
         let took = began.elapsed();
@@ -67,7 +73,7 @@ pub(crate) fn route(jsonl: &Jsonl) -> Result<(), Failure> {
         routing::classify(text, &Shape { turns: 1, total_chars: text.len(), tools: 0 })
     };
     classify("warm");
-    each(jsonl, |line| {
+    each(jsonl, |line: &ToRoute| {
         let began = Instant::now();
         let classification = classify(&line.input);
         let took = began.elapsed();
@@ -89,7 +95,10 @@ pub(crate) fn route(jsonl: &Jsonl) -> Result<(), Failure> {
     })
 }
 
-fn each(jsonl: &Jsonl, answer: impl Fn(&Line) -> Value) -> Result<(), Failure> {
+fn each<Line: DeserializeOwned>(
+    jsonl: &Jsonl,
+    answer: impl Fn(&Line) -> Value,
+) -> Result<(), Failure> {
     let unreadable = |error: std::io::Error| Failure(format!("{}: {error}", jsonl.jsonl));
     let input: Box<dyn std::io::BufRead> = if jsonl.jsonl == "-" {
         Box::new(std::io::stdin().lock())
@@ -103,10 +112,17 @@ fn each(jsonl: &Jsonl, answer: impl Fn(&Line) -> Value) -> Result<(), Failure> {
         if text.trim().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_str(&text)
-            .map_err(|error| Failure(format!("line {}: {error}", number + 1)))?;
+        let line: Line =
+            serde_json::from_str(&text).map_err(|error| unusable(number + 1, &error))?;
         writeln!(output, "{}", answer(&line)).map_err(unreadable)?;
         output.flush().map_err(unreadable)?;
     }
     Ok(())
+}
+
+/// Which line is wrong, and how. To the parser each line is the first.
+fn unusable(number: usize, error: &serde_json::Error) -> Failure {
+    let said = error.to_string();
+    let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
+    Failure(format!("line {number}, column {}: {what}", error.column()))
 }

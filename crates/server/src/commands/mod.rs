@@ -1,5 +1,6 @@
 //! Everything but serving.
 
+pub(crate) mod check_config;
 pub(crate) mod doctor;
 pub(crate) mod jsonl;
 pub(crate) mod keys;
@@ -9,9 +10,9 @@ use std::io::Write as _;
 
 use domain::secret::Secret;
 use domain::time::Clock;
-use store::{Claim, Location, SealingKey, Store};
+use store::{Claim, SealingKey, Store};
 
-use crate::config::{Config, DEFAULTS, Flags};
+use crate::config::Config;
 use crate::{config, open};
 
 /// Why a command did not do what it was asked to: a sentence for whoever asked.
@@ -47,6 +48,13 @@ pub(crate) fn complain(failure: &Failure) {
     let _ = writeln!(std::io::stderr(), "sluice: {failure}");
 }
 
+/// Names the variables that are passed over, on the standard error output.
+pub(crate) fn warn_of_unknown_variables() {
+    for warning in config::unknown_variables() {
+        complain(&Failure(format!("warning: {warning}")));
+    }
+}
+
 /// Prints a line on the standard output. A reader that has gone away ends the command quietly.
 pub(crate) fn say(line: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{line}")
@@ -56,43 +64,6 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
 pub(crate) fn openapi() -> Result<(), Failure> {
     let document = api::document().to_pretty_json();
     say(&document.map_err(|error| Failure(error.to_string()))?)
-}
-
-pub(crate) fn check_config(flags: &Flags, defaults: bool) -> Result<(), Failure> {
-    if defaults {
-        return say(DEFAULTS);
-    }
-    let config = Config::load(flags)?;
-    let set = |secret: bool| if secret { "set" } else { "not set" };
-    let database = match &config.location {
-        Location::Sqlite(path) => path.display().to_string(),
-        Location::Postgres(_) => "PostgreSQL (URL not shown)".to_owned(),
-    };
-    let lines = [
-        format!("listen = {}", config.listen),
-        format!("data_dir = {}", config.data_dir.display()),
-        format!("database = {database}"),
-        format!("master_key = {}", set(config.master_key.is_some())),
-        format!("owner_email = {}", config.owner_email),
-        format!("owner_password = {}", set(config.owner_password.is_some())),
-        format!("bootstrap_key = {}", set(config.bootstrap_key.is_some())),
-        format!("egress_allow = {:?}", config.egress_allow),
-        format!("egress_proxy = {}", set(config.egress_proxy.is_some())),
-        format!("ca_file = {:?}", config.ca_file),
-        format!("public_url = {:?}", config.public_url),
-        format!("trusted_proxies = {} ranges", config.trusted_proxies.len()),
-        format!(
-            "perimeter = {} allowed, {} blocked ranges",
-            config.perimeter.allow.len(),
-            config.perimeter.block.len()
-        ),
-        format!("log = {}", config.log),
-        format!("metrics_listen = {:?}", config.metrics_listen),
-        format!("max_body_bytes = {}", config.max_body_bytes),
-        format!("trace_idle_hours = {}", config.trace_idle_hours),
-        format!("allow_inexact_limits = {}", config.allow_inexact_limits),
-    ];
-    lines.iter().try_for_each(|line| say(line))
 }
 
 pub(crate) async fn migrate(config: &Config) -> Result<(), Failure> {

@@ -36,6 +36,11 @@ macro_rules! layer {
             $( $(#[$doc])* pub(crate) $name: Option<$type> ),+
         }
 
+        /// The variable of every key.
+        pub(super) const VARIABLES: &[&str] = &[$( $env ),+];
+        /// Every key as it is written in the file.
+        const KEYS: &[&str] = &[$( stringify!($name) ),+];
+
         impl Layer {
             /// Reads `SLUICE_...` variables.
             pub(crate) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
@@ -43,7 +48,8 @@ macro_rules! layer {
             }
 
             /// This layer over another.
-            pub(crate) fn or(self, below: Self) -> Self {
+            pub(crate) fn or(self, mut below: Self) -> Self {
+                self.hide_secrets(&mut below);
                 Self { $( $name: self.$name.or(below.$name) ),+ }
             }
         }
@@ -130,9 +136,70 @@ impl Layer {
     pub(crate) fn from_toml(text: &str, name: &str) -> Result<Self, Error> {
         toml::from_str(text).map_err(|error| {
             Error(format!(
-                "{name} cannot be understood: {error}\nEvery key and its meaning: `sluice check-config --defaults`"
+                "{name} cannot be understood{}: {}\nEvery key and its meaning: `sluice check-config --defaults`",
+                place(text, &error),
+                without_value(error.message())
             ))
         })
+    }
+
+    /// A secret and the file that holds it are one setting: a layer with either of them hides both
+    /// in the layer below.
+    fn hide_secrets(&self, below: &mut Self) {
+        for (value, file, value_below, file_below) in [
+            (
+                &self.database_url,
+                &self.database_url_file,
+                &mut below.database_url,
+                &mut below.database_url_file,
+            ),
+            (
+                &self.master_key,
+                &self.master_key_file,
+                &mut below.master_key,
+                &mut below.master_key_file,
+            ),
+            (
+                &self.owner_password,
+                &self.owner_password_file,
+                &mut below.owner_password,
+                &mut below.owner_password_file,
+            ),
+            (
+                &self.bootstrap_key,
+                &self.bootstrap_key_file,
+                &mut below.bootstrap_key,
+                &mut below.bootstrap_key_file,
+            ),
+        ] {
+            if value.is_some() || file.is_some() {
+                *value_below = None;
+                *file_below = None;
+            }
+        }
+    }
+}
+
+/// Where in a file an error is, with the key if the line begins with one. Nothing else of the line
+/// is told: it may hold a secret.
+fn place(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let Some(before) = before else { return String::new() };
+    let number = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let column = before[start..].chars().count() + 1;
+    let line = text[start..].lines().next().unwrap_or_default();
+    let key = line.split('=').next().unwrap_or_default().trim();
+    let key = if KEYS.contains(&key) { format!(" ({key})") } else { String::new() };
+    format!(", line {number}, column {column}{key}")
+}
+
+/// A message without the value that it complains of, which may be a secret.
+fn without_value(message: &str) -> String {
+    let has_value = ["invalid type", "invalid value"].iter().any(|kind| message.starts_with(kind));
+    match message.rsplit_once(", expected ") {
+        Some((_, expected)) if has_value => format!("{expected} is expected"),
+        _ => message.trim_end().to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Configuration: defaults, then `sluice.toml`, then the environment, then flags.
 
 mod layer;
+mod variables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,9 +11,14 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use domain::net::Cidr;
 use domain::secret::Secret;
 use domain::settings::Perimeter;
+use gateway::FirstSettings;
+use providers::Egress;
 use store::Location;
 
+use crate::telemetry;
+
 pub(crate) use layer::{Flags, Layer};
+pub(crate) use variables::unknown as unknown_variables;
 
 /// The file with every key at its default: the reference manual.
 pub(crate) const DEFAULTS: &str = include_str!("../../config.default.toml");
@@ -31,12 +37,8 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) location: Location,
     pub(crate) master_key: Option<[u8; 32]>,
-    pub(crate) owner_email: String,
-    pub(crate) owner_password: Option<Secret>,
-    pub(crate) bootstrap_key: Option<Secret>,
-    pub(crate) egress_allow: Vec<String>,
-    pub(crate) egress_proxy: Option<String>,
-    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) first: FirstSettings,
+    pub(crate) egress: Egress,
     pub(crate) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<Cidr>,
     pub(crate) perimeter: Perimeter,
@@ -98,21 +100,28 @@ impl Config {
             None | Some("off") => None,
             Some(text) => Some(address(text, "metrics_listen")?),
         };
-        Ok(Self {
-            listen: address(&layer.listen.unwrap_or_default(), "listen")?,
-            data_dir,
-            location,
-            master_key,
+        let first = FirstSettings {
             owner_email: layer.owner_email.unwrap_or_default(),
             owner_password: secret(
                 layer.owner_password,
                 layer.owner_password_file,
                 "owner_password",
             )?,
-            bootstrap_key: secret(layer.bootstrap_key, layer.bootstrap_key_file, "bootstrap_key")?,
-            egress_allow: layer.egress_allow.unwrap_or_default(),
-            egress_proxy: layer.egress_proxy,
+            key: secret(layer.bootstrap_key, layer.bootstrap_key_file, "bootstrap_key")?,
+        };
+        let egress = Egress {
+            allow: layer.egress_allow.unwrap_or_default(),
+            proxy: layer.egress_proxy,
+            no_proxy: None,
             ca_file: layer.ca_file.map(PathBuf::from),
+        };
+        let config = Self {
+            listen: address(&layer.listen.unwrap_or_default(), "listen")?,
+            data_dir,
+            location,
+            master_key,
+            first,
+            egress,
             public_url: layer.public_url.map(public_url).transpose()?,
             trusted_proxies: ranges(layer.trusted_proxies, "trusted_proxies")?,
             perimeter: Perimeter {
@@ -124,7 +133,25 @@ impl Config {
             max_body_bytes: layer.max_body_bytes.unwrap_or_default(),
             trace_idle_hours: layer.trace_idle_hours.unwrap_or_default(),
             allow_inexact_limits: layer.allow_inexact_limits.unwrap_or_default(),
-        })
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Refuses what can be read and `serve` could not work with all the same.
+    fn check(&self) -> Result<(), Error> {
+        telemetry::filter(&self.log)?;
+        self.first.check().map_err(|fault| Error(fault.to_string()))?;
+        self.egress.check().map_err(|fault| Error(fault.to_string()))?;
+        for (key, is_zero) in [
+            ("max_body_bytes", self.max_body_bytes == 0),
+            ("trace_idle_hours", self.trace_idle_hours == 0),
+        ] {
+            if is_zero {
+                return Err(Error(format!("{key} is 0: it must be 1 or more")));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -199,7 +226,7 @@ mod tests {
         let config = load(toml, &env, flags).unwrap();
         assert_eq!(config.listen.port(), 3);
         assert_eq!(config.log, "error");
-        assert_eq!(config.owner_email, "a@b");
+        assert_eq!(config.first.owner_email, "a@b");
         assert_eq!(config.max_body_bytes, 10 * 1024 * 1024);
     }
 
@@ -207,6 +234,72 @@ mod tests {
     fn an_unknown_key_is_named() {
         let error = load("lisen = \"127.0.0.1:1\"", &[], Layer::default()).unwrap_err();
         assert!(error.0.contains("lisen"), "{error}");
+    }
+
+    #[test]
+    fn errors_say_where_and_show_no_value() {
+        for (toml, said) in [
+            (
+                "log = \"info\"\nmaster_key = deadbeef",
+                "sluice.toml cannot be understood, line 2, column ",
+            ),
+            (
+                "\n  owner_password = 12345678",
+                "line 2, column 20 (owner_password): a string is expected",
+            ),
+            ("max_body_bytes = \"hush, expected x\"", "line 1, column 18 (max_body_bytes): "),
+            ("master_key = \"deadbeef\nlog = \"info\"", "sluice.toml cannot be understood, line "),
+            ("bootstrap_key", "sluice.toml cannot be understood, line "),
+        ] {
+            let error = load(toml, &[], Layer::default()).unwrap_err();
+            assert!(error.0.contains(said), "{toml}: {error}");
+            for value in ["deadbeef", "12345678", "hush"] {
+                assert!(!error.0.contains(value), "{toml}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_and_its_file_are_one_setting() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name).display().to_string();
+            std::fs::write(&path, format!("password-of-{name}\n")).unwrap();
+            path
+        };
+        let (in_file, in_env, in_flag) = (file("file"), file("env"), file("flag"));
+        let value = "owner_password = \"password-in-file\"\n";
+        let named = format!("owner_password_file = {in_file:?}\n");
+        let both = format!("{value}{named}");
+        let flag = Layer { owner_password_file: Some(in_flag), ..Layer::default() };
+        let by_value = ("SLUICE_OWNER_PASSWORD", "password-in-env");
+        let by_name = ("SLUICE_OWNER_PASSWORD_FILE", in_env.as_str());
+        for (toml, env, flag, password) in [
+            (named.as_str(), vec![], None, "password-of-file"),
+            (both.as_str(), vec![], None, "password-in-file"),
+            (value, vec![by_name], None, "password-of-env"),
+            (named.as_str(), vec![by_value], None, "password-in-env"),
+            (named.as_str(), vec![by_name, by_value], None, "password-in-env"),
+            (both.as_str(), vec![by_value], Some(&flag), "password-of-flag"),
+        ] {
+            let config = load(toml, &env, flag.cloned().unwrap_or_default()).unwrap();
+            let taken = config.first.owner_password.unwrap();
+            assert_eq!(taken.expose(), password, "{toml} {env:?}");
+        }
+    }
+
+    #[test]
+    fn every_secret_hides_the_one_below_in_either_form() {
+        let below = |text: &str| Layer::from_toml(text, "below").unwrap();
+        let names = ["database_url", "master_key", "owner_password", "bootstrap_key"];
+        for name in names {
+            let value = below(&format!("{name} = \"secret\""));
+            let file = below(&format!("{name}_file = \"path\""));
+            let merged = format!("{:?}", file.clone().or(value.clone()));
+            assert!(merged.contains("path") && !merged.contains("\"secret\""), "{merged}");
+            let merged = format!("{:?}", value.or(file));
+            assert!(merged.contains("\"secret\"") && !merged.contains("path"), "{merged}");
+        }
     }
 
     #[test]
@@ -219,6 +312,15 @@ mod tests {
             (("SLUICE_TRUSTED_PROXIES", "10.0.0.0/99"), "10.0.0.0/8"),
             (("SLUICE_MAX_BODY_BYTES", "many"), "SLUICE_MAX_BODY_BYTES"),
             (("SLUICE_REDIS_URL", "redis://x"), "SLUICE_REDIS_URL"),
+            (("SLUICE_LOG", "info,gateway=loud"), "log is 'info,gateway=loud'"),
+            (("SLUICE_OWNER_EMAIL", "nobody"), "owner_email: "),
+            (("SLUICE_OWNER_PASSWORD", "x"), "owner_password: Password must have 8"),
+            (("SLUICE_BOOTSTRAP_KEY", "ak_zz"), "bootstrap_key: "),
+            (("SLUICE_CA_FILE", "/nowhere.pem"), "/nowhere.pem"),
+            (("SLUICE_EGRESS_PROXY", "socks5://x"), "proxy"),
+            (("SLUICE_EGRESS_ALLOW", "http://x:80/"), "egress_allow: 'http://x:80/'"),
+            (("SLUICE_MAX_BODY_BYTES", "0"), "max_body_bytes is 0: it must be 1 or more"),
+            (("SLUICE_TRACE_IDLE_HOURS", "0"), "trace_idle_hours is 0: it must be 1 or more"),
         ] {
             let error = load("", &[env], Layer::default()).unwrap_err();
             assert!(error.0.contains(said), "{env:?}: {error}");
@@ -235,7 +337,7 @@ mod tests {
     fn lists_come_with_commas() {
         let config =
             load("", &[("SLUICE_EGRESS_ALLOW", "a.test, 10.0.0.1")], Layer::default()).unwrap();
-        assert_eq!(config.egress_allow, ["a.test", "10.0.0.1"]);
+        assert_eq!(config.egress.allow, ["a.test", "10.0.0.1"]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod answers;
 mod arguments;
 mod auth;
 mod claims;
+mod configuration;
 mod control;
 mod crash;
 mod crowd;

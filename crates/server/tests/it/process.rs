@@ -13,7 +13,6 @@ crate::on_every_backend!(
     a_port_in_use,
     a_wrong_master_key,
     a_data_folder_that_cannot_be_written,
-    a_configuration_that_is_wrong,
     what_the_commands_say,
     a_key_from_the_command_line,
     a_password_is_reset,
@@ -26,15 +25,16 @@ crate::on_every_backend!(
 
 /// What a command printed, when it failed as it should.
 #[track_caller]
-fn complaint(output: &Output) -> String {
+pub fn complaint(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "it went well: {output:?}");
     assert!(said.lines().count() <= 3 && !said.contains("panicked"), "{said}");
     said
 }
 
+/// What a command printed, when it went well.
 #[track_caller]
-fn printed(output: &Output) -> String {
+pub fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
@@ -112,37 +112,6 @@ async fn a_data_folder_that_cannot_be_written(backend: Backend) {
     assert!(said.contains(&folder), "{said}");
 }
 
-async fn a_configuration_that_is_wrong(backend: Backend) {
-    let setup = Setup::new(&backend);
-    let file = setup.folder().join("sluice.toml");
-    let server = setup.prepare();
-    for (toml, part) in [
-        ("lisen = \"127.0.0.1:1\"", "lisen"),
-        ("listen = 8080", "listen"),
-        ("max_body_bytes = \"many\"", "max_body_bytes"),
-        ("listen = ", "sluice.toml"),
-    ] {
-        std::fs::write(&file, toml).unwrap();
-        for command in ["serve", "check-config", "doctor"] {
-            let refused = server.cli(&[command], &[]).await;
-            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-            assert!(!refused.status.success(), "{command} with {toml}");
-            assert!(said.contains(part) && !said.contains("panicked"), "{said}");
-        }
-    }
-    std::fs::write(&file, "owner_email = \"boss@example.org\"\nlog = \"error\"\n").unwrap();
-    let shown = printed(&server.cli(&["check-config"], &[]).await);
-    assert!(shown.contains("boss@example.org"), "{shown}");
-    assert!(shown.contains("log = warn"), "the environment beats the file: {shown}");
-    let shown = printed(&server.cli(&["check-config", "--log", "debug"], &[]).await);
-    assert!(shown.contains("log = debug"), "a flag beats both: {shown}");
-    for secret in [PASSWORD, crate::harness::KEY, "00112233"] {
-        assert!(!shown.contains(secret), "{shown}");
-    }
-    let odd = server.cli(&["check-config"], &[("SLUICE_DATABASE_URL", "mysql://a:hush@b/c")]).await;
-    assert!(complaint(&odd).contains("postgres://") && !complaint(&odd).contains("hush"));
-}
-
 async fn what_the_commands_say(backend: Backend) {
     let server = Server::start(&backend).await;
     let version = printed(&server.cli(&["--version"], &[]).await);
@@ -177,11 +146,18 @@ async fn what_the_commands_say(backend: Backend) {
         let refused = server.cli(args, &[("SLUICE_USER_PASSWORD", "long-enough-1")]).await;
         assert!(complaint(&refused).starts_with("sluice: "), "{args:?}: {refused:?}");
     }
+    for what in [&["user", "create", "b@example.org"][..], &["key", "create"]] {
+        let args = [what, &["--project", "999"]].concat();
+        let refused = server.cli(&args, &[]).await;
+        assert_eq!(complaint(&refused), "sluice: there is no project 999\n", "{args:?}");
+    }
     let weak = server.cli(&["user", "create", "a@b.org"], &[("SLUICE_USER_PASSWORD", "x")]).await;
     assert!(complaint(&weak).contains("8 to 1024"), "{weak:?}");
     assert_eq!(server.any.get("/up").await.ok(200)["status"], "ok");
     server.any.get("/ready").await.ok(200);
     assert_eq!(server.any.get("/docs/").await.status, 200);
+    let page = server.any.get("/docs/swagger-initializer.js").await;
+    assert!(page.text.contains(r#""validatorUrl": "none""#), "{}", page.text);
 }
 
 async fn a_key_from_the_command_line(backend: Backend) {

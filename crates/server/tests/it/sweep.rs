@@ -1,31 +1,48 @@
-//! What the gateway does by itself, now and then.
+//! What the gateway does by itself, now and then. Only PostgreSQL has a client that can make a trace
+//! old or break a part; the sweep is the same on both databases.
 
-use crate::harness::{Backend, Setup, until};
+use crate::harness::{Backend, Server, until};
 
 crate::on_every_backend!(idle_traces_fail, a_part_of_the_sweep_that_fails_stops_no_other);
 
+/// Ids begin with the time: these say the year 2023.
+const OLD: [&str; 2] =
+    ["018bcfe5-6800-7000-8000-000000000001", "018bcfe5-6800-7000-8000-000000000002"];
+
+/// Makes a trace old. It has another id then.
+fn age(server: &Server, trace: &str, old: &str) {
+    server.sql(&format!("UPDATE traces SET id = '{old}' WHERE id = '{trace}'"));
+}
+
 async fn idle_traces_fail(backend: Backend) {
-    let mut server = Setup::new(&backend).env("SLUICE_TRACE_IDLE_HOURS", "0").start().await;
+    if matches!(backend, Backend::Sqlite) {
+        return;
+    }
+    let mut server = Server::start(&backend).await;
     let key = server.key();
-    let (idle, completed) = (key.trace().await, key.trace().await);
+    let (idle, completed, young) = (key.trace().await, key.trace().await, key.trace().await);
     key.send("PATCH", &format!("/api/v1/traces/{completed}/complete"), None).await.ok(200);
+    server.stop().await;
+    age(&server, &idle, OLD[0]);
+    age(&server, &completed, OLD[1]);
     // A sweep comes with every start.
-    server.restart().await;
-    let has_failed = async || (key.detail(&idle).await["status"] == "failed").then_some(());
+    server.up().await;
+    let has_failed = async || (key.detail(OLD[0]).await["status"] == "failed").then_some(());
     until("the idle trace has failed", has_failed).await;
-    assert_eq!(key.detail(&completed).await["status"], "completed");
-    key.execute(&idle, "Hello.").await.invalid("Trace is not pending");
+    assert_eq!(key.detail(OLD[1]).await["status"], "completed");
+    assert_eq!(key.detail(&young).await["status"], "pending");
+    key.execute(OLD[0], "Hello.").await.invalid("Trace is not pending");
 }
 
 async fn a_part_of_the_sweep_that_fails_stops_no_other(backend: Backend) {
     if matches!(backend, Backend::Sqlite) {
-        // Only PostgreSQL has a client that can break a part; the sweep is the same.
         return;
     }
-    let mut server = Setup::new(&backend).env("SLUICE_TRACE_IDLE_HOURS", "0").start().await;
+    let mut server = Server::start(&backend).await;
     let trace = server.key().trace().await;
     let owner = server.owner().await;
     server.stop().await;
+    age(&server, &trace, OLD[0]);
     // The first part cannot write; the last one has something to do.
     server.sql(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -39,5 +56,5 @@ async fn a_part_of_the_sweep_that_fails_stops_no_other(backend: Backend) {
     assert_eq!(owner.get("/api/v1/projects").await.status, 401);
     let log = server.log();
     assert!(log.contains("background work failed") && log.contains("not today"), "{log}");
-    assert_eq!(server.key().detail(&trace).await["status"], "pending");
+    assert_eq!(server.key().detail(OLD[0]).await["status"], "pending");
 }

@@ -1,0 +1,71 @@
+//! `sluice check-config`: what is in force, without secrets.
+
+use std::path::Path;
+
+use domain::net::Cidr;
+use store::Location;
+use toml::Value;
+
+use super::{Failure, say, warn_of_unknown_variables};
+use crate::config::{Config, DEFAULTS, Flags};
+
+/// Checks the configuration and prints it, or the defaults.
+pub(crate) fn run(flags: &Flags, defaults: bool) -> Result<(), Failure> {
+    if defaults {
+        return say(DEFAULTS);
+    }
+    warn_of_unknown_variables();
+    let config = Config::load(flags)?;
+    lines(&config).iter().try_for_each(|line| say(line))
+}
+
+/// Every key as one would write it in the file; secrets and what is not set are comments.
+fn lines(config: &Config) -> Vec<String> {
+    let has_database = matches!(config.location, Location::Postgres(_));
+    let (first, egress) = (&config.first, &config.egress);
+    let ca_file = egress.ca_file.as_deref().map(text);
+    let metrics = config.metrics_listen.map_or("off".to_owned(), |at| at.to_string());
+    vec![
+        set("listen", config.listen.to_string()),
+        set("data_dir", text(&config.data_dir)),
+        secret("database_url", has_database),
+        secret("master_key", config.master_key.is_some()),
+        set("owner_email", first.owner_email.as_str()),
+        secret("owner_password", first.owner_password.is_some()),
+        secret("bootstrap_key", first.key.is_some()),
+        set("egress_allow", egress.allow.clone()),
+        secret("egress_proxy", egress.proxy.is_some()),
+        given("ca_file", ca_file),
+        given("public_url", config.public_url.clone()),
+        set("trusted_proxies", ranges(&config.trusted_proxies)),
+        set("perimeter_allow", ranges(&config.perimeter.allow)),
+        set("perimeter_block", ranges(&config.perimeter.block)),
+        set("log", config.log.as_str()),
+        set("metrics_listen", metrics),
+        format!("max_body_bytes = {}", config.max_body_bytes),
+        format!("trace_idle_hours = {}", config.trace_idle_hours),
+        format!("allow_inexact_limits = {}", config.allow_inexact_limits),
+    ]
+}
+
+fn set(key: &str, value: impl Into<Value>) -> String {
+    let value: Value = value.into();
+    format!("{key} = {value}")
+}
+
+fn given(key: &str, value: Option<String>) -> String {
+    value.map_or_else(|| format!("# {key} (not set)"), |value| set(key, value))
+}
+
+fn secret(key: &str, is_set: bool) -> String {
+    let state = if is_set { "set, not shown" } else { "not set" };
+    format!("# {key} ({state})")
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn ranges(ranges: &[Cidr]) -> Vec<String> {
+    ranges.iter().map(ToString::to_string).collect()
+}
