@@ -34,7 +34,7 @@ fn of_model(project: ProjectId, trace: u128, id: i64, model: &str, day: i64) -> 
     let mut step = run(project, trace_id(trace), StepId(id));
     step.parent = None;
     step.finished_at = in_days(day);
-    step.call.as_mut().unwrap().model = model.to_owned();
+    model.clone_into(&mut step.call.as_mut().unwrap().model);
     step
 }
 
