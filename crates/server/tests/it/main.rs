@@ -40,6 +40,7 @@ mod models;
 mod privacy;
 mod process;
 mod providers;
+mod readme;
 mod responses;
 mod safety;
 mod sim_tests;

@@ -1,11 +1,11 @@
-//! The README's walk, from the first trace to the same figures after a restart.
+//! The main job, from the first trace to the same figures after a restart.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, Caller, Server, encode};
 
 crate::on_every_backend!(
-    the_walk_of_the_readme,
+    from_a_trace_to_its_figures_after_a_restart,
     a_wrong_key_opens_nothing,
     a_foreign_trace_looks_like_an_unknown_one,
     traces_come_in_pages,
@@ -13,7 +13,7 @@ crate::on_every_backend!(
     a_log_about_a_step,
 );
 
-async fn the_walk_of_the_readme(backend: Backend) {
+async fn from_a_trace_to_its_figures_after_a_restart(backend: Backend) {
     let mut server = Server::start(&backend).await;
     let key = server.key();
     let metadata = json!({"user": "42"});
