@@ -3,8 +3,8 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
@@ -13,6 +13,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
+use gateway::request_id;
 
 use crate::error::Failure;
 use crate::remains;
@@ -30,7 +31,9 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let door = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
-    let mut response = remains::drained(request, |request| answered(request, next)).await;
+    let name: Arc<str> = id.to_str().unwrap_or_default().into();
+    let work = remains::drained(request, |request| answered(request, next));
+    let mut response = request_id::within(name, work).await;
     let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
     tell(&method, door, response.status().as_u16(), began, &id);
     response.headers_mut().insert(REQUEST_ID, id);
@@ -74,7 +77,6 @@ fn fresh() -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
     use axum::Router;

@@ -28,6 +28,18 @@ pub enum Category {
     Policy,
 }
 
+impl Category {
+    /// The word in answers and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pii => "pii",
+            Self::Injection => "injection",
+            Self::Secret => "secret",
+            Self::Policy => "policy",
+        }
+    }
+}
+
 /// Who wrote a piece of text. It decides how much it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -79,7 +79,8 @@ impl Gateway {
         let is_public = project.model(name).is_ok_and(|model| !model.is_private());
         if let Some(reason) = leak(&screened, is_public) {
             let security = screened.security().clone();
-            let blocked = BlockedBy { reason: reason.to_owned(), security, routing: None };
+            let why = if screened.leaks().secret { "secret" } else { "pii" };
+            let blocked = BlockedBy { reason: reason.to_owned(), security, routing: None, why };
             let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
             return Ok(Embeddings::Blocked { reason: reason.to_owned(), step });
         }

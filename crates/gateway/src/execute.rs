@@ -173,6 +173,7 @@ impl Gateway {
                     reason: reason.clone(),
                     security: screened.security().clone(),
                     routing: Some(*routing),
+                    why: "routing",
                 };
                 let step = Box::pin(self.record_block(turn, screened.prompt(), blocked)).await?;
                 Ok(Gone::Blocked(Refusal { reason, step, cause: None }))
@@ -209,7 +210,8 @@ impl Gateway {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(stopped) => {
                 let Stopped { reason, cause, security, prompt } = *stopped;
-                let blocked = BlockedBy { reason: reason.clone(), security, routing: None };
+                let why = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
+                let blocked = BlockedBy { reason: reason.clone(), security, routing: None, why };
                 let step = Box::pin(self.record_block(turn, &prompt, blocked)).await?;
                 Ok(Err(Refusal { reason, step, cause }))
             }

@@ -99,7 +99,8 @@ impl Gateway {
         };
         if !violations.is_empty() {
             let security = screened.security().clone();
-            let blocked = BlockedBy { reason: BRAND.to_owned(), security, routing: None };
+            let blocked =
+                BlockedBy { reason: BRAND.to_owned(), security, routing: None, why: "policy" };
             let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
             return Ok(Images::Violates { error: BRAND, violations, step });
         }

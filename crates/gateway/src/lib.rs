@@ -35,6 +35,7 @@ mod prints;
 mod projects;
 mod recount;
 mod registry;
+pub mod request_id;
 mod safety;
 mod sessions;
 mod simulate;

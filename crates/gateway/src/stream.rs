@@ -26,6 +26,7 @@ use crate::flow::{InFlight, Routed, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
+use crate::request_id;
 use fragments::{Fragments, MOST_STRINGS, TooMany};
 use outlet::Outlet;
 pub use piece::{Piece, Started, Streamed};
@@ -83,9 +84,17 @@ impl Gateway {
             batches: 0,
             model: started.model.clone(),
         });
-        let pieces = stream::unfold(relay, |mut relay| async move {
-            let pieces = relay.next().await?;
-            Some((pieces, relay))
+        // It is polled where the answer is written, and not by the request's own task.
+        let request = request_id::current();
+        let pieces = stream::unfold(relay, move |mut relay| {
+            let request = request.clone();
+            async move {
+                let pieces = match request {
+                    Some(id) => request_id::within(id, relay.next()).await?,
+                    None => relay.next().await?,
+                };
+                Some((pieces, relay))
+            }
         });
         Ok(Streamed::Pieces(started, pieces.boxed()))
     }
@@ -108,7 +117,7 @@ struct Relay {
     began: Instant,
     /// How many times pieces were handed over.
     batches: usize,
-    /// For metrics.
+    /// For metrics and the log.
     model: String,
 }
 
@@ -309,7 +318,7 @@ impl Relay {
 
     async fn broken(&mut self, what: String) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
-        tracing::info!(%what, "a stream broke");
+        tracing::info!(model = %self.model, %what, "a stream broke");
         flight.heard.status = StepStatus::Failed;
         flight.heard.error = Some(what);
         let mut pieces = Vec::new();

@@ -46,6 +46,7 @@ mod safety;
 mod sim_tests;
 mod streams;
 mod sweep;
+mod telling;
 mod tools;
 mod usage;
 mod walk;

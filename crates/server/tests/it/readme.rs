@@ -68,6 +68,15 @@ fn was_printed(said: &str, printed: &str) -> bool {
 
 #[tokio::test]
 async fn its_commands_print_what_it_says() {
+    let is_there = |program| Command::new(program).arg("--version").output().is_ok();
+    if !["bash", "curl", "python3"].into_iter().all(is_there) {
+        assert!(
+            std::env::var_os("SLUICE_TEST_ALL").is_none(),
+            "its commands need curl and python3"
+        );
+        eprintln!("left out: there is no bash, curl or python3");
+        return;
+    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(README);
     let readme = std::fs::read_to_string(&path).unwrap();
     let server = Server::start(&Backend::Sqlite).await;

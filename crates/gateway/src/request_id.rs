@@ -1,0 +1,17 @@
+//! The id of the request that a task is at work for. Log lines tell it.
+
+use std::sync::Arc;
+
+tokio::task_local! {
+    static ID: Arc<str>;
+}
+
+/// Has work done for a request.
+pub async fn within<F: Future>(id: Arc<str>, work: F) -> F::Output {
+    ID.scope(id, work).await
+}
+
+/// The id of the request that is worked for here; `None` where it is none's.
+pub fn current() -> Option<Arc<str>> {
+    ID.try_with(Arc::clone).ok()
+}
