@@ -159,10 +159,16 @@ pub async fn list(
         id.parse::<TraceId>().map_err(|_| Error::Malformed("before must be a trace id".to_owned()))
     });
     let offset = (number - 1).saturating_mul(per_page);
-    let page = Page { status, before: before.transpose()?, offset, limit: per_page };
+    let before = before.transpose()?;
+    let page = Page { status, before, offset, limit: per_page };
     let found = app.gateway.list_traces(&caller, page).await?;
     let full = found.traces.len() as i64 == per_page;
-    let headers = page_headers(number, per_page, found.total, full, ask.status.as_deref());
+    let mut headers = page_headers(number, per_page, found.total, full, ask.status.as_deref());
+    if before.is_some() {
+        // It goes on from trace to trace, and not by number.
+        let last = found.traces.last().filter(|_| full).map(|trace| trace.id);
+        link_before(&mut headers, per_page, last, ask.status.as_deref());
+    }
     Ok((headers, Json(found.traces.into_iter().map(Into::into).collect())))
 }
 
@@ -185,6 +191,23 @@ fn status(word: &str) -> std::result::Result<TraceStatus, Error> {
             word.chars().take(40).collect::<String>()
         ))
     })
+}
+
+/// Names the page behind the last trace of this one, where there may be one.
+fn link_before(
+    headers: &mut HeaderMap,
+    per_page: i64,
+    last: Option<TraceId>,
+    status: Option<&str>,
+) {
+    headers.remove(LINK);
+    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
+    let link = last.map(|id| {
+        format!("</api/v1/traces?before={id}&per_page={per_page}{status}>; rel=\"next\"")
+    });
+    if let Some(Ok(value)) = link.map(HeaderValue::try_from) {
+        headers.insert(LINK, value);
+    }
 }
 
 fn page_headers(

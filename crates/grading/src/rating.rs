@@ -27,7 +27,9 @@ pub fn user_rating(output: &Value) -> Option<f64> {
 pub(crate) fn average(steps: &[Step]) -> Option<f64> {
     let logs = steps.iter().filter(|step| step.kind == StepKind::Log);
     let ratings: Vec<f64> = logs.filter_map(|step| step.user_rating).collect();
-    (!ratings.is_empty()).then(|| ratings.iter().sum::<f64>() / ratings.len() as f64)
+    // A sum of fractions is off in its last digits, and a cut-off is to be exact.
+    let mean = ratings.iter().sum::<f64>() / ratings.len() as f64;
+    (!ratings.is_empty()).then(|| (mean * 1e9).round() / 1e9)
 }
 
 #[cfg(test)]

@@ -22,6 +22,17 @@ pub enum Error {
         /// The newest schema version that this binary knows.
         known: i64,
     },
+    /// An older binary's schema: it is not changed beside a gateway that may be running.
+    #[error(
+        "the database has schema version {found}, and this version of sluice needs {known}: stop the gateway \
+         and run `sluice migrate`, or start this version"
+    )]
+    Older {
+        /// The schema version of the database.
+        found: i64,
+        /// The schema version that this binary needs.
+        known: i64,
+    },
     /// The master key does not open this database.
     #[error(
         "the master key does not fit this database: set SLUICE_MASTER_KEY to the key it was created with, \

@@ -90,7 +90,7 @@ impl Store {
     /// Opens a database that is claimed. The store does not hold the claim yet.
     async fn open_claimed(options: Options, lock: &Lock) -> Result<Self> {
         let (reader, writer) = db::connect(&options.location).await?;
-        migrate::run(&writer.pool).await?;
+        migrate::run(&writer.pool, options.claim).await?;
         let node = ids::node(&writer).await?;
         lock.show(node).await?;
         let tasks = TaskTracker::new();

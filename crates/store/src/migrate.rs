@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 
-use crate::db::Pool;
+use crate::db::{Pool, on};
 use crate::error::{Error, Result};
+use crate::lock::Claim;
 
 /// Version, name, text for SQLite, text for PostgreSQL. Old entries never change.
 const HISTORY: &[(i64, &str, &str, &str)] = &[
@@ -48,8 +49,25 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
     ),
 ];
 
-/// Brings the schema up to date. Refuses a database that a newer binary has written.
-pub(crate) async fn run(writer: &Pool) -> Result<()> {
+/// The version of the schema; `None` where there is none yet.
+async fn version(pool: &Pool) -> Option<i64> {
+    const LATEST: &str = "SELECT max(version) FROM _sqlx_migrations";
+    let latest = async {
+        Ok::<Option<i64>, Error>(on!(pool, db => sqlx::query_scalar(LATEST).fetch_one(db).await?))
+    };
+    // Where the table is not there, there is no schema either.
+    latest.await.ok().flatten()
+}
+
+/// Brings the schema up to date, but not under a gateway that may be running: a visitor makes the first
+/// one only. Refuses a database that a newer binary has written.
+pub(crate) async fn run(writer: &Pool, claim: Claim) -> Result<()> {
+    let known = HISTORY.last().map_or(0, |last| last.0);
+    if matches!(claim, Claim::Visit)
+        && let Some(found) = version(writer).await.filter(|found| *found < known)
+    {
+        return Err(Error::Older { found, known });
+    }
     let migrations = HISTORY.iter().map(|(version, name, sqlite, postgres)| {
         let text = if matches!(writer, Pool::Sqlite(_)) { *sqlite } else { *postgres };
         let name = Cow::Borrowed(*name);
@@ -62,7 +80,7 @@ pub(crate) async fn run(writer: &Pool) -> Result<()> {
     };
     done.map_err(|error| match error {
         MigrateError::VersionMissing(found) | MigrateError::VersionTooNew(found, _) => {
-            Error::Newer { found, known: HISTORY.last().map_or(0, |last| last.0) }
+            Error::Newer { found, known }
         }
         MigrateError::VersionMismatch(version) => Error::Corrupt(format!(
             "migration {version} was changed after it ran; restore the original binary"

@@ -159,6 +159,8 @@ fn a_chain_deeper_than_five_has_run_away() {
 fn unhappy_users_cost_a_letter() {
     let cases = [
         (vec![0.4], "AAA"),
+        (vec![0.4; 10], "AAA"),
+        (vec![1.0, 0.2, 0.0], "AAA"),
         (vec![0.39], "BAA"),
         (vec![0.0, 0.8], "AAA"),
         (vec![0.0, 0.79], "BAA"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::time::Clock;
-use store::Claim;
+use store::{Claim, Location};
 
 use super::{Failure, say};
 use crate::config::Config;
@@ -20,6 +20,17 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
         say(&format!("{} {what}", if well { "ok  " } else { "TODO" }))
     };
     report(true, "The configuration can be read.")?;
+    if let Location::Sqlite(path) = &config.location
+        && !path.exists()
+    {
+        let what = format!(
+            "There is no database at {}: start `sluice serve` once to make it, or name its folder in \
+             SLUICE_DATA_DIR.",
+            path.display()
+        );
+        report(false, &what)?;
+        return Err(Failure("1 thing needs attention".to_owned()));
+    }
     let clock = Clock::system();
     let store = match open::store(config, Claim::Visit, &clock).await {
         Ok(store) => store,

@@ -123,6 +123,14 @@ async fn what_the_commands_say(backend: Backend) {
         assert!(openapi["paths"][path].is_object(), "{path}");
     }
     assert_eq!(server.any.get("/api/v1/openapi.json").await.ok(200), openapi);
+    let elsewhere = server.data().join("elsewhere");
+    let other = [("SLUICE_DATA_DIR", elsewhere.to_str().unwrap())];
+    let doctor = server.cli(&["doctor"], &other).await;
+    if server.on_sqlite() {
+        let said = String::from_utf8_lossy(&doctor.stdout);
+        assert!(said.contains("There is no database at") && !doctor.status.success(), "{said}");
+    }
+    assert!(!elsewhere.exists(), "it looks, and makes nothing");
     let doctor = printed(&server.cli(&["doctor"], &[]).await);
     assert!(doctor.contains("sandbox") && doctor.contains("Everything is well"), "{doctor}");
     let mock = Mock::always(Answer::text("")).await;

@@ -281,7 +281,11 @@ async fn traces_come_in_pages(backend: Backend) {
     }
     assert_eq!(of(page.ok(200)), ids[3..6]);
     let before = key.get(&format!("/api/v1/traces?before={}&per_page=2", ids[4])).await;
+    let next = format!("</api/v1/traces?before={}&per_page=2>; rel=\"next\"", ids[6]);
+    assert_eq!(before.header("link"), next);
     assert_eq!(of(before.ok(200)), ids[5..7]);
+    let last = key.get(&format!("/api/v1/traces?before={}&per_page=2", ids[6])).await;
+    assert!(last.ok(200) == json!([]) && !last.headers.contains_key("link"));
     let done = key.get("/api/v1/traces?status=completed").await.ok(200);
     assert_eq!(of(done), ids[..1]);
     assert_eq!(key.get("/api/v1/traces?per_page=5000").await.header("x-per-page"), "100");

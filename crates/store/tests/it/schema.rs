@@ -1,9 +1,38 @@
 //! Both databases end with the same tables and columns.
 
 use sqlx::{Connection, PgConnection, SqliteConnection};
-use store::Location;
+use store::{Claim, Error, Location};
 
-use crate::support::databases;
+use crate::support::{Database, databases};
+
+async fn execute(database: &Database, statement: &'static str) {
+    match &database.location {
+        Location::Sqlite(path) => {
+            let url = format!("sqlite://{}", path.display());
+            let mut db = SqliteConnection::connect(&url).await.unwrap();
+            sqlx::raw_sql(statement).execute(&mut db).await.unwrap();
+        }
+        Location::Postgres(url) => {
+            let mut db = PgConnection::connect(url.expose()).await.unwrap();
+            sqlx::raw_sql(statement).execute(&mut db).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_visitor_changes_no_schema() {
+    for database in databases().await {
+        // There is none yet.
+        database.try_open([7; 32], Claim::Visit).await.unwrap().close().await;
+        // As a binary before this one has left it.
+        execute(&database, "DELETE FROM _sqlx_migrations WHERE version > 5").await;
+        let refused = database.try_open([7; 32], Claim::Visit).await;
+        assert!(matches!(refused, Err(Error::Older { .. })), "{}: {refused:?}", database.kind);
+        // Whoever takes it for itself goes on to bring it up to date.
+        let tried = database.try_open([7; 32], Claim::Alone).await;
+        assert!(!matches!(tried, Err(Error::Older { .. })), "{}: {tried:?}", database.kind);
+    }
+}
 
 #[tokio::test]
 async fn both_schemas_have_the_same_tables_and_columns() {
