@@ -211,7 +211,7 @@ mod tests {
             ),
             (Error::RateLimited { retry_after: 9 }, 429, r#"{"error":"Rate limit exceeded"}"#),
             (
-                Error::SpendCapped { limit: Usd(500_000_000) },
+                Error::SpendCapped { limit: Some(Usd(500_000_000)) },
                 429,
                 r#"{"error":"Kill switch engaged: hourly limit of $0.5 exceeded.","code":"CIRCUIT_OPEN"}"#,
             ),

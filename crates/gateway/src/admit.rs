@@ -77,7 +77,7 @@ impl Gateway {
             KeyStatus::Active => {}
             KeyStatus::LoopDetected => return Err(Error::LoopDetected),
             KeyStatus::Tripped => {
-                return Err(Error::SpendCapped { limit: key.hourly_limit.unwrap_or_default() });
+                return Err(Error::SpendCapped { limit: key.hourly_limit });
             }
         }
         lock(&caller.key.windows)
@@ -109,7 +109,7 @@ impl Gateway {
             && lock(&caller.key.windows).spent(now) >= limit
         {
             Box::pin(self.pause(&caller.key.key, KeyStatus::Tripped)).await?;
-            return Err(Error::SpendCapped { limit });
+            return Err(Error::SpendCapped { limit: Some(limit) });
         }
         Ok(())
     }

@@ -39,14 +39,14 @@ pub enum Error {
         retry_after: u64,
     },
     /// The key's hourly spend cap is reached; it is paused until an admin resets it.
-    #[error("Kill switch engaged: hourly limit of ${} exceeded.", .limit.dollars())]
+    #[error("Kill switch engaged: hourly limit{} exceeded.", of(*.limit))]
     SpendCapped {
-        /// The cap.
-        limit: Usd,
+        /// The cap; `None` where it was lifted since.
+        limit: Option<Usd>,
     },
     /// What the call may cost does not fit into the key's hourly cap beside what was spent and what
     /// other calls may cost. The key is not paused.
-    #[error("Kill switch engaged: hourly limit of ${} exceeded.", .limit.dollars())]
+    #[error("Kill switch engaged: hourly limit{} exceeded.", of(Some(*.limit)))]
     SpendReserved {
         /// The cap.
         limit: Usd,
@@ -129,6 +129,10 @@ impl From<store::Error> for Error {
             other => Self::Internal(other.to_string()),
         }
     }
+}
+
+fn of(limit: Option<Usd>) -> String {
+    limit.map(|limit| format!(" of ${}", limit.dollars())).unwrap_or_default()
 }
 
 /// What is wrong with a request, to be told all at once.

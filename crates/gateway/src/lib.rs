@@ -150,7 +150,7 @@ impl Gateway {
             mcp: mcp::Sessions::new(providers::McpClient::new(client.clone())),
             upstream: Upstream::new(client, clock.clone()),
             starts: flow::Starts::here(),
-            traces: KnownTraces::new(),
+            traces: KnownTraces::new(store.may_have_other_nodes()),
             logins: LoginThrottle::default(),
             blocks: audit::BlockNotes::default(),
             recounted: recount::Recounted::default(),

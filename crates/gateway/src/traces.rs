@@ -93,10 +93,12 @@ pub(crate) struct KnownTraces {
 }
 
 impl KnownTraces {
-    pub(crate) fn new() -> Self {
+    /// Where other nodes complete traces too, what is known of one is not believed for long.
+    pub(crate) fn new(has_other_nodes: bool) -> Self {
         let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
-        let known = Cache::builder().max_capacity(KNOWN).time_to_live(KNOWN_FOR).build();
-        Self { known, unknown }
+        let known = Cache::builder().max_capacity(KNOWN);
+        let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };
+        Self { known: known.build(), unknown }
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {

@@ -293,7 +293,7 @@ impl Gateway {
                 // Whoever has settled the last of it trips the key.
                 let crossed = spent >= limit;
                 let error = if crossed {
-                    Error::SpendCapped { limit }
+                    Error::SpendCapped { limit: Some(limit) }
                 } else {
                     Error::SpendReserved { limit }
                 };
