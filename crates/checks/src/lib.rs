@@ -32,7 +32,7 @@ mod words;
 pub use brands::{BlockedTerms, Violation, ViolationKind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
-pub use policy::Policy;
+pub use policy::{Policy, wrong_kinds};
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report, Verdict};
 pub use restore::{Placeholders, StreamRestorer};

@@ -12,6 +12,8 @@ use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
 use crate::{MAX_FINDINGS, injection, offsets, pattern, pii, risk, secrets};
 
+/// The most kinds of personal data that settings name.
+const MAX_KINDS: usize = 200;
 /// More rules than this are refused.
 const MAX_RULES: usize = 100;
 /// A longer pattern is refused.
@@ -51,18 +53,6 @@ impl Policy {
         if safety.rules.len() > MAX_RULES {
             errors.push(format!("settings.safety.rules: at most {MAX_RULES} rules are allowed"));
         }
-        let unknown = safety.pii_entities.iter().flatten().enumerate().filter(|(_, name)| {
-            let own = safety.recognizers.iter().map(|own| own.name.as_str());
-            !own.chain(KINDS).any(|kind| is_kind(name, kind))
-        });
-        errors.extend(unknown.map(|(index, name)| {
-            let name: String = name.chars().take(40).collect();
-            let known = KINDS.join(", ");
-            format!(
-                "settings.safety.pii.entities[{index}]: '{name}' is no kind of personal data; known are the \
-                 names of settings.safety.recognizers and {known}"
-            )
-        }));
         let mut patterns = Vec::new();
         for (index, rule) in safety.rules.iter().take(MAX_RULES).enumerate() {
             match rule_pattern(rule) {
@@ -285,6 +275,24 @@ fn drop_contained(findings: &mut Vec<Finding>) {
         reached = reached.max(f.bytes.end);
         stands
     });
+}
+
+/// What is wrong with the kinds of personal data that settings name. It is asked when they are saved:
+/// what was saved before goes on to work, and a name that nothing has finds nothing.
+pub fn wrong_kinds(safety: &Safety) -> Option<String> {
+    let names = safety.pii_entities.as_deref().unwrap_or_default();
+    if names.len() > MAX_KINDS {
+        return Some(format!("settings.safety.pii.entities: at most {MAX_KINDS} are allowed"));
+    }
+    let own = || safety.recognizers.iter().map(|own| own.name.as_str());
+    let index =
+        names.iter().position(|name| !own().chain(KINDS).any(|kind| is_kind(name, kind)))?;
+    let name: String = names[index].chars().take(40).collect();
+    Some(format!(
+        "settings.safety.pii.entities[{index}]: '{name}' is no kind of personal data; known are the names of \
+         settings.safety.recognizers and {}",
+        KINDS.join(", ")
+    ))
 }
 
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.

@@ -142,9 +142,7 @@ fn read_limits(r: &mut Reader<'_>) -> Limits {
     Limits {
         requests_per_hour: r.count_or_off("requests_per_hour", plain.requests_per_hour),
         loop_requests: r.count_or_off("loop_requests", plain.loop_requests),
-        loop_window_seconds: r
-            .count_within("loop_window_seconds", 1..=86_400)
-            .unwrap_or(plain.loop_window_seconds),
+        loop_window_seconds: r.count("loop_window_seconds", 1).unwrap_or(plain.loop_window_seconds),
         strict: r.flag("strict").unwrap_or(false),
     }
 }

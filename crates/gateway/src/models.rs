@@ -267,10 +267,14 @@ impl Gateway {
             faults.add(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
         }
         let read = config::read(&row.config).map_err(Error::Invalid);
-        let (config, given) = faults.note(read).unwrap_or_default();
-        let mut wrong = Vec::new();
-        endpoints::check_addresses(row, &given, &self.config.egress_allow, &mut wrong);
-        faults.note::<()>(Err(Error::Invalid(wrong)));
+        let read = faults.note(read);
+        if let Some((config, given)) = &read {
+            faults.note(config::check_lengths(config));
+            let mut wrong = Vec::new();
+            endpoints::check_addresses(row, given, &self.config.egress_allow, &mut wrong);
+            faults.note::<()>(Err(Error::Invalid(wrong)));
+        }
+        let (config, given) = read.unwrap_or_default();
         let brought = change.api_key.iter().flatten().chain(asked.iter().flatten().flatten());
         if brought
             .into_iter()

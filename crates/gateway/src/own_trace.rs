@@ -8,6 +8,7 @@ use domain::ids::TraceId;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
+use crate::request_id;
 
 /// A trace that was opened for one call. Whoever works on the call holds it. When the last lets go
 /// without having completed it, because the caller hung up, a task of the gateway's completes it:
@@ -50,10 +51,10 @@ impl Drop for OwnTrace {
             return;
         }
         let (gateway, caller, id) = (self.gateway.clone(), self.caller.clone(), self.id);
-        self.gateway.tasks.spawn(async move {
+        self.gateway.tasks.spawn(request_id::carried(async move {
             if let Err(error) = gateway.complete_trace(&caller, &id.to_string()).await {
                 tracing::error!(%error, trace = %id, "a trace of one call was not completed");
             }
-        });
+        }));
     }
 }

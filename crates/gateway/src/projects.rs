@@ -22,6 +22,8 @@ use crate::registry::ProjectState;
 pub(crate) const LONGEST_NAME: usize = 255;
 /// How deep settings and configurations may be nested, far from what a JSON parser refuses.
 pub(crate) const DEEPEST: usize = 32;
+/// A day, which is as far back as the gate looks.
+const LONGEST_LOOP_WINDOW: u64 = 86_400;
 /// The largest settings, in bytes of JSON.
 const LARGEST_SETTINGS: usize = 256 * 1024;
 
@@ -65,9 +67,11 @@ impl Gateway {
         change: ProjectChange,
     ) -> Result<ProjectView> {
         member.check_admin()?;
-        let name = clean_name(change.name.as_deref().unwrap_or_default())?;
+        let mut faults = Faults::default();
+        let name = faults.note(clean_name(change.name.as_deref().unwrap_or_default()));
+        let name = name.unwrap_or_default();
         let description = change.description.flatten();
-        check_text("Description", description.as_deref())?;
+        faults.note(check_text("Description", description.as_deref()));
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let id = tx.add_project(member.org, &name, description.as_deref(), now).await?;
@@ -76,9 +80,11 @@ impl Gateway {
             tx.project(id).await?.ok_or_else(|| Error::Internal("a project vanished".into()))?;
         let mut tokens = Map::new();
         if let Some(patch) = change.settings {
-            tokens = self.merge_settings(&mut project, patch, &[], &sealing)?;
+            let merged = self.merge_settings(&mut project, patch, &[], &sealing);
+            tokens = faults.note(merged).unwrap_or_default();
             tx.save_project(&project).await?;
         }
+        faults.none()?;
         let mut metadata = audited(&json!({}), &shown(&project));
         note_tokens(&mut metadata, tokens);
         let target = ("project", id.to_string());
@@ -222,6 +228,11 @@ fn merged(
     let touched: Vec<Tier> =
         named.into_iter().flat_map(Map::keys).filter_map(|tier| Tier::parse(tier)).collect();
     let touches_shadow = patch.contains_key("shadow_model");
+    let (touches_safety, touches_limits) =
+        (patch.contains_key("safety"), patch.contains_key("limits"));
+    if patch.values().any(|value| !is_shallow(value, DEEPEST)) {
+        return Err(Error::invalid(format!("settings are nested deeper than {DEEPEST} levels")));
+    }
     settings::merge(&mut project.settings, patch);
     let read = read_settings(&project.settings)?;
     let tiers = read.routing_tiers.iter().filter(|(tier, _)| touched.contains(tier));
@@ -235,14 +246,17 @@ fn merged(
     if let Err(more) = checks::Policy::compile(&read.safety) {
         faults.extend(more);
     }
+    faults.extend(checks::wrong_kinds(&read.safety).filter(|_| touches_safety));
+    if touches_limits && read.limits.loop_window_seconds > LONGEST_LOOP_WINDOW {
+        faults.push(format!(
+            "settings.limits.loop_window_seconds must be at most {LONGEST_LOOP_WINDOW}"
+        ));
+    }
     Ok((read, faults))
 }
 
-/// Reads settings that are neither too large nor too deep.
+/// Reads settings that are not too large.
 pub(crate) fn read_settings(settings: &Map<String, Value>) -> Result<Settings> {
-    if settings.values().any(|value| !is_shallow(value, DEEPEST)) {
-        return Err(Error::invalid(format!("settings are nested deeper than {DEEPEST} levels")));
-    }
     if serde_json::to_string(settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
         return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
     }

@@ -95,7 +95,10 @@ fn unsaved(saved: &Map<String, Value>, section: Map<String, Value>) -> Result<Po
     let patch = [("safety".to_owned(), Value::Object(section))];
     settings::merge(&mut settings, patch.into_iter().collect());
     let read = read_settings(&settings)?;
-    Policy::compile(&read.safety).map_err(Error::Invalid)
+    match checks::wrong_kinds(&read.safety) {
+        Some(fault) => Err(Error::invalid(fault)),
+        None => Policy::compile(&read.safety).map_err(Error::Invalid),
+    }
 }
 
 fn judge_by(policy: &Policy, mut prompt: Prompt, direction: Direction) -> Result<SafetyVerdict> {

@@ -89,10 +89,7 @@ impl Gateway {
         let pieces = stream::unfold(relay, move |mut relay| {
             let request = request.clone();
             async move {
-                let pieces = match request {
-                    Some(id) => request_id::within(id, relay.next()).await?,
-                    None => relay.next().await?,
-                };
+                let pieces = request_id::under(request, relay.next()).await?;
                 Some((pieces, relay))
             }
         });

@@ -12,6 +12,7 @@ use domain::step::{Content, Step, StepKind};
 use domain::time::{DAY, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use grading::TraceFigures;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use serde_json::{Map, Value};
 use store::{AgentFigures, Page};
@@ -23,11 +24,14 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::registry::ProjectState;
+use crate::request_id;
 
 /// Open traces that are known without a query.
 const KNOWN: u64 = 100_000;
 /// For so long its status is believed: another node may have completed it.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
+/// One that nothing was asked of for so long is not kept.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// For so long a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 /// Metadata comes back with every list: it is no place for content.
@@ -96,7 +100,9 @@ impl KnownTraces {
     /// Where other nodes complete traces too, what is known of one is not believed for long.
     pub(crate) fn new(has_other_nodes: bool) -> Self {
         let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
-        let known = Cache::builder().max_capacity(KNOWN);
+        // The newest are asked for, not those that were asked for most.
+        let known = Cache::builder().max_capacity(KNOWN).eviction_policy(EvictionPolicy::lru());
+        let known = known.time_to_idle(FORGOTTEN_AFTER);
         let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };
         Self { known: known.build(), unknown }
     }
@@ -287,6 +293,20 @@ impl Gateway {
         crate::bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
     }
 
+    /// What is known of a trace now: the handle that a call began with may be another by its end.
+    pub(crate) async fn handle_now(
+        &self,
+        project: &ProjectState,
+        handle: &Arc<TraceHandle>,
+    ) -> Result<Arc<TraceHandle>> {
+        if let Some(known) = self.traces.known.get(&handle.id) {
+            return Ok(known);
+        }
+        let found = crate::bounded(self.store.trace(project.id(), handle.id)).await?;
+        let Some(found) = found else { return Ok(handle.clone()) };
+        Ok(self.traces.known.get_with(handle.id, || Arc::new(TraceHandle::of(&found))))
+    }
+
     /// Grades a completed trace anew: a step or a rating came late. It is done in a task of the
     /// gateway's, whether or not anybody waits for it.
     pub(crate) fn regrade(
@@ -295,7 +315,7 @@ impl Gateway {
         trace: Arc<TraceHandle>,
     ) -> JoinHandle<()> {
         let gateway = self.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(request_id::carried(async move {
             let again = async {
                 let _one = trace.grading.lock().await;
                 match gateway.store.trace(project.id(), trace.id()).await? {
@@ -308,7 +328,7 @@ impl Gateway {
             if let Err(error) = again.await {
                 tracing::error!(%error, trace = %trace.id(), "a trace was not regraded");
             }
-        })
+        }))
     }
 
     /// Grades a trace and stores the result. A trace that was graded before is measured against

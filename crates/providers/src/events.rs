@@ -25,7 +25,7 @@ const BATCH: usize = 256;
 const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
-/// How long the first event is waited for before the caller is told that the call was accepted. What
+/// How long the first word is waited for before the caller is told that the call was accepted. What
 /// refuses a call in a stream does so at once; a model may think for longer.
 const BEGIN_TIME: Duration = Duration::from_secs(5);
 /// How long the end of the connection is waited for after the end of the answer: a connection
@@ -41,7 +41,7 @@ pub struct EventStream {
     bytes: usize,
     /// Whether a word was said.
     begun: bool,
-    /// The first events, until they are asked for.
+    /// What came with the first word and before it, until it is asked for.
     first: Vec<StreamEvent>,
     /// What has come with the first word.
     rest: Bytes,
@@ -91,12 +91,27 @@ impl EventStream {
         }
     }
 
-    /// Waits a little for the first events. A stream that has an error in their place has not begun:
-    /// another model can still be asked.
+    /// Waits a little for the first word. A stream that has an error in its place has not begun: another
+    /// model can still be asked.
     pub(crate) async fn begin(mut self) -> Result<Self, Error> {
-        if let Ok(Some(first)) = timeout(BEGIN_TIME, self.next()).await {
-            self.first = first?;
+        let mut first = Vec::new();
+        let word = async {
+            while !self.begun
+                && let Some(events) = self.next().await
+            {
+                first.append(&mut events?);
+            }
+            Ok::<_, Error>(())
+        };
+        if let Ok(Err(error)) = timeout(BEGIN_TIME, word).await {
+            let told = first.iter().find_map(|event| match event {
+                StreamEvent::Prompt(usage) | StreamEvent::Usage(usage) => Some(usage.prompt),
+                _ => None,
+            });
+            // What was counted is paid for.
+            return Err(if told.is_some() { error.after(told) } else { error });
         }
+        self.first = first;
         Ok(self)
     }
 

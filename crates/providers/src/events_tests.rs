@@ -121,6 +121,26 @@ async fn an_error_in_the_place_of_the_first_event_begins_no_stream() {
 }
 
 #[tokio::test]
+async fn an_error_behind_the_count_of_the_prompt_begins_no_stream_and_is_paid_for() {
+    let start = value!({"type": "message_start", "message": {"id": "m", "type": "message",
+        "role": "assistant", "model": "c", "content": [], "stop_reason": null,
+        "usage": {"input_tokens": 70, "cache_read_input_tokens": 30, "output_tokens": 1}}});
+    let error = value!({"type": "error",
+        "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let (start, error) = (start.to_string(), error.to_string());
+    let both = [start.as_str(), error.as_str()];
+    for bytes in [sse(&both), sse_at_once(&both)] {
+        let server = Server::new(vec![step(bytes, After::Close)]).await;
+        let mut model = model(Provider::Anthropic, Some(&server.url()));
+        model.is_public = false;
+        let stream = client().stream(attempt(&model, &prompt(value!({})))).await;
+        let error = stream.err().unwrap();
+        assert!(error.to_string().contains("Overloaded") && error.fallback_helps(), "{error}");
+        assert_eq!(error.prompt_tokens(), Some(100));
+    }
+}
+
+#[tokio::test]
 async fn a_model_that_thinks_for_long_was_accepted() {
     let mut stream = stream(sse(&[]), After::Hang).await.unwrap();
     assert!(futures_util::poll!(std::pin::pin!(stream.next())).is_pending());

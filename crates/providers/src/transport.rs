@@ -118,7 +118,7 @@ impl Client {
         answer.map_err(|error| error.sealed(attempt.model.api_key.as_ref()))
     }
 
-    /// Asks a model for a streamed answer. Returns when its first event is there, or when the provider
+    /// Asks a model for a streamed answer. Returns when its first word is there, or when the provider
     /// has accepted and thinks: what fails before that may be tried elsewhere, what fails later comes
     /// through the stream.
     pub async fn stream(&self, attempt: Attempt<'_>) -> Result<EventStream, Error> {

@@ -50,13 +50,19 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
 ];
 
 /// The version of the schema; `None` where there is none yet.
-async fn version(pool: &Pool) -> Option<i64> {
+async fn version(pool: &Pool) -> Result<Option<i64>> {
     const LATEST: &str = "SELECT max(version) FROM _sqlx_migrations";
-    let latest = async {
-        Ok::<Option<i64>, Error>(on!(pool, db => sqlx::query_scalar(LATEST).fetch_one(db).await?))
-    };
-    // Where the table is not there, there is no schema either.
-    latest.await.ok().flatten()
+    let latest: sqlx::Result<Option<i64>> =
+        on!(pool, db => sqlx::query_scalar(LATEST).fetch_one(db).await);
+    match latest {
+        Err(sqlx::Error::Database(error))
+            if error.code().as_deref() == Some("42P01")
+                || error.message().contains("no such table") =>
+        {
+            Ok(None)
+        }
+        latest => Ok(latest?),
+    }
 }
 
 /// Brings the schema up to date, but not under a gateway that may be running: a visitor makes the first
@@ -64,7 +70,7 @@ async fn version(pool: &Pool) -> Option<i64> {
 pub(crate) async fn run(writer: &Pool, claim: Claim) -> Result<()> {
     let known = HISTORY.last().map_or(0, |last| last.0);
     if matches!(claim, Claim::Visit)
-        && let Some(found) = version(writer).await.filter(|found| *found < known)
+        && let Some(found) = version(writer).await?.filter(|found| *found < known)
     {
         return Err(Error::Older { found, known });
     }

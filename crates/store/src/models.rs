@@ -163,6 +163,10 @@ impl Tx {
                    currency, '{}', created_at, CAST($3 AS BIGINT)
             FROM models
             WHERE id = $1 AND identifier <> $2 AND deleted_at IS NULL";
+        const FORGET_OLDER: &str = "
+            DELETE FROM models
+            WHERE deleted_at IS NOT NULL AND project_id = $1
+              AND identifier = (SELECT identifier FROM models WHERE id = $2) AND identifier <> $3";
         const SAVE: &str = "
             UPDATE models
             SET name = $2, identifier = $3, provider = $4, base_url = $5, api_key = $6, is_public = $7,
@@ -170,6 +174,12 @@ impl Tx {
                 currency = $12, config = $13, endpoint_keys = $14
             WHERE id = $1 AND deleted_at IS NULL";
         within!(self, db => {
+            sqlx::query(FORGET_OLDER)
+                .bind(model.project.0)
+                .bind(model.id.0)
+                .bind(&model.identifier)
+                .execute(&mut *db)
+                .await?;
             sqlx::query(LEAVE_RULE)
                 .bind(model.id.0)
                 .bind(&model.identifier)

@@ -1,7 +1,5 @@
 //! Reads known keys out of a JSON object and collects every fault as a sentence.
 
-use std::ops::RangeInclusive;
-
 use serde_json::{Map, Value};
 
 use crate::money::Usd;
@@ -121,11 +119,6 @@ impl<'a> Reader<'a> {
         self.typed(key, &format!("a whole number of at least {least}"), |value| {
             value.as_u64().filter(|&count| count >= least)
         })
-    }
-
-    pub(super) fn count_within(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        let wanted = format!("a whole number between {} and {}", range.start(), range.end());
-        self.typed(key, &wanted, |value| value.as_u64().filter(|count| range.contains(count)))
     }
 
     /// A count where null means off and absence means the default.

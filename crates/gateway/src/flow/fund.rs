@@ -18,7 +18,7 @@ use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::{prints, tokens};
+use crate::{prints, request_id, tokens};
 
 /// A call that may be made. Only `fund` makes one, and only from a [`Routed`].
 ///
@@ -257,6 +257,8 @@ const FAULT: &str = "The gateway failed while it handled this call";
 #[derive(Debug)]
 pub(crate) struct InFlight {
     gateway: Gateway,
+    /// Of the request that it is made for.
+    request: Option<Arc<str>>,
     call: Option<Arc<Call>>,
     /// What the model has said so far, as the provider sent it.
     pub(crate) heard: super::Ended,
@@ -266,6 +268,7 @@ impl InFlight {
     fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
         Self {
             gateway,
+            request: request_id::current(),
             call: Some(Arc::new(Call::new(funded, written))),
             heard: super::Ended::default(),
         }
@@ -327,12 +330,13 @@ impl Drop for InFlight {
             (heard.status, heard.error) = (status, Some(error.to_owned()));
         }
         let gateway = self.gateway.clone();
-        self.gateway.tasks.spawn(async move {
+        let record = async move {
             if let Err(error) = gateway.record_run(&call.funded, &mut heard).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
                 tracing::error!(%error, step = %call.funded.step, "a call that was cut short was not recorded");
             }
-        });
+        };
+        self.gateway.tasks.spawn(request_id::under(self.request.take(), record));
     }
 }
 

@@ -307,8 +307,12 @@ impl Gateway {
         let content = json.as_deref().map(|json| (json, &project.sealing));
         let (counts, rates) = (grading::counts(&step), step.user_rating.is_some());
         let number = self.store.writer().step(step, content).await?;
-        if counts && turn.trace.is_completed() {
-            let regraded = self.regrade(turn.caller.project.clone(), turn.trace.clone());
+        if !counts {
+            return Ok(number);
+        }
+        let trace = self.handle_now(project, &turn.trace).await?;
+        if trace.is_completed() {
+            let regraded = self.regrade(turn.caller.project.clone(), trace);
             // Whoever rates a trace finds the rating in its grade. A call that ended late does not
             // keep its caller waiting. The task has said what went wrong, if anything did.
             if rates {

@@ -11,8 +11,8 @@ use crate::Gateway;
 use crate::error::{Error, Result};
 use crate::execute::{Gone, Outcome};
 use crate::flow::{RanTool, Turn};
-use crate::follow_up;
 use crate::tools::{self, ToolCall, ToolResult};
+use crate::{follow_up, request_id};
 
 /// What a step says whose call a stop of ours has ended.
 const STOPPED: &str = "The gateway stopped before this call ended";
@@ -77,7 +77,8 @@ impl Gateway {
         let running: Vec<_> = ours
             .map(|call| {
                 let (gateway, turn, round) = (self.clone(), turn.clone(), round.clone());
-                self.tasks.spawn(async move { gateway.run_tool(&turn, &round, run, call).await })
+                let ran = async move { gateway.run_tool(&turn, &round, run, call).await };
+                self.tasks.spawn(request_id::carried(ran))
             })
             .collect();
         let mut ran = Vec::with_capacity(running.len());

@@ -10,14 +10,34 @@ use store::ModelRow;
 use super::endpoints::{self, Given};
 use crate::error::{Error, Result};
 
-/// The longest label, identifier or region. Labels are keys of the ledger, and an index takes no more
-/// than some 2,700 bytes.
+/// The longest label, identifier or region that is saved. Labels are keys of the ledger, and an index
+/// takes no more than some 2,700 bytes.
 pub(super) const LONGEST_TEXT: usize = 255;
 
-/// The configuration that a row holds.
+/// The configuration that a row holds. A label that was saved when there was no limit is cut off.
 pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
-    read(&row.config)
-        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))
+    let (mut config, given) = read(&row.config)
+        .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))?;
+    if let Some(label) = &mut config.infrastructure {
+        label.truncate(label.floor_char_boundary(LONGEST_TEXT));
+    }
+    Ok((config, given))
+}
+
+/// What is too long to be saved.
+pub(super) fn check_lengths(config: &ModelConfig) -> Result<()> {
+    let texts = [
+        ("infrastructure", &config.infrastructure),
+        ("fallback_identifier", &config.fallback),
+        ("upstream_model", &config.upstream_model),
+    ];
+    let is_long =
+        |text: &&Option<String>| text.as_ref().is_some_and(|text| text.len() > LONGEST_TEXT);
+    let long: Vec<_> = texts.iter().filter(|(_, text)| is_long(text)).collect();
+    let what = |(key, _): &&(&str, &Option<String>)| {
+        format!("additional_config.{key} is too long (maximum is {LONGEST_TEXT} bytes)")
+    };
+    if long.is_empty() { Ok(()) } else { Err(Error::Invalid(long.iter().map(what).collect())) }
 }
 
 /// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
@@ -30,10 +50,9 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
     let set = |key: &str| all.get(key).filter(|value| !value.is_null());
     let mut text = |key: &str| {
         let value = set(key)?;
-        let sound = |text: &&str| (1..=LONGEST_TEXT).contains(&text.len()) && !text.contains('\0');
-        let text = value.as_str().filter(sound);
+        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
         if text.is_none() {
-            fault(key, &format!("a text that is not blank, of at most {LONGEST_TEXT} bytes"));
+            fault(key, "a text that is not blank");
         }
         text.map(str::to_owned)
     };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::harness::{Backend, Caller, Reply, Server, until};
+use crate::harness::{Backend, Caller, Reply, Server, settings, until};
 
 crate::on_every_backend!(
     every_error_is_json,
@@ -20,6 +20,7 @@ crate::on_every_backend!(
     a_trace_is_opened_without_a_body,
     request_ids,
     a_project_that_cannot_be_read,
+    what_could_be_saved_once_goes_on,
 );
 
 async fn every_error_is_json(backend: Backend) {
@@ -286,6 +287,35 @@ async fn request_ids(backend: Backend) {
         assert!(!id.is_empty() && id != odd, "{odd}: {id}");
         assert!(seen.insert(id), "{odd}: every request has its own");
     }
+}
+
+/// What a newer version would not save is no reason to lock a project out.
+async fn what_could_be_saved_once_goes_on(backend: Backend) {
+    if matches!(backend, Backend::Sqlite) {
+        // Only PostgreSQL has a client that can write past the gateway; the registry is the same.
+        return;
+    }
+    let server = Server::start(&backend).await;
+    let deep = "{\"in\":".repeat(40) + "1" + &"}".repeat(40);
+    let saved = format!(
+        "{{\"limits\": {{\"loop_window_seconds\": 100000}}, \"own\": {deep},
+           \"safety\": {{\"pii\": {{\"entities\": [\"EMIAL\"]}}}}}}"
+    );
+    let label = format!("{{\"infrastructure\": \"{}\"}}", "x".repeat(5_000));
+    server.sql(&format!(
+        "UPDATE projects SET settings = '{saved}'; UPDATE models SET config = '{label}';
+         UPDATE counters SET value = value + 1 WHERE name = 'registry'"
+    ));
+    let (key, owner) = (server.key(), server.owner().await);
+    until("the change is noticed", async || {
+        let project = owner.get("/api/v1/projects/1").await.ok(200);
+        (project["settings"]["limits"]["loop_window_seconds"] == 100_000).then_some(())
+    })
+    .await;
+    let trace = key.trace().await;
+    let ask = json!({"trace_id": trace, "model": "sandbox", "input": "Hello."});
+    key.post("/api/v1/runs", &ask).await.ok(200);
+    settings(&owner, 1, json!({"monthly_budget": 5})).await;
 }
 
 /// Its own requests say so; the log does too, once.
