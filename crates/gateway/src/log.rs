@@ -56,7 +56,7 @@ impl Gateway {
 #[cfg(test)]
 mod tests {
     use domain::money::Usd;
-    use domain::time::DAY;
+    use domain::time::{DAY, HOUR, SECOND};
     use serde_json::json;
 
     use crate::testing::Fresh;
@@ -79,6 +79,35 @@ mod tests {
         }
         gateway.log(caller, &trace, note(json!({"user_rating": false})), None).await.unwrap();
         assert_eq!(letter().await, good.grades.overall.worsened());
+    }
+
+    #[tokio::test]
+    async fn a_pause_far_beyond_the_usual_is_a_sign_of_a_stall() {
+        let fresh = Fresh::with(json!({})).await;
+        let (gateway, caller) = (&fresh.gateway, &fresh.caller);
+        let (busy, idle) = (fresh.trace().await, fresh.trace().await);
+        fresh.in_flight(&busy).await.finish().await.unwrap();
+        let mut like = fresh.steps(&busy).await.remove(0);
+        if let Some(call) = &mut like.call {
+            (call.input_print, call.output_print) = (None, None);
+        }
+        // Steps of a second each, after pauses in seconds.
+        let write = async |trace: &str, pauses: &[i64]| {
+            let mut at = gateway.now().minus_micros(5 * HOUR);
+            for pause in pauses {
+                let mut step = like.clone();
+                step.id = gateway.store.step_id().await.unwrap();
+                step.trace = trace.parse().unwrap();
+                step.started_at = at.minus_micros(-pause * SECOND);
+                at = step.started_at.minus_micros(-SECOND);
+                step.finished_at = at;
+                gateway.store.writer().step(step, None).await.unwrap();
+            }
+        };
+        write(&busy, &[2; 30]).await;
+        write(&idle, &[2, 2_000]).await;
+        let idle = gateway.trace(caller, &idle).await.unwrap().figures.stall_probability;
+        assert!((0.4..0.5).contains(&idle), "{idle}");
     }
 
     #[tokio::test]

@@ -30,6 +30,8 @@ use crate::request_id;
 const KNOWN: u64 = 100_000;
 /// For so long its status is believed: another node may have completed it.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
+/// For so long the usual pause between steps is not asked for again.
+const GAP_FOR: Duration = Duration::from_mins(10);
 /// One that nothing was asked of for so long is not kept.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// For so long a trace that was not found is not looked up again.
@@ -94,6 +96,8 @@ pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
 pub(crate) struct KnownTraces {
     known: Cache<TraceId, Arc<TraceHandle>>,
     unknown: Cache<(ProjectId, TraceId), ()>,
+    /// The usual pause between two steps, in milliseconds, where there are enough to tell.
+    gaps: Cache<ProjectId, Option<f64>>,
 }
 
 impl KnownTraces {
@@ -104,7 +108,8 @@ impl KnownTraces {
         let known = Cache::builder().max_capacity(KNOWN).eviction_policy(EvictionPolicy::lru());
         let known = known.time_to_idle(FORGOTTEN_AFTER);
         let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };
-        Self { known: known.build(), unknown }
+        let gaps = Cache::builder().max_capacity(10_000).time_to_live(GAP_FOR).build();
+        Self { known: known.build(), unknown, gaps }
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {
@@ -251,7 +256,8 @@ impl Gateway {
         // Contents after steps: what is committed in between has a content too many, never one too few.
         let steps = crate::bounded(self.store.steps(id)).await?;
         let contents = crate::bounded(self.store.contents(id, sealing)).await?;
-        let mut figures = grading::figures(trace.created_at, &steps, None);
+        let gap = self.typical_gap(project).await?;
+        let mut figures = grading::figures(trace.created_at, &steps, gap);
         let mut total_cost: Usd = steps.iter().map(Step::cost).sum();
         if let Some(purged) = trace.purged {
             total_cost += purged.cost;
@@ -341,7 +347,8 @@ impl Gateway {
         };
         let mut assessment = grading::assess(&steps, baselines);
         assessment.total_cost += trace.purged.unwrap_or_default().cost;
-        let figures = grading::figures(trace.created_at, &steps, None);
+        let gap = self.typical_gap(project.id()).await?;
+        let figures = grading::figures(trace.created_at, &steps, gap);
         let agent = AgentFigures {
             chain_depth: figures.chain_depth as i64,
             stall_probability: figures.stall_probability,
@@ -351,6 +358,17 @@ impl Gateway {
         tx.complete_trace(trace.id, self.clock.now(), &assessment, agent).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    /// The pause between two steps that is usual in a project, in milliseconds.
+    async fn typical_gap(&self, project: ProjectId) -> Result<Option<f64>> {
+        if let Some(known) = self.traces.gaps.get(&project) {
+            return Ok(known);
+        }
+        let since = self.clock.now().minus_micros(BASELINE);
+        let gap = crate::bounded(self.store.typical_gap(project, since)).await?;
+        self.traces.gaps.insert(project, gap);
+        Ok(gap)
     }
 
     async fn baselines(&self, project: &ProjectState, steps: &[Step]) -> Result<Baselines> {

@@ -174,7 +174,35 @@ impl Store {
         }
         Ok(baselines)
     }
+
+    /// The median pause between two steps of one trace, in milliseconds, by the last steps of a project
+    /// since a time; steps that overlap have none. `None` where there are too few to tell.
+    pub async fn typical_gap(&self, project: ProjectId, since: Timestamp) -> Result<Option<f64>> {
+        const MEDIAN: &str = "
+            SELECT CAST(min(gap) FILTER (WHERE share >= 0.5) AS BIGINT), count(*)
+            FROM (
+                SELECT gap, cume_dist() OVER (ORDER BY gap) AS share
+                FROM (
+                    SELECT CASE WHEN since < 0 THEN 0 ELSE since END AS gap
+                    FROM (
+                        SELECT started_at - lag(finished_at) OVER (
+                                   PARTITION BY trace_id ORDER BY started_at, id) AS since
+                        FROM (
+                            SELECT id, trace_id, started_at, finished_at
+                            FROM steps
+                            WHERE project_id = $1 AND finished_at >= $2
+                            ORDER BY finished_at DESC
+                            LIMIT 2000) AS recent) AS followed
+                    WHERE since IS NOT NULL) AS gaps) AS ranked";
+        let (median, gaps): (Option<i64>, i64) = on!(&self.reader, db => {
+            sqlx::query_as(MEDIAN).bind(project.0).bind(since.0).fetch_one(db).await?
+        });
+        Ok(median.filter(|_| gaps >= ENOUGH_GAPS).map(domain::time::millis))
+    }
 }
+
+/// So many pauses say what is usual.
+const ENOUGH_GAPS: i64 = 20;
 
 fn open(step: StepId, sealed: &[u8], key: &SealingKey) -> Result<Content> {
     let plain = key.open_content(&place(step), sealed)?;

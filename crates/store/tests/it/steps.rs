@@ -236,6 +236,8 @@ async fn baselines_are_the_95th_percentile() {
             store.writer().step(step, None).await.unwrap();
         }
         let since = NOW.minus_micros(DAY);
+        let gap = store.typical_gap(project, since).await.unwrap();
+        assert!(gap.is_some_and(|gap| gap >= 0.0), "{}: {gap:?}", database.kind);
         let baselines = store.latency_baselines(project, &["m", "other"], since).await.unwrap();
         assert_eq!((baselines[0].p95_ms, baselines[0].samples), (95.0, 100), "{}", database.kind);
         assert_eq!(baselines[1].samples, 0);
