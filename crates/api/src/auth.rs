@@ -6,7 +6,7 @@ use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::Next;
 use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
@@ -116,7 +116,7 @@ struct Claim {
 
 fn claim(app: &App, request: &Request) -> Result<Claim> {
     let token = cookie(request.headers()).ok_or(Error::Unauthorized)?;
-    check_same_site(app, request.method(), request)?;
+    check_same_site(app, request)?;
     Ok(Claim { token, origin: origin(app, request) })
 }
 
@@ -126,8 +126,8 @@ async fn sign_in(app: &App, claim: Claim) -> Result<Session> {
 }
 
 /// Refuses requests that change something and come from a page of another site.
-pub fn check_same_site(app: &App, method: &Method, request: &Request) -> Result<()> {
-    if method.is_safe() {
+pub fn check_same_site(app: &App, request: &Request) -> Result<()> {
+    if request.method().is_safe() {
         return Ok(());
     }
     let text =

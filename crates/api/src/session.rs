@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{OrgId, UserId};
 use gateway::{Account, SESSION_ABSOLUTE};
@@ -74,7 +74,7 @@ impl From<Account> for WhoAmI {
 #[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
     responses((status = 200, body = WhoAmI)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
-    auth::check_same_site(&app, &Method::POST, &request)?;
+    auth::check_same_site(&app, &request)?;
     let origin = auth::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
     let ask: SignIn = input::read_json(request, LARGEST).await?;

@@ -163,12 +163,20 @@ pub async fn list(
     let page = Page { status, before, offset, limit: per_page };
     let found = app.gateway.list_traces(&caller, page).await?;
     let full = found.traces.len() as i64 == per_page;
-    let mut headers = page_headers(number, per_page, found.total, full, ask.status.as_deref());
-    if before.is_some() {
+    // RFC 8288. The status has been read as one of four words, so it needs no escaping.
+    let of_status = ask.status.map(|status| format!("&status={status}")).unwrap_or_default();
+    let link = |from: String, rel: &str| {
+        format!("</api/v1/traces?{from}&per_page={per_page}{of_status}>; rel=\"{rel}\"")
+    };
+    let links = match (before, found.traces.last()) {
+        (None, _) => page_links(number, per_page, found.total, full)
+            .map(|(page, rel)| link(format!("page={page}"), rel))
+            .collect(),
         // It goes on from trace to trace, and not by number.
-        let last = found.traces.last().filter(|_| full).map(|trace| trace.id);
-        link_before(&mut headers, per_page, last, ask.status.as_deref());
-    }
+        (Some(_), Some(last)) if full => vec![link(format!("before={}", last.id), "next")],
+        (Some(_), _) => Vec::new(),
+    };
+    let headers = page_headers(number, per_page, found.total, &links);
     Ok((headers, Json(found.traces.into_iter().map(Into::into).collect())))
 }
 
@@ -193,53 +201,35 @@ fn status(word: &str) -> std::result::Result<TraceStatus, Error> {
     })
 }
 
-/// Names the page behind the last trace of this one, where there may be one.
-fn link_before(
-    headers: &mut HeaderMap,
-    per_page: i64,
-    last: Option<TraceId>,
-    status: Option<&str>,
-) {
-    headers.remove(LINK);
-    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let link = last.map(|id| {
-        format!("</api/v1/traces?before={id}&per_page={per_page}{status}>; rel=\"next\"")
-    });
-    if let Some(Ok(value)) = link.map(HeaderValue::try_from) {
-        headers.insert(LINK, value);
-    }
-}
-
-fn page_headers(
+/// The pages that a page links to, and as what.
+fn page_links(
     page: i64,
     per_page: i64,
     total: Option<i64>,
     full: bool,
-    status: Option<&str>,
-) -> HeaderMap {
+) -> impl Iterator<Item = (i64, &'static str)> {
+    let more = total.map_or(full, |total| page.saturating_mul(per_page) < total);
+    let last = total.map(|total| ((total + per_page - 1) / per_page).max(1));
+    [
+        Some((1, "first")),
+        (page > 1).then_some((page - 1, "prev")),
+        more.then_some((page + 1, "next")),
+        last.map(|last| (last, "last")),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn page_headers(page: i64, per_page: i64, total: Option<i64>, links: &[String]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(HeaderName::from_static("x-page"), page.into());
     headers.insert(HeaderName::from_static("x-per-page"), per_page.into());
     if let Some(total) = total {
         headers.insert(HeaderName::from_static("x-total-count"), total.into());
     }
-    // RFC 8288. The status has been read as one of four words, so it needs no escaping.
-    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let link = |page: i64, rel: &str| {
-        format!("</api/v1/traces?page={page}&per_page={per_page}{status}>; rel=\"{rel}\"")
-    };
-    let mut links = vec![link(1, "first")];
-    if page > 1 {
-        links.push(link(page - 1, "prev"));
-    }
-    let more = total.map_or(full, |total| page.saturating_mul(per_page) < total);
-    if more {
-        links.push(link(page + 1, "next"));
-    }
-    if let Some(total) = total {
-        links.push(link(((total + per_page - 1) / per_page).max(1), "last"));
-    }
-    if let Ok(value) = HeaderValue::from_str(&links.join(", ")) {
+    if !links.is_empty()
+        && let Ok(value) = HeaderValue::from_str(&links.join(", "))
+    {
         headers.insert(LINK, value);
     }
     headers

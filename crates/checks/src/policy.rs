@@ -297,10 +297,11 @@ pub fn wrong_kinds(safety: &Safety) -> Option<String> {
 
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.
 fn is_kind(name: &str, kind: &str) -> bool {
-    if name.trim().eq_ignore_ascii_case(kind) {
+    let name = name.trim();
+    if name.eq_ignore_ascii_case(kind) {
         return true;
     }
-    let name = name.trim().to_ascii_uppercase().replace(['-', ' '], "_");
+    let name = name.to_ascii_uppercase().replace(['-', ' '], "_");
     let short = match name.as_str() {
         "EMAIL_ADDRESS" => "EMAIL",
         "PHONE" => "PHONE_NUMBER",

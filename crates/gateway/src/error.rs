@@ -147,6 +147,11 @@ impl Faults {
         self.sentences.push(sentence);
     }
 
+    /// For checks that collect sentences of their own.
+    pub(crate) fn sentences(&mut self) -> &mut Vec<String> {
+        &mut self.sentences
+    }
+
     /// Notes what an attempt has found; what came of it otherwise.
     pub(crate) fn note<T>(&mut self, attempt: Result<T>) -> Option<T> {
         match attempt {

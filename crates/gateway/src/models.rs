@@ -254,9 +254,7 @@ impl Gateway {
         }
         let mut asked = Vec::new();
         if let Some(mut config) = change.additional_config {
-            let mut wrong = Vec::new();
-            asked = endpoints::take_keys(&mut config, &mut wrong);
-            faults.note::<()>(Err(Error::Invalid(wrong)));
+            asked = endpoints::take_keys(&mut config, faults.sentences());
             let config = Value::Object(config);
             if !is_shallow(&config, DEEPEST) {
                 faults.add(format!("additional_config is nested deeper than {DEEPEST} levels"));
@@ -266,20 +264,15 @@ impl Gateway {
         if row.config.len() > LARGEST_CONFIG {
             faults.add(format!("additional_config is larger than {LARGEST_CONFIG} bytes"));
         }
-        let read = config::read(&row.config).map_err(Error::Invalid);
-        let read = faults.note(read);
+        let read = faults.note(config::read(&row.config).map_err(Error::Invalid));
         if let Some((config, given)) = &read {
             faults.note(config::check_lengths(config));
-            let mut wrong = Vec::new();
-            endpoints::check_addresses(row, given, &self.config.egress_allow, &mut wrong);
-            faults.note::<()>(Err(Error::Invalid(wrong)));
+            let allowed = &self.config.egress_allow;
+            endpoints::check_addresses(row, given, allowed, faults.sentences());
         }
         let (config, given) = read.unwrap_or_default();
-        let brought = change.api_key.iter().flatten().chain(asked.iter().flatten().flatten());
-        if brought
-            .into_iter()
-            .any(|key| key.expose().contains(|c: char| c.is_control() || !c.is_ascii()))
-        {
+        let mut brought = change.api_key.iter().chain(asked.iter().flatten()).flatten();
+        if brought.any(|key| key.expose().contains(|c: char| c.is_control() || !c.is_ascii())) {
             faults.add("api_key must not hold line breaks, or what is not ASCII".to_owned());
         }
         if let Some(key) = change.api_key {

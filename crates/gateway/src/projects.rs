@@ -8,6 +8,7 @@ use domain::money::Usd;
 use domain::project::{Project, ProjectStatus};
 use domain::settings::{self, Settings};
 use domain::tier::Tier;
+use limits::LONGEST_LOOP_WINDOW;
 use serde_json::{Map, Value, json};
 use store::{SealingKey, Tx};
 
@@ -22,8 +23,6 @@ use crate::registry::ProjectState;
 pub(crate) const LONGEST_NAME: usize = 255;
 /// How deep settings and configurations may be nested, far from what a JSON parser refuses.
 pub(crate) const DEEPEST: usize = 32;
-/// A day, which is as far back as the gate looks.
-const LONGEST_LOOP_WINDOW: u64 = 86_400;
 /// The largest settings, in bytes of JSON.
 const LARGEST_SETTINGS: usize = 256 * 1024;
 

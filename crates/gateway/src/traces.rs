@@ -1,9 +1,9 @@
 //! Traces: opened, found on the hot path, listed, shown, completed, graded.
 
+mod known;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use domain::grade::{Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
@@ -12,11 +12,8 @@ use domain::step::{Content, Step, StepKind};
 use domain::time::{DAY, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use grading::TraceFigures;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use serde_json::{Map, Value};
 use store::{AgentFigures, Page};
-use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -26,98 +23,12 @@ use crate::error::{Error, Result};
 use crate::registry::ProjectState;
 use crate::request_id;
 
-/// Open traces that are known without a query.
-const KNOWN: u64 = 100_000;
-/// For so long its status is believed: another node may have completed it.
-const KNOWN_FOR: Duration = Duration::from_mins(1);
-/// For so long the usual pause between steps is not asked for again.
-const GAP_FOR: Duration = Duration::from_mins(10);
-/// One that nothing was asked of for so long is not kept.
-const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
-/// For so long a trace that was not found is not looked up again.
-const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+pub(crate) use known::{KnownTraces, TraceHandle, asks_secure};
+
 /// Metadata comes back with every list: it is no place for content.
 const LARGEST_METADATA: usize = 64 * 1024;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
-
-/// What the request path knows of a trace.
-#[derive(Debug)]
-pub(crate) struct TraceHandle {
-    id: TraceId,
-    project: ProjectId,
-    status: AtomicU8,
-    sensitive: bool,
-    /// One grading at a time: the last one has seen every step.
-    grading: Mutex<()>,
-}
-
-impl TraceHandle {
-    fn of(trace: &Trace) -> Self {
-        let sensitivity = trace.metadata.as_ref().and_then(|metadata| metadata.get("sensitivity"));
-        Self {
-            id: trace.id,
-            project: trace.project,
-            status: AtomicU8::new(trace.status as u8),
-            sensitive: asks_secure(sensitivity),
-            grading: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn id(&self) -> TraceId {
-        self.id
-    }
-
-    /// Whether its metadata asks for private models.
-    pub(crate) fn is_sensitive(&self) -> bool {
-        self.sensitive
-    }
-
-    pub(crate) fn is_completed(&self) -> bool {
-        self.has(TraceStatus::Completed)
-    }
-
-    fn has(&self, status: TraceStatus) -> bool {
-        self.status.load(Ordering::Acquire) == status as u8
-    }
-
-    fn set(&self, status: TraceStatus) {
-        self.status.store(status as u8, Ordering::Release);
-    }
-}
-
-/// Whether `sensitivity` in a trace's metadata asks for private models.
-pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
-    sensitivity.and_then(Value::as_str) == Some("secure")
-}
-
-/// The traces that the request path knows.
-#[derive(Debug)]
-pub(crate) struct KnownTraces {
-    known: Cache<TraceId, Arc<TraceHandle>>,
-    unknown: Cache<(ProjectId, TraceId), ()>,
-    /// The usual pause between two steps, in milliseconds, where there are enough to tell.
-    gaps: Cache<ProjectId, Option<f64>>,
-}
-
-impl KnownTraces {
-    /// Where other nodes complete traces too, what is known of one is not believed for long.
-    pub(crate) fn new(has_other_nodes: bool) -> Self {
-        let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
-        // The newest are asked for, not those that were asked for most.
-        let known = Cache::builder().max_capacity(KNOWN).eviction_policy(EvictionPolicy::lru());
-        let known = known.time_to_idle(FORGOTTEN_AFTER);
-        let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };
-        let gaps = Cache::builder().max_capacity(10_000).time_to_live(GAP_FOR).build();
-        Self { known: known.build(), unknown, gaps }
-    }
-
-    pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {
-        if let Some(handle) = self.known.get(&id) {
-            handle.set(status);
-        }
-    }
-}
 
 /// A trace with everything that its detail shows.
 #[derive(Debug)]

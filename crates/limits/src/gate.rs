@@ -7,6 +7,9 @@ use domain::time::{HOUR, SECOND, Timestamp};
 use crate::spend::{HourSpend, SetAside};
 use crate::window::Window;
 
+/// As far back as loops are looked for, in seconds.
+pub const LONGEST_LOOP_WINDOW: u64 = 86_400;
+
 /// The key has made too many requests in the rolling hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateExceeded {
@@ -141,7 +144,7 @@ impl KeyWindows {
 }
 
 fn windows(limits: &Limits) -> (Window, Window) {
-    let loop_window = limits.loop_window_seconds.min(86_400).cast_signed() * SECOND;
+    let loop_window = limits.loop_window_seconds.min(LONGEST_LOOP_WINDOW).cast_signed() * SECOND;
     (
         Window::new(HOUR, limits.requests_per_hour.unwrap_or(0)),
         Window::new(loop_window, limits.loop_requests.unwrap_or(0)),

@@ -7,6 +7,6 @@ mod gate;
 mod spend;
 mod window;
 
-pub use gate::{KeyWindows, RateExceeded};
+pub use gate::{KeyWindows, LONGEST_LOOP_WINDOW, RateExceeded};
 pub use spend::{HourSpend, MonthSpend, SetAside};
 pub use window::Window;

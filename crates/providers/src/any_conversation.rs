@@ -87,6 +87,28 @@ pub(crate) fn system_first(said: Vec<Said>) -> Vec<Said> {
     first
 }
 
+/// What is said in a request whose system stands apart and whose messages hold blocks; `block` reads
+/// one, and is told who speaks.
+pub(crate) fn said_in_blocks(
+    body: &Value,
+    block: impl Fn(&'static str, &Value) -> Said,
+) -> Vec<Said> {
+    let system = body["system"].as_array().into_iter().flatten();
+    let mut all: Vec<_> = system.map(|part| Said::Text("system", text(&part["text"]))).collect();
+    let mut last = "assistant";
+    for message in body["messages"].as_array().unwrap() {
+        let role = if message["role"] == "user" { "user" } else { "assistant" };
+        assert_ne!(role, last, "the speakers take turns");
+        last = role;
+        all.extend(message["content"].as_array().unwrap().iter().map(|said| block(role, said)));
+    }
+    all
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 /// The messages of a caller, and what is said in them.
 #[derive(Default)]
 struct Written {

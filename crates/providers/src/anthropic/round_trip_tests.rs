@@ -7,34 +7,22 @@ use serde_json::{Map, Value, json};
 
 use super::Anthropic;
 use crate::adapter::Adapter as _;
-use crate::any_conversation::{Said, arguments, conversation, system_first, word};
+use crate::any_conversation::{
+    Said, arguments, conversation, said_in_blocks, system_first, text, word,
+};
 use crate::testing::{attempt, model};
 
-fn read(body: &Value) -> Vec<Said> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let system = body["system"].as_array().into_iter().flatten();
-    let mut all: Vec<_> = system.map(|part| Said::Text("system", text(&part["text"]))).collect();
-    let mut last = "assistant";
-    for message in body["messages"].as_array().unwrap() {
-        let role = if message["role"] == "user" { "user" } else { "assistant" };
-        assert_ne!(role, last, "the speakers take turns");
-        last = role;
-        for block in message["content"].as_array().unwrap() {
-            all.push(match block["type"].as_str().unwrap() {
-                "text" => Said::Text(role, text(&block["text"])),
-                "image" => {
-                    assert_eq!(block["source"]["media_type"], "image/png");
-                    Said::Image(text(&block["source"]["data"]))
-                }
-                "tool_use" => {
-                    Said::Call(text(&block["id"]), text(&block["name"]), block["input"].clone())
-                }
-                "tool_result" => Said::Result(text(&block["tool_use_id"]), text(&block["content"])),
-                other => panic!("{other}"),
-            });
+fn block(role: &'static str, block: &Value) -> Said {
+    match block["type"].as_str().unwrap() {
+        "text" => Said::Text(role, text(&block["text"])),
+        "image" => {
+            assert_eq!(block["source"]["media_type"], "image/png");
+            Said::Image(text(&block["source"]["data"]))
         }
+        "tool_use" => Said::Call(text(&block["id"]), text(&block["name"]), block["input"].clone()),
+        "tool_result" => Said::Result(text(&block["tool_use_id"]), text(&block["content"])),
+        other => panic!("{other}"),
     }
-    all
 }
 
 proptest! {
@@ -42,7 +30,8 @@ proptest! {
     fn nothing_is_lost((prompt, said) in conversation()) {
         let model = model(Provider::Anthropic, None);
         let body = Anthropic.encode(&attempt(&model, &prompt)).unwrap().body;
-        prop_assert_eq!(read(&serde_json::from_slice(&body).unwrap()), system_first(said));
+        let read = said_in_blocks(&serde_json::from_slice(&body).unwrap(), block);
+        prop_assert_eq!(read, system_first(said));
     }
 
     /// And what a model says comes out of its answer: the same calls, the same text.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Gemini;
 use crate::adapter::Adapter as _;
-use crate::any_conversation::{Said, conversation, system_first};
+use crate::any_conversation::{Said, conversation, system_first, text};
 use crate::testing::{attempt, model};
 
 /// With the number of a call in place of its id, and results in the order of their calls.
@@ -38,7 +38,6 @@ fn numbered(said: Vec<Said>) -> Vec<Said> {
 }
 
 fn read(body: &Value) -> Vec<Said> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
     let parts = body["systemInstruction"]["parts"].as_array().into_iter().flatten();
     let mut all: Vec<_> = parts.map(|part| Said::Text("system", text(&part["text"]))).collect();
     let (mut calls, mut answered, mut last) = (Vec::new(), 0, "model");

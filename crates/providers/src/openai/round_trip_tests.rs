@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 
 use super::Openai;
 use crate::adapter::Adapter;
-use crate::any_conversation::{Said, arguments, conversation, word};
+use crate::any_conversation::{Said, arguments, conversation, text, word};
 use crate::azure::Azure;
 use crate::internal::Internal;
 use crate::testing::{attempt, model};
 
 fn read(body: &Value) -> Vec<Said> {
     let mut all = Vec::new();
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
     for message in body["messages"].as_array().unwrap() {
         let role = match message["role"].as_str().unwrap() {
             "tool" => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::time::Clock;
-use store::{Claim, Location};
+use store::{Claim, Location, Store};
 
 use super::{Failure, say};
 use crate::config::Config;
@@ -20,19 +20,8 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
         say(&format!("{} {what}", if well { "ok  " } else { "TODO" }))
     };
     report(true, "The configuration can be read.")?;
-    if let Location::Sqlite(path) = &config.location
-        && !path.exists()
-    {
-        let what = format!(
-            "There is no database at {}: start `sluice serve` once to make it, or name its folder in \
-             SLUICE_DATA_DIR.",
-            path.display()
-        );
-        report(false, &what)?;
-        return Err(Failure("1 thing needs attention".to_owned()));
-    }
     let clock = Clock::system();
-    let store = match open::store(config, Claim::Visit, &clock).await {
+    let store = match store(config, &clock).await {
         Ok(store) => store,
         Err(failure) => {
             report(false, &failure.to_string())?;
@@ -52,5 +41,17 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
         0 => say("Everything is well."),
         1 => Err(Failure("1 thing needs attention".to_owned())),
         many => Err(Failure(format!("{many} things need attention"))),
+    }
+}
+
+/// Opens the database, and makes none.
+async fn store(config: &Config, clock: &Clock) -> Result<Store, Failure> {
+    match &config.location {
+        Location::Sqlite(path) if !path.exists() => Err(Failure(format!(
+            "There is no database at {}: start `sluice serve` once to make it, or name its folder in \
+             SLUICE_DATA_DIR.",
+            path.display()
+        ))),
+        _ => open::store(config, Claim::Visit, clock).await,
     }
 }
