@@ -142,7 +142,16 @@ async fn an_error_behind_the_count_of_the_prompt_begins_no_stream_and_is_paid_fo
 
 #[tokio::test]
 async fn a_model_that_thinks_for_long_was_accepted() {
-    let mut stream = stream(sse(&[]), After::Hang).await.unwrap();
+    let server = Server::new(vec![step(sse(&[]), After::Hang)]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    // Once it is asked, its silence takes no time.
+    let asked = async {
+        server.asked.notified().await;
+        tokio::time::pause();
+    };
+    let (stream, ()) = tokio::join!(client.stream(attempt(&model, &prompt)), asked);
+    let mut stream = stream.unwrap();
     assert!(futures_util::poll!(std::pin::pin!(stream.next())).is_pending());
 }
 

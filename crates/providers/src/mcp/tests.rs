@@ -138,15 +138,10 @@ async fn what_is_wrong_with_an_answer_is_told_apart() {
 #[tokio::test]
 async fn an_answer_without_end_is_left() {
     // One message that never ends, and messages that never answer.
-    for (bytes, part) in
-        [(&b"4000\r\n"[..], "1 MiB"), (&b"11\r\ndata: {\"a\":[1]}\n\n\r\n"[..], "4 MiB")]
-    {
-        let line: &'static [u8] = if part == "1 MiB" {
-            Box::leak([bytes, &[b'x'; 0x4000][..], &b"\r\n"[..]].concat().into_boxed_slice())
-        } else {
-            bytes
-        };
-        let endless = Step { bytes: sse(&[]), after: After::Repeat(line) };
+    let message = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
+    for (said, part) in [("x".repeat(0x4000), "1 MiB"), (message, "4 MiB")] {
+        let chunk = format!("{:x}\r\n{said}\r\n", said.len()).into_bytes();
+        let endless = Step { bytes: sse(&[]), after: After::Repeat(chunk.leak()) };
         let fault = call(vec![endless]).await.unwrap_err();
         assert!(fault.to_string().contains(part), "{fault}");
     }
