@@ -13,7 +13,7 @@ use domain::model::Model;
 use domain::step::StepStatus;
 use domain::time::Clock;
 use domain::usage::Usage;
-use providers::{Breakers, Client, Embedded, EventStream, Painted};
+use providers::{Breakers, Client, Embedded, ErrorKind, EventStream, Painted};
 use tokio::time::Instant;
 
 use super::ended::Ended;
@@ -72,7 +72,7 @@ type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
-    /// leaves a failed step.
+    /// leaves a failed step; one that is not sent what it cannot do leaves none.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
         // Boxed: the futures of an HTTP client are large, and every layer above would move them.
         Box::pin(self.first_answer::<Whole>(routed)).await
@@ -117,6 +117,12 @@ impl Gateway {
             };
             let what = neutral(&error);
             tracing::info!(model = %model.identifier, %what, "a model call failed");
+            if matches!(error.kind, ErrorKind::Unsupported(_)) && flight.heard.attempts == 1 {
+                flight.withdraw().await?;
+                // A fallback that lacks a parameter says nothing of why the model before it failed.
+                last.get_or_insert_with(|| meaning(&error));
+                continue;
+            }
             flight.heard.status = StepStatus::Failed;
             flight.heard.error = Some(what);
             flight.heard.usage = error.prompt_tokens().map(Usage::of_prompt);
@@ -125,10 +131,7 @@ impl Gateway {
             }
             flight.finish().await?;
             let goes_on = error.fallback_helps();
-            // A fallback that lacks a parameter says nothing of why the model that was asked failed.
-            if last.is_none() || !matches!(error.kind, providers::ErrorKind::Unsupported(_)) {
-                last = Some(meaning(&error));
-            }
+            last = Some(meaning(&error));
             if !goes_on {
                 break;
             }
@@ -212,7 +215,6 @@ impl Gateway {
 /// What went wrong, without the provider's own words: they may quote the prompt, and go to the
 /// caller alone.
 pub(crate) fn neutral(error: &providers::Error) -> String {
-    use providers::ErrorKind;
     match (&error.kind, error.provider_status()) {
         (ErrorKind::Unsupported(what), _) => what.clone(),
         (ErrorKind::Forbidden, _) => "The egress rules forbid the address".to_owned(),
@@ -238,7 +240,7 @@ fn meaning(error: &providers::Error) -> Error {
             Error::ProviderRejected { status, message: error.to_string() }
         }
         _ => match &error.kind {
-            providers::ErrorKind::Unsupported(what) => Error::invalid(what.clone()),
+            ErrorKind::Unsupported(what) => Error::invalid(what.clone()),
             _ => Error::ProviderUnreachable,
         },
     }

@@ -308,6 +308,16 @@ impl InFlight {
         })
     }
 
+    /// Takes it back: it was refused here, and no provider was asked. It leaves no step.
+    pub(super) async fn withdraw(mut self) -> Result<()> {
+        let call = self.call.take().ok_or_else(ended_twice)?;
+        if call.end(&self.gateway.starts, false) {
+            self.gateway.store.writer().withdraw(call.funded.step).await?;
+        }
+        call.funded.settled();
+        Ok(())
+    }
+
     /// Why it is being dropped, where nothing says so yet.
     fn dropped_by(&self) -> (StepStatus, &'static str) {
         if std::thread::panicking() {

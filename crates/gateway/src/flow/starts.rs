@@ -37,14 +37,15 @@ impl Call {
     }
 
     /// From here on the start is not written: the end of the call comes next, and must not come
-    /// before it.
-    pub(super) fn end(&self, starts: &Starts, answered: bool) {
-        *lock(&self.settled) = true;
+    /// before it. Whether it has been.
+    pub(super) fn end(&self, starts: &Starts, answered: bool) -> bool {
+        let written = std::mem::replace(&mut *lock(&self.settled), true);
         let is_short = self.began.elapsed() < SHORT;
         // That a call failed at once says nothing of those that do not.
         if answered || !is_short {
             starts.short.store(is_short, Ordering::Relaxed);
         }
+        written
     }
 
     /// Writes the start if it still has to be. Whether it needs no further look.

@@ -212,7 +212,7 @@ async fn a_fallback_answers_for_a_stream_that_begins_with_an_error(backend: Back
 }
 
 async fn a_fallback_that_cannot_is_no_fault_of_the_callers(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
+    let mut server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     let down = Mock::always(Answer::json(503, &json!({}))).await;
     let other = Mock::always(Answer::text("Never asked.")).await;
@@ -229,6 +229,20 @@ async fn a_fallback_that_cannot_is_no_fault_of_the_callers(backend: Backend) {
     key.post(path, &ask("first")).await.is(502, &unreachable());
     key.post(path, &ask("second")).await.says(422, "n is not supported by model second");
     assert_eq!(other.begun(), 0);
+    // What no provider was asked leaves no step.
+    let told = async || {
+        let detail = key.detail(&trace).await;
+        let steps = detail["steps"].as_array().unwrap();
+        steps.iter().map(|step| json!([step["model"], step["status"]])).collect::<Vec<_>>()
+    };
+    let first = json!(["first", "failed"]);
+    assert_eq!(told().await, std::slice::from_ref(&first));
+    // Nor does its start come to light when it is on disk before the call.
+    settings(&owner, 1, json!({"limits": {"strict": true}})).await;
+    key.post(path, &ask("first")).await.is(502, &unreachable());
+    server.kill().await;
+    server.up().await;
+    assert_eq!(told().await, [first.clone(), first]);
 }
 
 async fn a_refusal_is_the_output(backend: Backend) {

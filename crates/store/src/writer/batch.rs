@@ -31,13 +31,9 @@ impl<'a> Batch<'a> {
             match write {
                 Write::Trace(trace) => batch.traces.push(trace),
                 Write::Start(start) => batch.starts.push(start),
+                Write::Withdraw(step) => batch.close(*step, open.contains(&step.0)),
                 Write::Step(step, sealed, ends) => {
-                    if *ends == Ends::Lost || open.contains(&step.id.0) {
-                        batch.closed.push(step.id.0);
-                    } else {
-                        // What begins and ends in one commit leaves no start behind.
-                        batch.starts.retain(|start| start.step != step.id);
-                    }
+                    batch.close(step.id, *ends == Ends::Lost || open.contains(&step.id.0));
                     if is_turn(step) {
                         batch.turns.entry(step.trace).or_default().push(step.id);
                     }
@@ -47,5 +43,14 @@ impl<'a> Batch<'a> {
             }
         }
         batch
+    }
+    /// Ends a call.
+    fn close(&mut self, step: StepId, is_stored: bool) {
+        if is_stored {
+            self.closed.push(step.0);
+        } else {
+            // What begins and ends in one commit leaves no start behind.
+            self.starts.retain(|start| start.step != step);
+        }
     }
 }

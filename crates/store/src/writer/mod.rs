@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use domain::ids::NodeId;
+use domain::ids::{NodeId, StepId};
 use domain::step::Step;
 use domain::time::Clock;
 use domain::trace::Trace;
@@ -49,6 +49,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Write {
     Trace(Box<Trace>),
     Start(Box<Start>),
+    /// The call of a start was never made.
+    Withdraw(StepId),
     Step(Box<Step>, Option<Vec<u8>>, Ends),
 }
 
@@ -125,6 +127,11 @@ impl Writer {
     /// Stores the start of a provider call and waits for the disk.
     pub async fn start(&self, start: Start) -> Result<()> {
         self.wait(Write::Start(Box::new(start))).await.map(drop)
+    }
+
+    /// Takes the start of a provider call back that was not made, and waits for the disk.
+    pub async fn withdraw(&self, step: StepId) -> Result<()> {
+        self.wait(Write::Withdraw(step)).await.map(drop)
     }
 
     /// Stores a step with its content (a [`domain::step::Content`] as JSON), counts it in the

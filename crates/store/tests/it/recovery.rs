@@ -56,6 +56,26 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
 }
 
 #[tokio::test]
+async fn a_call_that_was_taken_back_leaves_nothing() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let (stored, queued) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());
+        store.writer().start(start(project, stored)).await.unwrap();
+        store.writer().withdraw(stored).await.unwrap();
+        assert!(store.writer().note_start(start(project, queued)));
+        store.writer().withdraw(queued).await.unwrap();
+        store.close().await;
+
+        let store = database.open().await;
+        assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 0, "{}", database.kind);
+        assert!(store.steps(trace_id(1)).await.unwrap().is_empty());
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn step_ids_are_never_given_twice() {
     for database in databases().await {
         let mut last = 0;
