@@ -6,7 +6,7 @@ use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
@@ -160,15 +160,24 @@ pub fn origin(app: &App, request: &Request) -> Origin {
         let hops = request.headers().get_all(FORWARDED_FOR);
         let hops: Vec<&str> = hops.iter().filter_map(|value| value.to_str().ok()).collect();
         for hop in hops.iter().flat_map(|line| line.split(',')).rev() {
-            let Ok(hop) = hop.trim().parse() else { break };
+            let Some(hop) = hop_address(hop) else { break };
             address = hop;
             if !trusted(hop) {
                 break;
             }
         }
     }
-    let agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
-    Origin { address: address.to_canonical(), user_agent: agent.unwrap_or_default().to_owned() }
+    let agent = request.headers().get(USER_AGENT).map(HeaderValue::as_bytes);
+    let user_agent = String::from_utf8_lossy(agent.unwrap_or_default()).into_owned();
+    Origin { address: address.to_canonical(), user_agent }
+}
+
+/// The address of a hop. Some proxies write the port behind it, or quote it.
+fn hop_address(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim().trim_matches('"');
+    let bare = hop.strip_prefix('[').and_then(|hop| hop.strip_suffix(']')).unwrap_or(hop);
+    let with_port = || hop.parse::<SocketAddr>().ok().map(|hop| hop.ip());
+    bare.parse().ok().or_else(with_port)
 }
 
 fn presents_key(headers: &HeaderMap) -> bool {
@@ -242,5 +251,20 @@ mod tests {
         first.headers_mut().insert(HOST, "one.example:8080".parse().unwrap());
         assert_eq!(host(&first), Some("one.example:8080"));
         assert_eq!(host(&request("http://two.example/api/v1/session")), Some("two.example"));
+    }
+    #[test]
+    fn a_hop_may_have_a_port_or_quotes() {
+        for (hop, address) in [
+            (" 203.0.113.5", Some("203.0.113.5")),
+            ("203.0.113.5:1234", Some("203.0.113.5")),
+            ("\"203.0.113.5\"", Some("203.0.113.5")),
+            ("2001:db8::5", Some("2001:db8::5")),
+            ("[2001:db8::5]", Some("2001:db8::5")),
+            ("\"[2001:db8::5]:80\"", Some("2001:db8::5")),
+            ("unknown", None),
+            ("", None),
+        ] {
+            assert_eq!(hop_address(hop), address.map(|text| text.parse().unwrap()), "{hop}");
+        }
     }
 }

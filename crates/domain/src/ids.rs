@@ -27,7 +27,8 @@ macro_rules! number_id {
             type Err = std::num::ParseIntError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                text.parse().map(Self)
+                // `parse` would take a sign, and an id has one spelling.
+                text.strip_prefix('+').map_or(text, |_| "").parse().map(Self)
             }
         }
     };

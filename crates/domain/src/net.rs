@@ -17,9 +17,10 @@ pub struct Cidr {
 pub struct NotACidr(String);
 
 impl Cidr {
-    /// Whether the address lies in the range. IPv4 written inside IPv6 counts as IPv4.
+    /// Whether the address lies in the range. IPv4 mapped into IPv6 (`::ffff:0:0/96`) counts as IPv4, in
+    /// ranges as well.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.base, plain(address)) {
+        match (self.base, address.to_canonical()) {
             (IpAddr::V4(base), IpAddr::V4(address)) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
                 base.to_bits() & mask == address.to_bits() & mask
@@ -42,13 +43,17 @@ impl FromStr for Cidr {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| bad())?)),
             None => (text, None),
         };
-        let base: IpAddr = address.trim().parse().map_err(|_| bad())?;
-        let most = if base.is_ipv4() { 32 } else { 128 };
+        let written: IpAddr = address.trim().parse().map_err(|_| bad())?;
+        let most = if written.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
         if bits > most {
             return Err(bad());
         }
-        Ok(Self { base, bits })
+        // The length of a mapped range counts the 96 bits before the IPv4 address.
+        Ok(match (written.to_canonical(), bits.checked_sub(96)) {
+            (base @ IpAddr::V4(_), Some(bits)) if written.is_ipv6() => Self { base, bits },
+            _ => Self { base: written, bits },
+        })
     }
 }
 
@@ -148,6 +153,17 @@ mod tests {
         assert!(range.contains("10.1.255.1".parse().unwrap()));
         assert!(range.contains("::ffff:10.1.0.1".parse().unwrap()));
         assert!(!range.contains("10.2.0.1".parse().unwrap()));
+        // A mapped range is one of IPv4; what tunnels or translates IPv4 is an address of its own.
+        for (range, inside, outside) in [
+            ("::ffff:10.0.0.0/104", "10.9.9.9", "11.0.0.1"),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"),
+            ("2002::/16", "2002:808:808::1", "8.8.8.8"),
+            ("::/0", "64:ff9b::808:808", "8.8.8.8"),
+        ] {
+            let cidr: Cidr = range.parse().unwrap();
+            assert!(cidr.contains(inside.parse().unwrap()), "{inside} in {range}");
+            assert!(!cidr.contains(outside.parse().unwrap()), "{outside} in {range}");
+        }
         let all: Cidr = "::/0".parse().unwrap();
         assert!(all.contains("2001:db8::1".parse().unwrap()));
         for bad in ["10.0.0.0/33", "10.0.0", "", "::/129", "a/8"] {

@@ -11,6 +11,7 @@ use crate::money::Usd;
 use crate::safety::Safety;
 use crate::tier::Tier;
 use reader::Reader;
+pub use reader::whole;
 
 /// Requests that a key may make in a rolling hour, where the project says nothing.
 pub const REQUESTS_PER_HOUR: u64 = 1000;

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, Time};
 use serde::{Serialize, Serializer};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// One second in microseconds.
 pub const SECOND: i64 = 1_000_000;
@@ -51,12 +55,10 @@ impl Timestamp {
     /// The first moment of this time's calendar month, UTC.
     #[must_use]
     pub fn month_start(self) -> Self {
-        let date = self.zoned().date().first_of_month();
-        Self::of_date(date)
+        Self::of_civil(self.civil().date().first_of_month().to_datetime(Time::midnight()))
     }
 
-    /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC. The last day of the
-    /// year 9999, by which people say never, is the last moment that there is.
+    /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_microsecond()));
@@ -65,45 +67,32 @@ impl Timestamp {
         if text.contains('[') {
             return None;
         }
+        // By the last day of the year 9999 people say never, and jiff's timestamps end before it.
         let is_never = text.starts_with("9999-12-3");
         let local = if is_never { text.trim_end_matches(['Z', 'z']) } else { text };
-        let local = local.parse::<jiff::civil::DateTime>().ok()?;
-        let at = local.to_zoned(jiff::tz::TimeZone::UTC).map(|at| at.timestamp());
-        match at {
-            Err(_) if !is_never => None,
-            Err(_) => Some(Self::last()),
-            Ok(at) => Some(Self(at.as_microsecond())),
-        }
-    }
-
-    /// The last whole second that can be told.
-    fn last() -> Self {
-        Self(jiff::Timestamp::MAX.as_second() * SECOND)
+        local.parse::<DateTime>().ok().map(Self::of_civil)
     }
 
     /// Reads an ISO 8601 calendar date: its first moment, UTC.
     pub fn parse_date(text: &str) -> Option<Self> {
-        let date = text.parse::<jiff::civil::Date>().ok().filter(|_| text.len() == 10)?;
-        Some(Self::of_date(date))
+        let date = text.parse::<Date>().ok().filter(|_| text.len() == 10)?;
+        Some(Self::of_civil(date.to_datetime(Time::midnight())))
     }
 
-    fn of_date(date: jiff::civil::Date) -> Self {
-        date.to_zoned(jiff::tz::TimeZone::UTC)
-            .map_or(Self::last(), |at| Self(at.timestamp().as_microsecond()))
+    fn of_civil(at: DateTime) -> Self {
+        // The years -9999 to 9999 are 2^59 microseconds.
+        Self(at.duration_since(EPOCH).as_micros() as i64)
     }
 
-    fn zoned(self) -> jiff::Zoned {
-        jiff::Timestamp::from_microsecond(self.0)
-            .unwrap_or_default()
-            .to_zoned(jiff::tz::TimeZone::UTC)
+    fn civil(self) -> DateTime {
+        EPOCH.checked_add(SignedDuration::from_micros(self.0)).unwrap_or(EPOCH)
     }
 }
 
 /// ISO 8601 in UTC with milliseconds: `2026-11-21T12:00:00.123Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = jiff::Timestamp::from_microsecond(self.0).unwrap_or_default();
-        write!(f, "{at:.3}")
+        write!(f, "{:.3}Z", self.civil())
     }
 }
 
@@ -170,9 +159,10 @@ mod tests {
         assert_eq!(Timestamp::parse("2026-11-21T13:00:00.123+01:00"), Some(at));
         assert_eq!(Timestamp::parse("2026-11-21").unwrap().to_string(), "2026-11-21T00:00:00.000Z");
         assert_eq!(Timestamp::parse("2026-11-21T12:00:00.123"), Some(at), "no offset is UTC");
-        for never in ["9999-12-31", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999"] {
-            assert_eq!(Timestamp::parse(never).unwrap().to_string(), "9999-12-30T22:00:00.000Z");
+        for never in ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999"] {
+            assert_eq!(Timestamp::parse(never).unwrap().to_string(), "9999-12-31T23:59:59.999Z");
         }
+        assert_eq!(Timestamp(-1_000).to_string(), "1969-12-31T23:59:59.999Z");
         assert_eq!(Timestamp::parse("9999-12-01T00:00:00Z").unwrap().to_string()[..7], *"9999-12");
         assert!(Timestamp::parse_date("9999-12-31") > Some(at));
         for text in ["yesterday", "", "12:00", "2026-13-01", "2026-11-21T25:00:00"] {

@@ -66,14 +66,12 @@ impl Gateway {
             return Err(error);
         }
         let key = &caller.key.key;
-        if lock(&caller.key.windows).is_loop(now) {
-            // A paused key that goes on must not cost a write each time.
-            if key.status == KeyStatus::Active {
-                Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
-            }
-            return Err(Error::LoopDetected);
-        }
+        let is_loop = lock(&caller.key.windows).is_loop(now);
         match key.status {
+            KeyStatus::Active if is_loop => {
+                Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
+                return Err(Error::LoopDetected);
+            }
             KeyStatus::Active => {}
             KeyStatus::LoopDetected => return Err(Error::LoopDetected),
             KeyStatus::Tripped => {

@@ -138,7 +138,9 @@ impl Gateway {
             return Err(Error::Forbidden);
         }
         let mut tx = self.store.begin().await?;
-        tx.revoke_key(id, self.clock.now()).await?;
+        if !tx.revoke_key(id, self.clock.now()).await? {
+            return Err(Error::NotFound);
+        }
         let mut metadata = Map::new();
         metadata.insert("name".to_owned(), Value::String(key.name));
         self.note_act(&mut tx, member, Event::KeyRevoked, ("key", id.to_string()), metadata)

@@ -8,6 +8,7 @@ mod admit;
 mod assistants;
 mod audit;
 mod beside;
+mod blocks;
 mod bootstrap;
 mod chat;
 mod check;
@@ -112,7 +113,7 @@ pub struct Inner {
     mcp: mcp::Sessions,
     traces: KnownTraces,
     logins: LoginThrottle,
-    blocks: audit::BlockNotes,
+    blocks: blocks::Blocks,
     recounted: recount::Recounted,
     /// Tells those who wait for money that some was given back.
     settled: Arc<Notify>,
@@ -152,7 +153,7 @@ impl Gateway {
             starts: flow::Starts::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
             logins: LoginThrottle::default(),
-            blocks: audit::BlockNotes::default(),
+            blocks: blocks::Blocks::default(),
             recounted: recount::Recounted::default(),
             settled: Arc::default(),
             config,
@@ -194,6 +195,7 @@ impl Gateway {
         self.tasks.close();
         self.tasks.wait().await;
         jobs::save_windows(&self).await;
+        self.tell_blocks().await;
         self.mcp.close().await;
         match Arc::try_unwrap(self.0) {
             Ok(inner) => inner.store.close().await,

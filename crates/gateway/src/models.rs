@@ -202,7 +202,10 @@ impl Gateway {
         if let Some(identifier) = change.identifier {
             identifier.trim().clone_into(&mut row.identifier);
         }
-        row.region = change.region.unwrap_or_else(|| row.region.clone());
+        if let Some(region) = change.region {
+            let region = region.trim();
+            if region.is_empty() { DEFAULT_REGION } else { region }.clone_into(&mut row.region);
+        }
         if row.identifier.is_empty() {
             faults.add("Identifier can't be blank".to_owned());
         }
@@ -266,7 +269,7 @@ impl Gateway {
         }
         let read = faults.note(config::read(&row.config).map_err(Error::Invalid));
         if let Some((config, given)) = &read {
-            faults.note(config::check_lengths(config));
+            faults.note(config::check_texts(config));
             let allowed = &self.config.egress_allow;
             endpoints::check_addresses(row, given, allowed, faults.sentences());
         }
@@ -276,7 +279,7 @@ impl Gateway {
             faults.add("api_key must not hold line breaks, or what is not ASCII".to_owned());
         }
         if let Some(key) = change.api_key {
-            let key = key.filter(|key| !key.expose().is_empty());
+            let key = key.filter(|key| !key.expose().trim().is_empty());
             row.api_key =
                 key.map(|key| sealing.seal(CREDENTIAL, key.expose().as_bytes())).transpose()?;
         }
@@ -335,7 +338,7 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
 /// they are set now, also where one takes the place of another.
 fn brought(change: &ModelChange, before: &ModelRow) -> Map<String, Value> {
     let told = |was_set: bool| json!({"old": if was_set { "set" } else { "unset" }, "new": "set"});
-    let own = change.api_key.iter().flatten().filter(|key| !key.expose().is_empty());
+    let own = change.api_key.iter().flatten().filter(|key| !key.expose().trim().is_empty());
     let own = own.map(|_| ("api_key".to_owned(), told(before.api_key.is_some())));
     let endpoints = change.additional_config.iter().flat_map(|config| {
         endpoints::brought(config, &before.config).map(|(index, was_set)| {

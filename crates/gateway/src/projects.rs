@@ -139,7 +139,9 @@ impl Gateway {
         let state = self.visible_project(member, id)?;
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
-        tx.delete_project(id, self.clock.now()).await?;
+        if !tx.delete_project(id, self.clock.now()).await? {
+            return Err(Error::NotFound);
+        }
         let metadata = audited(&shown(&state.project), &json!({}));
         let target = ("project", id.to_string());
         self.note_act(&mut tx, member, Event::ProjectDeleted, target, metadata).await?;

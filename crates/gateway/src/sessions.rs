@@ -17,7 +17,8 @@ use tokio::sync::Semaphore;
 use crate::Gateway;
 use crate::accounts::{Member, verify_password};
 use crate::admit::Origin;
-use crate::audit::{Event, Noted, network};
+use crate::audit::{Event, Noted};
+use crate::blocks::network;
 use crate::error::{Error, Result};
 use crate::registry::lock;
 

@@ -92,15 +92,16 @@ struct Row {
 }
 
 impl Tx {
-    /// Writes an audit event.
-    pub async fn audit(&mut self, event: &NewAudit<'_>) -> Result<()> {
+    /// Writes an audit event. Returns its id.
+    pub async fn audit(&mut self, event: &NewAudit<'_>) -> Result<i64> {
         const ADD: &str = "
             INSERT INTO audit_events
                 (org_id, event, actor_id, actor, target_type, target_id, ip, user_agent, metadata, occurred_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            RETURNING id";
         let metadata = Value::Object(event.metadata.clone()).to_string();
-        within!(self, db => {
-            sqlx::query(ADD)
+        let id = within!(self, db => {
+            sqlx::query_scalar(ADD)
                 .bind(event.org.0)
                 .bind(event.event)
                 .bind(event.actor.and_then(Actor::user))
@@ -111,8 +112,18 @@ impl Tx {
                 .bind(clean(event.user_agent))
                 .bind(metadata)
                 .bind(event.at.0)
-                .execute(&mut *db)
-                .await?;
+                .fetch_one(&mut *db)
+                .await?
+        });
+        Ok(id)
+    }
+
+    /// Has an event say more than when it was written: how often it came.
+    pub async fn retell_audit(&mut self, id: i64, metadata: Map<String, Value>) -> Result<()> {
+        const RETELL: &str = "UPDATE audit_events SET metadata = $2 WHERE id = $1";
+        let metadata = Value::Object(metadata).to_string();
+        within!(self, db => {
+            sqlx::query(RETELL).bind(id).bind(metadata).execute(&mut *db).await?;
         });
         Ok(())
     }

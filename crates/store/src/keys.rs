@@ -203,13 +203,14 @@ impl Tx {
         Ok(changed > 0)
     }
 
-    /// Revokes a key for good.
-    pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<()> {
-        const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1";
-        within!(self, db => {
-            sqlx::query(REVOKE).bind(id.to_i64()).bind(now.0).execute(&mut *db).await?;
+    /// Revokes a key for good. Returns whether it was not yet.
+    pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<bool> {
+        const REVOKE: &str =
+            "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+        let revoked = within!(self, db => {
+            sqlx::query(REVOKE).bind(id.to_i64()).bind(now.0).execute(&mut *db).await?.rows_affected()
         });
-        Ok(())
+        Ok(revoked > 0)
     }
 
     /// Writes something that nobody reads, to see whether writing works. It must change: SQLite

@@ -122,22 +122,24 @@ impl Tx {
     }
 
     /// Hides a project, revokes its keys and shreds what it sealed by forgetting its data keys.
-    /// Its rows are purged later, in batches.
-    pub async fn delete_project(&mut self, id: ProjectId, now: Timestamp) -> Result<()> {
-        const HIDE: &str =
-            "UPDATE projects SET deleted_at = $2, mcp_credentials = NULL WHERE id = $1";
+    /// Its rows are purged later, in batches. Returns whether it was not yet deleted.
+    pub async fn delete_project(&mut self, id: ProjectId, now: Timestamp) -> Result<bool> {
+        const HIDE: &str = "
+            UPDATE projects SET deleted_at = $2, mcp_credentials = NULL
+            WHERE id = $1 AND deleted_at IS NULL";
         const REVOKE: &str =
             "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL";
         const CREDENTIALS: &str = "
             UPDATE models SET api_key = NULL, endpoint_keys = NULL, deleted_at = $2
             WHERE project_id = $1 AND deleted_at IS NULL";
         const SHRED: &str = "DELETE FROM data_keys WHERE project_id = $1";
-        within!(self, db => {
-            sqlx::query(HIDE).bind(id.0).bind(now.0).execute(&mut *db).await?;
+        let hidden = within!(self, db => {
+            let hidden = sqlx::query(HIDE).bind(id.0).bind(now.0).execute(&mut *db).await?;
             sqlx::query(REVOKE).bind(id.0).bind(now.0).execute(&mut *db).await?;
             sqlx::query(CREDENTIALS).bind(id.0).bind(now.0).execute(&mut *db).await?;
             sqlx::query(SHRED).bind(id.0).execute(&mut *db).await?;
+            hidden.rows_affected()
         });
-        Ok(())
+        Ok(hidden > 0)
     }
 }

@@ -139,8 +139,9 @@ impl Store {
         Ok(due.len() as u64)
     }
 
-    /// Deletes a slice of the rows of deleted projects. Returns how many went; call again until it
-    /// is 0.
+    /// Deletes a slice of the rows of deleted projects, and in the end what they were called and how
+    /// they were set up. Ids stay taken, and the ledger stays. Returns how many went; call again until
+    /// it is 0.
     pub async fn purge_deleted_projects(&self) -> Result<u64> {
         const STEPS: &str = "
             SELECT s.id FROM projects p JOIN steps s ON s.project_id = p.id
@@ -164,12 +165,43 @@ impl Store {
         let gone = within!(tx, db => {
             sqlx::query(TRACES).bind(SLICE).execute(&mut *db).await?.rows_affected()
         });
+        let gone = if gone == 0 { tx.forget_projects().await? } else { gone };
         tx.commit().await?;
         Ok(gone)
     }
 }
 
 impl Tx {
+    /// Forgets all of deleted projects but that their ids, and those of their models, are taken: on
+    /// SQLite the next one would get a deleted one's. Returns how many were not yet forgotten.
+    async fn forget_projects(&mut self) -> Result<u64> {
+        const OF_THEM: [&str; 4] = [
+            "DELETE FROM key_windows WHERE key_id IN (
+                SELECT k.id FROM projects p JOIN api_keys k ON k.project_id = p.id
+                WHERE p.deleted_at IS NOT NULL)",
+            "DELETE FROM api_keys WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+            "DELETE FROM project_members WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+            "UPDATE models SET name = '', identifier = '', base_url = NULL, config = '{}'
+            WHERE identifier <> '' AND project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+        ];
+        const THEM: &str = "
+            UPDATE projects SET name = '', description = NULL, settings = '{}'
+            WHERE deleted_at IS NOT NULL AND name <> ''";
+        let forgotten = within!(self, db => {
+            let forgotten = sqlx::query(THEM).execute(&mut *db).await?.rows_affected();
+            if forgotten > 0 {
+                for rows in OF_THEM {
+                    sqlx::query(rows).execute(&mut *db).await?;
+                }
+            }
+            forgotten
+        });
+        Ok(forgotten)
+    }
+
     /// Deletes a step and its content; `None` where it was gone.
     async fn forget_step(&mut self, id: i64) -> Result<Option<Gone>> {
         const FORGET: &str = "

@@ -5,6 +5,14 @@ use serde_json::{Map, Value};
 use crate::money::Usd;
 use crate::safety::Action;
 
+/// A whole number that is not negative; `30.0` is one as well, as JSON knows but one kind of number.
+pub fn whole(value: &Value) -> Option<u64> {
+    // Above 2^53 a double stands for several.
+    let exact =
+        |number: &f64| number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(number);
+    value.as_u64().or_else(|| value.as_f64().filter(exact).map(|number| number as u64))
+}
+
 /// One object on the way down; the path names it in faults.
 pub(super) struct Reader<'a> {
     map: &'a Map<String, Value>,
@@ -117,7 +125,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn count(&mut self, key: &str, least: u64) -> Option<u64> {
         self.typed(key, &format!("a whole number of at least {least}"), |value| {
-            value.as_u64().filter(|&count| count >= least)
+            whole(value).filter(|&count| count >= least)
         })
     }
 

@@ -27,7 +27,7 @@ enum Job {
     /// Takes in what keys have spent out of this process's sight.
     Spend,
     /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions,
-    /// closes connections and conversations that nobody uses.
+    /// counts blocks, closes connections and conversations that nobody uses.
     Sweep,
 }
 
@@ -106,6 +106,7 @@ async fn sweep(gateway: &Gateway) {
     let now = gateway.clock.now();
     gateway.upstream.close_unused();
     gateway.mcp.sweep();
+    gateway.tell_blocks().await;
     tell("idle traces", fail_idle_traces(gateway, now).await);
     tell("lost calls", settle_lost_calls(gateway).await);
     tell("spend of projects", gateway.recount_months().await);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::model::ModelConfig;
 use domain::money::Usd;
+use domain::settings::whole;
 use serde_json::{Map, Value};
 use store::ModelRow;
 
@@ -24,20 +25,32 @@ pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
     Ok((config, given))
 }
 
-/// What is too long to be saved.
-pub(super) fn check_lengths(config: &ModelConfig) -> Result<()> {
-    let texts = [
+/// What was read when it was saved, and would not be saved now.
+pub(super) fn check_texts(config: &ModelConfig) -> Result<()> {
+    let mut faults = Vec::new();
+    for (key, text) in [
         ("infrastructure", &config.infrastructure),
         ("fallback_identifier", &config.fallback),
         ("upstream_model", &config.upstream_model),
-    ];
-    let is_long =
-        |text: &&Option<String>| text.as_ref().is_some_and(|text| text.len() > LONGEST_TEXT);
-    let long: Vec<_> = texts.iter().filter(|(_, text)| is_long(text)).collect();
-    let what = |(key, _): &&(&str, &Option<String>)| {
-        format!("additional_config.{key} is too long (maximum is {LONGEST_TEXT} bytes)")
-    };
-    if long.is_empty() { Ok(()) } else { Err(Error::Invalid(long.iter().map(what).collect())) }
+    ] {
+        if text.as_ref().is_some_and(|text| text.len() > LONGEST_TEXT) {
+            faults.push(format!(
+                "additional_config.{key} is too long (maximum is {LONGEST_TEXT} bytes)"
+            ));
+        }
+    }
+    // They become parts of an address.
+    for key in ["region", "api_version", "deployment"] {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = |text: &str| !text.is_empty() && text.len() <= 64 && text.chars().all(fits);
+        let value = config.all.get(key).filter(|value| !value.is_null());
+        if value.is_some_and(|value| !value.as_str().is_some_and(is_name)) {
+            faults.push(format!(
+                "additional_config.{key} must be a text of at most 64 letters, digits, '-', '_' and '.'"
+            ));
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }
 
 /// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
@@ -61,9 +74,9 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
     let upstream_model = text("upstream_model");
     let mut count = |key: &str| {
         let value = set(key)?;
-        let count = value.as_u64().filter(|count| (1..=100_000_000).contains(count));
+        let count = whole(value).filter(|count| (1..=100_000_000).contains(count));
         if count.is_none() {
-            fault(key, "a whole number above 0");
+            fault(key, "a whole number from 1 to 100,000,000");
         }
         count
     };

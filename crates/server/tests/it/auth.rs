@@ -61,10 +61,14 @@ async fn every_bad_key_gets_the_same_401(backend: Backend) {
     }
     let query = format!("/api/v1/traces?api_key={}", crate::harness::KEY);
     server.any.get(&query).await.is(401, &unauthorized());
-    let events = server.owner().await.get("/api/v1/audit-events?event=perimeter_block").await;
-    let events = events.ok(200);
+    let owner = server.owner().await;
+    let events = owner.get("/api/v1/audit-events?event=perimeter_block").await.ok(200);
     assert_eq!(events.as_array().unwrap().len(), 1, "one row per address and minute: {events}");
     assert_eq!(events[0]["ip"], "127.0.0.1");
+    let refused = events[0]["metadata"]["count"].as_u64().unwrap();
+    server.any.with("authorization", "Bearer ak_00000000000000ab.0").get("/api/v1/stats").await;
+    let again = owner.get("/api/v1/audit-events?event=perimeter_block").await.ok(200);
+    assert_eq!(again[0]["metadata"]["count"], refused + 1, "{again}");
 }
 
 async fn a_key_ends_when_it_expires_or_is_revoked(backend: Backend) {

@@ -7,7 +7,7 @@ use domain::money::Usd;
 use domain::project::ProjectStatus;
 use store::{Error, ModelRow};
 
-use crate::support::{NOW, databases, project};
+use crate::support::{NOW, databases, project, trace};
 
 pub fn key(project: ProjectId) -> Key {
     Key {
@@ -62,11 +62,46 @@ async fn a_project_is_saved_hidden_and_shredded() {
         assert_eq!(format!("{saved:?}"), format!("{found:?}"), "{}", database.kind);
         let mut tx = store.begin().await.unwrap();
         tx.add_key(&key(id)).await.unwrap();
-        tx.delete_project(id, NOW).await.unwrap();
+        assert!(tx.delete_project(id, NOW).await.unwrap());
         tx.commit().await.unwrap();
         assert!(store.projects().await.unwrap().is_empty());
         assert!(store.keys().await.unwrap().is_empty());
         assert!(store.data_keys().await.unwrap().is_empty());
+        let mut tx = store.begin().await.unwrap();
+        assert!(!tx.delete_project(id, NOW).await.unwrap(), "it is deleted once");
+        tx.commit().await.unwrap();
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_project_is_forgotten_but_for_its_id() {
+    const TEXTS: &str = "
+        SELECT name || settings FROM projects
+        UNION ALL SELECT name || identifier || config || COALESCE(base_url, '') FROM models
+        UNION ALL SELECT name || masked FROM api_keys";
+    for database in databases().await {
+        let store = database.open().await;
+        let (kept, _) = project(&store).await;
+        let (gone, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        for (project, number) in [(kept, 1), (gone, 2)] {
+            tx.add_key(&Key { id: KeyId(number), ..key(project) }).await.unwrap();
+            tx.add_model(&model(project, "m")).await.unwrap();
+        }
+        assert!(tx.delete_project(gone, NOW).await.unwrap());
+        tx.commit().await.unwrap();
+        store.save_windows(&[(KeyId(2), vec![1], NOW)], NOW).await.unwrap();
+        store.writer().trace(trace(gone, 1)).await.unwrap();
+        while store.purge_deleted_projects().await.unwrap() > 0 {}
+        let mut texts = database.texts(TEXTS).await;
+        texts.sort_unstable();
+        let rest = ["Modelm{}https://x.test", "Project{}", "kak_fff...abcd", "{}", "{}"];
+        assert_eq!(texts, rest, "{}", database.kind);
+        assert!(store.saved_windows().await.unwrap().is_empty());
+        assert_eq!(store.keys().await.unwrap().len(), 1);
+        let (next, _) = project(&store).await;
+        assert!(next > gone, "its id is not given again");
         store.close().await;
     }
 }
@@ -120,7 +155,8 @@ async fn a_key_is_paused_once() {
         tx.save_key(&Key { status: KeyStatus::Active, reset_at: Some(NOW), ..found.clone() })
             .await
             .unwrap();
-        tx.revoke_key(id, NOW).await.unwrap();
+        assert!(tx.revoke_key(id, NOW).await.unwrap());
+        assert!(!tx.revoke_key(id, NOW).await.unwrap(), "it is revoked once");
         tx.commit().await.unwrap();
         assert!(store.keys().await.unwrap().is_empty());
         store.close().await;

@@ -11,7 +11,7 @@ use domain::tier::{Intent, Tier};
 use domain::time::{Clock, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use domain::usage::Usage;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 use store::{Claim, Location, Options, SealingKey, Store};
 
 /// A database that can be closed and opened again.
@@ -33,6 +33,23 @@ impl Database {
         let master = SealingKey::master(&key).unwrap();
         let (location, clock) = (self.location.clone(), self.clock.clone());
         Store::open(Options { location, master, claim, clock }).await
+    }
+}
+
+impl Database {
+    /// The texts that a query finds, whatever the store makes of its rows.
+    pub async fn texts(&self, query: &'static str) -> Vec<String> {
+        match &self.location {
+            Location::Sqlite(path) => {
+                let url = format!("sqlite://{}", path.display());
+                let mut db = SqliteConnection::connect(&url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut db).await.unwrap()
+            }
+            Location::Postgres(url) => {
+                let mut db = PgConnection::connect(url.expose()).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut db).await.unwrap()
+            }
+        }
     }
 }
 
