@@ -154,7 +154,8 @@ impl From<Error> for Failure {
             Error::McpServer(_) => of(StatusCode::BAD_GATEWAY).code("mcp_unreachable"),
             Error::ProviderUnreachable => of(StatusCode::BAD_GATEWAY).code("provider_unreachable"),
             Error::ProviderRejected { status, .. } => {
-                let mut failure = of(StatusCode::BAD_GATEWAY).code("provider_rejected");
+                let mut failure =
+                    of(StatusCode::BAD_GATEWAY).code("provider_rejected").stop_retrying();
                 failure.body.provider_status = Some(*status);
                 failure
             }

@@ -6,13 +6,14 @@ use domain::ids::ProjectId;
 use domain::money::Usd;
 use gateway::{Simulated, Simulation};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
 use crate::error::Result;
 use crate::input::Body;
+use crate::traces::metadata;
 
 /// What is to be simulated.
 #[derive(Deserialize, ToSchema)]
@@ -25,7 +26,7 @@ pub struct SimulateAsk {
     /// Read as a trace's metadata is.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Map<String, Value>>,
+    metadata: Option<Value>,
 }
 
 /// What an execution would do.
@@ -99,7 +100,7 @@ pub async fn create(
     ByKey(caller): ByKey,
     Body(ask): Body<SimulateAsk>,
 ) -> Result<Json<SimulateBody>> {
-    let simulation =
-        Simulation { input: ask.input, project: ask.project_id, metadata: ask.metadata };
+    let metadata = metadata(ask.metadata)?;
+    let simulation = Simulation { input: ask.input, project: ask.project_id, metadata };
     Ok(Json(app.gateway.simulate(&caller, &simulation).await?.into()))
 }

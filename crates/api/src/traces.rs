@@ -119,13 +119,17 @@ pub async fn create(
     ByKey(caller): ByKey,
     BodyIfAny(ask): BodyIfAny<OpenAsk>,
 ) -> Result<(StatusCode, Json<TraceBody>)> {
-    let metadata = match ask.metadata {
-        None => None,
-        Some(Value::Object(metadata)) => Some(metadata),
-        Some(_) => return Err(Error::invalid("Metadata must be a JSON object").into()),
-    };
-    let trace = app.gateway.open_trace(&caller, metadata, ask.revenue).await?;
+    let trace = app.gateway.open_trace(&caller, metadata(ask.metadata)?, ask.revenue).await?;
     Ok((StatusCode::CREATED, Json(trace.into())))
+}
+
+/// What is known of a trace beside its steps.
+pub fn metadata(given: Option<Value>) -> Result<Option<Map<String, Value>>> {
+    match given {
+        None => Ok(None),
+        Some(Value::Object(metadata)) => Ok(Some(metadata)),
+        Some(_) => Err(Error::invalid("Metadata must be a JSON object").into()),
+    }
 }
 
 /// Which page of traces.
@@ -189,6 +193,11 @@ fn number(text: Option<&str>, name: &str) -> Result<Option<i64>> {
 }
 
 fn number_per_page(text: Option<&str>) -> Result<i64> {
+    // More than a number holds is more than a page holds.
+    let is_huge = |text: &str| text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if text.is_some_and(is_huge) {
+        return Ok(MOST_PER_PAGE);
+    }
     Ok(number(text, "per_page")?.unwrap_or(DEFAULT_PER_PAGE).min(MOST_PER_PAGE))
 }
 

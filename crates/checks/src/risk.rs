@@ -11,10 +11,11 @@ const CATEGORIES: [Category; 4] =
     [Category::Pii, Category::Injection, Category::Secret, Category::Policy];
 
 /// Weighs the findings of a request. `suspicion` says how much it looks like an injection, also where that is too little
-/// for a finding: it orders clean requests, and decides nothing.
+/// for a finding: it orders requests without one, and decides nothing.
 pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> Report {
     if findings.is_empty() {
-        return Report { risk_score: rounded(suspicion), ..Report::default() };
+        let risk_score = rounded(suspicion.min(safety.block_threshold));
+        return Report { risk_score, ..Report::default() };
     }
     let action = |category| match category {
         Category::Pii => safety.pii,
@@ -22,10 +23,7 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
         Category::Secret => safety.secrets,
         Category::Policy => Action::Block,
     };
-    let found = findings.iter().any(|f| f.category == Category::Injection);
-    let known = combined(&findings, |_| true);
-    let mut risk_score =
-        if found { known } else { rounded(1.0 - (1.0 - known) * (1.0 - suspicion)) };
+    let mut risk_score = combined(&findings, |_| true);
     let forced = findings.iter().position(|f| must_block(safety, f));
     // Redacted secrets do not leave, flagged categories only ask for a look: neither adds to what blocks. Personal data
     // adds what it weighs to what is certain; it cannot block alone, nor with a suspicion.
@@ -139,11 +137,20 @@ mod tests {
             (vec![(Injection, 0.3), (Pii, 0.9)], 0.65, false),
             (vec![(Injection, 0.5), (Pii, 0.9)], 0.75, true),
             (vec![(Injection, 0.71)], 0.71, true),
+            (vec![(Category::Policy, 0.68)], 0.68, false),
         ] {
             let findings = of.iter().map(|&(category, score)| found(category, score)).collect();
-            let report = weigh(&Safety::default(), findings, 0.0);
+            let report = weigh(&Safety::default(), findings, 0.19);
             assert_eq!((report.risk_score, report.block.is_some()), (risk, blocks), "{of:?}");
             assert!(report.review != blocks);
+        }
+    }
+    #[test]
+    fn what_passes_is_told_no_more_than_may_pass() {
+        let strict = Safety { block_threshold: 0.05, ..Safety::default() };
+        for (safety, told) in [(strict, 0.05), (Safety::default(), 0.09)] {
+            let report = weigh(&safety, Vec::new(), 0.09);
+            assert_eq!((report.risk_score, report.block.is_some()), (told, false));
         }
     }
 }

@@ -104,4 +104,10 @@ pub struct TierBaseline {
     pub input: Usd,
     /// Its price per 1,000 completion tokens.
     pub output: Usd,
+    /// Its price per 1,000 prompt tokens read from the cache; else that of others.
+    #[serde(default)]
+    pub cached_input: Option<Usd>,
+    /// Its price per 1,000 prompt tokens written to the cache; else that of others.
+    #[serde(default)]
+    pub cache_write: Option<Usd>,
 }

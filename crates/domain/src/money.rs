@@ -9,7 +9,7 @@ use crate::usage::Usage;
 
 const NANO: f64 = 1e9;
 
-/// An amount in nano-dollars. Reaches past nine billion dollars either way.
+/// An amount in nano-dollars, at most nine billion dollars either way: what would be more stays there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Usd(pub i64);
 
@@ -17,10 +17,26 @@ impl Usd {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// The most that there is. As a number of dollars it is exact, so that it can be read back.
+    pub const MOST: Self = Self(9_000_000_000 * 1_000_000_000);
+
+    /// So many nano-dollars, within what there is.
+    fn within(nanos: i128) -> Self {
+        let most = i128::from(Self::MOST.0);
+        Self(nanos.clamp(-most, most) as i64)
+    }
+
     /// So many of it.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
-        Self(self.0.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX)))
+        Self::within(i128::from(self.0) * i128::from(count))
+    }
+
+    /// Whole dollars and nano-dollars. A database sums them apart: a sum of nano-dollars could be more
+    /// than its integers hold, which is an error there.
+    #[must_use]
+    pub fn of_parts(dollars: i64, nanos: i64) -> Self {
+        Self::within(i128::from(dollars) * 1_000_000_000 + i128::from(nanos))
     }
 
     /// The amount as a number of dollars, for answers only.
@@ -32,14 +48,14 @@ impl Usd {
     /// out of range. Up to two million dollars [`Usd::dollars`] gives back the very number.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         let nanos = (dollars * NANO).round();
-        (nanos.abs() < 9.2e18).then_some(Self(nanos as i64))
+        (nanos.abs() <= Self::MOST.0 as f64).then_some(Self(nanos as i64))
     }
 }
 
 impl Add for Usd {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self::within(i128::from(self.0) + i128::from(other.0))
     }
 }
 
@@ -52,7 +68,7 @@ impl AddAssign for Usd {
 impl Sub for Usd {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
+        Self::within(i128::from(self.0) - i128::from(other.0))
     }
 }
 
@@ -71,8 +87,7 @@ impl Serialize for Usd {
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let dollars = f64::deserialize(deserializer)?;
-        Self::from_dollars(dollars)
-            .ok_or_else(|| serde::de::Error::custom("the amount is out of range"))
+        Ok(Self::within((dollars * NANO).round() as i128))
     }
 }
 
@@ -104,7 +119,7 @@ impl Prices {
         ];
         let product =
             parts.iter().map(|(tokens, price)| i128::from(*tokens) * i128::from(price.0)).sum();
-        Usd(divide_half_even(product, 1000))
+        Usd::within(divide_half_even(product, 1000))
     }
 
     /// Whether nothing is charged for tokens.
@@ -113,10 +128,10 @@ impl Prices {
     }
 }
 
-fn divide_half_even(value: i128, by: i128) -> i64 {
+fn divide_half_even(value: i128, by: i128) -> i128 {
     let (quotient, rest) = (value.div_euclid(by), value.rem_euclid(by));
     let up = rest * 2 > by || (rest * 2 == by && quotient % 2 != 0);
-    i64::try_from(quotient + i128::from(up)).unwrap_or(i64::MAX)
+    quotient + i128::from(up)
 }
 
 #[cfg(test)]
@@ -130,6 +145,20 @@ mod tests {
         for (product, expected) in [(1500, 2), (2500, 2), (2501, 3), (499, 0), (-1500, -2)] {
             assert_eq!(divide_half_even(product, 1000), expected, "{product}");
         }
+    }
+
+    #[test]
+    fn nothing_is_more_than_can_be_told() {
+        let dear = Prices { input: Usd::MOST, ..Prices::default() };
+        let usage = Usage { prompt: u64::MAX, ..Usage::default() };
+        let most = dear.cost(&usage);
+        for amount in [most, most + most, most.times(u64::MAX), Usd::of_parts(i64::MAX, i64::MAX)] {
+            assert_eq!(amount, Usd::MOST);
+        }
+        assert_eq!(Usd::ZERO - most - most, Usd(-Usd::MOST.0));
+        let text = serde_json::to_string(&most).unwrap();
+        assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), most);
+        assert_eq!(Usd::of_parts(-2, -500_000_000), Usd(-2_500_000_000));
     }
 
     #[test]

@@ -220,14 +220,14 @@ pub struct Call {
 }
 
 /// The tool calls of one answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ToolUse {
     /// How many there are.
     pub calls: u32,
     /// How well they fit what was declared, 0 to 1.
     pub fidelity: f64,
-    /// Keyed fingerprint of names and arguments.
-    pub print: i64,
+    /// Keyed fingerprints of the name and arguments of each.
+    pub prints: Vec<i64>,
 }
 
 /// What a step's content is: sealed apart from its metrics.

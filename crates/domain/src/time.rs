@@ -85,7 +85,7 @@ impl Timestamp {
     }
 
     fn civil(self) -> DateTime {
-        EPOCH.checked_add(SignedDuration::from_micros(self.0)).unwrap_or(EPOCH)
+        EPOCH.saturating_add(SignedDuration::from_micros(self.0))
     }
 }
 

@@ -228,6 +228,7 @@ impl InFlight {
             Verdict::Blocked(reason) => {
                 self.heard.instead = Some(String::new());
                 self.heard.message = None;
+                self.heard.finish = Some(FinishReason::ContentFilter);
                 reply.native = None;
                 reply.text = String::new();
                 reply.finish = Some(FinishReason::ContentFilter);

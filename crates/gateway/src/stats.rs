@@ -99,7 +99,10 @@ impl Period {
         let end = if end_date.is_some() { last.minus_micros(-DAY) } else { now };
         let start = start.unwrap_or_else(|| end.minus_micros(30 * DAY));
         if start >= end {
-            return Err(malformed("start_date must not be after end_date"));
+            return Err(malformed(match end_date {
+                Some(_) => "start_date must not be after end_date",
+                None => "start_date must not be in the future",
+            }));
         }
         let day = |at: Timestamp| at.to_string()[..10].to_owned();
         let label = format!("{} to {}", day(start), day(last));

@@ -299,6 +299,8 @@ impl Gateway {
                 model: identifier.clone(),
                 input: prices.input,
                 output: prices.output,
+                cached_input: Some(prices.cached_input),
+                cache_write: Some(prices.cache_write),
             })
         });
         Ok(Baselines { latency, tiers: tiers.collect() })

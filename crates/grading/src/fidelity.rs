@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-/// A schema nested deeper than this is not looked into.
-const MAX_DEPTH: usize = 32;
+use crate::schema;
 
 /// The mean over tool calls of 1 (declared, and the arguments fit the declared schema), 0.5
 /// (declared, but they do not fit) and 0 (no such tool); `None` without calls.
@@ -23,7 +22,7 @@ fn fidelity(declared: &[Value], call: &Value) -> f64 {
     let named = |function: &&Value| function.get("name").and_then(Value::as_str) == Some(name);
     let Some(function) = functions.into_iter().find(named) else { return 0.0 };
     let schema = function.get("parameters").unwrap_or(&Value::Bool(true));
-    let fits = arguments(call).is_some_and(|arguments| fits(schema, &arguments, 0));
+    let fits = arguments(call).is_some_and(|arguments| schema::fits(schema, &arguments));
     if fits { 1.0 } else { 0.5 }
 }
 
@@ -37,70 +36,6 @@ fn arguments(call: &Value) -> Option<Value> {
         }
         Some(Value::String(text)) => serde_json::from_str(text).ok(),
         Some(value) => Some(value.clone()),
-    }
-}
-
-/// Whether a value fits the keywords of JSON Schema that tool declarations use: `type`, `enum`,
-/// `const`, `required`, `properties`, `additionalProperties`, `items`, `anyOf`, `oneOf`, `allOf`.
-/// What it does not know it lets pass.
-fn fits(schema: &Value, value: &Value, depth: usize) -> bool {
-    let Value::Object(rules) = schema else { return schema != &Value::Bool(false) };
-    if depth > MAX_DEPTH {
-        return true;
-    }
-    let inner = |schema: &Value| fits(schema, value, depth + 1);
-    let list = |key: &str| rules.get(key).and_then(Value::as_array);
-    rules.get("type").is_none_or(|kind| has_type(kind, value))
-        && list("enum").is_none_or(|values| values.contains(value))
-        && rules.get("const").is_none_or(|only| only == value)
-        && list("anyOf").is_none_or(|any| any.iter().any(inner))
-        && list("oneOf").is_none_or(|one| one.iter().any(inner))
-        && list("allOf").is_none_or(|all| all.iter().all(inner))
-        && members_fit(schema, value, depth)
-}
-
-fn members_fit(schema: &Value, value: &Value, depth: usize) -> bool {
-    match value {
-        Value::Object(members) => {
-            let properties = schema.get("properties").and_then(Value::as_object);
-            let others = schema.get("additionalProperties");
-            let required = schema.get("required").and_then(Value::as_array);
-            let names = required.into_iter().flatten().filter_map(Value::as_str);
-            names.into_iter().all(|name| members.contains_key(name))
-                && members.iter().all(|(name, member)| {
-                    let rule = properties.and_then(|known| known.get(name)).or(others);
-                    rule.is_none_or(|rule| fits(rule, member, depth + 1))
-                })
-        }
-        Value::Array(items) => {
-            let rule = schema.get("items");
-            items.iter().all(|item| rule.is_none_or(|rule| fits(rule, item, depth + 1)))
-        }
-        _ => true,
-    }
-}
-
-fn has_type(kind: &Value, value: &Value) -> bool {
-    match kind {
-        Value::String(word) => is_a(word, value),
-        Value::Array(words) => words.iter().any(|word| has_type(word, value)),
-        _ => true,
-    }
-}
-
-fn is_a(word: &str, value: &Value) -> bool {
-    // Some vendors write the types in capitals.
-    match word.to_ascii_lowercase().as_str() {
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "null" => value.is_null(),
-        "number" => value.is_number(),
-        "integer" => {
-            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
-        }
-        _ => true,
     }
 }
 

@@ -66,7 +66,7 @@ pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64
 
 /// The mean over all tool calls.
 fn tool_fidelity(steps: &[Step]) -> f64 {
-    let used = || steps.iter().filter_map(|step| step.call.as_ref()?.tools);
+    let used = || steps.iter().filter_map(|step| step.call.as_ref()?.tools.as_ref());
     let calls: f64 = used().map(|tools| f64::from(tools.calls)).sum();
     let sum: f64 = used().map(|tools| f64::from(tools.calls) * tools.fidelity).sum();
     if calls > 0.0 { sum / calls } else { 1.0 }

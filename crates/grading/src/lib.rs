@@ -9,6 +9,7 @@ mod fidelity;
 mod figures;
 mod graph;
 mod rating;
+mod schema;
 
 mod stall;
 mod verdict;

@@ -26,9 +26,9 @@ const IDLE_FROM_MS: f64 = 1000.0;
 pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let runs: Vec<&Step> =
         steps.iter().filter(|step| step.kind == StepKind::Run && !is_shadow(step)).collect();
-    let tools = most_alike(&runs, |call| call.tools.map(|tools| tools.print));
-    let inputs = most_alike(&runs, |call| call.input_print);
-    let outputs = most_alike(&runs, |call| call.output_print);
+    let tools = most_alike(&runs, |call| call.tools.iter().flat_map(|tools| &tools.prints));
+    let inputs = most_alike(&runs, |call| &call.input_print);
+    let outputs = most_alike(&runs, |call| &call.output_print);
     let depth = graph::chain_depth(steps);
     let signs = [
         weight(&REPEATED_CALLS, tools.max(inputs)),
@@ -44,9 +44,12 @@ pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
 }
 
 /// How often the print that is met most often was met.
-fn most_alike(runs: &[&Step], print: impl Fn(&Call) -> Option<i64>) -> usize {
+fn most_alike<'a, P>(runs: &[&'a Step], prints: impl Fn(&'a Call) -> P) -> usize
+where
+    P: IntoIterator<Item = &'a i64>,
+{
     let mut times = HashMap::new();
-    for print in runs.iter().filter_map(|step| print(step.call.as_ref()?)) {
+    for print in runs.iter().filter_map(|step| step.call.as_ref()).flat_map(prints) {
         *times.entry(print).or_insert(0) += 1;
     }
     times.into_values().max().unwrap_or(0)

@@ -125,8 +125,8 @@ fn right_size<'a>(
     let prices = Prices {
         input: tier.input,
         output: tier.output,
-        cached_input: tier.input,
-        cache_write: tier.input,
+        cached_input: tier.cached_input.unwrap_or(tier.input),
+        cache_write: tier.cache_write.unwrap_or(tier.input),
     };
     let right = prices.cost(&call.usage);
     let over = 2 * i128::from(cost_of_answer(call).0) > 3 * i128::from(right.0);

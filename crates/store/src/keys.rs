@@ -72,20 +72,21 @@ impl Store {
     /// What keys with a cap have spent since a time, second by second.
     pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
         const SPENT: &str = "
-            SELECT s.key_id, s.finished_at / 1000000 AS second, CAST(sum(s.cost) AS BIGINT) AS cost
+            SELECT s.key_id, s.finished_at / 1000000 AS second,
+                   CAST(sum(s.cost / 1000000000) AS BIGINT), CAST(sum(s.cost % 1000000000) AS BIGINT)
             FROM api_keys k
             JOIN steps s ON s.project_id = k.project_id AND s.finished_at >= $1 AND s.key_id = k.id
             WHERE k.hourly_limit IS NOT NULL AND k.revoked_at IS NULL AND s.cost > 0
               AND (k.reset_at IS NULL OR s.finished_at >= k.reset_at)
             GROUP BY s.key_id, s.finished_at / 1000000
             ORDER BY second";
-        let rows: Vec<(i64, i64, i64)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, i64, i64, i64)> = on!(&self.reader, db => {
             sqlx::query_as(SPENT).bind(since.0).fetch_all(db).await?
         });
-        let read = |(key, second, cost)| SpentSecond {
+        let read = |(key, second, dollars, nanos)| SpentSecond {
             key: KeyId::from_i64(key),
             second,
-            cost: Usd(cost),
+            cost: Usd::of_parts(dollars, nanos),
         };
         Ok(rows.into_iter().map(read).collect())
     }

@@ -47,6 +47,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0006_retention.sql"),
         include_str!("../migrations/postgres/0006_retention.sql"),
     ),
+    (
+        7,
+        "tool_prints",
+        include_str!("../migrations/sqlite/0007_tool_prints.sql"),
+        include_str!("../migrations/postgres/0007_tool_prints.sql"),
+    ),
 ];
 
 /// The version of the schema; `None` where there is none yet.

@@ -54,14 +54,16 @@ impl Store {
     pub async fn spend_by_project(&self, from_minute: i64) -> Result<Vec<(ProjectId, Usd)>> {
         // By way of the projects, so that the minutes before are not read: the ledger is never purged.
         const SUM: &str = "
-            SELECT u.project_id, CAST(sum(u.cost) AS BIGINT)
+            SELECT u.project_id, CAST(sum(u.cost / 1000000000) AS BIGINT),
+                   CAST(sum(u.cost % 1000000000) AS BIGINT)
             FROM projects p
             JOIN usage_ledger u ON u.project_id = p.id AND u.minute >= $1
             GROUP BY u.project_id";
-        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, i64, i64)> = on!(&self.reader, db => {
             sqlx::query_as(SUM).bind(from_minute).fetch_all(db).await?
         });
-        Ok(rows.into_iter().map(|(project, cost)| (ProjectId(project), Usd(cost))).collect())
+        let read = |(project, dollars, nanos)| (ProjectId(project), Usd::of_parts(dollars, nanos));
+        Ok(rows.into_iter().map(read).collect())
     }
 }
 

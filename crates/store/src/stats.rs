@@ -78,25 +78,30 @@ impl Store {
         to_minute: i64,
     ) -> Result<Vec<LedgerRow>> {
         const SUMS: &str = "
-            SELECT model, infrastructure, CAST(sum(requests) AS BIGINT), CAST(sum(cost) AS BIGINT),
+            SELECT model, infrastructure, CAST(sum(requests) AS BIGINT),
+                   CAST(sum(cost / 1000000000) AS BIGINT), CAST(sum(cost % 1000000000) AS BIGINT),
                    CAST(sum(latency_sum) AS BIGINT)
             FROM usage_ledger
             WHERE project_id = $1 AND minute >= $2 AND minute < $3
-            GROUP BY model, infrastructure
-            ORDER BY 4 DESC, model, infrastructure";
-        let rows: Vec<(String, String, i64, i64, i64)> = on!(&self.reader, db => {
+            GROUP BY model, infrastructure";
+        let rows: Vec<(String, String, i64, i64, i64, i64)> = on!(&self.reader, db => {
             sqlx::query_as(SUMS)
                 .bind(project.0).bind(from_minute).bind(to_minute)
                 .fetch_all(db).await?
         });
-        let read = |(model, infrastructure, requests, cost, latency_sum)| LedgerRow {
+        let read = |(model, infrastructure, requests, dollars, nanos, latency_sum)| LedgerRow {
             model,
             infrastructure,
             requests,
-            cost: Usd(cost),
+            cost: Usd::of_parts(dollars, nanos),
             latency_sum,
         };
-        Ok(rows.into_iter().map(read).collect())
+        let mut rows: Vec<LedgerRow> = rows.into_iter().map(read).collect();
+        rows.sort_by(|a, b| {
+            let names = |row: &LedgerRow| (row.model.clone(), row.infrastructure.clone());
+            b.cost.cmp(&a.cost).then_with(|| names(a).cmp(&names(b)))
+        });
+        Ok(rows)
     }
 
     /// The latencies of a project's requests over a period.
@@ -124,8 +129,8 @@ impl Store {
         Ok(all)
     }
 
-    /// What was found in the traces that had steps in a period. What is gone of a trace counts where
-    /// the trace was opened: it remembers what was found and not when.
+    /// What was found in the traces that were opened or had steps in a period. What is gone of a trace
+    /// counts where the trace was opened: it remembers what was found and not when.
     pub async fn security_counts(
         &self,
         project: ProjectId,
@@ -149,6 +154,10 @@ impl Store {
                     SELECT id, purged_pii, purged_injection, purged_secret
                     FROM traces
                     WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
+                    UNION ALL
+                    SELECT id, FALSE, FALSE, FALSE
+                    FROM traces
+                    WHERE project_id = $1 AND id >= $4 AND id < $5
                 ) AS found
                 GROUP BY trace_id) AS per_trace";
         Ok(on!(&self.reader, db => {
@@ -229,16 +238,17 @@ impl Store {
     /// Revenue of the traces that were opened in a period.
     pub async fn revenue(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<Usd> {
         const SUM: &str = "
-            SELECT CAST(COALESCE(sum(revenue), 0) AS BIGINT)
+            SELECT CAST(COALESCE(sum(revenue / 1000000000), 0) AS BIGINT),
+                   CAST(COALESCE(sum(revenue % 1000000000), 0) AS BIGINT)
             FROM traces
             WHERE project_id = $1 AND id >= $2 AND id < $3 AND revenue IS NOT NULL";
-        let sum: i64 = on!(&self.reader, db => {
-            sqlx::query_scalar(SUM)
+        let (dollars, nanos): (i64, i64) = on!(&self.reader, db => {
+            sqlx::query_as(SUM)
                 .bind(project.0)
                 .bind(TraceId::first_at(from).0)
                 .bind(TraceId::first_at(to).0)
                 .fetch_one(db).await?
         });
-        Ok(Usd(sum))
+        Ok(Usd::of_parts(dollars, nanos))
     }
 }

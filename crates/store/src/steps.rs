@@ -69,7 +69,7 @@ struct Row {
     output_print: Option<i64>,
     tool_calls: Option<i64>,
     tool_fidelity: Option<f64>,
-    tool_print: Option<i64>,
+    tool_prints: Option<String>,
     shadow: Option<bool>,
     user_rating: Option<f64>,
 }
@@ -304,10 +304,10 @@ impl Row {
                 .transpose()?,
             input_print: self.input_print,
             output_print: self.output_print,
-            tools: self.tool_print.map(|print| ToolUse {
+            tools: self.tool_prints.map(|prints| ToolUse {
                 calls: u32::try_from(self.tool_calls.unwrap_or(0)).unwrap_or(u32::MAX),
                 fidelity: self.tool_fidelity.unwrap_or(1.0),
-                print,
+                prints: serde_json::from_str(&prints).unwrap_or_default(),
             }),
             shadow: self.shadow.unwrap_or_default(),
         }))

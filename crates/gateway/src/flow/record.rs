@@ -80,8 +80,8 @@ impl Gateway {
             first_token: ended.first_token,
             finish: ended.finish,
             input_print: funded.input_print(),
-            output_print: charge
-                .is_for_text()
+            // An answer that only asks for tools says nothing that could be repeated.
+            output_print: (charge.is_for_text() && !ended.text.is_empty())
                 .then(|| prints::text(&project.print_key, &ended.text)),
             tools,
             shadow: false,
@@ -305,19 +305,16 @@ impl Gateway {
             Some(json)
         };
         let content = json.as_deref().map(|json| (json, &project.sealing));
-        let (counts, rates) = (grading::counts(&step), step.user_rating.is_some());
+        let counts = grading::counts(&step);
         let number = self.store.writer().step(step, content).await?;
         if !counts {
             return Ok(number);
         }
         let trace = self.handle_now(project, &turn.trace).await?;
         if trace.is_completed() {
-            let regraded = self.regrade(turn.caller.project.clone(), trace);
-            // Whoever rates a trace finds the rating in its grade. A call that ended late does not
-            // keep its caller waiting. The task has said what went wrong, if anything did.
-            if rates {
-                let _ = regraded.await;
-            }
+            // Whoever rates a trace, or ends a call late, finds that in its grade. The task has said what
+            // went wrong, if anything did.
+            let _ = self.regrade(turn.caller.project.clone(), trace).await;
         }
         Ok(number)
     }
@@ -339,6 +336,6 @@ fn tool_use(
     Some(ToolUse {
         calls: u32::try_from(calls.len()).unwrap_or(u32::MAX),
         fidelity: grading::tool_fidelity(&declared, &asked).unwrap_or(1.0),
-        print: prints::tools(key, calls),
+        prints: calls.iter().map(|call| prints::tool(key, call)).collect(),
     })
 }

@@ -114,5 +114,5 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
 
 /// An amount in USD; `None` where it is negative or none at all.
 pub(super) fn amount(dollars: f64) -> Option<Usd> {
-    Usd::from_dollars(dollars).filter(|amount| *amount >= Usd::ZERO)
+    Usd::from_dollars(dollars).filter(|_| dollars >= 0.0)
 }

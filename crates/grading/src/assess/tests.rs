@@ -19,6 +19,8 @@ fn baselines() -> Baselines {
             model: "small".into(),
             input: Usd(1000),
             output: Usd(5000),
+            cached_input: Some(Usd(100)),
+            cache_write: None,
         }],
     }
 }
@@ -58,6 +60,10 @@ fn cost_over_one_and_a_half_times_the_right_size() {
     for (step, expected) in cases {
         assert_eq!(letters(std::slice::from_ref(&step)), expected, "{:?}", step.cost());
     }
+    // What came from the cache is compared with what the right model asks for that.
+    let mut cached = run(1, "big", 151, 10, 1);
+    cached.call.as_mut().unwrap().usage.cached = 1000;
+    assert_eq!(letters(&[cached]), "CCA");
 }
 
 #[test]

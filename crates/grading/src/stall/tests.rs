@@ -11,7 +11,7 @@ fn calls(prints: &[i64]) -> Vec<Step> {
     let steps = numbered.map(|(id, &print)| {
         let mut step = run(id, "small", 10, 100, id);
         if let Some(call) = &mut step.call {
-            call.tools = Some(ToolUse { calls: 1, fidelity: 1.0, print });
+            call.tools = Some(ToolUse { calls: 1, fidelity: 1.0, prints: vec![print] });
         }
         step
     });
@@ -36,11 +36,26 @@ fn the_fourth_identical_call_is_a_stall() {
 }
 
 #[test]
+fn a_call_counts_beside_whatever_else_is_asked_in_its_round() {
+    let round = |prints: &[i64]| {
+        let mut step = calls(&[0]).remove(0);
+        let tools = step.call.as_mut().unwrap().tools.as_mut().unwrap();
+        tools.prints = prints.to_vec();
+        step
+    };
+    assert!(probability(&[round(&[7, 7, 7, 7])], None) > 0.7);
+    let rounds: Vec<Step> = (0..4).map(|other| round(&[7, 10 + other])).collect();
+    assert!(probability(&rounds, None) > 0.7);
+    assert!(probability(&[round(&[1, 2, 3, 4])], None) < 0.4);
+}
+
+#[test]
 fn depth_with_repetition_is_a_stall() {
     let repeating = |rounds| {
         let mut steps = agent(rounds);
         for step in steps.iter_mut().filter(|s| s.kind == StepKind::Run).take(2) {
-            step.call.as_mut().unwrap().tools = Some(ToolUse { calls: 1, fidelity: 1.0, print: 1 });
+            let tools = ToolUse { calls: 1, fidelity: 1.0, prints: vec![1] };
+            step.call.as_mut().unwrap().tools = Some(tools);
         }
         probability(&steps, None)
     };

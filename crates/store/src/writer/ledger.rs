@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use domain::ids::NodeId;
+use domain::money::Usd;
 use domain::sketch::Sketch;
 use domain::step::{Step, StepKind, StepStatus};
 use domain::time::Timestamp;
@@ -38,7 +39,7 @@ pub(crate) struct Counts {
     prompt_tokens: i64,
     cached_tokens: i64,
     completion_tokens: i64,
-    cost: i64,
+    cost: Usd,
     latency_sum: i64,
     sketch: Sketch,
 }
@@ -122,11 +123,12 @@ impl Counts {
         self.blocked += i64::from(step.kind == StepKind::Blocked);
         self.failures += i64::from(step.status == StepStatus::Failed);
         let Some(call) = &step.call else { return };
-        self.prompt_tokens += tokens(call.usage.prompt);
-        self.cached_tokens += tokens(call.usage.cached);
-        self.completion_tokens += tokens(call.usage.completion);
-        self.cost += call.cost.0;
-        self.latency_sum += step.latency();
+        let add = |sum: &mut i64, more: i64| *sum = sum.saturating_add(more);
+        add(&mut self.prompt_tokens, tokens(call.usage.prompt));
+        add(&mut self.cached_tokens, tokens(call.usage.cached));
+        add(&mut self.completion_tokens, tokens(call.usage.completion));
+        self.cost += call.cost;
+        add(&mut self.latency_sum, step.latency());
         self.sketch.record(step.latency());
     }
 }
@@ -172,7 +174,7 @@ impl Row for LedgerRow<'_> {
             int(counts.prompt_tokens),
             int(counts.cached_tokens),
             int(counts.completion_tokens),
-            int(counts.cost),
+            int(counts.cost.0),
             int(counts.latency_sum),
             Field::Bytes(counts.sketch.to_bytes().into()),
         ])

@@ -6,6 +6,7 @@ use domain::ids::KeyId;
 use domain::step::{FinishReason, Step};
 use domain::tier::Tier;
 use domain::trace::Trace;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -121,7 +122,7 @@ impl Row for Step {
         "prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens",
         "reasoning_tokens", "input_price", "output_price", "cached_price", "cache_write_price",
         "cost", "cost_estimated", "first_token", "finish_reason",
-        "input_print", "output_print", "tool_calls", "tool_fidelity", "tool_print", "shadow", "user_rating",
+        "input_print", "output_print", "tool_calls", "tool_fidelity", "tool_prints", "shadow", "user_rating",
     ];
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
@@ -184,7 +185,7 @@ impl StepParts for Step {
         let call = self.call.as_ref();
         let usage = call.map(|call| call.usage);
         let prices = call.and_then(|call| call.prices);
-        let tools = call.and_then(|call| call.tools);
+        let tools = call.and_then(|call| call.tools.as_ref());
         let tokens = |count: Option<u64>| {
             Field::Int(count.map(|count| i64::try_from(count).unwrap_or(i64::MAX)))
         };
@@ -214,7 +215,7 @@ impl StepParts for Step {
             Field::Int(call.and_then(|call| call.output_print)),
             Field::Int(tools.map(|tools| tools.calls.into())),
             Field::Real(tools.map(|tools| tools.fidelity)),
-            Field::Int(tools.map(|tools| tools.print)),
+            Field::Text(tools.map(|tools| Value::from(tools.prints.clone()).to_string().into())),
             Field::Bool(call.map(|call| call.shadow)),
         ]);
     }

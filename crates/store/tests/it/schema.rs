@@ -7,13 +7,9 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP INDEX traces_purged;
-    ALTER TABLE traces DROP COLUMN purged_cost;
-    ALTER TABLE traces DROP COLUMN purged_days;
-    ALTER TABLE traces DROP COLUMN purged_pii;
-    ALTER TABLE traces DROP COLUMN purged_injection;
-    ALTER TABLE traces DROP COLUMN purged_secret;
-    DELETE FROM _sqlx_migrations WHERE version = 6";
+    ALTER TABLE steps DROP COLUMN tool_prints;
+    ALTER TABLE steps ADD COLUMN tool_print BIGINT;
+    DELETE FROM _sqlx_migrations WHERE version = 7";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

@@ -2,10 +2,11 @@
 
 use domain::grade::{Assessment, Baselines, Grade, Grades};
 use domain::ids::StepId;
+use domain::key::Key;
 use domain::money::Usd;
 use domain::step::{Content, Door, Step, StepStatus};
 use domain::time::{DAY, HOUR};
-use domain::trace::TraceStatus;
+use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
 use store::{AgentFigures, Error, Page};
 
@@ -146,6 +147,40 @@ async fn the_ledger_agrees_with_the_steps() {
         let counts = counts.await.unwrap();
         assert_eq!((counts.traces, counts.pii, counts.secret), (1, 1, 0));
         store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn no_sum_is_too_large_to_be_told() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        let capped = Key { hourly_limit: Some(Usd::MOST), ..crate::registry::key(project) };
+        tx.add_key(&capped).await.unwrap();
+        tx.commit().await.unwrap();
+        for number in 1..4 {
+            let rich = Trace { revenue: Some(Usd::MOST), ..trace(project, number as u128) };
+            store.writer().trace(rich).await.unwrap();
+            let mut dear = run(project, trace_id(1), StepId(number));
+            let call = dear.call.as_mut().unwrap();
+            call.cost = Usd::MOST;
+            call.usage.prompt = u64::MAX;
+            call.infrastructure = format!("place {number}");
+            // Once in the same row of the ledger, once in another.
+            store.writer().step(dear.clone(), None).await.unwrap();
+            store.writer().step(Step { id: StepId(10 + number), ..dear }, None).await.unwrap();
+        }
+        let spent = store.spend_by_project(NOW.month_start().minute()).await.unwrap();
+        assert_eq!(spent, [(project, Usd::MOST)], "{}", database.kind);
+        let usage = store.usage(project, NOW.minute(), NOW.minute() + 1).await.unwrap();
+        assert_eq!(usage.iter().map(|row| row.cost).collect::<Vec<_>>(), [Usd::MOST; 3]);
+        let seconds = store.spent_seconds(NOW.minus_micros(HOUR)).await.unwrap();
+        assert_eq!(seconds[0].cost, Usd::MOST);
+        let day = (NOW.minus_micros(DAY), NOW.minus_micros(-DAY));
+        assert_eq!(store.revenue(project, day.0, day.1).await.unwrap(), Usd::MOST);
+        store.close().await;
+        database.open().await.close().await;
     }
 }
 

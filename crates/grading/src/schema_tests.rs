@@ -1,0 +1,90 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn every_keyword_refuses_what_it_should() {
+    for (schema, fitting, wrong) in [
+        (json!({"maximum": 5}), json!(5), json!(9)),
+        (json!({"exclusiveMinimum": 0}), json!(0.1), json!(0)),
+        (json!({"multipleOf": 0.1}), json!(0.3), json!(0.25)),
+        (json!({"minLength": 2, "maxLength": 3}), json!("äöü"), json!("ä")),
+        (json!({"pattern": "^[A-Z]"}), json!("Bern"), json!("bern")),
+        (json!({"maxItems": 1}), json!([1]), json!([1, 2])),
+        (json!({"uniqueItems": true}), json!([1, 2]), json!([1, 1.0])),
+        (json!({"contains": {"type": "null"}}), json!([1, null]), json!([1])),
+        (json!({"contains": {"const": 1}, "maxContains": 1}), json!([1, 2]), json!([1, 1])),
+        (
+            json!({"prefixItems": [{"type": "string"}], "items": {"type": "number"}}),
+            json!(["a", 1]),
+            json!(["a", "b"]),
+        ),
+        (json!({"enum": [1, "a"]}), json!(1.0), json!(2)),
+        (json!({"const": {"a": [1]}}), json!({"a": [1.0]}), json!({"a": [2]})),
+        (json!({"not": {"type": "string"}}), json!(1), json!("a")),
+        (json!({"oneOf": [{"type": "number"}, {"minimum": 5}]}), json!(1), json!(7)),
+        (json!({"anyOf": [{"type": "number"}, {"type": "null"}]}), json!(null), json!("a")),
+        (
+            json!({"if": {"type": "string"}, "then": {"minLength": 1}, "else": {"type": "null"}}),
+            json!(null),
+            json!(""),
+        ),
+        (json!({"required": ["a"]}), json!({"a": null}), json!({"b": 1})),
+        (json!({"minProperties": 1.0}), json!({"a": 1}), json!({})),
+        (json!({"propertyNames": {"maxLength": 1}}), json!({"a": 1}), json!({"ab": 1})),
+        (json!({"dependentRequired": {"a": ["b"]}}), json!({"b": 1}), json!({"a": 1})),
+        (
+            json!({"dependentSchemas": {"a": {"maxProperties": 1}}}),
+            json!({"a": 1}),
+            json!({"a": 1, "b": 1}),
+        ),
+        (
+            json!({"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": false}),
+            json!({"x-a": "b"}),
+            json!({"y": "b"}),
+        ),
+        (
+            json!({"patternProperties": {"^x-": {"type": "string"}}, "properties": {"x-a": {}}}),
+            json!({"x-a": "b"}),
+            json!({"x-a": 1}),
+        ),
+        (
+            json!({"properties": {"where": {"$ref": "#/$defs/Place"}},
+                "$defs": {"Place": {"type": "object", "required": ["city"]}}}),
+            json!({"where": {"city": "Bern"}}),
+            json!({"where": "Bern"}),
+        ),
+        (json!({"type": ["INTEGER", "null"]}), json!(2.0), json!(2.5)),
+    ] {
+        assert!(fits(&schema, &fitting), "{fitting} does not fit {schema}");
+        assert!(!fits(&schema, &wrong), "{wrong} fits {schema}");
+    }
+}
+
+#[test]
+fn what_is_not_known_passes() {
+    for schema in [
+        json!(true),
+        json!({"pattern": "(?=look)"}),
+        json!({"format": "date"}),
+        json!({"$ref": "https://example.com/schema"}),
+        json!({"$ref": "#/nowhere"}),
+        json!({"type": "thing", "enum": "no list", "required": 5}),
+    ] {
+        assert!(fits(&schema, &json!("x")), "{schema}");
+    }
+    assert!(!fits(&json!(false), &json!("x")));
+}
+
+#[test]
+fn a_schema_without_end_is_left() {
+    assert!(fits(&json!({"$ref": "#"}), &json!(1)));
+    assert!(fits(&json!({"not": {"not": {"$ref": "#"}}}), &json!(1)));
+    // Each doubles the one before it.
+    let mut defs = serde_json::Map::new();
+    for n in 0..60 {
+        let next = json!({"$ref": format!("#/$defs/{}", n + 1)});
+        defs.insert(n.to_string(), json!({"allOf": [next.clone(), next]}));
+    }
+    assert!(fits(&json!({"$ref": "#/$defs/0", "$defs": defs}), &json!({"a": 1})));
+}
