@@ -167,6 +167,16 @@ class Messages(unittest.TestCase):
         answer = self.create(messages=messages, tools=self.tools)
         self.assertIn("Sunny.", answer.content[0].text)
 
+    def test_tool_runner(self):
+        @anthropic.beta_tool
+        def weather(city: str) -> str:
+            """Tells the weather of a city."""
+            return "Sunny."
+
+        ask = self.ask("Call weather for Rome.", tools=[weather])
+        answer = self.client.beta.messages.tool_runner(**ask).until_done()
+        self.assertIn("Sunny.", answer.content[0].text)
+
     def test_streamed_tools(self):
         content = "Call weather for Rome."
         ask = self.ask(content, tools=self.tools, tool_choice={"type": "any"})

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::StepId;
 use gateway::Error;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// Official client libraries honour it: a refused request that is sent again feeds its own loop.
@@ -29,6 +30,10 @@ pub struct ErrorBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub provider_status: Option<u16>,
+    /// What clients of another vendor read to go on by themselves; only the door in that vendor's
+    /// format tells it. Boxed: every result of a handler has room for it.
+    #[serde(skip)]
+    pub details: Option<Box<Value>>,
 }
 
 /// A request for embeddings or images that safety has refused: 403, at no cost.
@@ -102,6 +107,12 @@ impl Failure {
     /// Any 401 as a plain one.
     pub fn of_session(self) -> Self {
         if self.status == StatusCode::UNAUTHORIZED { Error::Unauthorized.into() } else { self }
+    }
+
+    /// The same with what the clients of another vendor read of it.
+    pub fn details(mut self, details: Value) -> Self {
+        self.body.details = Some(Box::new(details));
+        self
     }
 
     fn code(mut self, code: &'static str) -> Self {

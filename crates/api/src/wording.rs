@@ -8,6 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::error::{ErrorBody, Failure};
@@ -39,6 +40,10 @@ pub struct MessagesFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     code: Option<&'static str>,
+    /// In the vendor's form: what its clients read to go on without what is not supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    details: Option<Box<Value>>,
 }
 
 /// An error as OpenAI's clients read it.
@@ -81,7 +86,8 @@ impl MessagesError {
             400..=499 => "invalid_request_error",
             _ => "api_error",
         };
-        let error = MessagesFault { kind, message: body.error, code: body.code };
+        let ErrorBody { error: message, code, details, .. } = body;
+        let error = MessagesFault { kind, message, code, details };
         Self { kind: "error", error, request_id }
     }
 }
@@ -174,5 +180,16 @@ mod tests {
         let error = json!({"message": sentence, "type": "rate_limit_error", "param": null,
             "code": "LOOP_DETECTED"});
         assert_eq!(told, json!({"error": error}));
+    }
+
+    #[test]
+    fn details_are_for_their_vendors_clients_alone() {
+        let failure =
+            || Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "no").details(json!({"a": 1}));
+        let told = serde_json::to_value(MessagesError::from(failure())).unwrap();
+        let error = json!({"type": "invalid_request_error", "message": "no", "details": {"a": 1}});
+        assert_eq!(told, json!({"type": "error", "error": error}));
+        let told = serde_json::to_value(failure().into_body()).unwrap();
+        assert_eq!(told, json!({"error": "no"}));
     }
 }

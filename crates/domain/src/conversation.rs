@@ -154,6 +154,14 @@ impl Prompt {
             Body::Empty | Body::Parts(_) => None,
         })
     }
+
+    /// How many of the completion tokens are for thinking, where the caller says so in Anthropic's
+    /// words. An answer needs more than these.
+    pub fn thinking_budget(&self) -> Option<u64> {
+        let thinking = self.params.get("thinking")?;
+        let is_on = thinking.get("type").and_then(Value::as_str) == Some("enabled");
+        thinking.get("budget_tokens").and_then(Value::as_u64).filter(|_| is_on)
+    }
 }
 
 /// A whole answer.

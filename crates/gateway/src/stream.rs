@@ -22,7 +22,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
-use crate::flow::{InFlight, Routed, neutral};
+use crate::flow::{InFlight, Routed, meaning, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
@@ -137,11 +137,14 @@ impl Relay {
                     self.note_left();
                     if let Err(TooMany) = heard {
                         self.upstream = None;
-                        pieces.append(&mut self.broken(too_many()).await);
+                        pieces
+                            .append(&mut self.broken(too_many(), Error::ProviderUnreachable).await);
                         return Some(pieces);
                     }
                 }
-                Some(Err(error)) => return Some(self.broken(neutral(&error)).await),
+                Some(Err(error)) => {
+                    return Some(self.broken(neutral(&error), meaning(&error)).await);
+                }
                 None => {
                     // What was passed on leaves before the work that the end is.
                     pause().await;
@@ -313,7 +316,8 @@ impl Relay {
         Ok(blocked)
     }
 
-    async fn broken(&mut self, what: String) -> Vec<Piece> {
+    /// Records why the answer ends before its end, and tells the caller so.
+    async fn broken(&mut self, what: String, told: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         tracing::info!(model = %self.model, %what, "a stream broke");
         flight.heard.status = StepStatus::Failed;
@@ -325,7 +329,7 @@ impl Relay {
             outlet.finish(&mut pieces);
         }
         pieces.push(Piece::Broken(match flight.finish().await {
-            Ok(_) => Error::ProviderUnreachable,
+            Ok(_) => told,
             Err(error) => error,
         }));
         pieces

@@ -25,6 +25,8 @@ enum Turn {
     /// Texts, and pictures in base64.
     Parts(Vec<Result<String, String>>),
     Assistant(String),
+    /// Why the model would not answer.
+    Refusal(String),
     Tools(Round),
 }
 
@@ -62,6 +64,7 @@ fn turn() -> impl Strategy<Value = Turn> {
         word().prop_map(Turn::User),
         prop::collection::vec(part, 1..4).prop_map(Turn::Parts),
         word().prop_map(Turn::Assistant),
+        word().prop_map(Turn::Refusal),
         (prop::option::of(word()), calls, any::<bool>())
             .prop_map(|(text, calls, backwards)| Turn::Tools(Round { text, calls, backwards })),
     ]
@@ -151,6 +154,11 @@ impl Written {
             }
             Turn::Assistant(text) => {
                 self.say(Role::Assistant, Body::Text(text.clone()), Map::new());
+                self.said.push(Said::Text("assistant", text));
+            }
+            Turn::Refusal(text) => {
+                let extra = Map::from_iter([("refusal".to_owned(), text.clone().into())]);
+                self.say(Role::Assistant, Body::Empty, extra);
                 self.said.push(Said::Text("assistant", text));
             }
             Turn::Tools(round) => self.round(round, number),

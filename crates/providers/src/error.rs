@@ -2,10 +2,12 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::ops::Add;
 use std::time::Duration;
 
 use domain::model::Model;
 use domain::secret::Secret;
+use domain::usage::Usage;
 
 use crate::connect::TooSlow;
 use crate::egress::{Refusal, Unresolved};
@@ -17,6 +19,8 @@ use crate::scrub::scrub;
 pub enum ErrorKind {
     /// The provider could not be reached, took too long, answered 5xx, or answered nonsense.
     Unreachable,
+    /// The provider answered as it should; what the model has made is no answer.
+    Unusable,
     /// The provider wants fewer requests (429).
     RateLimited,
     /// The provider would not serve this request (any other 4xx).
@@ -43,7 +47,9 @@ pub struct Error {
     retry_after: Option<Duration>,
     retryable: bool,
     broke_off: bool,
-    prompt_tokens: Option<u64>,
+    wrong_key: bool,
+    /// Boxed: few errors have one, and every result carries the room for it.
+    usage: Option<Box<Usage>>,
 }
 
 /// What a provider says in the body of an error.
@@ -90,14 +96,17 @@ impl Error {
     /// Whether another endpoint of the same model may succeed, and has nothing to pay for again.
     pub fn endpoint_helps(&self) -> bool {
         let asks_too_much = matches!(self.kind, ErrorKind::Unsupported(_));
-        self.fallback_helps() && !asks_too_much && self.prompt_tokens.is_none()
+        self.fallback_helps() && !asks_too_much && self.usage.is_none()
     }
 
     /// Whether another model may succeed: always, but where the provider finds fault with the
     /// request itself.
     pub fn fallback_helps(&self) -> bool {
         match self.kind {
-            ErrorKind::Rejected { status, .. } => !matches!(status, 400 | 413 | 415 | 422),
+            // Google answers 400 to a wrong key, which is no fault of the request.
+            ErrorKind::Rejected { status, .. } => {
+                self.wrong_key || !matches!(status, 400 | 413 | 415 | 422)
+            }
             _ => true,
         }
     }
@@ -107,16 +116,26 @@ impl Error {
         self.status
     }
 
-    /// The prompt tokens that were used before it failed, where a call takes several requests and
-    /// some were answered.
-    pub fn prompt_tokens(&self) -> Option<u64> {
-        self.prompt_tokens
+    /// What the provider has told of the tokens that were used all the same: for an answer that is
+    /// of no use, or before it failed.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage.as_deref().copied()
     }
 
-    /// The same error where other requests of the call were answered: they are not to be paid for a
-    /// second time.
-    pub(crate) fn after(self, prompt_tokens: Option<u64>) -> Self {
-        Self { retryable: false, prompt_tokens, ..self }
+    /// The same error where a part of the call was answered: that is not to be paid for a second
+    /// time. What the rest has used, nobody has told.
+    pub(crate) fn after(self, usage: Option<Usage>) -> Self {
+        let usage = sum(usage, self.usage()).map(Box::new);
+        Self { retryable: false, usage, ..self }
+    }
+
+    /// The same error of an answer that tells all that it has used. Some servers tell nothing, and
+    /// write it as 0.
+    pub(crate) fn having_used(self, usage: Option<Usage>) -> Self {
+        if usage.is_none_or(|usage| usage == Usage::default()) {
+            return self;
+        }
+        Self { broke_off: false, ..self.after(usage) }
     }
 
     /// The provider could not be reached; nothing of the request was sent.
@@ -139,8 +158,14 @@ impl Error {
             retry_after: None,
             retryable: false,
             broke_off: false,
-            prompt_tokens: None,
+            wrong_key: false,
+            usage: None,
         }
+    }
+
+    /// The model has made no answer of what it was asked for, and says so.
+    pub(crate) fn unusable(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Unusable, ..Self::broke_off(message) }
     }
 
     /// The provider's answer makes no sense; it was made all the same.
@@ -184,14 +209,13 @@ impl Error {
 
     /// The provider answered with a status that is no success.
     pub(crate) fn status(status: u16, said: Said, retry_after: Option<Duration>) -> Self {
-        // Google answers 400 to a wrong key; to us that is no fault of the request.
-        let status = if said.wrong_key { 401 } else { status };
+        let wrong_key = said.wrong_key;
         let retry_after = retry_after.or(said.retry_after);
         let message = match &said.message {
             Some(said) => format!("The provider answered {status}: {said}"),
             None => format!("The provider answered {status}"),
         };
-        let error = Self { status: Some(status), retry_after, ..Self::fault(message) };
+        let error = Self { status: Some(status), retry_after, wrong_key, ..Self::fault(message) };
         match status {
             300..400 => Self {
                 message: format!("The provider answered {status}: redirects are not followed"),
@@ -242,6 +266,14 @@ impl Error {
             *message = scrub(message, key);
         }
         self
+    }
+}
+
+/// What was told of two parts of a call together.
+pub(crate) fn sum<T: Add<Output = T>>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
     }
 }
 

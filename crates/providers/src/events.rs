@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::conversation::StreamEvent;
 use domain::secret::Secret;
+use domain::usage::Usage;
 use hyper::body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -25,9 +26,10 @@ const BATCH: usize = 256;
 const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
-/// How long the first word is waited for before the caller is told that the call was accepted. What
-/// refuses a call in a stream does so at once; a model may think for longer.
-const BEGIN_TIME: Duration = Duration::from_secs(5);
+/// How long the first word is waited for before the caller is told that the call was accepted: until
+/// then another model can answer in its place. A model may think for longer, and proxies between us and
+/// the caller give up after a minute.
+const BEGIN_TIME: Duration = Duration::from_secs(30);
 /// How long the end of the connection is waited for after the end of the answer: a connection
 /// that was read to its end can be used again.
 const END_TIME: Duration = Duration::from_millis(20);
@@ -81,7 +83,7 @@ impl EventStream {
             source,
             decoder,
             key: attempt.model.api_key.clone(),
-            deadline: Box::pin(sleep_until(attempt.deadline)),
+            deadline: Box::pin(sleep_until(attempt.deadline.end)),
             bytes: 0,
             begun: false,
             first: Vec::new(),
@@ -104,12 +106,7 @@ impl EventStream {
             Ok::<_, Error>(())
         };
         if let Ok(Err(error)) = timeout(BEGIN_TIME, word).await {
-            let told = first.iter().find_map(|event| match event {
-                StreamEvent::Prompt(usage) | StreamEvent::Usage(usage) => Some(usage.prompt),
-                _ => None,
-            });
-            // What was counted is paid for.
-            return Err(if told.is_some() { error.after(told) } else { error });
+            return Err(paid(error, &first));
         }
         self.first = first;
         Ok(self)
@@ -262,6 +259,26 @@ impl EventStream {
 
     fn is_local(&self) -> bool {
         matches!(self.source, Source::Local(_))
+    }
+}
+
+/// The error of a stream that has not begun, with what was counted of it: that is paid for.
+fn paid(error: Error, told: &[StreamEvent]) -> Error {
+    let used = told.iter().rev().find_map(|event| match event {
+        StreamEvent::Usage(usage) => Some(*usage),
+        _ => None,
+    });
+    let prompt = told.iter().find_map(|event| match event {
+        StreamEvent::Prompt(usage) if usage.prompt > 0 => {
+            Some(Usage { completion: 0, reasoning: 0, ..*usage })
+        }
+        _ => None,
+    });
+    match (used, prompt) {
+        // It says itself what was used.
+        _ if error.usage().is_some() => error,
+        (None, Some(prompt)) => error.after(Some(prompt)),
+        (used, _) => error.having_used(used),
     }
 }
 

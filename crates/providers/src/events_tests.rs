@@ -1,6 +1,6 @@
 use domain::model::Provider;
 use domain::step::FinishReason;
-use serde_json::json as value;
+use serde_json::{Value, json as value};
 
 use super::*;
 use crate::error::ErrorKind;
@@ -136,7 +136,32 @@ async fn an_error_behind_the_count_of_the_prompt_begins_no_stream_and_is_paid_fo
         let stream = client().stream(attempt(&model, &prompt(value!({})))).await;
         let error = stream.err().unwrap();
         assert!(error.to_string().contains("Overloaded") && error.fallback_helps(), "{error}");
-        assert_eq!(error.prompt_tokens(), Some(100));
+        let prompt = Usage { cached: 30, ..Usage::of_prompt(100) };
+        assert_eq!((error.usage(), error.endpoint_helps()), (Some(prompt), false));
+    }
+}
+
+#[tokio::test]
+async fn what_a_stream_without_a_word_has_used_is_paid_for() {
+    let metered = |usage: Value| {
+        let candidate = value!({"finishReason": "MALFORMED_FUNCTION_CALL", "index": 0});
+        value!({"candidates": [candidate], "usageMetadata": usage}).to_string()
+    };
+    let thought = value!({"usageMetadata": {"promptTokenCount": 10}}).to_string();
+    let used = value!({"promptTokenCount": 10, "candidatesTokenCount": 2, "thoughtsTokenCount": 3});
+    for (usage, told) in [
+        (used, Usage { prompt: 10, completion: 5, reasoning: 3, ..Usage::default() }),
+        (value!({}), Usage::of_prompt(10)),
+    ] {
+        let bytes = sse(&[&thought, &metered(usage)]);
+        let server = Server::new(vec![step(bytes, After::Close)]).await;
+        let mut model = model(Provider::Gemini, Some(&server.url()));
+        model.is_public = false;
+        let stream = client().stream(attempt(&model, &prompt(value!({})))).await;
+        let error = stream.err().unwrap();
+        assert_eq!((&error.kind, error.usage()), (&ErrorKind::Unusable, Some(told)));
+        assert!(error.fallback_helps() && !error.is_endpoint_fault() && !error.endpoint_helps());
+        assert_eq!(error.may_be_charged(), told.completion == 0);
     }
 }
 

@@ -21,6 +21,7 @@ mod error;
 mod events;
 mod gemini;
 mod internal;
+mod lenient;
 mod mcp;
 mod openai;
 mod pool;
@@ -44,7 +45,7 @@ pub use error::{Error, ErrorKind};
 pub use events::EventStream;
 pub use mcp::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
 pub use retry::{MAX_BACK_OFF, back_off};
-pub use transport::{Attempt, Client};
+pub use transport::{Attempt, Client, Deadline};
 
 use domain::model::Model;
 

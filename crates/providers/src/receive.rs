@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Said};
+use crate::lenient;
 use crate::pool::Body;
 
 /// The most bytes that are read of an error, and how long that may take.
@@ -30,7 +31,7 @@ pub(crate) async fn accept(
     if !status.is_success() {
         let retry_after = retry_after(response.headers(), now);
         let error_type = error_type(response.headers());
-        let mut said = if html || status.is_redirection() {
+        let mut said = if html || status.is_redirection() || is_encoded(response.headers()) {
             Said::default()
         } else {
             said(response.into_body(), deadline).await
@@ -41,9 +42,7 @@ pub(crate) async fn accept(
         };
         return Err(Error::status(status.as_u16(), said, retry_after));
     }
-    if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
-        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
-    {
+    if is_encoded(response.headers()) {
         return Err(Error::foreign("it is compressed although nobody asked for that"));
     }
     if html {
@@ -65,6 +64,12 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether the bytes of a body are not those that were written.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let encoding = headers.get(CONTENT_ENCODING);
+    encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// What kind of error it is, where a header says so: AWS's own way.
@@ -135,13 +140,13 @@ async fn said(body: Body, deadline: Instant) -> Said {
         Ok(Ok(body) | Err(Incomplete::TooLong(body))) => body,
         Ok(Err(Incomplete::Broken(_))) | Err(_) => return Said::default(),
     };
-    let parsed: Option<Value> = serde_json::from_slice(&body).ok();
+    let parsed: Option<Value> = lenient::read(&body).ok();
     // Some gateways wrap their error in a list.
     let first = parsed.as_ref().map(|value| value.get(0).unwrap_or(value));
     let object = first.and_then(Value::as_object);
     let message = object.and_then(message_in).or_else(|| {
-        let text = String::from_utf8_lossy(&body).trim().to_owned();
-        (!text.is_empty()).then_some(text)
+        let text = as_text(&body)?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
     });
     let error = object.and_then(|object| object.get("error"));
     let spent = error.is_some_and(|error| {
@@ -155,6 +160,17 @@ async fn said(body: Body, deadline: Instant) -> Said {
     };
     let wrong_key = detail("reason") == Some("API_KEY_INVALID");
     Said { message, spent, wrong_key, retry_after: detail("retryDelay").and_then(retry_delay) }
+}
+
+/// Bytes as a text, if they are one. Its last character may be cut off.
+fn as_text(bytes: &[u8]) -> Option<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
 }
 
 /// A duration as Google writes it in the details of an error: seconds, as in `1.5s`.
@@ -236,6 +252,19 @@ mod tests {
             [("7s", Some(7.0)), ("34.5s", Some(34.5)), ("-1s", None), ("1", None), ("soons", None)]
         {
             assert_eq!(retry_delay(text).map(|d| d.as_secs_f64()), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_may_end_within_a_character() {
+        for (bytes, text) in [
+            (&b"plain"[..], Some("plain")),
+            ("é".as_bytes(), Some("é")),
+            (&b"cut \xc3"[..], Some("cut ")),
+            (&b"\x1f\x8b\x08"[..], None),
+            (&b"a\xffb"[..], None),
+        ] {
+            assert_eq!(as_text(bytes), text);
         }
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
-use domain::usage::Usage;
+use domain::usage::{MOST_TOKENS, Usage};
 use http::header::{ACCEPT, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
@@ -19,7 +19,7 @@ use crate::adapter::{
 use crate::connect::{Connector, OUR_NAME, Proxy};
 use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
-use crate::error::{Error, Said};
+use crate::error::{Error, Said, sum};
 use crate::events::EventStream;
 use crate::pool::{Body, Pool};
 use crate::receive::{self, JSON};
@@ -46,8 +46,31 @@ pub struct Attempt<'a> {
     /// Whether the answer is to be streamed: what [`Client::complete`] and [`Client::stream`]
     /// do is decided by which of them is called, and they set this accordingly.
     pub stream: bool,
-    /// When the answer must be complete.
-    pub deadline: Instant,
+    /// When the answer must be there.
+    pub deadline: Deadline,
+}
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    /// When it must be complete.
+    pub end: Instant,
+    /// The most that its head may take; `None` leaves it at what is usual.
+    pub head: Option<Duration>,
+}
+
+impl From<Instant> for Deadline {
+    fn from(end: Instant) -> Self {
+        Self { end, head: None }
+    }
+}
+
+impl Deadline {
+    /// When the head of an answer must be there that is asked for now, by what is usual.
+    fn head(self, usual: Duration) -> Instant {
+        let most = self.head.map_or(usual, |head| head.min(usual));
+        self.end.min(Instant::now() + most)
+    }
 }
 
 /// How long an answer may take, and how large it may be.
@@ -62,15 +85,14 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(deadline: Instant) -> Self {
-        let head = deadline.min(Instant::now() + HEAD_TIME);
-        Self { head, end: deadline, bytes: MOST_BYTES }
+    fn of(deadline: Deadline) -> Self {
+        Self { head: deadline.head(HEAD_TIME), end: deadline.end, bytes: MOST_BYTES }
     }
 
     /// Of a further answer with images, where those before it hold so many bytes.
-    fn of_images(deadline: Instant, before: usize) -> Self {
-        let head = deadline.min(Instant::now() + IMAGE_HEAD_TIME);
-        Self { head, end: deadline, bytes: MOST_IMAGE_BYTES.saturating_sub(before) }
+    fn of_images(deadline: Deadline, before: usize) -> Self {
+        let bytes = MOST_IMAGE_BYTES.saturating_sub(before);
+        Self { head: deadline.head(IMAGE_HEAD_TIME), end: deadline.end, bytes }
     }
 }
 
@@ -160,8 +182,12 @@ impl Client {
     }
 
     /// Makes embeddings.
-    pub async fn embed(&self, ask: EmbedAsk<'_>, deadline: Instant) -> Result<Embedded, Error> {
-        let model = ask.model;
+    pub async fn embed(
+        &self,
+        ask: EmbedAsk<'_>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Embedded, Error> {
+        let (model, deadline) = (ask.model, deadline.into());
         let embedding = async {
             let embedder = adapter::embedder(model)?;
             let mut all = Embedded::default();
@@ -169,7 +195,9 @@ impl Client {
                 let part = self.embed_part(model, embedder, outgoing, deadline).await;
                 // Texts that were embedded by then are paid for.
                 let part = match part {
-                    Err(error) if !all.vectors.is_empty() => return Err(error.after(all.tokens)),
+                    Err(error) if !all.vectors.is_empty() => {
+                        return Err(error.after(all.tokens.map(Usage::of_prompt)));
+                    }
                     part => part?,
                 };
                 all.vectors.extend(part.vectors);
@@ -178,7 +206,7 @@ impl Client {
             }
             if all.vectors.len() != ask.inputs.len() {
                 let error = Error::malformed("it has not one vector for each text");
-                return Err(error.after(all.tokens));
+                return Err(error.having_used(all.tokens.map(Usage::of_prompt)));
             }
             Ok(all)
         };
@@ -186,8 +214,12 @@ impl Client {
     }
 
     /// Makes images: as many as were asked for, or those that were made before the provider failed.
-    pub async fn paint(&self, ask: ImageAsk<'_>, deadline: Instant) -> Result<Painted, Error> {
-        let model = ask.model;
+    pub async fn paint(
+        &self,
+        ask: ImageAsk<'_>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Painted, Error> {
+        let (model, deadline) = (ask.model, deadline.into());
         let painting = async {
             let painter = adapter::painter(model)?;
             let mut all = Painted::default();
@@ -199,12 +231,15 @@ impl Client {
                 };
                 let part = match part {
                     // They are paid for.
-                    Err(_) if !all.urls.is_empty() => break,
+                    Err(error) if !all.urls.is_empty() => {
+                        all.usage = sum(all.usage, error.usage());
+                        break;
+                    }
                     part => part?,
                 };
                 all.urls.extend(part.urls);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
-                all.usage = add(all.usage, part.usage);
+                all.usage = sum(all.usage, part.usage);
             }
             Ok(all)
         };
@@ -216,13 +251,14 @@ impl Client {
         model: &Model,
         embedder: &dyn Embedder,
         outgoing: Outgoing,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Embedded, Error> {
         if model.is_sandbox() {
             return embedder.read(&HeaderMap::new(), &sandbox::embed(&outgoing.body));
         }
         let (headers, body) = self.exchange(model, outgoing, Bounds::of(deadline)).await?;
-        embedder.read(&headers, &body)
+        let part = embedder.read(&headers, &body)?;
+        Ok(Embedded { tokens: part.tokens.filter(|tokens| *tokens <= MOST_TOKENS), ..part })
     }
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
@@ -330,25 +366,6 @@ impl Client {
     fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
-}
-
-fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
-    }
-}
-
-/// What several requests used together.
-fn add(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
-    Some(Usage {
-        prompt: one.prompt + other.prompt,
-        cached: one.cached + other.cached,
-        cache_write: one.cache_write + other.cache_write,
-        completion: one.completion + other.completion,
-        reasoning: one.reasoning + other.reasoning,
-    })
 }
 
 #[cfg(test)]

@@ -106,6 +106,37 @@ async fn rate_limits_say_how_long() {
 }
 
 #[tokio::test]
+async fn the_bytes_of_a_refusal_that_are_no_text_are_not_told() {
+    let zipped = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
+    let said = r#"{"error":{"message":"no"}}"#;
+    let mut binary = reply("400 Bad Request", "", "xxxx");
+    let end = binary.len();
+    binary[end - 4..].copy_from_slice(b"\x1f\x8b\x08\xff");
+    for (bytes, says) in [
+        (reply("400 Bad Request", zipped, said), "The provider answered 400"),
+        (binary, "The provider answered 400"),
+        (reply("400 Bad Request", "content-encoding: identity\r\n", said), "no"),
+        (reply("400 Bad Request", "", "no JSON"), "no JSON"),
+    ] {
+        let error = complete(bytes, After::Keep).await.unwrap_err();
+        let message = says.to_owned();
+        assert_eq!(error.kind, ErrorKind::Rejected { status: 400, message });
+    }
+}
+
+/// Google has a status of its own for it.
+#[tokio::test]
+async fn a_wrong_key_is_no_fault_of_the_request() {
+    let body = value!({"error": {"code": 400, "message": "API key not valid.",
+        "details": [{"reason": "API_KEY_INVALID"}]}});
+    let error = complete(json("400 Bad Request", &body.to_string()), After::Keep).await;
+    let error = error.unwrap_err();
+    assert_eq!((error.provider_status(), error.fallback_helps()), (Some(400), true));
+    assert_eq!(error.to_string(), "The provider answered 400: API key not valid.");
+    assert!(!error.is_endpoint_fault() && !error.retryable_here());
+}
+
+#[tokio::test]
 async fn redirects_are_not_followed() {
     let server = Server::new(vec![step(json("200 OK", ANSWER), After::Keep)]).await;
     let headers = format!("location: {}/chat/completions\r\n", server.url());
@@ -158,6 +189,31 @@ async fn a_slow_head_goes_elsewhere_after_a_minute() {
     let waited = begun.elapsed().as_secs();
     assert!((59..62).contains(&waited), "{waited} s");
     assert!(!error.retryable_here() && error.fallback_helps() && error.is_endpoint_fault());
+}
+
+#[tokio::test]
+async fn a_head_can_be_given_less_time_than_is_usual() {
+    let server = Server::new(vec![step(Vec::new(), After::Hang); 4]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt, texts) = (client(), prompt(value!({})), ["A text.".to_owned()]);
+    let deadline =
+        Deadline { head: Some(Duration::from_millis(50)), ..attempt(&model, &prompt).deadline };
+    let hurried = Attempt { deadline, ..attempt(&model, &prompt) };
+    let embed = EmbedAsk { model: &model, inputs: &texts, dimensions: None };
+    let paint =
+        ImageAsk { model: &model, prompt: "A boat.", size: "auto", count: 1, quality: None };
+    let begun = Instant::now();
+    for error in [
+        client.complete(hurried).await.err(),
+        client.stream(hurried).await.err(),
+        client.embed(embed, deadline).await.err(),
+        client.paint(paint, deadline).await.err(),
+    ] {
+        let error = error.unwrap();
+        assert!(error.to_string().contains("did not begin to answer"), "{error}");
+        assert!(error.endpoint_helps() && error.may_be_charged());
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]
@@ -241,7 +297,7 @@ async fn the_deadline_ends_a_slow_body_and_a_slow_stream() {
     let server = Server::new(vec![step(slow, After::Hang), step(sse(&[TEXT]), After::Hang)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
     let (client, prompt) = (client(), prompt(value!({})));
-    let soon = || Instant::now() + Duration::from_millis(150);
+    let soon = || Deadline::from(Instant::now() + Duration::from_millis(150));
     let soon_over = || Attempt { deadline: soon(), ..attempt(&model, &prompt) };
     let error = client.complete(soon_over()).await.unwrap_err();
     assert!(error.to_string().contains("in time"), "{error}");
@@ -342,7 +398,7 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: None };
     let error = client().embed(ask, soon()).await.unwrap_err();
     assert!(error.is_endpoint_fault() && !error.retryable_here(), "it would be paid for again");
-    assert_eq!(error.prompt_tokens(), Some(7));
+    assert_eq!(error.usage(), Some(Usage::of_prompt(7)));
 
     let part = value!({"inlineData": {"mimeType": "image/png", "data": "iVBO"}});
     let answer = value!({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}],

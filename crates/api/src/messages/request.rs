@@ -14,10 +14,14 @@ use crate::canonical::{
     Node, State, assistant, function, invalid, malformed, marked, plain, result, state_of,
     text_part,
 };
-use crate::error::Result;
+use crate::error::{Failure, Result};
 
 /// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
 const LEFT_OUT: [&str; 4] = ["service_tier", "inference_geo", "diagnostics", "user_profile_id"];
+
+/// By which the vendor's packages ask it to keep the conversation. They go on without where the error
+/// says in the vendor's words that it cannot be had.
+const THREAD: &str = "thread";
 
 /// A request in Anthropic's format, and `trace_id`.
 #[derive(Deserialize, ToSchema)]
@@ -119,10 +123,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
         match LEFT_OUT.iter().find(|known| *known == name) {
             Some(known) => reader.leave_out(known, value),
             None if value.is_null() => {}
-            None => {
-                let name: String = name.chars().take(64).collect();
-                return Err(invalid(format!("{name} is not supported")));
-            }
+            None => return Err(unsupported(name)),
         }
     }
     let mut messages = Vec::with_capacity(body.messages.len() + 1);
@@ -172,6 +173,16 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
     };
     let left_out = reader.left_out.into_iter().map(str::to_owned).collect();
     Ok(Asked { ask, sources, left_out })
+}
+
+/// The error of a parameter that there is not.
+fn unsupported(name: &str) -> Failure {
+    let shown: String = name.chars().take(64).collect();
+    let failure = invalid(format!("{shown} is not supported"));
+    if name != THREAD {
+        return failure;
+    }
+    failure.details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]}))
 }
 
 /// Reads what is said, and remembers what has no canonical form.

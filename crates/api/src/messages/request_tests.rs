@@ -28,6 +28,20 @@ fn fault(body: Value) -> (u16, String) {
 }
 
 #[test]
+fn clients_are_told_to_go_on_without_a_thread() {
+    let body = |more: Value| {
+        let mut whole = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
+        whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ask(read(whole), None).unwrap_err().into_body()
+    };
+    let thread = body(json!({"thread": {"type": "create"}}));
+    assert_eq!(thread.error, "thread is not supported");
+    let details = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
+    assert_eq!(thread.details.as_deref(), Some(&details));
+    assert_eq!(body(json!({"container": "c"})).details, None);
+}
+
+#[test]
 fn parameters_have_their_canonical_names() {
     let super::Asked { ask, left_out, .. } = asked(json!({
         "model": "m", "trace_id": "t", "temperature": 0.30, "top_p": 1, "top_k": 5,

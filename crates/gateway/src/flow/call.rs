@@ -12,8 +12,7 @@ use domain::ids::ModelId;
 use domain::model::Model;
 use domain::step::StepStatus;
 use domain::time::Clock;
-use domain::usage::Usage;
-use providers::{Breakers, Client, Embedded, ErrorKind, EventStream, Painted};
+use providers::{Breakers, Client, Deadline, Embedded, ErrorKind, EventStream, Painted};
 use tokio::time::Instant;
 
 use super::ended::Ended;
@@ -29,6 +28,9 @@ use crate::labels;
 const TOTAL: Duration = Duration::from_mins(5);
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
+/// Of the time that is left, one part in so many is for the first byte, while there is another
+/// endpoint to go on to.
+const HEAD_SHARE: u32 = 2;
 
 /// The providers, behind a door that takes nothing but funded calls.
 pub struct Upstream {
@@ -125,7 +127,7 @@ impl Gateway {
             }
             flight.heard.status = StepStatus::Failed;
             flight.heard.error = Some(what);
-            flight.heard.usage = error.prompt_tokens().map(Usage::of_prompt);
+            flight.heard.usage = error.usage();
             if error.may_be_charged() {
                 held = flight.funded()?.keep();
             }
@@ -152,16 +154,20 @@ impl Gateway {
     ) -> Answered<M::Answer> {
         let Upstream { client, clock, .. } = &self.upstream;
         let model = funded.model();
-        let mut deadline = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+        let mut end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
         // One of several rounds has what the others have left.
         if let Some(round) = &funded.routed().screened().turn().mcp {
-            deadline = deadline.min(round.deadline());
+            end = end.min(round.deadline());
         }
         let mut attempts = 0;
         loop {
             attempts += 1;
             heard.attempts = i64::from(attempts);
             let began = Instant::now();
+            // One that hangs leaves time for the others.
+            let share = || end.saturating_duration_since(began) / HEAD_SHARE;
+            let head = places.has_next(clock.now()).then(share);
+            let deadline = Deadline { end, head };
             heard.unseen_since = M::UNSEEN.then(|| clock.now());
             let result = {
                 let mut call = pin!(M::call(client, funded, places.here(), deadline));
@@ -187,7 +193,7 @@ impl Gateway {
             if error.endpoint_helps()
                 && places.has_next(now)
                 && (!error.may_be_charged() || self.fund_again(funded).await)
-                && Instant::now() < deadline
+                && Instant::now() < end
                 && places.go_on(clock.now())
             {
                 heard.broken_off += u64::from(error.may_be_charged());
@@ -201,7 +207,7 @@ impl Gateway {
             // The fraction of a microsecond count is jitter enough to keep nodes apart.
             let jitter = (now.0 % 1000) as f64 / 1000.0;
             let pause = providers::back_off(attempts, error.retry_after(), jitter);
-            if Instant::now() + pause >= deadline || !places.allow(now) {
+            if Instant::now() + pause >= end || !places.allow(now) {
                 return Err(error);
             }
             // Whoever hangs up now has asked for what was refused.
@@ -222,6 +228,7 @@ pub(crate) fn neutral(error: &providers::Error) -> String {
         (ErrorKind::Rejected { status, .. }, _) => {
             format!("The provider refused the request ({status})")
         }
+        (ErrorKind::Unusable, _) => "The model gave no answer that can be used".to_owned(),
         (ErrorKind::Unreachable, Some(status)) => format!("The provider failed ({status})"),
         (ErrorKind::Unreachable, None) => {
             "The provider could not be reached, or its answer made no sense".to_owned()
@@ -234,7 +241,8 @@ fn is_soon(error: &providers::Error) -> bool {
     error.retry_after().is_none_or(|wait| wait <= providers::MAX_BACK_OFF)
 }
 
-fn meaning(error: &providers::Error) -> Error {
+/// What a caller is told of it.
+pub(crate) fn meaning(error: &providers::Error) -> Error {
     match error.provider_status() {
         Some(status) if (400..500).contains(&status) && !matches!(status, 408 | 424 | 429) => {
             Error::ProviderRejected { status, message: error.to_string() }

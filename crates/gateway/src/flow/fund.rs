@@ -13,7 +13,7 @@ use store::Start;
 use super::Routed;
 use super::charge::Charge;
 use super::record::Recorded;
-use super::reserve::{Bill, MAX_OUTPUT, Reservation, choices};
+use super::reserve::{Bill, Reservation, choices, usual_bound};
 use super::starts::Call;
 use crate::Gateway;
 use crate::admit::Caller;
@@ -179,8 +179,9 @@ impl Funded {
     /// About the completion tokens of all choices together, so many microseconds after the provider
     /// was asked.
     pub(super) fn written_within(&self, micros: i64) -> u64 {
-        let each = tokens::written_within(micros).min(self.max_output_tokens.unwrap_or(MAX_OUTPUT));
-        each.saturating_mul(choices(self.routed.screened().prompt()))
+        let prompt = self.routed.screened().prompt();
+        let bound = self.max_output_tokens.unwrap_or_else(|| usual_bound(prompt));
+        tokens::written_within(micros).min(bound).saturating_mul(choices(prompt))
     }
 
     pub(crate) fn started_at(&self) -> Timestamp {

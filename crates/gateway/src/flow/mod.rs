@@ -22,7 +22,7 @@ mod stored;
 mod strings;
 
 pub use call::Upstream;
-pub(crate) use call::neutral;
+pub(crate) use call::{meaning, neutral};
 pub use choose::Routed;
 pub use fund::Funded;
 pub use located::Located;

@@ -2,9 +2,10 @@
 
 use domain::conversation::Reply;
 use domain::model::Model;
-use providers::{Attempt, Client, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted};
+use providers::{
+    Attempt, Client, Deadline, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted,
+};
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::Funded;
 
@@ -20,7 +21,7 @@ pub(super) trait Mode {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 }
 
@@ -45,7 +46,7 @@ impl Mode for Whole {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Reply, Error> {
         client.complete(attempt(funded, model, false, deadline)).await
     }
@@ -58,7 +59,7 @@ impl Mode for Streaming {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<EventStream, Error> {
         client.stream(attempt(funded, model, true, deadline)).await
     }
@@ -71,7 +72,7 @@ impl Mode for Embedding {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Embedded, Error> {
         let prompt = funded.routed().screened().prompt();
         let inputs: Vec<String> = prompt.texts().map(str::to_owned).collect();
@@ -87,7 +88,7 @@ impl Mode for Painting {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> Result<Painted, Error> {
         let asked = funded.routed().screened().prompt();
         let param = |name: &str| asked.params.get(name);
@@ -106,7 +107,7 @@ fn attempt<'a>(
     funded: &'a Funded,
     model: &'a Model,
     stream: bool,
-    deadline: Instant,
+    deadline: Deadline,
 ) -> Attempt<'a> {
     Attempt {
         model,

@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::registry::lock;
 use crate::tokens;
 
-/// The completion bound where neither the caller nor the model gives one.
-pub(super) const MAX_OUTPUT: u64 = 4096;
+/// The longest answer where neither the caller nor the model bounds the completion.
+const MAX_OUTPUT: u64 = 4096;
 /// While others are about to settle, a shorter completion than this is not taken.
 const WORTHWHILE: u64 = 256;
 /// How long a call waits for others to settle.
@@ -65,7 +65,7 @@ impl<'p> Bill<'p> {
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices: choices(prompt),
-            bound: asked.or(model.config.max_output_tokens).unwrap_or(MAX_OUTPUT),
+            bound: asked.or(model.config.max_output_tokens).unwrap_or_else(|| usual_bound(prompt)),
             is_asked: asked.is_some(),
             held: Usd::ZERO,
         }
@@ -141,6 +141,12 @@ impl Counted<'_> {
             texts.map(|tokens| AROUND + tokens).chain(params).sum::<u64>() + self.unread
         });
     }
+}
+
+/// The completion bound where neither the caller nor the model gives one: what the model is to think
+/// with comes on top of an answer. It is what the adapter of a format that needs a bound would send.
+pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
+    prompt.thinking_budget().unwrap_or(0).saturating_add(MAX_OUTPUT)
 }
 
 /// How many completions a prompt asks for.

@@ -45,6 +45,18 @@ fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
 }
 
 #[test]
+fn thinking_comes_on_top_of_an_answer() {
+    let bound = |thinking: Value| {
+        let params = [("thinking".to_owned(), thinking)].into_iter().collect();
+        usual_bound(&Prompt { params, ..Prompt::default() })
+    };
+    assert_eq!(bound(json!({"type": "enabled", "budget_tokens": 10_000})), 14_096);
+    assert_eq!(bound(json!({"type": "enabled", "budget_tokens": u64::MAX})), u64::MAX);
+    assert_eq!(bound(json!({"type": "disabled", "budget_tokens": 10_000})), 4096);
+    assert_eq!(bound(json!({"type": "adaptive"})), 4096);
+}
+
+#[test]
 fn what_costs_nothing_always_fits() {
     let free = Bill { prices: Some(Prices::default()), ..bill(40, 1000, true) };
     assert_eq!(free.fit(Usd(-1), 1), Some((1000, Usd::ZERO)));

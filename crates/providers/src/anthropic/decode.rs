@@ -7,15 +7,25 @@ use domain::usage::Usage;
 use serde_json::{Map, Value};
 
 use crate::chat_form::{Answer, state, text};
-use crate::error::Error;
+use crate::error::{Error, Said};
+use crate::lenient;
 use crate::receive::message_in;
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
-    let mut message: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let message: Map<String, Value> =
+        lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
     if message.contains_key("error") || text(message.get("type")) == "error" {
-        return Err(Error::answered(message_in(&message)));
+        return Err(failure(&message));
     }
+    let usage = message.get("usage").and_then(|usage| Counts::default().with(usage).usage());
+    reply(model, message, usage).map_err(|error| error.having_used(usage))
+}
+
+fn reply(
+    model: &Model,
+    mut message: Map<String, Value>,
+    usage: Option<Usage>,
+) -> Result<Reply, Error> {
     let Some(Value::Array(blocks)) = message.remove("content") else {
         return Err(Error::malformed("it has no content"));
     };
@@ -30,11 +40,26 @@ pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
     }
     answer.finish = finish(text(message.get("stop_reason")), !answer.calls.is_empty());
     answer.refusal = explanation(message.get("stop_details"));
-    answer.usage = message.get("usage").and_then(|usage| Counts::default().with(usage).usage());
+    answer.usage = usage;
     answer.upstream_model =
         Some(text(message.get("model")).to_owned()).filter(|name| !name.is_empty());
     answer.state = own_state(model.upstream_name(), blocks);
     Ok(answer.reply())
+}
+
+/// The error that came in the place of an answer, or of what was left of one. What is no fault of the
+/// endpoint is told as the status is that its type stands for.
+pub(super) fn failure(answer: &Map<String, Value>) -> Error {
+    let message = message_in(answer);
+    let status = match text(answer.get("error").and_then(|error| error.get("type"))) {
+        "invalid_request_error" => 400,
+        "authentication_error" => 401,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "request_too_large" => 413,
+        _ => return Error::answered(message),
+    };
+    Error::status(status, Said { message, ..Said::default() }, None)
 }
 
 /// A call of a tool: id, name, arguments.
@@ -122,13 +147,14 @@ impl Counts {
             return None;
         }
         let completion = self.output.unwrap_or(0);
-        Some(Usage {
+        let usage = Usage {
             prompt: self.input.unwrap_or(0) + self.cache_read + self.cache_write,
             cached: self.cache_read,
             cache_write: self.cache_write,
             completion,
-            reasoning: self.thinking.min(completion),
-        })
+            reasoning: self.thinking,
+        };
+        usage.reported()
     }
 }
 

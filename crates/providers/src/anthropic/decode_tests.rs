@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::chat_form::STATE;
-use crate::error::Said;
+use crate::error::ErrorKind;
 use crate::testing::model;
 
 fn decoded(answer: &Value) -> Result<Reply, Error> {
@@ -95,10 +95,46 @@ fn counts_are_replaced_not_added() {
     let usage = Usage { prompt: 12, cached: 2, cache_write: 1, completion: 15, reasoning: 0 };
     assert_eq!(counts.usage(), Some(usage));
     assert_eq!(Counts::default().with(&json!({"service_tier": "x"})).usage(), None);
-    let odd = json!({"input_tokens": -1, "output_tokens": 1e300,
-        "output_tokens_details": {"thinking_tokens": 1e300}});
+    let odd = json!({"input_tokens": -1, "output_tokens": 9,
+        "output_tokens_details": {"thinking_tokens": 10}});
     let usage = Counts::default().with(&odd).usage().unwrap();
-    assert_eq!((usage.prompt, usage.completion), (0, usage.reasoning));
+    assert_eq!((usage.prompt, usage.completion, usage.reasoning), (0, 9, 9));
+    for name in ["input_tokens", "output_tokens", "cache_read_input_tokens"] {
+        assert_eq!(counts.with(&json!({name: 1e300})).usage(), None, "{name}");
+    }
+}
+
+#[test]
+fn what_is_of_no_use_is_paid_for_as_told() {
+    let call = json!([{"type": "tool_use", "id": "a", "name": "f", "input": "{}"}]);
+    let error = decoded(&answer(call, "tool_use")).unwrap_err();
+    let usage = Usage { prompt: 18, cached: 5, cache_write: 3, completion: 7, reasoning: 4 };
+    assert_eq!((error.usage(), error.may_be_charged()), (Some(usage), false));
+}
+
+#[test]
+fn errors_are_of_the_kind_that_their_type_says() {
+    for (kind, status) in [
+        ("invalid_request_error", Some(400)),
+        ("authentication_error", Some(401)),
+        ("permission_error", Some(403)),
+        ("not_found_error", Some(404)),
+        ("request_too_large", Some(413)),
+        ("overloaded_error", None),
+        ("rate_limit_error", None),
+        ("api_error", None),
+    ] {
+        let said = json!({"type": "error", "error": {"type": kind, "message": "Not so."}});
+        let error = decoded(&said).unwrap_err();
+        let message = "Not so.".to_owned();
+        let rejected = |status| ErrorKind::Rejected { status, message };
+        assert_eq!(error.kind, status.map_or(ErrorKind::Unreachable, rejected), "{kind}");
+        assert_eq!(
+            (error.provider_status(), error.is_endpoint_fault()),
+            (status, status.is_none())
+        );
+        assert!(error.to_string().contains("Not so."), "{error}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::decode::is_blank_text;
+use super::rules::{max_tokens, takes_sampling, temperature_and_top_p};
 use crate::adapter::Encoded;
 use crate::chat_form::{
     Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, text,
@@ -16,16 +17,13 @@ use crate::chat_form::{
 use crate::error::Error;
 use crate::transport::Attempt;
 
-/// The bound where neither the caller nor the model's definition has one: the format requires it.
-/// Every model of the vendor's can write that much.
-pub(super) const MOST_TOKENS: u64 = 4096;
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
     Naming::Plain(128).check(attempt)?;
-    let mut params = Params::of(prompt);
+    let mut params = Params::of(prompt, model);
     let (tools, tool_choice) = tools(Tools::take(&mut params)?, &conversation);
     let format = match params.format()? {
         None => None,
@@ -41,9 +39,10 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     };
     let effort = effort(&mut params, model)?;
     let asks = format.is_some() || effort.is_some();
-    let mut request = Request {
+    let (temperature, top_p) = temperature_and_top_p(&mut params, model)?;
+    let request = Request {
         model: model.upstream_name(),
-        max_tokens: attempt.max_output_tokens.unwrap_or(MOST_TOKENS),
+        max_tokens: max_tokens(attempt)?,
         cache_control: params.breakpoint().map(CacheControl::of),
         system: blocks(conversation.system, Speaker::User)?,
         messages: conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?,
@@ -54,17 +53,11 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         thinking: params.take("thinking"),
         metadata: params.text("user")?.map(|user_id| Metadata { user_id }),
         stream: attempt.stream,
-        temperature: None,
-        top_p: None,
-        top_k: None,
+        temperature,
+        top_p,
+        top_k: takes_sampling(model.upstream_name()).then(|| params.take("top_k")).flatten(),
     };
-    // Whoever asks a model for them that has them not is told by `finish`.
-    if takes_sampling(model.upstream_name()) {
-        request.temperature = params.number("temperature", 0.0..=1.0)?;
-        request.top_p = params.number("top_p", 0.0..=1.0)?;
-        request.top_k = params.take("top_k");
-    }
-    Encoded::write(&request, prompt, params.finish(model)?)
+    Encoded::write(&request, prompt, params.finish()?)
 }
 
 #[derive(Serialize)]
@@ -349,22 +342,6 @@ fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>,
             Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
         }
         effort => Ok(effort),
-    }
-}
-
-/// Whether a model takes `temperature`, `top_p` and `top_k`: Opus from 4.7 on and every model from
-/// 5 on refuse them. What is not named as the vendor names its models is given what was asked for.
-pub(crate) fn takes_sampling(name: &str) -> bool {
-    let Some((_, name)) = name.split_once("claude-") else { return true };
-    let mut words = name.split(['-', '.', '@', ':']);
-    let family = words.next().unwrap_or_default();
-    // Older names begin with the number; dates are longer than two digits.
-    let mut number = || words.next().filter(|word| word.len() < 3)?.parse::<u8>().ok();
-    match (family, number(), number()) {
-        ("mythos", ..) => false,
-        (_, None, _) => true,
-        ("opus", Some(4), Some(minor)) => minor < 7,
-        (first, Some(major), _) => first.parse::<u8>().is_ok() || major < 5,
     }
 }
 

@@ -265,6 +265,84 @@ fn sampling_is_for_models_that_take_it() {
 }
 
 #[test]
+fn temperature_and_top_p_go_together_to_older_models_alone() {
+    let both = json!({"temperature": 0.5, "top_p": 0.9});
+    for (name, takes) in [
+        ("claude-3-7-sonnet-20250219", true),
+        ("claude-sonnet-4-20250514", true),
+        ("our-own-name", true),
+        ("claude-opus-4-1-20250805", false),
+        ("claude-sonnet-4-5-20250929", false),
+        ("claude-haiku-4-5", false),
+        ("claude-opus-4.6", false),
+    ] {
+        match encoded_for(name, &hello(), &both) {
+            Ok((body, _)) => assert!(takes && body["top_p"] == 0.9, "{name}"),
+            Err(error) => {
+                let fault = "top_p together with temperature is not supported by model";
+                assert_eq!((takes, error.to_string()), (false, format!("{fault} {name}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_has_room_beside_the_thinking() {
+    let model = claude("claude-sonnet-4-5");
+    let bound = |thinking: Value, asked: Option<u64>, bound: Option<u64>| {
+        let mut prompt = prompt(&hello(), &json!({"thinking": thinking}));
+        prompt.max_output_tokens = asked;
+        let attempt = Attempt { max_output_tokens: bound, ..attempt(&model, &prompt) };
+        let body = Anthropic.encode(&attempt).map_err(|error| error.to_string())?.body;
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        Ok::<_, String>(body["max_tokens"].as_u64().unwrap())
+    };
+    let thinks = || json!({"type": "enabled", "budget_tokens": 10_000});
+    assert_eq!(bound(thinks(), None, None), Ok(14_096));
+    assert_eq!(bound(thinks(), Some(10_001), Some(10_001)), Ok(10_001));
+    assert_eq!(bound(thinks(), None, Some(12_000)), Ok(12_000), "what is reserved is not passed");
+    assert_eq!(bound(json!({"type": "adaptive"}), None, None), Ok(4096));
+    let fault = "max_tokens 10000 must be above thinking.budget_tokens 10000 for model \
+        claude-sonnet-4-5";
+    assert_eq!(bound(thinks(), Some(10_000), Some(10_000)), Err(fault.to_owned()));
+    let fault = bound(thinks(), None, Some(9000)).unwrap_err();
+    assert!(fault.contains("thinking.budget_tokens 10000 is not supported"), "{fault}");
+    assert!(fault.contains("a completion of 9000 tokens"), "{fault}");
+}
+
+#[test]
+fn a_refusal_of_before_is_what_the_model_said() {
+    let messages = json!([
+        {"role": "user", "content": "Do it."},
+        {"role": "assistant", "content": null, "refusal": "No."},
+        {"role": "user", "content": "Please."},
+    ]);
+    let said =
+        |role: &str, text: &str| json!({"role": role, "content": [{"type": "text", "text": text}]});
+    let turns = [said("user", "Do it."), said("assistant", "No."), said("user", "Please.")];
+    assert_eq!(sent(&messages), json!(turns));
+}
+
+#[test]
+fn a_conversation_begins_with_what_the_user_says() {
+    let named = "for model claude-3-5-haiku-20241022";
+    let empty = "messages[1]: the first user message is empty, which model \
+        claude-3-5-haiku-20241022 does not take";
+    for (messages, fault) in [
+        (
+            json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": " "}]),
+            empty.to_owned(),
+        ),
+        (
+            json!([{"role": "assistant", "content": "Hello."}]),
+            format!("The conversation must begin with a user message {named}"),
+        ),
+    ] {
+        assert_eq!(refusal(&messages, &json!({})), fault);
+    }
+}
+
+#[test]
 fn what_the_format_has_not_is_refused() {
     for (params, part) in [
         (
@@ -274,13 +352,19 @@ fn what_the_format_has_not_is_refused() {
         (json!({"logprobs": true}), "logprobs is not supported"),
         (json!({"n": 2}), "n is not supported"),
         (json!({"frequency_penalty": 0.5}), "frequency_penalty is not supported"),
-        (json!({"temperature": 1.5}), "temperature must be a number from 0 to 1"),
+        (json!({"temperature": 1.5}), "temperature must be a number from 0 to 1 for model claude"),
         (json!({"response_format": {"type": "json_object"}}), "json_object is not supported"),
-        (json!({"stop": 1}), "stop must be"),
-        (json!({"user": 1}), "user must be a string"),
+        (json!({"response_format": {"type": "x"}}), "json_object or json_schema for model claude"),
+        (json!({"stop": 1}), "stop must be a string or an array of strings for model claude"),
+        (json!({"user": 1}), "user must be a string for model claude"),
+        (
+            json!({"tool_choice": "x"}),
+            "tool_choice must be auto, none, required or name a function",
+        ),
     ] {
         let said = refusal(&hello(), &params);
         assert!(said.contains(part), "{said}");
+        assert!(said.contains("model claude-3-5-haiku-20241022"), "{said}");
     }
     let state = json!([{"role": "user", "content": "a"}, {"role": "assistant",
         STATE: state(Provider::Anthropic, "claude-3-5-haiku-20241022", json!("text"))}]);

@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod rules;
 mod stream;
 
 use domain::conversation::Reply;
@@ -9,7 +10,7 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::{HeaderName, HeaderValue};
 
-pub(crate) use encode::takes_sampling;
+pub(crate) use rules::{takes_sampling, temperature_and_top_p};
 
 use crate::adapter::{Adapter, Call, Decoder, Encoded};
 use crate::error::Error;

@@ -7,13 +7,13 @@ use domain::model::Model;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::decode::{Counts, explanation, finish, own_state};
+use super::decode::{Counts, explanation, failure, finish, own_state};
 use crate::adapter::Decoder;
 use crate::chat_form::{
     arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece, text,
 };
 use crate::error::Error;
-use crate::receive::message_in;
+use crate::lenient;
 use crate::sse::Sse;
 
 /// The most blocks of one answer, and the most bytes of them that are kept: what the longest
@@ -128,7 +128,10 @@ impl Message {
             return Ok(());
         }
         let Ok(event) = serde_json::from_slice::<Event<'_>>(data) else {
-            return Err(unreadable(data));
+            return match lenient::mended(data) {
+                Some(mended) => self.read(&mended, events),
+                None => Err(unreadable(data)),
+            };
         };
         match &*event.kind {
             "message_start" => self.start(event.message, events),
@@ -304,8 +307,8 @@ fn thought(text: &str, events: &mut Vec<StreamEvent>) {
 
 /// What an event is that is an error, or no event at all.
 fn unreadable(data: &[u8]) -> Error {
-    match serde_json::from_slice::<Map<String, Value>>(data) {
-        Ok(object) if object.contains_key("error") => Error::answered(message_in(&object)),
+    match lenient::read::<Map<String, Value>>(data) {
+        Ok(object) if object.contains_key("error") => failure(&object),
         _ => Error::malformed("an event of the stream is none of the format's"),
     }
 }

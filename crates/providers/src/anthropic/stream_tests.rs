@@ -119,6 +119,15 @@ fn text_comes_in_pieces() {
 }
 
 #[test]
+fn half_a_character_spoils_no_stream() {
+    let bytes = bytes(&text_stream());
+    let spoilt = String::from_utf8(bytes).unwrap().replace("🙂", "\\ud83d");
+    let (events, ended) = read([spoilt.as_bytes()]);
+    ended.unwrap();
+    assert_eq!(events[3], StreamEvent::Text(" é\u{fffd}".to_owned()));
+}
+
+#[test]
 fn thoughts_and_calls_come_in_pieces() {
     let (events, ended) = read([&*bytes(&tool_stream())]);
     ended.unwrap();
@@ -194,6 +203,10 @@ fn an_error_in_a_stream_ends_it() {
         (
             json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
             "with an error: Overloaded",
+        ),
+        (
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": "No"}}),
+            "answered 400: No",
         ),
         (json!({"type": "error"}), "malformed"),
         (json!({"error": {"message": "Gone"}}), "with an error: Gone"),

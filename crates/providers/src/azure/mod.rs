@@ -82,7 +82,7 @@ fn url(model: &Model, path: &str) -> Result<String, Error> {
 /// The two kinds of address.
 enum Form<'a> {
     /// Below `/openai/v1`, which the base url may end in: no dated version, and the form where none is
-    /// configured.
+    /// configured. A word such as `preview` is known nowhere else.
     V1 { root: &'a str, version: Option<&'a str> },
     /// The resource's own address: each deployment is at a place of its own, for one version.
     Deployment { root: &'a str, version: &'a str },
@@ -95,21 +95,20 @@ impl<'a> Form<'a> {
             return Err(Error::unsupported("The model has no base url"));
         }
         let version = text(model, "api_version").map(checked_version).transpose()?;
+        let is_dated = |version: &str| version.starts_with(|first: char| first.is_ascii_digit());
         if let Some(root) = base.strip_suffix("/openai/v1") {
             return match version {
-                Some(dated) if dated.starts_with(|first: char| first.is_ascii_digit()) => {
-                    Err(Error::unsupported(
-                        "The model's base url ends in /openai/v1, where no dated \
-                        additional_config.api_version is taken: leave one of them out",
-                    ))
-                }
+                Some(version) if is_dated(version) => Err(Error::unsupported(
+                    "The model's base url ends in /openai/v1, where no dated \
+                    additional_config.api_version is taken: leave one of them out",
+                )),
                 version => Ok(Self::V1 { root, version }),
             };
         }
         let root = base.strip_suffix("/openai").unwrap_or(base);
         Ok(match version {
-            Some(version) => Self::Deployment { root, version },
-            None => Self::V1 { root, version: None },
+            Some(version) if is_dated(version) => Self::Deployment { root, version },
+            version => Self::V1 { root, version },
         })
     }
 }

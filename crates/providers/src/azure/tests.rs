@@ -50,6 +50,11 @@ fn an_address_has_one_of_two_forms() {
             json!({"api_version": "preview"}),
             "https://x.openai.azure.com/openai/v1/chat/completions?api-version=preview".to_owned(),
         ),
+        (
+            "https://x.openai.azure.com/openai",
+            json!({"api_version": "preview", "deployment": "dep-1"}),
+            "https://x.openai.azure.com/openai/v1/chat/completions?api-version=preview".to_owned(),
+        ),
     ] {
         assert_eq!(Azure.endpoint(&azure(base, config), true).unwrap(), url, "{base}");
     }
@@ -116,6 +121,7 @@ fn older_versions_are_spoken_to_in_older_words() {
         ),
         ("https://x.y", json!({"api_version": "2024-10-21"}), "max_completion_tokens", true),
         ("https://x.y/openai/v1", json!({}), "max_completion_tokens", true),
+        ("https://x.y", json!({"api_version": "preview"}), "max_completion_tokens", true),
     ] {
         let mut model = azure(base, config);
         model.config.all.insert("deployment".to_owned(), json!("dep-1"));

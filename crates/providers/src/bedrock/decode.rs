@@ -9,11 +9,22 @@ use serde_json::{Map, Value};
 
 use crate::chat_form::{self, Answer, text};
 use crate::error::Error;
+use crate::lenient;
 use crate::receive::message_in;
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
-    let mut whole: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let whole: Map<String, Value> =
+        lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let usage = whole.get("usage").and_then(usage);
+    reply(model, whole, usage).map_err(|error| error.having_used(usage))
+}
+
+fn reply(
+    model: &Model,
+    mut whole: Map<String, Value>,
+    usage: Option<Usage>,
+) -> Result<Reply, Error> {
+    let finish = finish_reason(text(whole.get("stopReason")))?;
     let content = whole
         .get_mut("output")
         .and_then(|output| output.get_mut("message")?.get_mut("content"))
@@ -24,11 +35,7 @@ pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
             None => Error::malformed("it has no message"),
         });
     };
-    let mut answer = Answer {
-        finish: finish_reason(text(whole.get("stopReason")))?,
-        usage: whole.get("usage").and_then(usage),
-        ..Answer::default()
-    };
+    let mut answer = Answer { finish, usage, ..Answer::default() };
     for block in &blocks {
         read(block, &mut answer)?;
     }
@@ -93,7 +100,7 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
         "tool_use" => FinishReason::ToolCalls,
         "guardrail_intervened" | "content_filtered" => FinishReason::ContentFilter,
         "malformed_model_output" | "malformed_tool_use" => {
-            return Err(Error::broke_off(format!("The model's answer cannot be used: {word}")));
+            return Err(Error::unusable(format!("The model's answer cannot be used: {word}")));
         }
         _ => return Ok(None),
     }))
@@ -102,13 +109,14 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
 /// What was used, if it says so.
 pub(super) fn usage(value: &Value) -> Option<Usage> {
     let Counts { input, output, cache_read, cache_write } = Counts::deserialize(value).ok()?;
-    Some(Usage {
+    let usage = Usage {
         prompt: input.saturating_add(cache_read).saturating_add(cache_write),
         cached: cache_read,
         cache_write,
         completion: output,
         reasoning: 0,
-    })
+    };
+    usage.reported()
 }
 
 /// Tokens: those read from the cache or written to it are not among the input.

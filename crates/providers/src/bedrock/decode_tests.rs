@@ -87,7 +87,10 @@ fn every_reason_to_stop_is_known() {
     }
     for word in ["malformed_model_output", "malformed_tool_use"] {
         let error = decoded(&answer(json!([{"text": "x"}]), word)).unwrap_err();
-        assert!(error.to_string().contains(word) && error.is_endpoint_fault());
+        assert!(error.to_string().contains(word) && error.fallback_helps());
+        assert!(!error.is_endpoint_fault() && !error.may_be_charged());
+        let used = Usage { prompt: 37, cached: 5, cache_write: 2, completion: 12, reasoning: 0 };
+        assert_eq!(error.usage(), Some(used));
     }
     let call = json!([{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]);
     assert_eq!(decoded(&answer(call, "end_turn")).unwrap().finish, Some(FinishReason::ToolCalls));
@@ -108,8 +111,14 @@ fn what_is_no_answer_is_a_fault() {
         assert!(error.to_string().contains(says), "{body}: {error}");
         assert!(error.is_endpoint_fault() && !error.retryable_here());
     }
-    let unmetered = json!({"output": {"message": {"content": []}}, "usage": {"inputTokens": -1}});
-    assert_eq!(decoded(&unmetered).unwrap().usage, None);
+    for usage in [
+        json!({"inputTokens": -1}),
+        json!({"inputTokens": u64::MAX, "outputTokens": 1, "cacheReadInputTokens": 1}),
+        json!({"inputTokens": 1, "outputTokens": 1_000_000_001}),
+    ] {
+        let unmetered = json!({"output": {"message": {"content": []}}, "usage": usage});
+        assert_eq!(decoded(&unmetered).unwrap().usage, None);
+    }
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::adapter::Encoded;
-use crate::anthropic::takes_sampling;
+use crate::anthropic::{takes_sampling, temperature_and_top_p};
 use crate::chat_form::{
     Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache,
 };
@@ -23,7 +23,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
     Naming::Plain(64).check(attempt)?;
-    let mut params = Params::of(prompt);
+    let mut params = Params::of(prompt, model);
     let tools = Tools::take(&mut params)?;
     let caches = Caches::of(model.upstream_name());
     let loses = (caches == Caches::Nothing && conversation.is_marked())
@@ -34,12 +34,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         .map(|turn| message(turn, caches))
         .collect::<Result<_, _>>()?;
     let tool_config = tool_config(tools, &messages, model, caches)?;
-    // Whoever asks a model for them that has them not is told by `finish`.
-    let (temperature, top_p) = if takes_sampling(model.upstream_name()) {
-        (params.number("temperature", 0.0..=1.0)?, params.number("top_p", 0.0..=1.0)?)
-    } else {
-        (None, None)
-    };
+    let (temperature, top_p) = temperature_and_top_p(&mut params, model)?;
     let request = Request {
         messages,
         system: blocks(conversation.system, caches)?,
@@ -56,7 +51,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         },
         additional: additional(&mut params, model),
     };
-    let mut dropped = params.finish(model)?;
+    let mut dropped = params.finish()?;
     if loses {
         cache::name_dropped(&mut dropped);
     }

@@ -240,6 +240,11 @@ fn claude_gets_what_converse_has_no_place_for() {
         ("us.anthropic.claude-opus-4-7-v1:0", json!({"temperature": 0.5}), "temperature"),
         ("us.anthropic.claude-sonnet-5-v1:0", json!({"top_p": 0.5}), "top_p"),
         ("us.anthropic.claude-sonnet-5-v1:0", json!({"top_k": 5}), "top_k"),
+        (
+            "us.anthropic.claude-opus-4-1-20250805-v1:0",
+            json!({"temperature": 0.5, "top_p": 0.5}),
+            "top_p together with temperature",
+        ),
         ("amazon.nova-pro-v1:0", json!({"thinking": thinking}), "thinking"),
     ] {
         let error = body(name, params).unwrap_err().to_string();

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::url;
 use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter, sides};
 use crate::error::Error;
+use crate::lenient;
 use crate::receive::message_in;
 
 /// The most texts of one call of Cohere's models.
@@ -51,7 +52,7 @@ impl Embedder for Invoke {
 
     fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error> {
         let answer: Embeddings =
-            serde_json::from_slice(body).map_err(|_| Error::malformed("it holds no vectors"))?;
+            lenient::read(body).map_err(|_| Error::malformed("it holds no vectors"))?;
         let vectors = match (answer.vector, answer.vectors) {
             (Some(vector), _) => vec![vector],
             (None, Some(Vectors::Plain(vectors) | Vectors::ByType { float: vectors })) => vectors,
@@ -118,7 +119,7 @@ impl Painter for Invoke {
 
     fn read(&self, body: &[u8]) -> Result<Painted, Error> {
         let answer: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+            lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
         // What the vendor's filters take out is missing from the images and named here.
         if let Some(said) = message_in(&answer) {
             return Err(Error::answered(Some(said)));

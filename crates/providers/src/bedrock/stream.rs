@@ -4,13 +4,15 @@ use domain::conversation::StreamEvent;
 use domain::model::Model;
 use domain::step::FinishReason;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::decode;
 use super::frames::{Broken, Frame, Frames};
 use crate::adapter::Decoder;
 use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, state_piece, text};
-use crate::error::Error;
+use crate::error::{Error, Said};
+use crate::lenient;
 use crate::receive::message_in;
 
 /// The most blocks of an answer, and the most bytes of them that are kept to be sent back.
@@ -37,10 +39,11 @@ impl Decoder for Reader {
     }
 
     fn end(&mut self, _events: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        if self.answer.stopped {
-            return Ok(());
+        match self.answer.broken.take() {
+            Some(error) => Err(error),
+            None if self.answer.stopped => Ok(()),
+            None => Err(Error::cut_off()),
         }
-        Err(Error::cut_off())
     }
 
     fn is_done(&self) -> bool {
@@ -64,6 +67,8 @@ struct Answer {
     calls: usize,
     /// The reason to stop was there; what was used comes after it.
     stopped: bool,
+    /// Where the reason was that the answer is of no use.
+    broken: Option<Error>,
     metered: bool,
 }
 
@@ -149,7 +154,7 @@ impl Answer {
             ("event", "contentBlockStart") => self.start(event(frame)?, events)?,
             ("event", "contentBlockDelta") => self.delta(event(frame)?, events)?,
             ("event", "messageStop") if !self.stopped => {
-                self.stop(&event::<MessageStop>(frame)?.stop_reason, events)?;
+                self.stop(&event::<MessageStop>(frame)?.stop_reason, events);
             }
             ("event", "metadata") => {
                 self.metered = true;
@@ -159,6 +164,9 @@ impl Answer {
             _ => return Ok(()),
         }
         if self.is_done() {
+            if let Some(error) = self.broken.take() {
+                return Err(error);
+            }
             events.push(StreamEvent::Done);
         }
         Ok(())
@@ -226,10 +234,16 @@ impl Answer {
         Ok(())
     }
 
-    fn stop(&mut self, word: &str, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        // A word that we do not know still ends the answer.
-        let reason = decode::finish_reason(word)?.unwrap_or(FinishReason::Stop);
+    fn stop(&mut self, word: &str, events: &mut Vec<StreamEvent>) {
         self.stopped = true;
+        let reason = match decode::finish_reason(word) {
+            // A word that we do not know still ends the answer.
+            Ok(reason) => reason.unwrap_or(FinishReason::Stop),
+            Err(error) => {
+                self.broken = Some(error);
+                return;
+            }
+        };
         // Whoever reads arguments reads JSON. A call that was cut off stays as it is.
         let calls = self.blocks.iter().filter(|_| !reason.is_cut_off());
         events.extend(calls.filter_map(|(_, block)| match block {
@@ -244,7 +258,6 @@ impl Answer {
         events.extend(state.map(state_piece));
         let calls = self.calls > 0 && reason == FinishReason::Stop;
         events.push(StreamEvent::Finish(if calls { FinishReason::ToolCalls } else { reason }));
-        Ok(())
     }
 
     /// The block at an index, begun if it is new.
@@ -305,16 +318,21 @@ impl Block {
 }
 
 /// The payload of an event; it carries padding beside its members.
-fn event<'a, T: Deserialize<'a>>(frame: &Frame<'a>) -> Result<T, Error> {
-    serde_json::from_slice(frame.payload)
+fn event<T: DeserializeOwned>(frame: &Frame<'_>) -> Result<T, Error> {
+    lenient::read(frame.payload)
         .map_err(|_| Error::malformed(format_args!("a {} event is unreadable", frame.name)))
 }
 
 /// Errors inside a stream: modelled ones as exceptions, others as bare errors.
 fn failure(frame: &Frame<'_>) -> Error {
-    let payload: Map<String, Value> = serde_json::from_slice(frame.payload).unwrap_or_default();
+    let payload: Map<String, Value> = lenient::read(frame.payload).unwrap_or_default();
     let said = message_in(&payload).unwrap_or_else(|| frame.error_message.to_owned());
-    Error::fault(format!("The provider broke its answer off: {}: {said}", frame.name))
+    let said = format!("{}: {said}", frame.name);
+    // The one that is the fault of the request, as it is answered where there is no stream.
+    if frame.name == "validationException" {
+        return Error::status(400, Said { message: Some(said), ..Said::default() }, None);
+    }
+    Error::fault(format!("The provider broke its answer off: {said}"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::frames::tests::frame;
 use super::*;
+use crate::error::ErrorKind;
 use crate::testing;
 
 fn event(name: &str, payload: Value) -> Vec<u8> {
@@ -168,7 +169,6 @@ fn errors_in_a_stream_end_it() {
         (frame(&exception, br#"{"message":"too many"}"#), "throttlingException: too many"),
         (frame(&exception, b"no json"), "throttlingException"),
         (frame(&error, b""), "InternalError: an inner error"),
-        (stop("malformed_tool_use"), "malformed_tool_use"),
         (event("contentBlockDelta", json!({"delta": 1})), "contentBlockDelta event is unreadable"),
         (call(1, "", "f"), "no id"),
         (b"HTTP/1.1 200 OK".to_vec(), "checksum"),
@@ -178,6 +178,34 @@ fn errors_in_a_stream_end_it() {
         let error = end.unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
         assert!(error.is_endpoint_fault());
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_is_refused() {
+    let exception = [(":exception-type", "validationException"), (":message-type", "exception")];
+    let (_, end) = read_frames(&[frame(&exception, br#"{"message":"too long"}"#)]);
+    let error = end.unwrap_err();
+    let message = "validationException: too long".to_owned();
+    assert_eq!(error.kind, ErrorKind::Rejected { status: 400, message });
+    assert!(!error.fallback_helps() && error.provider_status() == Some(400));
+}
+
+#[test]
+fn what_is_of_no_use_is_paid_for_as_told() {
+    for word in ["malformed_tool_use", "malformed_model_output"] {
+        for (frames, told) in [
+            (vec![stop(word)], None),
+            (vec![stop(word), metadata()], Some(used())),
+            (vec![metadata(), stop(word)], Some(used())),
+        ] {
+            let (events, end) =
+                read_frames(&[vec![delta(0, json!({"text": "a"}))], frames].concat());
+            assert_eq!(events, [text("a")].into_iter().chain(told).collect::<Vec<_>>());
+            let error = end.unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+            assert!(!error.is_endpoint_fault() && error.fallback_helps());
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use domain::conversation::{Body, Message, Prompt, Role};
 use domain::model::Model;
 use serde_json::{Map, Value};
 
-use super::STATE;
 use super::cache::{self, Keep};
+use super::{STATE, rounds};
 use crate::error::Error;
 
 /// A prompt without its parameters.
@@ -88,6 +88,7 @@ pub(crate) struct ToolResult<'a> {
 impl<'a> Conversation<'a> {
     /// Reads the messages for a model; whose own state is in them counts.
     pub(crate) fn read(prompt: &'a Prompt, model: &Model) -> Result<Self, Error> {
+        rounds::check(&prompt.messages)?;
         let mut conversation = Self::default();
         let mut names = HashMap::new();
         for (index, message) in prompt.messages.iter().enumerate() {
@@ -108,6 +109,7 @@ impl<'a> Conversation<'a> {
                         mark_end(&mut parts, cache::last_in(message));
                     } else {
                         parts = said(message, at)?;
+                        parts.extend(words(super::text(message.extra.get("refusal"))));
                         for (call, kept) in calls {
                             parts.push(Part::Call(call));
                             mark_end(&mut parts, kept);
@@ -125,7 +127,7 @@ impl<'a> Conversation<'a> {
         }
         match conversation.turns.first() {
             Some(turn) if turn.speaker == Speaker::User => {}
-            _ => return Err(Error::unsupported("The conversation must begin with a user message")),
+            _ => return Err(begun_wrongly(prompt, model)),
         }
         for turn in &mut conversation.turns {
             results_first(&mut turn.parts);
@@ -169,6 +171,20 @@ impl<'a> Conversation<'a> {
     }
 }
 
+/// Why no turn of the user's is the first.
+fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
+    let mut messages = prompt.messages.iter().enumerate();
+    let first =
+        messages.find(|(_, message)| !matches!(message.role, Role::System | Role::Developer));
+    let model = &model.identifier;
+    Error::unsupported(match first {
+        Some((index, Message { role: Role::User, .. })) => format!(
+            "messages[{index}]: the first user message is empty, which model {model} does not take"
+        ),
+        _ => format!("The conversation must begin with a user message for model {model}"),
+    })
+}
+
 /// Puts results of tools before everything else; a breakpoint stays with what it follows.
 fn results_first(parts: &mut Vec<Part<'_>>) {
     if !parts.iter().any(|part| matches!(part, Part::Result(_))) {
@@ -194,17 +210,16 @@ fn mark_end(parts: &mut Vec<Part<'_>>, kept: Option<Keep>) {
 }
 
 /// Text and images of a message, and breakpoints between them.
-fn said<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'a>>, Error> {
-    let text = |text: &'a str| (!text.trim().is_empty()).then_some(Part::Text(text));
+fn said(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
     match &message.body {
         Body::Empty => Ok(Vec::new()),
-        Body::Text(said) => Ok(text(said).into_iter().collect()),
+        Body::Text(said) => Ok(words(said).into_iter().collect()),
         Body::Parts(parts) => {
             let mut read = Vec::with_capacity(parts.len());
             for part in parts {
                 match (string(part, "type"), string(part, "text")) {
-                    ("text" | "input_text" | "output_text", said) => read.extend(text(said)),
-                    ("refusal", _) => read.extend(text(string(part, "refusal"))),
+                    ("text" | "input_text" | "output_text", said) => read.extend(words(said)),
+                    ("refusal", _) => read.extend(words(string(part, "refusal"))),
                     ("image_url" | "input_image", _) => read.push(Part::Image(image(part, &at)?)),
                     (kind, _) => {
                         let kind: String = kind.chars().take(40).collect();
@@ -216,6 +231,11 @@ fn said<'a>(message: &'a Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part
             Ok(read)
         }
     }
+}
+
+/// A text, if it is not blank.
+fn words(text: &str) -> Option<Part<'_>> {
+    (!text.trim().is_empty()).then_some(Part::Text(text))
 }
 
 fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {

@@ -6,6 +6,7 @@ pub(crate) mod cache;
 mod conversation;
 pub(crate) mod ids;
 mod params;
+pub(crate) mod rounds;
 mod tools;
 
 use serde_json::Value;

@@ -1,6 +1,8 @@
 //! The parameters of a prompt. An adapter takes those that its format has; what is left over is
 //! refused unless it is harmless to leave it out.
 
+use std::fmt::Display;
+
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Prompt};
 use domain::model::Model;
 use serde_json::{Map, Value};
@@ -23,10 +25,11 @@ const HARMLESS: [&str; 10] = [
     CACHE_CONTROL,
 ];
 
-/// The parameters that nobody has taken yet.
+/// The parameters that nobody has taken yet, and the model that they are for.
 #[derive(Debug)]
 pub(crate) struct Params<'a> {
     left: Vec<(&'a str, &'a Value)>,
+    model: &'a Model,
 }
 
 /// What form the text of an answer must have.
@@ -41,9 +44,14 @@ pub(crate) enum Format<'a> {
 impl<'a> Params<'a> {
     /// All of a prompt's. Those that say nothing are left out: nulls, and values that ask for what
     /// every model does anyway.
-    pub(crate) fn of(prompt: &'a Prompt) -> Self {
+    pub(crate) fn of(prompt: &'a Prompt, model: &'a Model) -> Self {
         let params = prompt.params.iter().map(|(name, value)| (name.as_str(), value));
-        Self { left: params.filter(|(name, value)| !is_idle(name, value)).collect() }
+        Self { left: params.filter(|(name, value)| !is_idle(name, value)).collect(), model }
+    }
+
+    /// The error of a parameter that is not what the model takes.
+    pub(crate) fn unfit(&self, what: impl Display) -> Error {
+        Error::unsupported(format!("{what} for model {}", self.model.identifier))
     }
 
     /// Takes one, whatever it is.
@@ -62,7 +70,7 @@ impl<'a> Params<'a> {
         let number = value.as_f64().filter(|number| bounds.contains(number));
         number.map(Some).ok_or_else(|| {
             let (least, most) = bounds.into_inner();
-            Error::unsupported(format!("{name} must be a number from {least} to {most}"))
+            self.unfit(format_args!("{name} must be a number from {least} to {most}"))
         })
     }
 
@@ -70,7 +78,7 @@ impl<'a> Params<'a> {
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<&'a str>, Error> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let text = value.as_str().map(Some);
-        text.ok_or_else(|| Error::unsupported(format!("{name} must be a string")))
+        text.ok_or_else(|| self.unfit(format_args!("{name} must be a string")))
     }
 
     /// Takes the breakpoint after the whole prompt.
@@ -81,8 +89,9 @@ impl<'a> Params<'a> {
 
     /// Takes `stop`: one string or several.
     pub(crate) fn stop(&mut self) -> Result<Vec<&'a str>, Error> {
-        let invalid = || Error::unsupported("stop must be a string or an array of strings");
-        match self.take("stop") {
+        let stop = self.take("stop");
+        let invalid = || self.unfit("stop must be a string or an array of strings");
+        match stop {
             None => Ok(Vec::new()),
             Some(Value::String(stop)) => Ok(vec![stop]),
             Some(Value::Array(stops)) => {
@@ -101,26 +110,24 @@ impl<'a> Params<'a> {
             Some("json_schema") => {
                 let spec = format.get("json_schema");
                 let schema = spec.and_then(|spec| spec.get("schema"));
-                let schema = schema.filter(|schema| schema.is_object()).ok_or_else(|| {
-                    Error::unsupported("response_format.json_schema needs a schema")
-                })?;
+                let schema = schema
+                    .filter(|schema| schema.is_object())
+                    .ok_or_else(|| self.unfit("response_format.json_schema needs a schema"))?;
                 let name = spec.and_then(|spec| spec.get("name")).and_then(Value::as_str);
                 Ok(Some(Format::Schema { name: name.unwrap_or("answer"), schema }))
             }
-            _ => Err(Error::unsupported(
-                "response_format.type must be text, json_object or json_schema",
-            )),
+            _ => Err(self.unfit("response_format.type must be text, json_object or json_schema")),
         }
     }
 
     /// Ends the taking: the names of what is dropped, or an error that names what cannot be.
-    pub(crate) fn finish(self, model: &Model) -> Result<Vec<String>, Error> {
+    pub(crate) fn finish(self) -> Result<Vec<String>, Error> {
         let mut dropped = Vec::new();
         for (name, _) in self.left {
             let name = if name == CACHE_BREAKPOINT { CACHE_CONTROL } else { name };
             if !HARMLESS.contains(&name) {
                 let name: String = name.chars().take(64).collect();
-                return Err(Error::lacking(model, name));
+                return Err(Error::lacking(self.model, name));
             }
             dropped.push(name.to_owned());
         }

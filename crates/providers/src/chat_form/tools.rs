@@ -47,14 +47,19 @@ impl<'a> Tools<'a> {
         let list = match params.take("tools") {
             None => Vec::new(),
             Some(Value::Array(tools)) => tools.iter().map(tool).collect::<Result<_, _>>()?,
-            Some(_) => return Err(Error::unsupported("tools must be an array")),
+            Some(_) => return Err(params.unfit("tools must be an array")),
         };
-        let choice = params.take("tool_choice").map(choice).transpose()?;
+        let choice = params.take("tool_choice").map(|asked| choice(asked, params)).transpose()?;
         let parallel = params.take("parallel_tool_calls");
         let one_at_a_time = parallel == Some(&Value::Bool(false));
         // Without tools there is nothing to choose from.
         let choice = choice.filter(|_| !list.is_empty());
         Ok(Self { list, choice, one_at_a_time })
+    }
+
+    /// Whether calls of any must fit its schema.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.list.iter().any(|tool| tool.strict)
     }
 
     /// Whether there is a breakpoint among them.
@@ -125,14 +130,14 @@ fn tool(tool: &Value) -> Result<Tool<'_>, Error> {
     Ok(Tool { name, description: text("description"), schema: Value::Object(schema), strict, kept })
 }
 
-fn choice(value: &Value) -> Result<Choice<'_>, Error> {
+fn choice<'a>(value: &'a Value, params: &Params<'_>) -> Result<Choice<'a>, Error> {
     let named = || value.get("function")?.get("name")?.as_str();
     match value.as_str() {
         Some("auto") => Ok(Choice::Auto),
         Some("none") => Ok(Choice::None),
         Some("required" | "any") => Ok(Choice::Required),
         _ => named().map(Choice::Named).ok_or_else(|| {
-            Error::unsupported("tool_choice must be auto, none, required or name a function")
+            params.unfit("tool_choice must be auto, none, required or name a function")
         }),
     }
 }

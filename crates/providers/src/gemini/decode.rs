@@ -3,6 +3,7 @@
 use domain::conversation::Reply;
 use domain::model::Model;
 use domain::step::FinishReason;
+use domain::usage::Usage;
 
 use super::kept::Kept;
 use super::wire::{Generated, Said, said};
@@ -10,12 +11,14 @@ use crate::chat_form::Answer;
 use crate::error::Error;
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
-    let mut response = Generated::read(body)?;
-    let mut answer = Answer {
-        usage: response.usage(),
-        upstream_model: response.model_version.take(),
-        ..Answer::default()
-    };
+    let response = Generated::read(body)?;
+    let usage = response.usage();
+    reply(model, response, usage).map_err(|error| error.having_used(usage))
+}
+
+fn reply(model: &Model, mut response: Generated, usage: Option<Usage>) -> Result<Reply, Error> {
+    let mut answer =
+        Answer { usage, upstream_model: response.model_version.take(), ..Answer::default() };
     let Some(mut candidate) = response.candidate() else {
         let reason = response.blocked();
         let refusal = reason.ok_or_else(|| Error::malformed("it has no candidates"))?;

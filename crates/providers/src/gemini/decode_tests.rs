@@ -106,13 +106,39 @@ fn every_reason_to_stop_is_known() {
         let answer = json!({"candidates": [{"finishReason": word, "finishMessage": "oh"}]});
         let error = decoded(&answer).unwrap_err();
         assert_eq!(error.to_string(), format!("The model broke off: {word}: oh"));
-        assert!(error.is_endpoint_fault() && error.fallback_helps());
+        assert!(!error.is_endpoint_fault() && error.fallback_helps() && error.may_be_charged());
     }
     let calls = json!([{"functionCall": {"name": "f"}}]);
     let cut = decoded(&candidate(calls, "MAX_TOKENS")).unwrap();
     assert_eq!(cut.finish, Some(FinishReason::Length));
     let open = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}}]});
     assert_eq!(decoded(&open).unwrap().finish, None);
+}
+
+#[test]
+fn what_is_of_no_use_is_paid_for_as_told() {
+    let metadata = json!({"promptTokenCount": 100, "cachedContentTokenCount": 60,
+        "candidatesTokenCount": 20, "thoughtsTokenCount": 30});
+    let usage = Usage { prompt: 100, cached: 60, cache_write: 0, completion: 50, reasoning: 30 };
+    for mut answer in [
+        json!({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}),
+        json!({"candidates": [{"content": {"parts": [{"functionCall": {}}]}}]}),
+        json!({"candidates": []}),
+        json!({}),
+        json!({"error": {"message": "overloaded"}}),
+    ] {
+        assert_eq!(decoded(&answer).unwrap_err().usage(), None, "{answer}");
+        answer["usageMetadata"] = metadata.clone();
+        let error = decoded(&answer).unwrap_err();
+        assert_eq!(error.usage(), Some(usage), "{answer}");
+        assert!(error.fallback_helps() && !error.endpoint_helps() && !error.may_be_charged());
+    }
+}
+
+#[test]
+fn half_a_character_spoils_no_answer() {
+    let body = r#"{"candidates": [{"content": {"parts": [{"text": "a\ud83d"}]}}]}"#;
+    assert_eq!(decode(&model(), body.as_bytes()).unwrap().text, "a\u{fffd}");
 }
 
 #[test]
@@ -142,13 +168,13 @@ fn usage_is_counted_as_it_is_billed() {
         ),
         (json!({"totalTokenCount": 7}), None),
         (json!({"promptTokenCount": "many", "candidatesTokenCount": -1}), None),
+        (json!({"promptTokenCount": 1_000_000_001, "candidatesTokenCount": 2}), None),
+        (json!({"promptTokenCount": u64::MAX, "toolUsePromptTokenCount": u64::MAX}), None),
+        (json!({"promptTokenCount": 1, "cachedContentTokenCount": 5_000_000_000_u64}), None),
         (json!(null), None),
     ] {
         assert_eq!(usage(metadata).unwrap().usage, counts);
     }
-    let most = json!({"promptTokenCount": u64::MAX, "thoughtsTokenCount": u64::MAX});
-    let most = usage(most).unwrap().usage.unwrap();
-    most.chat_form();
 }
 
 #[test]

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::contents::{Content, Piece};
-use super::wire::{MOST_TOKENS, failure};
+use super::wire::failure;
 use super::{resource, url};
 use crate::adapter::{EmbedAsk, Embedded, Embedder, Outgoing};
 use crate::error::Error;
+use crate::lenient;
 
 /// So many texts fit into one request, by Google's limits.
 const MOST_TEXTS: usize = 100;
@@ -23,7 +24,7 @@ impl Embedder for Embeddings {
 
     fn read(&self, _headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error> {
         let answer: Answer =
-            serde_json::from_slice(body).map_err(|_| Error::malformed("it holds no embeddings"))?;
+            lenient::read(body).map_err(|_| Error::malformed("it holds no embeddings"))?;
         if let Some(error) = &answer.error {
             return Err(failure(error));
         }
@@ -35,10 +36,7 @@ impl Embedder for Embeddings {
         Ok(Embedded {
             vectors: vectors.into_iter().map(|vector| vector.values).collect(),
             upstream_model: None,
-            tokens: answer
-                .usage_metadata
-                .and_then(|usage| usage.prompt_token_count)
-                .map(|tokens| tokens.min(MOST_TOKENS)),
+            tokens: answer.usage_metadata.and_then(|usage| usage.prompt_token_count),
         })
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
     Naming::Google.check(attempt)?;
-    let mut params = Params::of(prompt);
+    let mut params = Params::of(prompt, model);
     let tools = Tools::take(&mut params)?;
     if tools.one_at_a_time && !tools.list.is_empty() {
         return Err(Error::lacking(model, "parallel_tool_calls"));
@@ -115,8 +115,11 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     if conversation.is_marked() || tools.is_marked() {
         cache::name_dropped(&mut dropped);
     }
+    if tools.is_strict() {
+        dropped.push("strict".to_owned());
+    }
     let config = generation_config(&mut params, model, &mut dropped)?;
-    dropped.append(&mut params.finish(model)?);
+    dropped.append(&mut params.finish()?);
     dropped.sort_unstable();
     dropped.dedup();
     let system: Vec<&str> = conversation.system_texts().collect();
@@ -158,9 +161,9 @@ fn generation_config<'a>(
     model: &Model,
     dropped: &mut Vec<String>,
 ) -> Result<GenerationConfig<'a>, Error> {
-    let top_k = params.take("top_k").map(|value| {
-        value.as_u64().ok_or_else(|| Error::unsupported("top_k must be a whole number"))
-    });
+    let top_k = params
+        .take("top_k")
+        .map(|value| value.as_u64().ok_or_else(|| params.unfit("top_k must be a whole number")));
     let seed = params.take("seed").map(|seed| seed.as_i64().and_then(|seed| seed.try_into().ok()));
     if seed == Some(None) {
         // Seeds have 32 bits here; one that does not fit is as good as none.

@@ -147,6 +147,21 @@ fn what_the_format_has_not_is_refused() {
 }
 
 #[test]
+fn strict_tools_are_sent_as_others_and_that_is_told() {
+    let strict = |strict: bool| {
+        let tool = json!({"type": "function", "function": {"name": "f", "strict": strict}});
+        let params = json!({"tools": [tool], "user": "u"});
+        let (model, prompt) =
+            (named("gemini-3"), prompt_of(json!([{"role": "user", "content": "Hi"}]), params));
+        let Encoded { body, dropped } = Gemini.encode(&attempt(&model, &prompt)).unwrap();
+        assert!(!String::from_utf8(body).unwrap().contains("strict"));
+        dropped
+    };
+    assert_eq!(strict(true), ["strict", "user"]);
+    assert_eq!(strict(false), ["user"]);
+}
+
+#[test]
 fn rounds_of_tools_from_elsewhere_have_no_ids_and_a_signature_where_one_is_due() {
     let messages = json!([
         {"role": "user", "content": "Weather?"},

@@ -37,23 +37,29 @@ impl Painter for Images {
     fn read(&self, body: &[u8]) -> Result<Painted, Error> {
         let mut response = Generated::read(body)?;
         let usage = response.usage();
-        let mut urls = Vec::new();
-        if let Some(mut candidate) = response.candidate() {
-            urls.extend(candidate.take_parts().iter().filter_map(image));
-            if urls.is_empty() {
-                if let Some(word) = candidate.filter() {
-                    return Err(blocked(format!("The provider blocked the image: {word}")));
-                }
-                candidate.finish(false)?;
-            }
-        } else if let Some(reason) = response.blocked() {
-            return Err(blocked(reason));
-        }
-        if urls.is_empty() {
-            return Err(Error::malformed("it holds no image"));
-        }
+        let urls = images(&mut response).map_err(|error| error.having_used(usage))?;
         Ok(Painted { urls, upstream_model: response.model_version, usage })
     }
+}
+
+/// The images of an answer, at least one.
+fn images(response: &mut Generated) -> Result<Vec<String>, Error> {
+    let mut urls = Vec::new();
+    if let Some(mut candidate) = response.candidate() {
+        urls.extend(candidate.take_parts().iter().filter_map(image));
+        if urls.is_empty() {
+            if let Some(word) = candidate.filter() {
+                return Err(blocked(format!("The provider blocked the image: {word}")));
+            }
+            candidate.finish(false)?;
+        }
+    } else if let Some(reason) = response.blocked() {
+        return Err(blocked(reason));
+    }
+    if urls.is_empty() {
+        return Err(Error::malformed("it holds no image"));
+    }
+    Ok(urls)
 }
 
 /// A refusal of this prompt, as other providers answer it: with a status of 400.

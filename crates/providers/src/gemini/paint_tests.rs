@@ -79,8 +79,13 @@ fn no_image_is_an_error() {
         assert!(matches!(error.kind, ErrorKind::Rejected { .. }) && !error.fallback_helps());
         assert!(error.to_string().contains(says), "{error}");
     }
+    let none = json!({"candidates": [{"finishReason": "NO_IMAGE"}],
+        "usageMetadata": {"promptTokenCount": 2, "candidatesTokenCount": 9}});
+    let error = read(none).unwrap_err();
+    assert!(!error.is_endpoint_fault() && error.to_string().contains("NO_IMAGE"), "{error}");
+    let used = Usage { prompt: 2, completion: 9, ..Usage::default() };
+    assert_eq!(error.usage(), Some(used));
     for (answer, says) in [
-        (json!({"candidates": [{"finishReason": "NO_IMAGE"}]}), "NO_IMAGE"),
         (
             json!({"candidates": [{"content": {"parts": [{"text": "No."}]}, "finishReason": "STOP"}]}),
             "no image",

@@ -32,11 +32,14 @@ impl Decoder for Reader {
 
     fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let answer = &mut self.answer;
+        let was_finished = answer.finished;
         let last = self.sse.end(|data| answer.hear(data, events));
-        if answer.finished {
+        // What is behind the reason to stop takes nothing back.
+        if was_finished {
             return Ok(());
         }
-        last.and(Err(Error::cut_off()))
+        last?;
+        if answer.finished { Ok(()) } else { Err(Error::cut_off()) }
     }
 
     /// Never: there is no mark for the end but the end of the connection, and the last count of
@@ -65,25 +68,24 @@ impl Heard {
             return Ok(());
         }
         let mut response = Generated::read(data)?;
+        let usage = response.usage();
         if !self.named
             && let Some(name) = response.model_version.take().filter(|name| !name.is_empty())
         {
             self.named = true;
             events.push(StreamEvent::Model(name));
         }
-        if !self.finished {
-            self.answer(&mut response, events)?;
-        }
+        let fine = if self.finished { Ok(()) } else { self.answer(&mut response, events) };
         // The counts before the last are of an unfinished answer, and some have no completion.
         if self.finished {
-            events.extend(response.usage().map(StreamEvent::Usage));
+            events.extend(usage.map(StreamEvent::Usage));
         } else if !self.counted
-            && let Some(usage) = response.usage()
+            && let Some(usage) = usage
         {
             self.counted = true;
             events.push(StreamEvent::Prompt(usage));
         }
-        Ok(())
+        fine
     }
 
     fn answer(
@@ -102,8 +104,10 @@ impl Heard {
         for part in candidate.take_parts() {
             self.part(part, response.response_id.as_deref(), events)?;
         }
-        if let Some(reason) = candidate.finish(self.calls > 0)? {
-            self.finished = true;
+        let reason = candidate.finish(self.calls > 0);
+        // So it is by a reason that makes the answer useless: what was used is told with it.
+        self.finished = !matches!(reason, Ok(None));
+        if let Some(reason) = reason? {
             events.extend(self.kept.state(&self.model).map(state_piece));
             events.push(StreamEvent::Finish(reason));
         }

@@ -152,6 +152,24 @@ fn an_error_in_a_stream_ends_it() {
 }
 
 #[test]
+fn what_is_of_no_use_is_paid_for_as_told() {
+    let used = json!({"promptTokenCount": 3, "candidatesTokenCount": 2, "thoughtsTokenCount": 4});
+    let mut all = answer();
+    all.truncate(2);
+    all.push(event(json!([]), Some("MALFORMED_FUNCTION_CALL"), used));
+    let whole = written(&all);
+    // The connection may go before the blank line does.
+    for bytes in [&whole[..], &whole[..whole.len() - 4]] {
+        let (events, end) = read(&[bytes]);
+        let usage = Usage { prompt: 3, completion: 6, reasoning: 4, ..Usage::default() };
+        assert_eq!(events.last(), Some(&StreamEvent::Usage(usage)));
+        let error = end.unwrap_err();
+        assert!(error.to_string().contains("MALFORMED_FUNCTION_CALL"), "{error}");
+        assert!(!error.is_endpoint_fault() && error.fallback_helps());
+    }
+}
+
+#[test]
 fn memory_is_bounded() {
     let (mut reader, mut events) = (reader(), Vec::new());
     let call = json!({"functionCall": {"name": "f", "args": {"a": "x".repeat(900_000)}}});

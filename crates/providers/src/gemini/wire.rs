@@ -7,10 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::chat_form::ids;
 use crate::error::Error;
+use crate::lenient;
 use crate::receive::message_in;
-
-/// More than any answer has: sums of counts cannot overflow.
-pub(super) const MOST_TOKENS: u64 = 9_000_000_000_000_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -51,10 +49,10 @@ struct Feedback {
 impl Generated {
     /// Reads one; an error that came in its place is one.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
-        let response: Self = serde_json::from_slice(bytes)
+        let response: Self = lenient::read(bytes)
             .map_err(|_| Error::malformed("it is no GenerateContentResponse"))?;
         if let Some(error) = &response.error {
-            return Err(failure(error));
+            return Err(failure(error).having_used(response.usage()));
         }
         Ok(response)
     }
@@ -79,21 +77,22 @@ impl Generated {
     /// which may be missing, and those of the thoughts, which Google counts apart.
     pub(super) fn usage(&self) -> Option<Usage> {
         let metadata = self.usage_metadata.as_ref()?;
-        let count = |name: &str| Some(metadata.get(name)?.as_u64()?.min(MOST_TOKENS));
+        let count = |name: &str| metadata.get(name)?.as_u64();
         let prompt = count("promptTokenCount");
         let candidates = count("candidatesTokenCount");
         let reasoning = count("thoughtsTokenCount").unwrap_or(0);
         if prompt.is_none() && candidates.is_none() {
             return None;
         }
-        let prompt = prompt.unwrap_or(0);
-        Some(Usage {
-            prompt: prompt + count("toolUsePromptTokenCount").unwrap_or(0),
-            cached: count("cachedContentTokenCount").unwrap_or(0).min(prompt),
+        let tools = count("toolUsePromptTokenCount").unwrap_or(0);
+        let usage = Usage {
+            prompt: prompt.unwrap_or(0).saturating_add(tools),
+            cached: count("cachedContentTokenCount").unwrap_or(0),
             cache_write: 0,
-            completion: candidates.unwrap_or(0) + reasoning,
+            completion: candidates.unwrap_or(0).saturating_add(reasoning),
             reasoning,
-        })
+        };
+        usage.reported()
     }
 }
 
@@ -126,8 +125,8 @@ impl Candidate {
 
     fn broken(&self, word: &str) -> Error {
         match self.finish_message.as_deref().filter(|message| !message.is_empty()) {
-            Some(message) => Error::broke_off(format!("The model broke off: {word}: {message}")),
-            None => Error::broke_off(format!("The model broke off: {word}")),
+            Some(message) => Error::unusable(format!("The model broke off: {word}: {message}")),
+            None => Error::unusable(format!("The model broke off: {word}")),
         }
     }
 

@@ -10,11 +10,17 @@ use super::calls;
 use super::wire::{WireUsage, finish_reason};
 use crate::chat_form::text;
 use crate::error::Error;
+use crate::lenient;
 use crate::receive::message_in;
 
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
-    let mut native: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let native: Map<String, Value> =
+        lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let usage = usage(native.get("usage"));
+    reply(native, usage).map_err(|error| error.having_used(usage))
+}
+
+fn reply(mut native: Map<String, Value>, usage: Option<Usage>) -> Result<Reply, Error> {
     if let Some(error) = error_in(&native) {
         return Err(error);
     }
@@ -27,7 +33,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
     Ok(Reply {
         text: content_text(message.get("content")),
         finish: finish(first, message),
-        usage: usage(native.get("usage")),
+        usage,
         upstream_model: Some(text(native.get("model")))
             .filter(|name| !name.is_empty())
             .map(str::to_owned),

@@ -68,6 +68,65 @@ fn content_may_come_in_parts() {
 }
 
 #[test]
+fn what_is_of_no_use_is_paid_for_as_told() {
+    let used = json!({"prompt_tokens": 10, "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 3},
+        "completion_tokens_details": {"reasoning_tokens": 2}});
+    let usage = Usage { prompt: 10, cached: 3, cache_write: 0, completion: 4, reasoning: 2 };
+    for mut answer in [
+        json!({"choices": []}),
+        json!({"choices": [{"index": 0}]}),
+        json!({"error": {"message": "overloaded"}}),
+    ] {
+        assert_eq!(decoded(&answer).unwrap_err().usage(), None, "{answer}");
+        answer["usage"] = used.clone();
+        let error = decoded(&answer).unwrap_err();
+        assert_eq!((error.usage(), error.may_be_charged()), (Some(usage), false), "{answer}");
+        answer["usage"] = json!({"prompt_tokens": 0, "completion_tokens": 0});
+        assert_eq!(decoded(&answer).unwrap_err().usage(), None, "{answer}");
+    }
+}
+
+#[test]
+fn only_counts_that_can_be_are_usage() {
+    let of_prompt = |prompt, completion| Some(Usage { completion, ..Usage::of_prompt(prompt) });
+    for (told, read) in [
+        (json!({"prompt_tokens": 10, "completion_tokens": 5}), of_prompt(10, 5)),
+        (json!({"prompt_tokens": 7, "total_tokens": 7}), of_prompt(7, 0)),
+        (
+            json!({"prompt_tokens": null, "completion_tokens": 5, "total_tokens": 15}),
+            of_prompt(10, 5),
+        ),
+        (json!({"prompt_tokens": null, "completion_tokens": 5, "total_tokens": 4}), None),
+        (json!({"prompt_tokens": null, "completion_tokens": 5}), None),
+        (json!({"completion_tokens": 5, "total_tokens": null}), None),
+        (json!({"total_tokens": 15}), None),
+        (
+            json!({"prompt_tokens": 1_000_000_000, "completion_tokens": 0}),
+            of_prompt(1_000_000_000, 0),
+        ),
+        (json!({"prompt_tokens": 1_000_000_001, "completion_tokens": 0}), None),
+        (json!({"prompt_tokens": 1, "completion_tokens": 1e300}), None),
+        (
+            json!({"prompt_tokens": 9, "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 1e12}}),
+            None,
+        ),
+    ] {
+        assert_eq!(usage(Some(&told)), read, "{told}");
+    }
+}
+
+#[test]
+fn half_a_character_spoils_no_answer() {
+    let body = r#"{"choices": [{"message": {"content": "a\ud83d b"}, "finish_reason": "stop"}]}"#;
+    let reply = decode(body.as_bytes()).unwrap();
+    assert_eq!(reply.text, "a\u{fffd} b");
+    let native = Value::Object(reply.native.unwrap());
+    assert_eq!(native["choices"][0]["message"]["content"], "a\u{fffd} b");
+}
+
+#[test]
 fn what_is_no_answer_is_a_fault() {
     for (body, says) in [
         ("<html>", "malformed"),

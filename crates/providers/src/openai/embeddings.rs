@@ -11,6 +11,7 @@ use super::decode::error_in;
 use super::wire::WireUsage;
 use crate::adapter::{EmbedAsk, Embedded, Outgoing};
 use crate::error::Error;
+use crate::lenient;
 
 /// Some servers leave the padding out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -70,25 +71,27 @@ struct Vector(Vec<f32>);
 
 /// The vectors of an answer, in the order of the texts.
 pub(super) fn read(body: &[u8]) -> Result<Embedded, Error> {
-    let mut answer: Answer = serde_json::from_slice(body).map_err(|_| no_list(body))?;
+    let mut answer: Answer = lenient::read(body).map_err(|_| no_list(body))?;
+    let usage = answer.usage.and_then(|usage| usage.read());
     answer.data.sort_by_key(|item| item.index);
     let indexed = |(place, item): (usize, &Item)| item.index == Some(place as u64);
     let unnumbered = answer.data.first().is_some_and(|first| {
         first.index.unwrap_or(0) == 0 && answer.data.iter().all(|item| item.index == first.index)
     });
     if !unnumbered && !answer.data.iter().enumerate().all(indexed) {
-        return Err(Error::malformed("its embeddings are not numbered from 0 on"));
+        let error = Error::malformed("its embeddings are not numbered from 0 on");
+        return Err(error.having_used(usage));
     }
     Ok(Embedded {
         vectors: answer.data.into_iter().map(|item| item.embedding.0).collect(),
         upstream_model: answer.model.filter(|name| !name.is_empty()),
-        tokens: answer.usage.and_then(|usage| usage.read()).map(|usage| usage.prompt),
+        tokens: usage.map(|usage| usage.prompt),
     })
 }
 
 /// What is wrong with a body that holds no list of embeddings.
 fn no_list(body: &[u8]) -> Error {
-    let object = serde_json::from_slice(body).ok();
+    let object = lenient::read(body).ok();
     let said = object.as_ref().and_then(error_in);
     said.unwrap_or_else(|| Error::malformed("it is no list of embeddings"))
 }

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::Encoded;
-use crate::chat_form::{STATE, cache};
+use crate::chat_form::{STATE, cache, rounds};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -36,6 +36,7 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     {
         return Err(Error::lacking(attempt.model, name));
     }
+    rounds::check(&attempt.prompt.messages)?;
     if !cache::is_marked(attempt.prompt) {
         return Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new());
     }

@@ -7,6 +7,7 @@ use super::decode::error_in;
 use super::wire::{Count, Text};
 use crate::adapter::{ImageAsk, Outgoing, Painted};
 use crate::error::Error;
+use crate::lenient;
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -65,15 +66,12 @@ pub(super) fn read(body: &[u8]) -> Result<Painted, Error> {
     };
     let urls: Result<Vec<String>, Error> =
         answer.data.iter().map(|image| image.url(kind)).collect();
-    let urls = urls?;
+    let usage = answer.usage.and_then(|usage| usage.read());
+    let urls = urls.map_err(|error| error.having_used(usage))?;
     if urls.is_empty() {
-        return Err(Error::malformed("it holds no image"));
+        return Err(Error::malformed("it holds no image").having_used(usage));
     }
-    Ok(Painted {
-        urls,
-        upstream_model: answer.model.filter(|name| !name.is_empty()),
-        usage: answer.usage.and_then(|usage| usage.read()),
-    })
+    Ok(Painted { urls, upstream_model: answer.model.filter(|name| !name.is_empty()), usage })
 }
 
 impl Image<'_> {
@@ -101,17 +99,14 @@ impl ImageUsage {
     fn read(&self) -> Option<Usage> {
         let (prompt, completion) = (self.input_tokens.0, self.output_tokens.0);
         prompt.or(completion)?;
-        Some(Usage {
-            prompt: prompt.unwrap_or(0),
-            completion: completion.unwrap_or(0),
-            ..Usage::default()
-        })
+        let completion = completion.unwrap_or(0);
+        Usage { completion, ..Usage::of_prompt(prompt.unwrap_or(0)) }.reported()
     }
 }
 
 /// What is wrong with a body that holds no list of images.
 fn no_list(body: &[u8]) -> Error {
-    let object = serde_json::from_slice(body).ok();
+    let object = lenient::read(body).ok();
     let said = object.as_ref().and_then(error_in);
     said.unwrap_or_else(|| Error::malformed("it is no list of images"))
 }

@@ -24,6 +24,7 @@ fn read(body: &Value) -> Vec<Said> {
             _ => "assistant",
         };
         let said = message["content"].as_str().filter(|said| !said.is_empty());
+        let said = said.or(message["refusal"].as_str());
         all.extend(said.map(|said| Said::Text(role, said.to_owned())));
         for part in message["content"].as_array().into_iter().flatten() {
             all.push(match part["image_url"]["url"].as_str() {

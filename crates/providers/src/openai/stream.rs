@@ -13,6 +13,7 @@ use super::wire::{Delta, Says, Text, WireUsage, finish_reason};
 use crate::adapter::Decoder;
 use crate::chat_form::text;
 use crate::error::Error;
+use crate::lenient;
 use crate::sse::{Sse, TooLong};
 
 /// The most choices of one stream: each is remembered until the end.
@@ -150,15 +151,16 @@ impl Chunks {
 
     /// Everything else: errors, and chunks that are passed on whole.
     fn unusual(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
-        let mut chunk: Map<String, Value> = serde_json::from_slice(data)
+        let mut chunk: Map<String, Value> = lenient::read(data)
             .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
+        let usage = decode::usage(chunk.get("usage")).map(StreamEvent::Usage);
         if let Some(error) = decode::error_in(&chunk) {
+            events.extend(usage);
             return Err(error);
         }
         self.calls.settle(&mut chunk)?;
         self.note_choices(&chunk)?;
         self.name(text(chunk.get("model")), events);
-        let usage = decode::usage(chunk.get("usage"));
         let first = decode::first_choice(&chunk);
         let reason = text(first.and_then(|choice| choice.get("finish_reason"))).to_owned();
         let delta = first.and_then(|choice| choice.get("delta")?.as_object());
@@ -171,7 +173,7 @@ impl Chunks {
             events.push(StreamEvent::Native { text, chunk });
         }
         self.finish(&reason, events);
-        events.extend(usage.map(StreamEvent::Usage));
+        events.extend(usage);
         Ok(())
     }
 

@@ -118,6 +118,36 @@ fn an_error_in_a_stream_ends_it() {
 }
 
 #[test]
+fn what_is_of_no_use_is_paid_for_as_told() {
+    let usage = json!({"prompt_tokens": 3, "completion_tokens": 2});
+    let used = StreamEvent::Usage(Usage { prompt: 3, completion: 2, ..Usage::default() });
+    for chunks in [
+        &[json!({"choices": [], "usage": usage}), json!("[DONE]")][..],
+        &[json!({"error": {"message": "overloaded"}, "usage": usage})],
+    ] {
+        let (events, end) = read(chunks);
+        assert_eq!(events, std::slice::from_ref(&used));
+        end.unwrap_err();
+    }
+}
+
+#[test]
+fn half_a_character_spoils_no_stream() {
+    let half = chunk(json!({"content": "HALF"}), json!(null)).to_string();
+    let (events, end) = read(&[
+        half.replace("HALF", "a\\ud83d").into(),
+        half.replace("HALF", "\\ude42").into(),
+        chunk(json!({}), json!("stop")),
+    ]);
+    end.unwrap();
+    let said = events.iter().filter_map(|event| match event {
+        StreamEvent::Native { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(said.collect::<Vec<_>>(), ["a\u{fffd}", "\u{fffd}"]);
+}
+
+#[test]
 fn the_last_event_needs_no_blank_line() {
     let mut reader = Reader::default();
     let mut events = Vec::new();

@@ -23,6 +23,7 @@ pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
 pub(super) struct WireUsage {
     prompt_tokens: Count,
     completion_tokens: Count,
+    total_tokens: Count,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
 }
@@ -41,25 +42,18 @@ struct CompletionDetails {
 }
 
 impl WireUsage {
-    /// `None` when it says nothing.
+    /// `None` when it does not say what the prompt was counted as.
     pub(super) fn read(&self) -> Option<Usage> {
-        if self.prompt_tokens.0.is_none() && self.completion_tokens.0.is_none() {
-            return None;
-        }
-        let prompt = self.prompt_tokens.0.unwrap_or(0);
-        let completion = self.completion_tokens.0.unwrap_or(0);
+        let completion = self.completion_tokens.0;
+        let rest = || self.total_tokens.0?.checked_sub(completion?);
+        let prompt = self.prompt_tokens.0.or_else(rest)?;
         let input = self.prompt_tokens_details.as_ref();
         let output = self.completion_tokens_details.as_ref();
-        let cached = input.and_then(|details| details.cached_tokens.0).unwrap_or(0).min(prompt);
+        let cached = input.and_then(|details| details.cached_tokens.0).unwrap_or(0);
         let written = input.and_then(|details| details.cache_write_tokens.0).unwrap_or(0);
         let reasoning = output.and_then(|details| details.reasoning_tokens.0).unwrap_or(0);
-        Some(Usage {
-            prompt,
-            cached,
-            cache_write: written.min(prompt - cached),
-            completion,
-            reasoning: reasoning.min(completion),
-        })
+        let completion = completion.unwrap_or(0);
+        Usage { prompt, cached, cache_write: written, completion, reasoning }.reported()
     }
 }
 

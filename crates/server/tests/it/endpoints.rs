@@ -9,6 +9,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup, settings};
 crate::on_every_backend!(
     shares_follow_the_weights,
     the_others_answer_for_a_dead_one,
+    one_that_hangs_leaves_time_for_the_others,
     what_may_have_been_charged_has_its_own_money,
     a_fallback_has_its_own_money,
     a_refused_request_is_not_tried_elsewhere,
@@ -115,6 +116,26 @@ async fn the_others_answer_for_a_dead_one(backend: Backend) {
     let steps = detail["steps"].as_array().unwrap();
     assert_eq!(steps.len(), 60);
     assert!(steps.iter().all(|step| step["status"] == "completed"), "{detail}");
+}
+
+async fn one_that_hangs_leaves_time_for_the_others(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let hangs = Mock::start(Duration::from_mins(10), None, |_| Answer::text("Late.")).await;
+    let well = Mock::always(Answer::text("Fine.")).await;
+    // One is called before the other, as good as always.
+    let endpoints = json!([{"base_url": hangs.url(), "weight": 1e9}, {"base_url": well.url()}]);
+    let model = register(&owner, "m", endpoints.clone()).await;
+    let config = json!({"endpoints": endpoints, "timeout_ms": 3000});
+    change(&owner, &model, json!({"additional_config": config})).await;
+    let trace = key.trace().await;
+    for streams in [false, true] {
+        let messages = json!([{"role": "user", "content": "Hello."}]);
+        let ask = json!({"trace_id": trace, "model": "m", "messages": messages, "stream": streams});
+        let reply = key.post("/api/v1/chat/completions", &ask).await;
+        assert!(reply.status == 200 && reply.text.contains("Fine."), "{}", reply.text);
+    }
+    assert_eq!((hangs.begun(), well.begun()), (2, 2));
 }
 
 /// An attempt that broke off after it was sent may have been charged. Where the call goes on to

@@ -10,6 +10,7 @@ use crate::providers::routed_to;
 crate::on_every_backend!(
     a_prompt_that_was_counted_is_paid_for_as_told,
     every_kind_of_token_is_told,
+    an_answer_of_no_use_is_paid_for,
     usage_that_is_not_reported_is_estimated,
     a_caller_that_hangs_up_still_pays,
     hanging_up_before_a_whole_answer_is_not_free,
@@ -74,6 +75,37 @@ async fn every_kind_of_token_is_told(backend: Backend) {
         ("reasoning", 40),
     ] {
         assert_eq!(step[format!("{kind}_tokens")], count, "{kind}: {step}");
+    }
+}
+
+async fn an_answer_of_no_use_is_paid_for(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let answer = json!({
+        "candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL"}],
+        "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 30,
+            "thoughtsTokenCount": 20},
+    });
+    for (name, streams, kind, body) in [
+        ("whole", false, "application/json", answer.to_string()),
+        ("streamed", true, "text/event-stream", format!("data: {answer}\n\n")),
+    ] {
+        let mock = Mock::always(Answer::Body(200, kind, body)).await;
+        let config = json!({"is_public": false, "provider": "gemini"});
+        mock.register_with(&owner, name, config).await;
+        let trace = key.trace().await;
+        let messages = json!([{"role": "user", "content": "Hello."}]);
+        let ask =
+            json!({"trace_id": trace, "model": name, "messages": messages, "stream": streams});
+        let reply = key.post("/api/v1/chat/completions", &ask).await.ok(502);
+        assert_eq!(reply["code"], "provider_unreachable");
+        assert_eq!(mock.begun(), 1, "it would be paid for again");
+        let step = key.detail(&trace).await["steps"][0].clone();
+        assert_eq!((&step["status"], step.get("cost_estimated")), (&json!("failed"), None));
+        for (kind, count) in [("prompt", 1000), ("completion", 50), ("reasoning", 20)] {
+            assert_eq!(step[format!("{kind}_tokens")], count, "{kind}: {step}");
+        }
+        assert_eq!(step["cost"], 0.18, "{step}");
     }
 }
 

@@ -1,0 +1,85 @@
+//! What Claude takes, by the name of the model, and also where others serve it.
+
+use domain::model::Model;
+
+use crate::chat_form::Params;
+use crate::error::Error;
+use crate::transport::Attempt;
+
+/// The bound where neither the caller nor the model's definition has one: the format requires it.
+/// Every model of the vendor's can write that much.
+const MOST_TOKENS: u64 = 4096;
+
+/// What a model takes of `temperature`, `top_p` and `top_k`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sampling {
+    Nothing,
+    /// All, but not `temperature` and `top_p` together.
+    OneOfTwo,
+    All,
+}
+
+impl Sampling {
+    /// From 4.1 on models refuse `temperature` and `top_p` together, Opus from 4.7 on and every model
+    /// from 5 on refuse all three. What is not named as the vendor names its models is given what was
+    /// asked for.
+    fn of(name: &str) -> Self {
+        let Some((_, name)) = name.split_once("claude-") else { return Self::All };
+        let mut words = name.split(['-', '.', '@', ':']);
+        let family = words.next().unwrap_or_default();
+        // Older names begin with the number; dates are longer than two digits.
+        let mut number = || words.next().filter(|word| word.len() < 3)?.parse::<u8>().ok();
+        let is_older = family.parse::<u8>().is_ok();
+        match (family, number(), number()) {
+            ("mythos", ..) | ("opus", Some(4), Some(7..)) => Self::Nothing,
+            (_, Some(5..), _) if !is_older => Self::Nothing,
+            (_, Some(4), Some(1..)) if !is_older => Self::OneOfTwo,
+            _ => Self::All,
+        }
+    }
+}
+
+/// Whether a model takes `temperature`, `top_p` and `top_k` at all.
+pub(crate) fn takes_sampling(name: &str) -> bool {
+    Sampling::of(name) != Sampling::Nothing
+}
+
+/// Takes `temperature` and `top_p` out of the parameters. Whoever asks a model for them that has them
+/// not is told by `finish`.
+pub(crate) fn temperature_and_top_p(
+    params: &mut Params<'_>,
+    model: &Model,
+) -> Result<(Option<f64>, Option<f64>), Error> {
+    let sampling = Sampling::of(model.upstream_name());
+    if sampling == Sampling::Nothing {
+        return Ok((None, None));
+    }
+    let temperature = params.number("temperature", 0.0..=1.0)?;
+    let top_p = params.number("top_p", 0.0..=1.0)?;
+    if sampling == Sampling::OneOfTwo && temperature.is_some() && top_p.is_some() {
+        return Err(Error::lacking(model, "top_p together with temperature"));
+    }
+    Ok((temperature, top_p))
+}
+
+/// The bound on the completion. What is for thinking is a part of it, and has to leave room for an
+/// answer.
+pub(super) fn max_tokens(attempt: &Attempt<'_>) -> Result<u64, Error> {
+    let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
+    let budget = prompt.thinking_budget();
+    let Some(bound) = max_output_tokens else {
+        return Ok(budget.unwrap_or(0).saturating_add(MOST_TOKENS));
+    };
+    let Some(budget) = budget.filter(|budget| *budget >= bound) else { return Ok(bound) };
+    let model = &model.identifier;
+    Err(Error::unsupported(if prompt.max_output_tokens == Some(bound) {
+        format!(
+            "max_tokens {bound} must be above thinking.budget_tokens {budget} for model {model}"
+        )
+    } else {
+        format!(
+            "thinking.budget_tokens {budget} is not supported by model {model} here: its \
+            max_output_tokens, or what is left to spend, allows a completion of {bound} tokens"
+        )
+    }))
+}

@@ -1,0 +1,99 @@
+//! JSON of providers, read as it is meant.
+//!
+//! Some cut a text between the two halves of a character and escape each half by itself. That is
+//! JSON, but no text: strict readers refuse the whole answer for it.
+
+use serde::de::DeserializeOwned;
+
+/// What stands for half a character.
+const REPLACEMENT: &[u8; 6] = b"\\ufffd";
+
+/// Reads JSON, with a replacement for what is no character.
+pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(json).or_else(|error| match mended(json) {
+        Some(mended) => serde_json::from_slice(&mended),
+        None => Err(error),
+    })
+}
+
+/// The same JSON with a replacement for each escape of half a character that stands without the other
+/// half; `None` where there is none.
+pub(crate) fn mended(json: &[u8]) -> Option<Vec<u8>> {
+    let mut mended: Option<Vec<u8>> = None;
+    let mut at = 0;
+    while let Some(before) = json.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += before;
+        at += match unit(&json[at..]) {
+            Some(0xD800..0xDC00) if matches!(unit(&json[at + 6..]), Some(0xDC00..0xE000)) => 12,
+            Some(0xD800..0xE000) => {
+                let mended = mended.get_or_insert_with(|| json.to_vec());
+                mended[at..at + 6].copy_from_slice(REPLACEMENT);
+                6
+            }
+            Some(_) => 6,
+            // A backslash behind this one begins no escape.
+            None => 2,
+        };
+    }
+    mended
+}
+
+/// The number in an escape such as `\ud83d`, where one begins here.
+fn unit(json: &[u8]) -> Option<u16> {
+    let digits = json.strip_prefix(b"\\u")?.get(..4)?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn halves_of_characters_are_replaced() {
+        for (sent, read_as) in [
+            (r#""plain \n \" \u00e9""#, Some("plain \n \" é")),
+            (r#""\ud83d\ude42""#, Some("🙂")),
+            (r#""\uD83D\uDE42""#, Some("🙂")),
+            (r#""\ud83d""#, Some("\u{fffd}")),
+            (r#""\ude42""#, Some("\u{fffd}")),
+            (r#""a\ud83d b\ude42""#, Some("a\u{fffd} b\u{fffd}")),
+            (r#""\ud83d\ud83d\ude42""#, Some("\u{fffd}🙂")),
+            (r#""\ud83d\ude42\ude42""#, Some("🙂\u{fffd}")),
+            (r#""\ude42\ud83d""#, Some("\u{fffd}\u{fffd}")),
+            (r#""\ud83d\n""#, Some("\u{fffd}\n")),
+            (r#""\ud83d\u0041""#, Some("\u{fffd}A")),
+            (r#""\\ud83d \ud83d""#, Some("\\ud83d \u{fffd}")),
+            (r#""\\\ud83d""#, Some("\\\u{fffd}")),
+            (r#""\ud83d"#, None),
+            (r#""\ud8"#, None),
+            (r#""\"#, None),
+            (r#""\ud83d" x"#, None),
+        ] {
+            assert_eq!(read::<String>(sent.as_bytes()).ok().as_deref(), read_as, "{sent}");
+        }
+        assert_eq!(
+            read::<Value>(br#"{"\ude42": ["\ud83d"]}"#).unwrap(),
+            json!({"\u{fffd}": ["\u{fffd}"]})
+        );
+    }
+
+    #[test]
+    fn what_has_no_halves_is_left_alone() {
+        for sent in [r#""\ud83d\ude42 \\ud83d""#, "no json", "", "\\", "\\u", "\\ud83"] {
+            assert_eq!(mended(sent.as_bytes()), None, "{sent}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(text in r#"[\\ud83e"+x]{0,40}"#) {
+            let _ = read::<Value>(text.as_bytes());
+            if let Some(mended) = mended(text.as_bytes()) {
+                prop_assert_eq!(super::mended(&mended), None);
+            }
+        }
+    }
+}
