@@ -138,12 +138,16 @@ impl Store {
         to: Timestamp,
     ) -> Result<SecurityCounts> {
         const COUNTS: &str = "
-            SELECT count(*) AS traces,
+            SELECT count(*) FILTER (WHERE trace_id < $4) + (
+                       SELECT count(*)
+                       FROM traces
+                       WHERE project_id = $1 AND id >= $4 AND id < $5) AS traces,
                    count(*) FILTER (WHERE pii > 0) AS pii,
                    count(*) FILTER (WHERE injection > 0) AS injection,
                    count(*) FILTER (WHERE secret > 0) AS secret
             FROM (
-                SELECT sum(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
+                SELECT trace_id,
+                       sum(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
                        sum(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
                        sum(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
                 FROM (
@@ -154,19 +158,16 @@ impl Store {
                     SELECT id, purged_pii, purged_injection, purged_secret
                     FROM traces
                     WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
-                    UNION ALL
-                    SELECT id, FALSE, FALSE, FALSE
-                    FROM traces
-                    WHERE project_id = $1 AND id >= $4 AND id < $5
                 ) AS found
                 GROUP BY trace_id) AS per_trace";
+        // Ids know milliseconds: the one in which the period ends is within it, as its steps are.
         Ok(on!(&self.reader, db => {
             sqlx::query_as(COUNTS)
                 .bind(project.0)
                 .bind(from.0)
                 .bind(to.0)
                 .bind(TraceId::first_at(from).0)
-                .bind(TraceId::first_at(to).0)
+                .bind(TraceId::first_at(to.minus_micros(-999)).0)
                 .fetch_one(db).await?
         }))
     }

@@ -133,7 +133,9 @@ async fn a_trace_counts_once_where_only_some_of_its_steps_are_gone() {
         let store = database.open().await;
         let (project, _) = project(&store).await;
         rules(&store, project, &[("short", 1), ("long", 9)]).await;
-        store.writer().trace(trace(project, 1)).await.unwrap();
+        for number in [1, 2] {
+            store.writer().trace(trace(project, number)).await.unwrap();
+        }
         for step in [of_model(project, 1, 1, "short", 0), note(project, 2, 2, None, 0)] {
             store.writer().step(step, None).await.unwrap();
         }
