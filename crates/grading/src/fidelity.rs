@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schema;
+use crate::schema::{self, Budget};
 
 /// The mean over tool calls of 1 (declared, and the arguments fit the declared schema), 0.5
 /// (declared, but they do not fit) and 0 (no such tool); `None` without calls.
@@ -12,17 +12,18 @@ pub fn tool_fidelity(declared: &[Value], calls: &[Value]) -> Option<f64> {
     if calls.is_empty() {
         return None;
     }
-    let sum: f64 = calls.iter().map(|call| fidelity(declared, call)).sum();
+    let budget = Budget::of_answer();
+    let sum: f64 = calls.iter().map(|call| fidelity(declared, call, &budget)).sum();
     Some(sum / calls.len() as f64)
 }
 
-fn fidelity(declared: &[Value], call: &Value) -> f64 {
+fn fidelity(declared: &[Value], call: &Value, budget: &Budget) -> f64 {
     let Some(name) = call.pointer("/function/name").and_then(Value::as_str) else { return 0.0 };
     let functions = declared.iter().filter_map(|tool| tool.get("function"));
     let named = |function: &&Value| function.get("name").and_then(Value::as_str) == Some(name);
     let Some(function) = functions.into_iter().find(named) else { return 0.0 };
     let schema = function.get("parameters").unwrap_or(&Value::Bool(true));
-    let fits = arguments(call).is_some_and(|arguments| schema::fits(schema, &arguments));
+    let fits = arguments(call).is_some_and(|arguments| schema::fits(schema, &arguments, budget));
     if fits { 1.0 } else { 0.5 }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Schemas come from callers, and a reference may lead round in circles or branch without end: the work
 //! is bounded, and what is left undone passes. So does what this does not know: `format`, which only
-//! describes, `unevaluated...`, references out of the schema, patterns that are no linear-time regular
-//! expression.
+//! describes, `unevaluated...`, references out of the schema, patterns that are long or no linear-time
+//! regular expression.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -11,48 +11,73 @@ use std::collections::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// A schema nested deeper than this is not looked into.
+/// A schema nested deeper than this is too much work.
 const MAX_DEPTH: usize = 64;
-/// How often a value is held against a schema.
-const MAX_STEPS: u32 = 20_000;
+/// The work that the calls of one answer may make together: a step is a comparison of two values.
+const MAX_STEPS: usize = 20_000;
 /// What a new pattern counts for in steps.
-const PATTERN_STEPS: u32 = 100;
-/// How large a pattern may become, in bytes.
-const PATTERN_SIZE: usize = 64 * 1024;
+const PATTERN_STEPS: usize = 100;
+/// How many bytes of a text are searched for a step.
+const STEP_BYTES: usize = 16;
+/// The longest pattern that is used, in bytes, and how large it may become.
+const MAX_PATTERN: usize = 256;
+const PATTERN_SIZE: usize = 16 * 1024;
+/// The longest text that is held against a pattern, in bytes.
+const MAX_SEARCHED: usize = 32 * 1024;
 
-/// Whether a value fits a schema.
-pub(crate) fn fits(schema: &Value, value: &Value) -> bool {
-    let check = Check { root: schema, left: Cell::new(MAX_STEPS), patterns: RefCell::default() };
-    check.fits(schema, value, 0) || check.left.get() == 0
+/// The work that is left.
+pub(crate) struct Budget(Cell<usize>);
+
+impl Budget {
+    /// For the calls of one answer.
+    pub(crate) fn of_answer() -> Self {
+        Self(Cell::new(MAX_STEPS))
+    }
+
+    fn take(&self, steps: usize) {
+        self.0.set(self.0.get().saturating_sub(steps));
+    }
+
+    fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+/// Whether a value fits a schema. Once the budget is spent, all does.
+pub(crate) fn fits(schema: &Value, value: &Value, budget: &Budget) -> bool {
+    let (patterns, is_unsure) = (RefCell::default(), Cell::default());
+    let check = Check { root: schema, budget, patterns, is_unsure };
+    check.fits(schema, value, 0) || budget.is_spent()
 }
 
 struct Check<'a> {
     root: &'a Value,
-    /// The steps that are left. Once there are none, whatever was found does not count.
-    left: Cell<u32>,
+    budget: &'a Budget,
     /// Those met so far; `None` where one cannot be used.
     patterns: RefCell<HashMap<String, Option<Regex>>>,
+    /// Whether something has passed for not being known.
+    is_unsure: Cell<bool>,
 }
 
 impl Check<'_> {
     fn fits(&self, schema: &Value, value: &Value, depth: usize) -> bool {
         let Value::Object(rules) = schema else { return schema != &Value::Bool(false) };
-        self.take(if depth > MAX_DEPTH { MAX_STEPS } else { 1 });
-        if self.left.get() == 0 {
+        self.budget.take(if depth > MAX_DEPTH { MAX_STEPS } else { 1 });
+        if self.budget.is_spent() {
             return true;
         }
         let inner = |schema: &Value| self.fits(schema, value, depth + 1);
+        let surely = |schema: &Value| self.surely_fits(schema, value, depth + 1);
         let list = |key: &str| rules.get(key).and_then(Value::as_array);
-        let referred = rules.get("$ref").and_then(|to| self.referred(to.as_str()?));
-        referred.is_none_or(inner)
+        rules.get("$ref").and_then(|to| self.referred(to)).is_none_or(inner)
             && rules.get("type").is_none_or(|kind| has_type(kind, value))
-            && list("enum").is_none_or(|values| values.iter().any(|one| equal(one, value)))
-            && rules.get("const").is_none_or(|only| equal(only, value))
+            && list("enum").is_none_or(|values| values.iter().any(|one| self.equal(one, value)))
+            && rules.get("const").is_none_or(|only| self.equal(only, value))
             && list("anyOf").is_none_or(|any| any.iter().any(inner))
-            && list("oneOf").is_none_or(|one| one.iter().filter(|one| inner(one)).count() == 1)
+            && list("oneOf").is_none_or(|one| is_one(one.iter().map(surely)))
             && list("allOf").is_none_or(|all| all.iter().all(inner))
-            && rules.get("not").is_none_or(|not| !inner(not))
-            && branch(rules, inner)
+            && rules.get("not").is_none_or(|not| surely(not) != Some(true))
+            && branch(rules, surely).is_none_or(inner)
             && match value {
                 Value::Object(members) => self.members_fit(rules, members, value, depth),
                 Value::Array(items) => self.items_fit(rules, items, depth),
@@ -64,23 +89,41 @@ impl Check<'_> {
             }
     }
 
-    fn take(&self, steps: u32) {
-        self.left.set(self.left.get().saturating_sub(steps));
-    }
-
-    fn compiled(&self, pattern: &str) -> Option<Regex> {
-        if let Some(known) = self.patterns.borrow().get(pattern) {
-            return known.clone();
-        }
-        self.take(PATTERN_STEPS);
-        let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().ok();
-        self.patterns.borrow_mut().insert(pattern.to_owned(), compiled.clone());
-        compiled
+    /// The same where it matters that what is not known passes: `None` then.
+    fn surely_fits(&self, schema: &Value, value: &Value, depth: usize) -> Option<bool> {
+        let before = self.is_unsure.replace(false);
+        let fits = self.fits(schema, value, depth);
+        let is_unsure = self.is_unsure.replace(before || self.is_unsure.get());
+        (!is_unsure).then_some(fits)
     }
 
     /// What a reference within the schema leads to: a JSON pointer (RFC 6901) behind a `#`.
-    fn referred(&self, to: &str) -> Option<&Value> {
-        self.root.pointer(to.strip_prefix('#')?)
+    fn referred(&self, to: &Value) -> Option<&Value> {
+        let found = to.as_str().and_then(|to| self.root.pointer(to.strip_prefix('#')?));
+        self.is_unsure.set(self.is_unsure.get() || found.is_none());
+        found
+    }
+
+    fn compiled(&self, pattern: &str) -> Option<Regex> {
+        let known = self.patterns.borrow().get(pattern).cloned();
+        let compiled = known.unwrap_or_else(|| {
+            self.budget.take(PATTERN_STEPS);
+            let builder = || RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().ok();
+            let compiled = (pattern.len() <= MAX_PATTERN).then(builder).flatten();
+            self.patterns.borrow_mut().insert(pattern.to_owned(), compiled.clone());
+            compiled
+        });
+        self.is_unsure.set(self.is_unsure.get() || compiled.is_none());
+        compiled
+    }
+
+    fn matches(&self, pattern: &Regex, text: &str) -> bool {
+        if text.len() > MAX_SEARCHED {
+            self.is_unsure.set(true);
+            return true;
+        }
+        self.budget.take(1 + text.len() / STEP_BYTES);
+        self.budget.is_spent() || pattern.is_match(text)
     }
 
     fn members_fit(
@@ -91,22 +134,29 @@ impl Check<'_> {
         depth: usize,
     ) -> bool {
         let object = |key: &str| rules.get(key).and_then(Value::as_object);
-        let patterns: Vec<_> = object("patternProperties")
-            .into_iter()
-            .flatten()
-            .filter_map(|(pattern, rule)| Some((self.compiled(pattern)?, rule)))
-            .collect();
-        let others = rules.get("additionalProperties");
+        let named = object("patternProperties").into_iter().flatten();
+        let patterns: Vec<_> =
+            named.map(|(pattern, rule)| (self.compiled(pattern), rule)).collect();
+        // Which members are others is not known where a pattern cannot be used.
+        let others = rules
+            .get("additionalProperties")
+            .filter(|_| patterns.iter().all(|(pattern, _)| pattern.is_some()));
         let member_fits = |(name, member): (&String, &Value)| {
             let own = object("properties").and_then(|known| known.get(name));
-            let matching = patterns.iter().filter(|(pattern, _)| pattern.is_match(name));
-            let mut known = own.into_iter().chain(matching.map(|(_, rule)| *rule)).peekable();
+            let is_meant = |pattern: &Option<Regex>| {
+                pattern.as_ref().is_some_and(|pattern| self.matches(pattern, name))
+            };
+            let meant = patterns.iter().filter(|(pattern, _)| is_meant(pattern));
+            let mut known = own.into_iter().chain(meant.map(|(_, rule)| *rule)).peekable();
             let rest = if known.peek().is_none() { others } else { None };
             known.chain(rest).all(|rule| self.fits(rule, member, depth + 1))
         };
         let has_all = |names: &Value| {
             let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-            names.into_iter().all(|name| members.contains_key(name))
+            names.into_iter().all(|name| {
+                self.budget.take(1);
+                members.contains_key(name)
+            })
         };
         let present = |(name, rule)| members.contains_key::<String>(name).then_some(rule);
         let is_name = |rule: &Value| {
@@ -115,7 +165,7 @@ impl Check<'_> {
         };
         rules.get("required").is_none_or(has_all)
             && members.iter().all(member_fits)
-            && within(rules, "minProperties", "maxProperties", members.len())
+            && within(rules, "minProperties", "maxProperties", || members.len())
             && object("dependentRequired")
                 .is_none_or(|needs| needs.iter().filter_map(present).all(has_all))
             && object("dependentSchemas").is_none_or(|needs| {
@@ -129,34 +179,76 @@ impl Check<'_> {
         let rest = items.get(first.len()..).unwrap_or_default();
         let fits = |rule: &Value, item: &Value| self.fits(rule, item, depth + 1);
         let is_unique = || {
-            let twice = |(at, item)| items[..at].iter().any(|before| equal(before, item));
-            items.len() > 1000 || !items.iter().enumerate().any(twice)
+            let twice = |(at, item)| {
+                let mut before = items[..at].iter();
+                !self.budget.is_spent() && before.any(|before| self.equal(before, item))
+            };
+            !items.iter().enumerate().any(twice)
         };
         let contains = |rule: &Value| {
             let found = items.iter().filter(|item| fits(rule, item)).count();
-            found >= rules.get("minContains").map_or(1, count)
-                && rules.get("maxContains").is_none_or(|most| found <= count(most))
+            found >= rules.get("minContains").and_then(count).unwrap_or(1)
+                && rules.get("maxContains").and_then(count).is_none_or(|most| found <= most)
         };
         first.iter().zip(items).all(|(rule, item)| fits(rule, item))
             && rules.get("items").is_none_or(|rule| rest.iter().all(|item| fits(rule, item)))
-            && within(rules, "minItems", "maxItems", items.len())
+            && within(rules, "minItems", "maxItems", || items.len())
             && (rules.get("uniqueItems") != Some(&Value::Bool(true)) || is_unique())
             && rules.get("contains").is_none_or(contains)
     }
 
     fn text_fits(&self, rules: &Map<String, Value>, text: &str) -> bool {
+        let length = || {
+            self.budget.take(text.len() / STEP_BYTES);
+            text.chars().count()
+        };
         let pattern = rules.get("pattern").and_then(Value::as_str);
-        within(rules, "minLength", "maxLength", text.chars().count())
+        within(rules, "minLength", "maxLength", length)
             && pattern
                 .and_then(|pattern| self.compiled(pattern))
-                .is_none_or(|pattern| pattern.is_match(text))
+                .is_none_or(|pattern| self.matches(&pattern, text))
+    }
+
+    /// Whether two values are the same to JSON Schema: `1` and `1.0` are.
+    fn equal(&self, one: &Value, other: &Value) -> bool {
+        self.budget.take(1);
+        if self.budget.is_spent() {
+            return true;
+        }
+        match (one, other) {
+            (Value::Number(one), Value::Number(other)) => {
+                one == other || one.as_f64() == other.as_f64()
+            }
+            (Value::Array(one), Value::Array(other)) => {
+                let mut pairs = one.iter().zip(other);
+                one.len() == other.len() && pairs.all(|(one, other)| self.equal(one, other))
+            }
+            (Value::Object(one), Value::Object(other)) => {
+                let same = |(name, one): (&String, &Value)| {
+                    other.get(name).is_some_and(|other| self.equal(one, other))
+                };
+                one.len() == other.len() && one.iter().all(same)
+            }
+            (Value::String(one), Value::String(other)) if one.len() == other.len() => {
+                self.budget.take(one.len() / STEP_BYTES);
+                one == other
+            }
+            _ => one == other,
+        }
     }
 }
 
-/// `if`, `then`, `else`.
-fn branch(rules: &Map<String, Value>, fits: impl Fn(&Value) -> bool) -> bool {
-    let Some(question) = rules.get("if") else { return true };
-    rules.get(if fits(question) { "then" } else { "else" }).is_none_or(fits)
+/// Whether exactly one fits, as far as that is known.
+fn is_one(fitting: impl Iterator<Item = Option<bool>>) -> bool {
+    let all: Vec<Option<bool>> = fitting.collect();
+    let sure = all.iter().filter(|fits| **fits == Some(true)).count();
+    sure == 1 || (sure == 0 && all.contains(&None))
+}
+
+/// What follows of `if`: `then` or `else`, or nothing where it is not known which.
+fn branch(rules: &Map<String, Value>, surely: impl Fn(&Value) -> Option<bool>) -> Option<&Value> {
+    let fits = surely(rules.get("if")?)?;
+    rules.get(if fits { "then" } else { "else" })
 }
 
 fn number_fits(rules: &Map<String, Value>, number: f64) -> bool {
@@ -174,33 +266,14 @@ fn number_fits(rules: &Map<String, Value>, number: f64) -> bool {
 }
 
 /// Whether a count lies between two bounds, where they are given.
-fn within(rules: &Map<String, Value>, least: &str, most: &str, found: usize) -> bool {
-    rules.get(least).is_none_or(|least| found >= count(least))
-        && rules.get(most).is_none_or(|most| found <= count(most))
+fn within(rules: &Map<String, Value>, least: &str, most: &str, found: impl Fn() -> usize) -> bool {
+    rules.get(least).and_then(count).is_none_or(|least| found() >= least)
+        && rules.get(most).and_then(count).is_none_or(|most| found() <= most)
 }
 
 /// A count in a schema, which may be written as `2.0`.
-fn count(value: &Value) -> usize {
-    value.as_f64().map_or(0, |number| number as usize)
-}
-
-/// Whether two values are the same to JSON Schema: `1` and `1.0` are.
-fn equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            one == other || one.as_f64() == other.as_f64()
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            let same = |(name, one): (&String, &Value)| {
-                other.get(name).is_some_and(|other| equal(one, other))
-            };
-            one.len() == other.len() && one.iter().all(same)
-        }
-        _ => one == other,
-    }
+fn count(value: &Value) -> Option<usize> {
+    value.as_f64().map(|number| number as usize)
 }
 
 fn has_type(kind: &Value, value: &Value) -> bool {

@@ -2,6 +2,10 @@ use serde_json::json;
 
 use super::*;
 
+fn fits(schema: &Value, value: &Value) -> bool {
+    super::fits(schema, value, &Budget::of_answer())
+}
+
 #[test]
 fn every_keyword_refuses_what_it_should() {
     for (schema, fitting, wrong) in [
@@ -70,10 +74,22 @@ fn what_is_not_known_passes() {
         json!({"$ref": "https://example.com/schema"}),
         json!({"$ref": "#/nowhere"}),
         json!({"type": "thing", "enum": "no list", "required": 5}),
+        json!({"maxLength": null, "minLength": "5"}),
+        json!({"pattern": "x".repeat(300)}),
+        json!({"not": {"pattern": "(?=x)"}}),
+        json!({"not": {"not": {"not": {"$ref": "#/nowhere"}}}}),
+        json!({"oneOf": [{"$ref": "#/nowhere"}, {"pattern": "(?=x)"}]}),
+        json!({"if": {"pattern": "(?=x)"}, "then": false, "else": false}),
     ] {
         assert!(fits(&schema, &json!("x")), "{schema}");
     }
     assert!(!fits(&json!(false), &json!("x")));
+    let named = json!({"patternProperties": {"(?=x)": {}}, "additionalProperties": false});
+    assert!(fits(&named, &json!({"x": 1})));
+    // What is known counts beside it.
+    assert!(!fits(&json!({"pattern": "(?=x)", "type": "number"}), &json!("x")));
+    let one = json!({"oneOf": [{"$ref": "#/nowhere"}, {"minLength": 1}, {"type": "string"}]});
+    assert!(!fits(&one, &json!("x")));
 }
 
 #[test]
@@ -87,4 +103,19 @@ fn a_schema_without_end_is_left() {
         defs.insert(n.to_string(), json!({"allOf": [next.clone(), next]}));
     }
     assert!(fits(&json!({"$ref": "#/$defs/0", "$defs": defs}), &json!({"a": 1})));
+}
+
+#[test]
+fn work_is_charged_by_how_much_it_is() {
+    let text = "a".repeat(30_000);
+    let slow = json!({"pattern": "^(a|b)*a(a|b){20}$"});
+    let refers: Vec<Value> = (0..5000).map(|_| json!({"$ref": "#/$defs/slow"})).collect();
+    assert!(fits(&json!({"allOf": refers, "$defs": {"slow": slow}}), &json!(text)));
+    let list = json!((0..5000).collect::<Vec<_>>());
+    assert!(fits(&json!({"allOf": vec![json!({"uniqueItems": true}); 100]}), &list));
+    // The calls of one answer share what there is.
+    let budget = Budget::of_answer();
+    assert!(!super::fits(&json!({"type": "null"}), &json!(1), &budget));
+    budget.take(MAX_STEPS);
+    assert!(super::fits(&json!({"type": "null"}), &json!(1), &budget));
 }
