@@ -158,8 +158,10 @@ pub fn origin(app: &App, request: &Request) -> Origin {
     let mut address = peer;
     if trusted(peer) {
         let hops = request.headers().get_all(FORWARDED_FOR);
-        let hops: Vec<&str> = hops.iter().filter_map(|value| value.to_str().ok()).collect();
-        for hop in hops.iter().flat_map(|line| line.split(',')).rev() {
+        // A line with a byte that is no text counts: what a proxy has added stands in it as well.
+        let lines: Vec<_> =
+            hops.iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        for hop in lines.iter().flat_map(|line| line.split(',')).rev() {
             let Some(hop) = hop_address(hop) else { break };
             address = hop;
             if !trusted(hop) {

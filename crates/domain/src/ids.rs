@@ -27,7 +27,7 @@ macro_rules! number_id {
             type Err = std::num::ParseIntError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                // `parse` would take a sign, and an id has one spelling.
+                // `parse` would take a sign.
                 text.strip_prefix('+').map_or(text, |_| "").parse().map(Self)
             }
         }

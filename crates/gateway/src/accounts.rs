@@ -111,9 +111,36 @@ pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String>
         .map_err(|error| Error::Internal(format!("the password cannot be hashed: {error}")))
 }
 
+/// Whether a hash cost something else than hashes cost now.
+pub(crate) fn is_outdated(hash: &str) -> bool {
+    let cost = |params: &Params| (params.m_cost(), params.t_cost(), params.p_cost());
+    let hash = argon2::PasswordHash::new(hash).ok();
+    let params = hash.and_then(|hash| Params::try_from(&hash).ok());
+    params.is_none_or(|params| cost(&params) != cost(&HASH_COST))
+}
+
 /// Whether a password fits a hash. Takes tens of milliseconds, also when it does not.
 pub(crate) fn verify_password(password: &str, hash: &str) -> bool {
     let Ok(hash) = argon2::PasswordHash::new(hash) else { return false };
     let password = if password.len() > LONGEST_PASSWORD { "" } else { password };
     Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::secret::Secret;
+
+    use super::*;
+
+    #[test]
+    fn a_hash_of_another_cost_is_known() {
+        let hash = hash_password(&Secret::new("a password".to_owned())).unwrap();
+        assert!(verify_password("a password", &hash) && !verify_password("another", &hash));
+        assert!(!is_outdated(&hash));
+        let more = Params::new(HASH_COST.m_cost() + 8, HASH_COST.t_cost(), 1, None).unwrap();
+        let dearer = Argon2::new(Algorithm::Argon2id, Version::V0x13, more);
+        let dear = dearer.hash_password(b"a password").unwrap().to_string();
+        assert!(verify_password("a password", &dear) && is_outdated(&dear));
+        assert!(is_outdated("no hash"));
+    }
 }

@@ -217,6 +217,7 @@ impl Gateway {
             }
             faults.note(check_text(field, Some(text)));
         }
+        let brings_provider = change.provider.is_some();
         if let Some(provider) = change.provider {
             match Provider::parse_alias(&provider) {
                 Some(provider) => row.provider = provider,
@@ -255,6 +256,7 @@ impl Gateway {
         if row.currency.len() != 3 || !row.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
             faults.add("Currency must be a 3-letter code".to_owned());
         }
+        let brings_config = change.additional_config.is_some() || brings_provider;
         let mut asked = Vec::new();
         if let Some(mut config) = change.additional_config {
             asked = endpoints::take_keys(&mut config, faults.sentences());
@@ -269,7 +271,9 @@ impl Gateway {
         }
         let read = faults.note(config::read(&row.config).map_err(Error::Invalid));
         if let Some((config, given)) = &read {
-            faults.note(config::check_texts(config));
+            if brings_config {
+                faults.note(config::check_texts(config, row.provider));
+            }
             let allowed = &self.config.egress_allow;
             endpoints::check_addresses(row, given, allowed, faults.sentences());
         }

@@ -2,11 +2,23 @@
 
 use aws_lc_rs::hmac::{Context, Key};
 use domain::conversation::{Body, Prompt};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::tools::ToolCall;
 
-/// The fingerprint of a model and what it was asked: the conversation and every parameter.
+/// Parameters that tell of the caller or of how a call is handled, and change nothing in the answer.
+const BESIDE: [&str; 7] = [
+    "metadata",
+    "prompt_cache_key",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream_options",
+    "user",
+];
+
+/// The fingerprint of a model and what it was asked: the conversation and every parameter that an
+/// answer depends on.
 pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
     let mut context = Context::with_key(key);
     field(&mut context, model.as_bytes());
@@ -26,7 +38,8 @@ pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
             field(&mut context, value.to_string().as_bytes());
         }
     }
-    members(&mut context, &prompt.params);
+    let params = prompt.params.iter().filter(|(name, _)| !BESIDE.contains(&name.as_str()));
+    members(&mut context, params);
     field(&mut context, &prompt.max_output_tokens.unwrap_or_default().to_be_bytes());
     short(context)
 }
@@ -42,14 +55,14 @@ pub(crate) fn text(key: &Key, text: &str) -> i64 {
 pub(crate) fn tool(key: &Key, call: &ToolCall) -> i64 {
     let mut context = Context::with_key(key);
     field(&mut context, call.name.as_bytes());
-    members(&mut context, &call.arguments);
+    members(&mut context, call.arguments.iter());
     short(context)
 }
 
 /// A value, whatever the order in which the members of its objects are written.
 fn value(context: &mut Context, of: &Value) {
     match of {
-        Value::Object(object) => members(context, object),
+        Value::Object(object) => members(context, object.iter()),
         Value::Array(items) => {
             field(context, b"[");
             for item in items {
@@ -61,8 +74,8 @@ fn value(context: &mut Context, of: &Value) {
     }
 }
 
-fn members(context: &mut Context, object: &Map<String, Value>) {
-    let mut members: Vec<_> = object.iter().collect();
+fn members<'a>(context: &mut Context, object: impl Iterator<Item = (&'a String, &'a Value)>) {
+    let mut members: Vec<_> = object.collect();
     members.sort_unstable_by_key(|(name, _)| *name);
     field(context, b"{");
     for (name, member) in members {
@@ -118,7 +131,7 @@ mod tests {
             input(&key(), "m", &Prompt { messages, params, ..Prompt::default() })
         };
         let plain = print(json!({}));
-        assert_eq!(print(json!({})), plain);
+        assert_eq!(print(json!({"user": "u", "metadata": {"request_id": "1"}})), plain);
         for other in [
             json!({"temperature": 0}),
             json!({"tools": [{"type": "function"}]}),

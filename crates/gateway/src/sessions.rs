@@ -15,7 +15,7 @@ use store::{Account, Actor};
 use tokio::sync::Semaphore;
 
 use crate::Gateway;
-use crate::accounts::{Member, verify_password};
+use crate::accounts::{Member, hash_password, is_outdated, verify_password};
 use crate::admit::Origin;
 use crate::audit::{Event, Noted};
 use crate::blocks::network;
@@ -73,9 +73,13 @@ impl Gateway {
         let password = Secret::new(password.to_owned());
         let permit = HASHING.acquire().await;
         let compared = tokio::task::spawn_blocking(move || {
-            verify_password(password.expose(), hash.as_deref().unwrap_or(&NOBODY))
+            let hash = hash.as_deref().unwrap_or(&NOBODY);
+            let fits = verify_password(password.expose(), hash);
+            // Another version, or a debug build, has hashed it at another cost.
+            let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
+            (fits, anew)
         });
-        let fits = compared.await.map_err(|error| Error::Internal(error.to_string()))?;
+        let (fits, anew) = compared.await.map_err(|error| Error::Internal(error.to_string()))?;
         drop(permit);
         let Some(account) = account.filter(|_| fits) else {
             self.note_login(Event::LoginFailed, None, &email, origin).await?;
@@ -85,6 +89,9 @@ impl Gateway {
         let token = hex(&store::random::<32>()?);
         let mut tx = self.store.begin().await?;
         tx.add_session(&hash_token(&token), account.user, now).await?;
+        if let Some(anew) = anew {
+            tx.rehash_password(account.user, &account.password_hash, &anew).await?;
+        }
         tx.commit().await?;
         self.note_login(Event::LoginSuccess, Some(&account), &email, origin).await?;
         Ok(SignedIn { token: Secret::new(token), account })

@@ -143,6 +143,9 @@ impl Relay {
                     }
                 }
                 Some(Err(error)) => {
+                    if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
+                        flight.heard.usage = Some(used);
+                    }
                     return Some(self.broken(neutral(&error), meaning(&error)).await);
                 }
                 None => {

@@ -4,6 +4,7 @@ mod known;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use domain::grade::{Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
@@ -232,15 +233,24 @@ impl Gateway {
         trace: Arc<TraceHandle>,
     ) -> JoinHandle<()> {
         let gateway = self.clone();
+        let asked = trace.regrades.0.fetch_add(1, Ordering::SeqCst) + 1;
         self.tasks.spawn(request_id::carried(async move {
             let again = async {
                 let _one = trace.grading.lock().await;
+                let (all_asked, served) = &trace.regrades;
+                // One that began since has seen the step.
+                if served.load(Ordering::SeqCst) >= asked {
+                    return Ok(());
+                }
+                let serves = all_asked.load(Ordering::SeqCst);
                 match gateway.store.trace(project.id(), trace.id()).await? {
                     Some(trace) if trace.status == TraceStatus::Completed => {
-                        gateway.grade(&project, &trace).await
+                        gateway.grade(&project, &trace).await?;
                     }
-                    _ => Ok(()),
+                    _ => {}
                 }
+                served.store(serves, Ordering::SeqCst);
+                Ok::<_, Error>(())
             };
             if let Err(error) = again.await {
                 tracing::error!(%error, trace = %trace.id(), "a trace was not regraded");

@@ -38,7 +38,7 @@ impl Call {
 
     fn set_secret(&mut self, name: HeaderName, secret: &str) -> Result<(), Error> {
         let mut value = HeaderValue::try_from(secret)
-            .map_err(|_| Error::unsupported("The model's key cannot be sent in a header"))?;
+            .map_err(|_| Error::misconfigured("The model's key cannot be sent in a header"))?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
         Ok(())

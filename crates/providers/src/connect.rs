@@ -193,7 +193,7 @@ impl Proxy {
     /// speak HTTP/1.1.
     pub(crate) fn new(egress: &Egress, tls: ClientConfig) -> Result<Option<Self>, Error> {
         let Some(text) = &egress.proxy else { return Ok(None) };
-        let invalid = || Error::unsupported("The egress proxy is not a valid URL");
+        let invalid = || Error::misconfigured("The egress proxy is not a valid URL");
         let url = proxy_url(text).ok_or_else(invalid)?;
         let matcher = |except: &str| Matcher::builder().all(url.as_str()).no(except).build();
         let probe = Uri::from_static("http://anywhere.invalid/");

@@ -43,7 +43,7 @@ impl Egress {
     pub fn check(&self) -> Result<(), Error> {
         for host in &self.allow {
             if !can_be_a_host(without_brackets(host)) {
-                return Err(Error::unsupported(format!(
+                return Err(Error::misconfigured(format!(
                     "egress_allow: '{host}' is neither a host name nor an address; leave out scheme, port and path"
                 )));
             }

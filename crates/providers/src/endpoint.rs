@@ -25,10 +25,10 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     fn read(text: &str, rules: &Rules, proxy: Option<&Proxy>) -> Result<Self, Error> {
-        let invalid = || Error::unsupported("The model's base url is not a valid URL");
+        let invalid = || Error::misconfigured("The model's base url is not a valid URL");
         let url = Url::parse(text).map_err(|_| invalid())?;
         let host = url.host().filter(|_| matches!(url.scheme(), "http" | "https"));
-        let host = host.ok_or_else(|| Error::unsupported("The model's base url is not http"))?;
+        let host = host.ok_or_else(|| Error::misconfigured("The model's base url is not http"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(invalid());
         }

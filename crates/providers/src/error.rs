@@ -48,6 +48,9 @@ pub struct Error {
     retryable: bool,
     broke_off: bool,
     wrong_key: bool,
+    is_misconfigured: bool,
+    /// Whether a part of the call was answered.
+    is_of_rest: bool,
     /// Boxed: few errors have one, and every result carries the room for it.
     usage: Option<Box<Usage>>,
 }
@@ -93,10 +96,15 @@ impl Error {
         matches!(self.kind, ErrorKind::Unsupported(_) | ErrorKind::Forbidden)
     }
 
+    /// Whether the request was refused here, for what it asks: no other request need fail.
+    pub fn refuses_request(&self) -> bool {
+        matches!(self.kind, ErrorKind::Unsupported(_)) && !self.is_misconfigured
+    }
+
     /// Whether another endpoint of the same model may succeed, and has nothing to pay for again.
     pub fn endpoint_helps(&self) -> bool {
         let asks_too_much = matches!(self.kind, ErrorKind::Unsupported(_));
-        self.fallback_helps() && !asks_too_much && self.usage.is_none()
+        self.fallback_helps() && !asks_too_much && !self.is_of_rest
     }
 
     /// Whether another model may succeed: always, but where the provider finds fault with the
@@ -126,7 +134,7 @@ impl Error {
     /// time. What the rest has used, nobody has told.
     pub(crate) fn after(self, usage: Option<Usage>) -> Self {
         let usage = sum(usage, self.usage()).map(Box::new);
-        Self { retryable: false, usage, ..self }
+        Self { retryable: false, is_of_rest: true, usage, ..self }
     }
 
     /// The same error of an answer that tells all that it has used. Some servers tell nothing, and
@@ -159,6 +167,8 @@ impl Error {
             retryable: false,
             broke_off: false,
             wrong_key: false,
+            is_misconfigured: false,
+            is_of_rest: false,
             usage: None,
         }
     }
@@ -194,6 +204,11 @@ impl Error {
     /// The egress rules forbid it.
     pub(crate) fn forbidden(refusal: Refusal) -> Self {
         Self { kind: ErrorKind::Forbidden, ..Self::fault(refusal.to_string()) }
+    }
+
+    /// The model's definition, or the gateway's configuration, lets no call be made.
+    pub(crate) fn misconfigured(what: impl Into<String>) -> Self {
+        Self { is_misconfigured: true, ..Self::unsupported(what) }
     }
 
     /// It cannot be done with this provider.

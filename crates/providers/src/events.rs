@@ -27,9 +27,9 @@ const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
 /// How long the first word is waited for before the caller is told that the call was accepted: until
-/// then another model can answer in its place. A model may think for longer, and proxies between us and
-/// the caller give up after a minute.
-const BEGIN_TIME: Duration = Duration::from_secs(30);
+/// then another model can answer in its place. A model may think for longer, and some proxies between us
+/// and the caller give up after half a minute.
+const BEGIN_TIME: Duration = Duration::from_secs(15);
 /// How long the end of the connection is waited for after the end of the answer: a connection
 /// that was read to its end can be used again.
 const END_TIME: Duration = Duration::from_millis(20);
@@ -83,7 +83,7 @@ impl EventStream {
             source,
             decoder,
             key: attempt.model.api_key.clone(),
-            deadline: Box::pin(sleep_until(attempt.deadline.end)),
+            deadline: Box::pin(sleep_until(attempt.deadline)),
             bytes: 0,
             begun: false,
             first: Vec::new(),

@@ -47,6 +47,6 @@ static TASKS: Tasks = Tasks { url, name: Model::upstream_name };
 fn url(model: &Model, path: &str) -> Result<String, Error> {
     match model.base_url.as_deref() {
         Some(base) if !base.is_empty() => Ok(below(base, path)),
-        _ => Err(Error::unsupported("The model has no base url")),
+        _ => Err(Error::misconfigured("The model has no base url")),
     }
 }

@@ -45,7 +45,7 @@ pub use error::{Error, ErrorKind};
 pub use events::EventStream;
 pub use mcp::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
 pub use retry::{MAX_BACK_OFF, back_off};
-pub use transport::{Attempt, Client, Deadline};
+pub use transport::{Attempt, Client};
 
 use domain::model::Model;
 

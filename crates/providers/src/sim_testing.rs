@@ -206,7 +206,7 @@ fn assistant(reply: &Reply) -> Map<String, Value> {
 }
 
 fn attempt<'a>(model: &'a Model, prompt: &'a Prompt) -> Attempt<'a> {
-    let deadline = (Instant::now() + Duration::from_secs(30)).into();
+    let deadline = Instant::now() + Duration::from_secs(30);
     Attempt { deadline, ..testing::attempt(model, prompt) }
 }
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 pub(crate) fn config(egress: &Egress) -> Result<ClientConfig, Error> {
     let unusable = |cause: &dyn Display| {
         let path = egress.ca_file.as_deref().unwrap_or("".as_ref());
-        Error::unsupported(format!("The CA file {} cannot be used: {cause}", path.display()))
+        Error::misconfigured(format!("The CA file {} cannot be used: {cause}", path.display()))
     };
     let mut added: Vec<CertificateDer<'static>> = Vec::new();
     if let Some(path) = &egress.ca_file {
@@ -30,7 +30,7 @@ pub(crate) fn config(egress: &Egress) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::unsupported(format!("TLS cannot be set up: {error}")))?;
+        .map_err(|error| Error::misconfigured(format!("TLS cannot be set up: {error}")))?;
     let builder = match Verifier::new_with_extra_roots(added, provider) {
         Ok(verifier) => builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)),
         Err(error) if egress.ca_file.is_some() => return Err(unusable(&error)),

@@ -46,31 +46,8 @@ pub struct Attempt<'a> {
     /// Whether the answer is to be streamed: what [`Client::complete`] and [`Client::stream`]
     /// do is decided by which of them is called, and they set this accordingly.
     pub stream: bool,
-    /// When the answer must be there.
-    pub deadline: Deadline,
-}
-
-/// How long an answer may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadline {
-    /// When it must be complete.
-    pub end: Instant,
-    /// The most that its head may take; `None` leaves it at what is usual.
-    pub head: Option<Duration>,
-}
-
-impl From<Instant> for Deadline {
-    fn from(end: Instant) -> Self {
-        Self { end, head: None }
-    }
-}
-
-impl Deadline {
-    /// When the head of an answer must be there that is asked for now, by what is usual.
-    fn head(self, usual: Duration) -> Instant {
-        let most = self.head.map_or(usual, |head| head.min(usual));
-        self.end.min(Instant::now() + most)
-    }
+    /// When the answer must be complete.
+    pub deadline: Instant,
 }
 
 /// How long an answer may take, and how large it may be.
@@ -85,14 +62,15 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(deadline: Deadline) -> Self {
-        Self { head: deadline.head(HEAD_TIME), end: deadline.end, bytes: MOST_BYTES }
+    fn of(deadline: Instant) -> Self {
+        let head = deadline.min(Instant::now() + HEAD_TIME);
+        Self { head, end: deadline, bytes: MOST_BYTES }
     }
 
     /// Of a further answer with images, where those before it hold so many bytes.
-    fn of_images(deadline: Deadline, before: usize) -> Self {
-        let bytes = MOST_IMAGE_BYTES.saturating_sub(before);
-        Self { head: deadline.head(IMAGE_HEAD_TIME), end: deadline.end, bytes }
+    fn of_images(deadline: Instant, before: usize) -> Self {
+        let head = deadline.min(Instant::now() + IMAGE_HEAD_TIME);
+        Self { head, end: deadline, bytes: MOST_IMAGE_BYTES.saturating_sub(before) }
     }
 }
 
@@ -182,12 +160,8 @@ impl Client {
     }
 
     /// Makes embeddings.
-    pub async fn embed(
-        &self,
-        ask: EmbedAsk<'_>,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Embedded, Error> {
-        let (model, deadline) = (ask.model, deadline.into());
+    pub async fn embed(&self, ask: EmbedAsk<'_>, deadline: Instant) -> Result<Embedded, Error> {
+        let model = ask.model;
         let embedding = async {
             let embedder = adapter::embedder(model)?;
             let mut all = Embedded::default();
@@ -214,12 +188,8 @@ impl Client {
     }
 
     /// Makes images: as many as were asked for, or those that were made before the provider failed.
-    pub async fn paint(
-        &self,
-        ask: ImageAsk<'_>,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Painted, Error> {
-        let (model, deadline) = (ask.model, deadline.into());
+    pub async fn paint(&self, ask: ImageAsk<'_>, deadline: Instant) -> Result<Painted, Error> {
+        let model = ask.model;
         let painting = async {
             let painter = adapter::painter(model)?;
             let mut all = Painted::default();
@@ -251,7 +221,7 @@ impl Client {
         model: &Model,
         embedder: &dyn Embedder,
         outgoing: Outgoing,
-        deadline: Deadline,
+        deadline: Instant,
     ) -> Result<Embedded, Error> {
         if model.is_sandbox() {
             return embedder.read(&HeaderMap::new(), &sandbox::embed(&outgoing.body));

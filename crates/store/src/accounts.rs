@@ -226,6 +226,17 @@ impl Tx {
         Ok(())
     }
 
+    /// Replaces the hash of a password by another of the same password. Nothing happens where it has been
+    /// changed meanwhile.
+    pub async fn rehash_password(&mut self, user: UserId, old: &str, new: &str) -> Result<()> {
+        const SET: &str =
+            "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2";
+        within!(self, db => {
+            sqlx::query(SET).bind(user.0).bind(old).bind(new).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
     /// Opens a session.
     pub async fn add_session(
         &mut self,

@@ -191,13 +191,11 @@ impl Tx {
             UPDATE projects SET name = '', description = NULL, settings = '{}'
             WHERE deleted_at IS NOT NULL AND name <> ''";
         let forgotten = within!(self, db => {
-            let forgotten = sqlx::query(THEM).execute(&mut *db).await?.rows_affected();
-            if forgotten > 0 {
-                for rows in OF_THEM {
-                    sqlx::query(rows).execute(&mut *db).await?;
-                }
+            // Each time: another node may have added to a project of whose end it had not heard.
+            for rows in OF_THEM {
+                sqlx::query(rows).execute(&mut *db).await?;
             }
-            forgotten
+            sqlx::query(THEM).execute(&mut *db).await?.rows_affected()
         });
         Ok(forgotten)
     }

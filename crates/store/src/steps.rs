@@ -304,10 +304,13 @@ impl Row {
                 .transpose()?,
             input_print: self.input_print,
             output_print: self.output_print,
-            tools: self.tool_prints.map(|prints| ToolUse {
-                calls: u32::try_from(self.tool_calls.unwrap_or(0)).unwrap_or(u32::MAX),
+            tools: self.tool_calls.map(|calls| ToolUse {
+                calls: u32::try_from(calls).unwrap_or(u32::MAX),
                 fidelity: self.tool_fidelity.unwrap_or(1.0),
-                prints: serde_json::from_str(&prints).unwrap_or_default(),
+                prints: self
+                    .tool_prints
+                    .and_then(|prints| serde_json::from_str(&prints).ok())
+                    .unwrap_or_default(),
             }),
             shadow: self.shadow.unwrap_or_default(),
         }))

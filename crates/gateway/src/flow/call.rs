@@ -12,7 +12,7 @@ use domain::ids::ModelId;
 use domain::model::Model;
 use domain::step::StepStatus;
 use domain::time::Clock;
-use providers::{Breakers, Client, Deadline, Embedded, ErrorKind, EventStream, Painted};
+use providers::{Breakers, Client, Embedded, ErrorKind, EventStream, Painted};
 use tokio::time::Instant;
 
 use super::ended::Ended;
@@ -28,9 +28,6 @@ use crate::labels;
 const TOTAL: Duration = Duration::from_mins(5);
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
-/// Of the time that is left, one part in so many is for the first byte, while there is another
-/// endpoint to go on to.
-const HEAD_SHARE: u32 = 2;
 
 /// The providers, behind a door that takes nothing but funded calls.
 pub struct Upstream {
@@ -74,7 +71,8 @@ type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
-    /// leaves a failed step; one that is not sent what it cannot do leaves none.
+    /// leaves a failed step; one that was not sent a request, because
+    /// it cannot do what that asks for, leaves none.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
         // Boxed: the futures of an HTTP client are large, and every layer above would move them.
         Box::pin(self.first_answer::<Whole>(routed)).await
@@ -119,8 +117,9 @@ impl Gateway {
             };
             let what = neutral(&error);
             tracing::info!(model = %model.identifier, %what, "a model call failed");
-            if matches!(error.kind, ErrorKind::Unsupported(_)) && flight.heard.attempts == 1 {
-                flight.withdraw().await?;
+            if error.refuses_request() && flight.heard.attempts == 1 {
+                held = flight.funded()?.keep();
+                flight.withdraw()?;
                 // A fallback that lacks a parameter says nothing of why the model before it failed.
                 last.get_or_insert_with(|| meaning(&error));
                 continue;
@@ -142,7 +141,7 @@ impl Gateway {
         Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
     }
 
-    /// Tries once, and then at the model's other endpoints; where it has none that may be called,
+    /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it has none that may be called,
     /// again at the same, if the provider cannot have charged or says so. An attempt after one that
     /// may have been charged is funded for itself. What is known of each is noted as it is: whoever
     /// hangs up between two leaves it to be recorded.
@@ -154,20 +153,18 @@ impl Gateway {
     ) -> Answered<M::Answer> {
         let Upstream { client, clock, .. } = &self.upstream;
         let model = funded.model();
-        let mut end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
         // One of several rounds has what the others have left.
-        if let Some(round) = &funded.routed().screened().turn().mcp {
-            end = end.min(round.deadline());
-        }
+        let round = funded.routed().screened().turn().mcp.as_ref();
+        let in_time = || {
+            let end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+            round.map_or(end, |round| end.min(round.deadline()))
+        };
+        let mut deadline = in_time();
         let mut attempts = 0;
         loop {
             attempts += 1;
             heard.attempts = i64::from(attempts);
             let began = Instant::now();
-            // One that hangs leaves time for the others.
-            let share = || end.saturating_duration_since(began) / HEAD_SHARE;
-            let head = places.has_next(clock.now()).then(share);
-            let deadline = Deadline { end, head };
             heard.unseen_since = M::UNSEEN.then(|| clock.now());
             let result = {
                 let mut call = pin!(M::call(client, funded, places.here(), deadline));
@@ -193,9 +190,11 @@ impl Gateway {
             if error.endpoint_helps()
                 && places.has_next(now)
                 && (!error.may_be_charged() || self.fund_again(funded).await)
-                && Instant::now() < end
+                && Instant::now() < in_time()
                 && places.go_on(clock.now())
             {
+                // One that hangs has not taken the time of the others.
+                deadline = in_time();
                 heard.broken_off += u64::from(error.may_be_charged());
                 let what = neutral(&error);
                 tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
@@ -207,7 +206,7 @@ impl Gateway {
             // The fraction of a microsecond count is jitter enough to keep nodes apart.
             let jitter = (now.0 % 1000) as f64 / 1000.0;
             let pause = providers::back_off(attempts, error.retry_after(), jitter);
-            if Instant::now() + pause >= end || !places.allow(now) {
+            if Instant::now() + pause >= deadline || !places.allow(now) {
                 return Err(error);
             }
             // Whoever hangs up now has asked for what was refused.

@@ -2,10 +2,9 @@
 
 use domain::conversation::Reply;
 use domain::model::Model;
-use providers::{
-    Attempt, Client, Deadline, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted,
-};
+use providers::{Attempt, Client, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::Funded;
 
@@ -21,7 +20,7 @@ pub(super) trait Mode {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Deadline,
+        deadline: Instant,
     ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 }
 
@@ -46,7 +45,7 @@ impl Mode for Whole {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Deadline,
+        deadline: Instant,
     ) -> Result<Reply, Error> {
         client.complete(attempt(funded, model, false, deadline)).await
     }
@@ -59,7 +58,7 @@ impl Mode for Streaming {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Deadline,
+        deadline: Instant,
     ) -> Result<EventStream, Error> {
         client.stream(attempt(funded, model, true, deadline)).await
     }
@@ -72,7 +71,7 @@ impl Mode for Embedding {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Deadline,
+        deadline: Instant,
     ) -> Result<Embedded, Error> {
         let prompt = funded.routed().screened().prompt();
         let inputs: Vec<String> = prompt.texts().map(str::to_owned).collect();
@@ -88,7 +87,7 @@ impl Mode for Painting {
         client: &Client,
         funded: &Funded,
         model: &Model,
-        deadline: Deadline,
+        deadline: Instant,
     ) -> Result<Painted, Error> {
         let asked = funded.routed().screened().prompt();
         let param = |name: &str| asked.params.get(name);
@@ -107,7 +106,7 @@ fn attempt<'a>(
     funded: &'a Funded,
     model: &'a Model,
     stream: bool,
-    deadline: Deadline,
+    deadline: Instant,
 ) -> Attempt<'a> {
     Attempt {
         model,

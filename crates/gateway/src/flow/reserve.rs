@@ -66,7 +66,8 @@ impl<'p> Bill<'p> {
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices: choices(prompt),
             bound: asked.or(model.config.max_output_tokens).unwrap_or_else(|| usual_bound(prompt)),
-            is_asked: asked.is_some(),
+            // What is to be thought is asked for as well.
+            is_asked: asked.is_some() || prompt.thinking_budget().is_some(),
             held: Usd::ZERO,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::model::ModelConfig;
+use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
 use domain::settings::whole;
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
 }
 
 /// What was read when it was saved, and would not be saved now.
-pub(super) fn check_texts(config: &ModelConfig) -> Result<()> {
+pub(super) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()> {
     let mut faults = Vec::new();
     for (key, text) in [
         ("infrastructure", &config.infrastructure),
@@ -39,11 +39,16 @@ pub(super) fn check_texts(config: &ModelConfig) -> Result<()> {
             ));
         }
     }
-    // They become parts of an address.
-    for key in ["region", "api_version", "deployment"] {
+    // They become parts of an address there.
+    let parts: &[&str] = match provider {
+        Provider::Azure => &["api_version", "deployment"],
+        Provider::Bedrock => &["region"],
+        _ => &[],
+    };
+    for key in parts {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let is_name = |text: &str| !text.is_empty() && text.len() <= 64 && text.chars().all(fits);
-        let value = config.all.get(key).filter(|value| !value.is_null());
+        let value = config.all.get(*key).filter(|value| !value.is_null());
         if value.is_some_and(|value| !value.as_str().is_some_and(is_name)) {
             faults.push(format!(
                 "additional_config.{key} must be a text of at most 64 letters, digits, '-', '_' and '.'"

@@ -1,7 +1,7 @@
 //! What the request path knows of traces without a query.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::ids::{ProjectId, TraceId};
@@ -31,6 +31,8 @@ pub(crate) struct TraceHandle {
     sensitive: bool,
     /// One grading at a time: the last one has seen every step.
     pub(super) grading: Mutex<()>,
+    /// How often a regrading was asked for, and how many of these have been served.
+    pub(super) regrades: (AtomicU64, AtomicU64),
 }
 
 impl TraceHandle {
@@ -42,6 +44,7 @@ impl TraceHandle {
             status: AtomicU8::new(trace.status as u8),
             sensitive: asks_secure(sensitivity),
             grading: Mutex::default(),
+            regrades: Default::default(),
         }
     }
 

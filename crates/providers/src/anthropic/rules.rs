@@ -56,8 +56,13 @@ pub(crate) fn temperature_and_top_p(
     }
     let temperature = params.number("temperature", 0.0..=1.0)?;
     let top_p = params.number("top_p", 0.0..=1.0)?;
-    if sampling == Sampling::OneOfTwo && temperature.is_some() && top_p.is_some() {
-        return Err(Error::lacking(model, "top_p together with temperature"));
+    if sampling == Sampling::OneOfTwo && temperature.is_some() {
+        // All that a model could say is what it says without: clients send that beside the other.
+        return match top_p {
+            None => Ok((temperature, None)),
+            Some(all) if all >= 1.0 => Ok((temperature, None)),
+            Some(_) => Err(Error::lacking(model, "top_p together with temperature")),
+        };
     }
     Ok((temperature, top_p))
 }

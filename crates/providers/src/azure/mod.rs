@@ -92,13 +92,13 @@ impl<'a> Form<'a> {
     fn of(model: &'a Model) -> Result<Self, Error> {
         let base = model.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
         if base.is_empty() {
-            return Err(Error::unsupported("The model has no base url"));
+            return Err(Error::misconfigured("The model has no base url"));
         }
         let version = text(model, "api_version").map(checked_version).transpose()?;
         let is_dated = |version: &str| version.starts_with(|first: char| first.is_ascii_digit());
         if let Some(root) = base.strip_suffix("/openai/v1") {
             return match version {
-                Some(version) if is_dated(version) => Err(Error::unsupported(
+                Some(version) if is_dated(version) => Err(Error::misconfigured(
                     "The model's base url ends in /openai/v1, where no dated \
                     additional_config.api_version is taken: leave one of them out",
                 )),
@@ -119,7 +119,7 @@ fn checked_version(version: &str) -> Result<&str, Error> {
     if version.bytes().all(fits) {
         return Ok(version);
     }
-    Err(Error::unsupported(
+    Err(Error::misconfigured(
         "additional_config.api_version must be a version such as 2024-10-21 or 2025-04-01-preview",
     ))
 }
@@ -132,7 +132,7 @@ fn deployment(model: &Model) -> &str {
 /// A name as one segment of a path. One that means another place cannot be written as such.
 fn segment(name: &str) -> Result<String, Error> {
     if matches!(name, "." | "..") {
-        return Err(Error::unsupported("The model's deployment has no valid name"));
+        return Err(Error::misconfigured("The model's deployment has no valid name"));
     }
     // Forms write a space as a plus.
     Ok(byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20"))

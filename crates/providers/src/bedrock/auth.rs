@@ -38,12 +38,12 @@ fn access_key(key: &str) -> Result<Option<Credentials>, Error> {
     let secret = parts.next().filter(|secret| !secret.is_empty());
     let token = parts.next().filter(|token| !token.is_empty()).map(str::to_owned);
     match secret {
-        Some(_) if temporary && token.is_none() => Err(Error::unsupported(
+        Some(_) if temporary && token.is_none() => Err(Error::misconfigured(
             "The model's key is temporary and lacks its session token: \
              write ACCESS_KEY_ID:SECRET:SESSION_TOKEN",
         )),
         Some(secret) => Ok(Some(Credentials::new(id, secret, token, None, "sluice"))),
-        None => Err(Error::unsupported(
+        None => Err(Error::misconfigured(
             "The model's key lacks its secret: write ACCESS_KEY_ID:SECRET[:SESSION_TOKEN]",
         )),
     }
@@ -55,7 +55,7 @@ fn signed(
     credentials: Credentials,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let unsigned = || Error::unsupported("The request cannot be signed with the model's key");
+    let unsigned = || Error::misconfigured("The request cannot be signed with the model's key");
     let uri = call.uri.to_string();
     let region = region(model, call.uri.host().unwrap_or_default())?;
     let identity = credentials.into();

@@ -94,7 +94,7 @@ fn configured_region(model: &Model) -> Result<&str, Error> {
         None => Some(model.region.as_str()).filter(|tag| *tag != "global"),
     };
     region.filter(|region| is_region(region)).ok_or_else(|| {
-        Error::unsupported(format!(
+        Error::misconfigured(format!(
             "Model {} has no AWS region: set additional_config.region, for example us-east-1",
             model.identifier
         ))

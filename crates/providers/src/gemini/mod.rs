@@ -82,7 +82,7 @@ fn resource(model: &Model) -> Result<String, Error> {
         !segment.is_empty() && !matches!(segment, "." | "..") && segment.bytes().all(known)
     };
     if !name.split('/').all(is_plain) {
-        return Err(Error::unsupported("The model's name is none that Gemini can have"));
+        return Err(Error::misconfigured("The model's name is none that Gemini can have"));
     }
     Ok(if name.contains('/') { name.to_owned() } else { format!("models/{name}") })
 }

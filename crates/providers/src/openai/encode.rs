@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use domain::conversation::{Message, Role};
+use domain::model::Provider;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
@@ -36,7 +37,10 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     {
         return Err(Error::lacking(attempt.model, name));
     }
-    rounds::check(&attempt.prompt.messages)?;
+    // What others who speak the format take, only they know.
+    if attempt.model.provider == Provider::Azure || super::is_own(attempt.model) {
+        rounds::check(&attempt.prompt.messages)?;
+    }
     if !cache::is_marked(attempt.prompt) {
         return Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new());
     }

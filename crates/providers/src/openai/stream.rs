@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::conversation::StreamEvent;
 use domain::step::FinishReason;
+use domain::usage::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -155,7 +156,9 @@ impl Chunks {
             .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
         let usage = decode::usage(chunk.get("usage")).map(StreamEvent::Usage);
         if let Some(error) = decode::error_in(&chunk) {
-            events.extend(usage);
+            // Some servers tell nothing, and write it as 0.
+            let told = |usage: &StreamEvent| *usage != StreamEvent::Usage(Usage::default());
+            events.extend(usage.filter(told));
             return Err(error);
         }
         self.calls.settle(&mut chunk)?;

@@ -126,7 +126,7 @@ async fn one_that_hangs_leaves_time_for_the_others(backend: Backend) {
     // One is called before the other, as good as always.
     let endpoints = json!([{"base_url": hangs.url(), "weight": 1e9}, {"base_url": well.url()}]);
     let model = register(&owner, "m", endpoints.clone()).await;
-    let config = json!({"endpoints": endpoints, "timeout_ms": 3000});
+    let config = json!({"endpoints": endpoints, "timeout_ms": 1000});
     change(&owner, &model, json!({"additional_config": config})).await;
     let trace = key.trace().await;
     for streams in [false, true] {

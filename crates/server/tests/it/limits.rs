@@ -93,6 +93,13 @@ async fn the_hourly_cap_pauses_the_key(backend: Backend) {
     assert_eq!(key_body(&owner, &made["id"]).await["status"], "tripped");
     is_capped(&run(&key, &trace).await, "0.009");
     is_capped(&key.get("/api/v1/traces").await, "0.009");
+    // However fast it asks, it stays what it is.
+    settings(&owner, 1, json!({"limits": {"loop_requests": 3}})).await;
+    for _ in 0..5 {
+        is_capped(&key.get("/api/v1/traces").await, "0.009");
+    }
+    assert_eq!(key_body(&owner, &made["id"]).await["status"], "tripped");
+    settings(&owner, 1, json!({"limits": {"loop_requests": null}})).await;
     let steps = server.key().detail(&trace).await["steps"].as_array().unwrap().len();
     assert_eq!(steps, 2, "a limit leaves no step");
     server.restart().await;

@@ -121,9 +121,18 @@ async fn models_that_make_no_sense(backend: Backend) {
         (json!({"base_url": "https://user:pw@example.com/v1"}), "password"),
         (json!({"additional_config": {"timeout_ms": "long"}}), "timeout_ms"),
         (json!({"additional_config": {"timeout_ms": 1e10}}), "from 1 to 100,000,000"),
-        (json!({"additional_config": {"region": ""}}), "additional_config.region"),
-        (json!({"additional_config": {"api_version": 5}}), "additional_config.api_version"),
-        (json!({"additional_config": {"deployment": "a/b"}}), "additional_config.deployment"),
+        (
+            json!({"provider": "bedrock", "additional_config": {"region": ""}}),
+            "additional_config.region",
+        ),
+        (
+            json!({"provider": "azure", "additional_config": {"api_version": 5}}),
+            "additional_config.api_version",
+        ),
+        (
+            json!({"provider": "azure", "additional_config": {"deployment": "a/b"}}),
+            "additional_config.deployment",
+        ),
         (
             json!({"additional_config": {"cached_input_cost_per_1k": -1}}),
             "cached_input_cost_per_1k",

@@ -1,4 +1,3 @@
--- A fingerprint for each call of a tool, as a JSON list, in the place of one for all of an answer's.
+-- A fingerprint for each call of a tool, as a JSON list. tool_print, one for all of an answer's, is not read any
+-- more; a node of the version before may still write it.
 ALTER TABLE steps ADD COLUMN tool_prints TEXT;
-UPDATE steps SET tool_prints = '[' || tool_print || ']' WHERE tool_print IS NOT NULL;
-ALTER TABLE steps DROP COLUMN tool_print;

@@ -29,6 +29,12 @@ async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
         assert!(store.session(&[2; 32]).await.unwrap().is_none(), "{}", database.kind);
         assert!(store.session(&[1; 32]).await.unwrap().is_some());
         let mut tx = store.begin().await.unwrap();
+        tx.rehash_password(user, "hash", "dearer").await.unwrap();
+        tx.rehash_password(user, "hash", "too late").await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "dearer");
+        assert!(store.session(&[1; 32]).await.unwrap().is_some());
+        let mut tx = store.begin().await.unwrap();
         tx.set_password(user, "other").await.unwrap();
         tx.commit().await.unwrap();
         assert!(store.session(&[1; 32]).await.unwrap().is_none());

@@ -8,7 +8,6 @@ use crate::support::{Database, databases};
 /// The last change, undone.
 const DOWNGRADE: &str = "
     ALTER TABLE steps DROP COLUMN tool_prints;
-    ALTER TABLE steps ADD COLUMN tool_print BIGINT;
     DELETE FROM _sqlx_migrations WHERE version = 7";
 
 async fn execute(database: &Database, statement: &'static str) {
