@@ -159,6 +159,28 @@ fn rounds_of_tools_are_blocks() {
 }
 
 #[test]
+fn pictures_of_a_result_are_shown_beside_it() {
+    let call = json!({"id": "a", "type": "function",
+        "function": {"name": "look", "arguments": "{}"}});
+    let picture = json!({"type": "image_url",
+        "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    let content = json!([{"type": "text", "text": "The screen:"}, picture]);
+    let messages = json!([
+        {"role": "user", "content": "What do you see?"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": content},
+    ]);
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="});
+    assert_eq!(
+        sent(&messages)[2]["content"],
+        json!([
+            {"type": "tool_result", "tool_use_id": "a", "content": "The screen:"},
+            {"type": "image", "source": source},
+        ]),
+    );
+}
+
+#[test]
 fn the_choice_of_tools_is_translated() {
     let one = json!({"parallel_tool_calls": false});
     for (params, choice) in [

@@ -121,6 +121,7 @@ impl<'a> Conversation<'a> {
                 Role::Tool => {
                     let mut parts = vec![Part::Result(result(message, &names, at)?)];
                     mark_end(&mut parts, cache::breakpoint(&message.extra));
+                    parts.extend(pictures(message, at)?);
                     conversation.add(Speaker::User, parts);
                 }
             }
@@ -289,6 +290,13 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
     let arguments =
         arguments.ok_or_else(|| at("the arguments of a tool call must be an object"))?;
     Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
+}
+
+/// The images in the result of a tool. They are shown beside it: not every model has a place for them in it.
+fn pictures(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
+    let Body::Parts(_) = &message.body else { return Ok(Vec::new()) };
+    let parts = said(message, at)?.into_iter();
+    Ok(parts.filter(|part| matches!(part, Part::Image(_))).collect())
 }
 
 fn result<'a>(
