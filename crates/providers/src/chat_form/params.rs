@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Prompt};
+use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
 use domain::model::Model;
 use serde_json::{Map, Value};
 
@@ -30,6 +30,7 @@ const HARMLESS: [&str; 10] = [
 pub(crate) struct Params<'a> {
     left: Vec<(&'a str, &'a Value)>,
     model: &'a Model,
+    messages: &'a [Message],
 }
 
 /// What form the text of an answer must have.
@@ -46,7 +47,8 @@ impl<'a> Params<'a> {
     /// every model does anyway.
     pub(crate) fn of(prompt: &'a Prompt, model: &'a Model) -> Self {
         let params = prompt.params.iter().map(|(name, value)| (name.as_str(), value));
-        Self { left: params.filter(|(name, value)| !is_idle(name, value)).collect(), model }
+        let left = params.filter(|(name, value)| !is_idle(name, value)).collect();
+        Self { left, model, messages: &prompt.messages }
     }
 
     /// The error of a parameter that is not what the model takes.
@@ -131,6 +133,7 @@ impl<'a> Params<'a> {
             }
             dropped.push(name.to_owned());
         }
+        dropped.extend(lost(self.messages).map(str::to_owned));
         dropped.sort_unstable();
         Ok(dropped)
     }
@@ -150,5 +153,49 @@ fn is_idle(name: &str, value: &Value) -> bool {
             list.is_empty() || (name == "modalities" && list.iter().all(|kind| kind == "text"))
         }
         _ => false,
+    }
+}
+
+/// What only this format's messages have: the name of who speaks, and how closely to look at an image.
+fn lost(messages: &[Message]) -> impl Iterator<Item = &'static str> {
+    let is_named = |message: &Message| {
+        message.role != Role::Tool && message.extra.get("name").is_some_and(|name| !name.is_null())
+    };
+    let is_close = |part: &Value| {
+        let detail = part.pointer("/image_url/detail").or_else(|| part.get("detail"));
+        detail.is_some_and(|detail| !detail.is_null() && detail != "auto")
+    };
+    let has_close = |message: &Message| match &message.body {
+        Body::Parts(parts) => parts.iter().any(is_close),
+        Body::Empty | Body::Text(_) => false,
+    };
+    let names = messages.iter().any(is_named).then_some("messages.name");
+    let details = messages.iter().any(has_close).then_some("image_url.detail");
+    names.into_iter().chain(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::model::Provider;
+    use serde_json::json;
+
+    use crate::adapter::adapter;
+    use crate::testing::{attempt, model, prompt_of};
+
+    #[test]
+    fn what_messages_lose_is_named() {
+        let image = json!({"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "high"});
+        let parts = json!([{"type": "image_url", "image_url": image}]);
+        let closely = json!([{"role": "user", "name": "ann", "content": parts}]);
+        let plainly = json!([{"role": "user", "content": "Hello.", "name": null}]);
+        for provider in [Provider::Anthropic, Provider::Gemini, Provider::Bedrock] {
+            let model = model(provider, None);
+            let dropped = |messages| {
+                let prompt = prompt_of(messages, json!({}));
+                adapter(provider).encode(&attempt(&model, &prompt)).unwrap().dropped
+            };
+            assert_eq!(dropped(closely.clone()), ["image_url.detail", "messages.name"]);
+            assert!(dropped(plainly.clone()).is_empty(), "{provider:?}");
+        }
     }
 }
