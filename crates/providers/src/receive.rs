@@ -136,16 +136,19 @@ async fn collect(mut body: Body, declared: usize, most: usize) -> Result<Bytes, 
 /// What the provider says in the body of an error.
 async fn said(body: Body, deadline: Instant) -> Said {
     let limit = deadline.min(Instant::now() + ERROR_TIME);
-    let body = match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
-        Ok(Ok(body) | Err(Incomplete::TooLong(body))) => body,
-        Ok(Err(Incomplete::Broken(_))) | Err(_) => return Said::default(),
-    };
-    let parsed: Option<Value> = lenient::read(&body).ok();
+    match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
+        Ok(Ok(body) | Err(Incomplete::TooLong(body))) => said_in(&body),
+        Ok(Err(Incomplete::Broken(_))) | Err(_) => Said::default(),
+    }
+}
+
+fn said_in(body: &[u8]) -> Said {
+    let parsed: Option<Value> = lenient::read(body).ok();
     // Some gateways wrap their error in a list.
     let first = parsed.as_ref().map(|value| value.get(0).unwrap_or(value));
     let object = first.and_then(Value::as_object);
     let message = object.and_then(message_in).or_else(|| {
-        let text = as_text(&body)?.trim();
+        let text = as_text(body)?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     });
     let error = object.and_then(|object| object.get("error"));
@@ -212,6 +215,8 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -280,5 +285,33 @@ mod tests {
             assert_eq!(message_in(&serde_json::from_str(body).unwrap()).unwrap(), "no", "{body}");
         }
         assert_eq!(message_in(&Map::new()), None);
+    }
+
+    proptest! {
+        /// Whatever it is, it is read, and what is told of it is short.
+        #[test]
+        fn any_bytes_are_an_error(
+            text in "\\PC{0,2000}",
+            tail in proptest::collection::vec(any::<u8>(), 0..4),
+            status in 300..600u16,
+        ) {
+            let body = [text.as_bytes(), &tail].concat();
+            let error = Error::status(status, said_in(&body), None).sealed(None);
+            prop_assert!(error.to_string().chars().count() <= 500, "{error}");
+        }
+
+        #[test]
+        fn anything_that_looks_like_an_error_is_one(
+            name in "error|message|detail|Message|code",
+            inner in r#"null|1|"no"|\[\]|\[\{"message":1\}\]|\{"message":"no","code":1,"details":(null|\[\{"retryDelay":"-?[0-9]{1,30}s","reason":"API_KEY_INVALID"\}\])\}"#,
+            wrapped: bool,
+            status in 300..600u16,
+        ) {
+            let body = format!(r#"{{"{name}":{inner}}}"#);
+            let body = if wrapped { format!("[{body}]") } else { body };
+            let error = Error::status(status, said_in(body.as_bytes()), None).sealed(None);
+            prop_assert!(error.to_string().chars().count() <= 500);
+            prop_assert_eq!(error.provider_status(), Some(status));
+        }
     }
 }
