@@ -30,6 +30,8 @@ pub(crate) struct Blocks(Mutex<Lately>);
 struct Lately {
     /// When the minute began.
     minute: Timestamp,
+    /// How many rows were begun in it.
+    begun: usize,
     /// The rows of this minute, and those of minutes before that do not say all.
     rows: Vec<Row>,
     /// Blocks of addresses that have no row, since the last row.
@@ -56,6 +58,7 @@ impl Blocks {
         let mut lately = lock(&self.0);
         if now.since(lately.minute) >= MINUTE {
             lately.minute = now;
+            lately.begun = 0;
             lately.rows.retain(|row| row.told < row.count);
             let too_many = lately.rows.len().saturating_sub(PAST_ROWS);
             lately.rows.drain(..too_many);
@@ -66,10 +69,11 @@ impl Blocks {
             row.count += 1;
             return None;
         }
-        if lately.rows.iter().filter(|row| row.minute == minute).count() >= ROWS_A_MINUTE {
+        if lately.begun >= ROWS_A_MINUTE {
             lately.others += 1;
             return None;
         }
+        lately.begun += 1;
         let mut metadata = Map::new();
         metadata.insert("why".to_owned(), why.into());
         metadata.insert("count".to_owned(), 1.into());

@@ -144,7 +144,7 @@ impl Relay {
                 }
                 Some(Err(error)) => {
                     if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
-                        flight.heard.usage = Some(used);
+                        flight.heard.note_usage(used);
                     }
                     return Some(self.broken(neutral(&error), meaning(&error)).await);
                 }

@@ -70,7 +70,7 @@ impl Check<'_> {
         let surely = |schema: &Value| self.surely_fits(schema, value, depth + 1);
         let list = |key: &str| rules.get(key).and_then(Value::as_array);
         rules.get("$ref").and_then(|to| self.referred(to)).is_none_or(inner)
-            && rules.get("type").is_none_or(|kind| has_type(kind, value))
+            && rules.get("type").is_none_or(|kind| self.has_type(kind, value))
             && list("enum").is_none_or(|values| values.iter().any(|one| self.equal(one, value)))
             && rules.get("const").is_none_or(|only| self.equal(only, value))
             && list("anyOf").is_none_or(|any| any.iter().any(inner))
@@ -97,8 +97,20 @@ impl Check<'_> {
         (!is_unsure).then_some(fits)
     }
 
+    fn has_type(&self, kind: &Value, value: &Value) -> bool {
+        self.budget.take(1);
+        match kind {
+            Value::String(word) => is_a(word, value),
+            Value::Array(words) => words.iter().any(|word| {
+                self.budget.is_spent() || word.is_array() || self.has_type(word, value)
+            }),
+            _ => true,
+        }
+    }
+
     /// What a reference within the schema leads to: a JSON pointer (RFC 6901) behind a `#`.
     fn referred(&self, to: &Value) -> Option<&Value> {
+        self.budget.take(to.as_str().map_or(0, str::len) / STEP_BYTES);
         let found = to.as_str().and_then(|to| self.root.pointer(to.strip_prefix('#')?));
         self.is_unsure.set(self.is_unsure.get() || found.is_none());
         found
@@ -134,6 +146,12 @@ impl Check<'_> {
         depth: usize,
     ) -> bool {
         let object = |key: &str| rules.get(key).and_then(Value::as_object);
+        for key in ["patternProperties", "dependentRequired", "dependentSchemas"] {
+            self.budget.take(object(key).map_or(0, Map::len));
+        }
+        if self.budget.is_spent() {
+            return true;
+        }
         let named = object("patternProperties").into_iter().flatten();
         let patterns: Vec<_> =
             named.map(|(pattern, rule)| (self.compiled(pattern), rule)).collect();
@@ -276,16 +294,11 @@ fn count(value: &Value) -> Option<usize> {
     value.as_f64().map(|number| number as usize)
 }
 
-fn has_type(kind: &Value, value: &Value) -> bool {
-    match kind {
-        Value::String(word) => is_a(word, value),
-        Value::Array(words) => words.iter().any(|word| has_type(word, value)),
-        _ => true,
-    }
-}
-
 fn is_a(word: &str, value: &Value) -> bool {
-    // Some vendors write the types in capitals.
+    // Some vendors write the types in capitals. None is longer than these.
+    if word.len() > 7 {
+        return true;
+    }
     match word.to_ascii_lowercase().as_str() {
         "object" => value.is_object(),
         "array" => value.is_array(),

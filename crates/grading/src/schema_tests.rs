@@ -113,6 +113,16 @@ fn work_is_charged_by_how_much_it_is() {
     assert!(fits(&json!({"allOf": refers, "$defs": {"slow": slow}}), &json!(text)));
     let list = json!((0..5000).collect::<Vec<_>>());
     assert!(fits(&json!({"allOf": vec![json!({"uniqueItems": true}); 100]}), &list));
+    // What is long to look through is paid for, also where nothing is found.
+    let types = [vec!["null"; 5000], vec!["object"]].concat();
+    let types = json!({"type": types});
+    let needs: Map<String, Value> = (0..5000).map(|n| (n.to_string(), json!(["x"]))).collect();
+    for long in [types, json!({"dependentRequired": needs})] {
+        let refers: Vec<Value> = (0..100).map(|_| json!({"$ref": "#/$defs/long"})).collect();
+        let budget = Budget::of_answer();
+        let schema = json!({"allOf": refers, "$defs": {"long": long}});
+        assert!(super::fits(&schema, &json!({}), &budget) && budget.is_spent());
+    }
     // The calls of one answer share what there is.
     let budget = Budget::of_answer();
     assert!(!super::fits(&json!({"type": "null"}), &json!(1), &budget));

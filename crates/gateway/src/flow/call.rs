@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::conversation::Reply;
 use domain::ids::ModelId;
 use domain::model::Model;
+use domain::money::Usd;
 use domain::step::StepStatus;
 use domain::time::Clock;
 use providers::{Breakers, Client, Embedded, ErrorKind, EventStream, Painted};
@@ -19,6 +20,7 @@ use super::ended::Ended;
 use super::fund::InFlight;
 use super::mode::{Embedding, Mode, Painting, Streaming, Whole};
 use super::places::Places;
+use super::reserve::Reservation;
 use super::{Funded, Routed};
 use crate::Gateway;
 use crate::error::{Error, Result};
@@ -109,6 +111,7 @@ impl Gateway {
                 last.get_or_insert(Error::ProviderUnreachable);
                 continue;
             };
+            let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
             let mut flight = self.fund(&routed, model, held.take()).await?;
             let (funded, heard) = flight.parts()?;
             let error = match self.attempt::<M>(funded, heard, places).await {
@@ -118,7 +121,7 @@ impl Gateway {
             let what = neutral(&error);
             tracing::info!(model = %model.identifier, %what, "a model call failed");
             if error.refuses_request() && flight.heard.attempts == 1 {
-                held = flight.funded()?.keep();
+                held = flight.funded()?.keep(before);
                 flight.withdraw()?;
                 // A fallback that lacks a parameter says nothing of why the model before it failed.
                 last.get_or_insert_with(|| meaning(&error));
@@ -127,12 +130,14 @@ impl Gateway {
             flight.heard.status = StepStatus::Failed;
             flight.heard.error = Some(what);
             flight.heard.usage = error.usage();
-            if error.may_be_charged() {
-                held = flight.funded()?.keep();
-            }
+            held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
             flight.finish().await?;
             let goes_on = error.fallback_helps();
-            last = Some(meaning(&error));
+            if error.is_ours() {
+                last.get_or_insert_with(|| meaning(&error));
+            } else {
+                last = Some(meaning(&error));
+            }
             if !goes_on {
                 break;
             }
@@ -141,9 +146,9 @@ impl Gateway {
         Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
     }
 
-    /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it has none that may be called,
-    /// again at the same, if the provider cannot have charged or says so. An attempt after one that
-    /// may have been charged is funded for itself. What is known of each is noted as it is: whoever
+    /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it
+    /// has none that may be called, again at the same, if the provider cannot have charged or says so.
+    /// An attempt after one that may have been charged is funded for itself. What is known of each is noted as it is: whoever
     /// hangs up between two leaves it to be recorded.
     async fn attempt<M: Mode>(
         &self,

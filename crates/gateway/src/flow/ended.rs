@@ -58,3 +58,16 @@ impl Default for Ended {
         }
     }
 }
+
+impl Ended {
+    /// Notes what an error tells of the tokens that were used. What was told before it, or was heard, is
+    /// not less for that.
+    pub(crate) fn note_usage(&mut self, used: Usage) {
+        if used.completion > 0 || self.text.is_empty() {
+            let known = self.usage.filter(|known| known.completion > used.completion);
+            self.usage = Some(known.unwrap_or(used));
+        } else {
+            self.prompt_usage.get_or_insert(used);
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
-use domain::money::Prices;
+use domain::money::{Prices, Usd};
 use domain::step::{Routing, StepStatus};
 use domain::time::Timestamp;
 use store::Start;
@@ -209,10 +209,10 @@ impl Funded {
         repeats.then(|| *self.input_print.get_or_init(found))
     }
 
-    /// Keeps what is set aside when this call is recorded as failed: it may have been charged all the
-    /// same.
-    pub(super) fn keep(&self) -> Option<Reservation> {
-        self.reservation.as_ref().map(Reservation::moved)
+    /// Keeps so much of what is set aside, at the most, when this call has ended: it may have been charged
+    /// all the same, or one before it.
+    pub(super) fn keep(&self, most: Usd) -> Option<Reservation> {
+        self.reservation.as_ref().map(|reservation| reservation.moved(most))
     }
 
     /// What the call has cost counts now, in the place of what it might have.

@@ -213,10 +213,18 @@ impl Reservation {
         self.settled.notify_waiters();
     }
 
-    /// All of it, in other hands: this one has nothing to give back any more.
-    pub(super) fn moved(&self) -> Self {
+    /// How much it is.
+    pub(super) fn amount(&self) -> Usd {
+        Usd(self.amount.load(Ordering::Relaxed))
+    }
+
+    /// So much of it at the most, in other hands: this one has the rest to give back.
+    pub(super) fn moved(&self, most: Usd) -> Self {
+        let all = self.amount.swap(0, Ordering::Relaxed);
+        let moved = all.min(most.0);
+        self.amount.fetch_add(all - moved, Ordering::Relaxed);
         Self {
-            amount: AtomicI64::new(self.amount.swap(0, Ordering::Relaxed)),
+            amount: AtomicI64::new(moved),
             month: self.month.clone(),
             windows: self.windows.clone(),
             settled: self.settled.clone(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use domain::conversation::{Body, Message, Prompt, Role};
-use domain::model::Model;
+use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
 use super::cache::{self, Keep};
@@ -121,7 +121,7 @@ impl<'a> Conversation<'a> {
                 Role::Tool => {
                     let mut parts = vec![Part::Result(result(message, &names, at)?)];
                     mark_end(&mut parts, cache::breakpoint(&message.extra));
-                    parts.extend(pictures(message, at)?);
+                    parts.extend(pictures(message, model));
                     conversation.add(Speaker::User, parts);
                 }
             }
@@ -292,11 +292,19 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
     Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
 }
 
-/// The images in the result of a tool. They are shown beside it: not every model has a place for them in it.
-fn pictures(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
-    let Body::Parts(_) = &message.body else { return Ok(Vec::new()) };
-    let parts = said(message, at)?.into_iter();
-    Ok(parts.filter(|part| matches!(part, Part::Image(_))).collect())
+/// The images in the result of a tool. They are shown beside it: not every model has a place for them in
+/// it. One that a model cannot be shown stays out, as what else it does not know of a result does.
+fn pictures<'a>(message: &'a Message, model: &Model) -> impl Iterator<Item = Part<'a>> {
+    let parts = match &message.body {
+        Body::Parts(parts) => parts.as_slice(),
+        Body::Empty | Body::Text(_) => &[],
+    };
+    let takes_urls = model.provider == Provider::Anthropic;
+    parts.iter().filter_map(move |part| {
+        let is_image = matches!(string(part, "type"), "image_url" | "input_image");
+        let image = is_image.then(|| image(part, |what| Error::unsupported(what)).ok())??;
+        (takes_urls || matches!(image, Image::Data { .. })).then_some(Part::Image(image))
+    })
 }
 
 fn result<'a>(

@@ -15,6 +15,7 @@ crate::on_every_backend!(
     a_cap_of_zero_blocks_the_first_call_that_costs,
     calls_at_the_same_time_do_not_pass_a_cap_or_a_budget,
     a_call_that_does_not_fit_leaves_the_key_active,
+    what_was_refused_unsent_holds_no_money,
     a_cap_needs_a_price,
     a_model_without_a_price_is_passed_over,
 );
@@ -268,6 +269,25 @@ async fn a_call_that_does_not_fit_leaves_the_key_active(backend: Backend) {
     assert!(!refused.headers.contains_key("x-should-retry"), "a smaller call may fit");
     assert_eq!(key_body(&owner, &made["id"]).await["status"], "active");
     ask["max_tokens"] = json!(10);
+    key.post("/api/v1/chat/completions", &ask).await.ok(200);
+}
+
+async fn what_was_refused_unsent_holds_no_money(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let owner = server.owner().await;
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    // It cannot make two choices. There is money for either model, and not for both.
+    let config = json!({"is_public": false, "provider": "anthropic", "input_cost_per_1k": 0,
+        "output_cost_per_1k": 10, "additional_config": {"fallback_identifier": "second"}});
+    mock.register_with(&owner, "first", config).await;
+    let config = json!({"is_public": false, "input_cost_per_1k": 0, "output_cost_per_1k": 9});
+    mock.register_with(&owner, "second", config).await;
+    let cap = json!({"name": "capped", "project_id": 1, "hourly_limit": 1.5});
+    let made = owner.post("/api/v1/keys", &cap).await.ok(201);
+    let key = server.with_key(made["raw_key"].as_str().unwrap());
+    let messages = json!([{"role": "user", "content": "Hello."}]);
+    let ask = json!({"trace_id": key.trace().await, "model": "first", "messages": messages,
+        "n": 2, "max_tokens": 50});
     key.post("/api/v1/chat/completions", &ask).await.ok(200);
 }
 
