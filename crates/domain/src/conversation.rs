@@ -72,6 +72,16 @@ pub enum Body {
     Parts(Vec<Value>),
 }
 
+impl Body {
+    /// The content parts; none where it is no list of them.
+    pub fn parts(&self) -> &[Value] {
+        match self {
+            Self::Parts(parts) => parts,
+            Self::Empty | Self::Text(_) => &[],
+        }
+    }
+}
+
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {

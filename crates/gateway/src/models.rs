@@ -195,6 +195,7 @@ impl Gateway {
     /// Writes what a request sets into a row, and checks the whole.
     fn apply(&self, row: &mut ModelRow, change: ModelChange, sealing: &SealingKey) -> Result<()> {
         let mut faults = Faults::default();
+        let brings_config = change.additional_config.is_some() || change.provider.is_some();
         let held = Held::of(row, &config::stored(row)?.1, sealing)?;
         if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
             row.name = name;
@@ -217,7 +218,6 @@ impl Gateway {
             }
             faults.note(check_text(field, Some(text)));
         }
-        let brings_provider = change.provider.is_some();
         if let Some(provider) = change.provider {
             match Provider::parse_alias(&provider) {
                 Some(provider) => row.provider = provider,
@@ -256,7 +256,6 @@ impl Gateway {
         if row.currency.len() != 3 || !row.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
             faults.add("Currency must be a 3-letter code".to_owned());
         }
-        let brings_config = change.additional_config.is_some() || brings_provider;
         let mut asked = Vec::new();
         if let Some(mut config) = change.additional_config {
             asked = endpoints::take_keys(&mut config, faults.sentences());

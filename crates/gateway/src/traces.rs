@@ -233,23 +233,20 @@ impl Gateway {
         trace: Arc<TraceHandle>,
     ) -> JoinHandle<()> {
         let gateway = self.clone();
-        let asked = trace.regrades.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let asked = trace.regrades.fetch_add(1, Ordering::SeqCst) + 1;
         self.tasks.spawn(request_id::carried(async move {
             let again = async {
-                let _one = trace.grading.lock().await;
-                let (all_asked, served) = &trace.regrades;
+                let mut served = trace.grading.lock().await;
                 // One that began since has seen the step.
-                if served.load(Ordering::SeqCst) >= asked {
+                if *served >= asked {
                     return Ok(());
                 }
-                let serves = all_asked.load(Ordering::SeqCst);
-                match gateway.store.trace(project.id(), trace.id()).await? {
-                    Some(trace) if trace.status == TraceStatus::Completed => {
-                        gateway.grade(&project, &trace).await?;
-                    }
-                    _ => {}
+                let serves = trace.regrades.load(Ordering::SeqCst);
+                let found = gateway.store.trace(project.id(), trace.id()).await?;
+                if let Some(trace) = found.filter(|it| it.status == TraceStatus::Completed) {
+                    gateway.grade(&project, &trace).await?;
                 }
-                served.store(serves, Ordering::SeqCst);
+                *served = serves;
                 Ok::<_, Error>(())
             };
             if let Err(error) = again.await {

@@ -4,6 +4,9 @@
 //! JSON, but no text: strict readers refuse the whole answer for it.
 
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
 
 /// What stands for half a character.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
@@ -14,6 +17,11 @@ pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
         Some(mended) => serde_json::from_slice(&mended),
         None => Err(error),
     })
+}
+
+/// Reads an answer that must be an object.
+pub(crate) fn object(json: &[u8]) -> Result<Map<String, Value>, Error> {
+    read(json).map_err(|_| Error::malformed("it is no JSON object"))
 }
 
 /// The same JSON with a replacement for each escape of half a character that stands without the other
@@ -47,7 +55,7 @@ fn unit(json: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -98,8 +98,7 @@ impl Store {
         };
         let mut rows: Vec<LedgerRow> = rows.into_iter().map(read).collect();
         rows.sort_by(|a, b| {
-            let names = |row: &LedgerRow| (row.model.clone(), row.infrastructure.clone());
-            b.cost.cmp(&a.cost).then_with(|| names(a).cmp(&names(b)))
+            (b.cost, &a.model, &a.infrastructure).cmp(&(a.cost, &b.model, &b.infrastructure))
         });
         Ok(rows)
     }

@@ -29,10 +29,11 @@ pub(crate) struct TraceHandle {
     pub(super) project: ProjectId,
     status: AtomicU8,
     sensitive: bool,
-    /// One grading at a time: the last one has seen every step.
-    pub(super) grading: Mutex<()>,
-    /// How often a regrading was asked for, and how many of these have been served.
-    pub(super) regrades: (AtomicU64, AtomicU64),
+    /// How often a regrading was asked for.
+    pub(super) regrades: AtomicU64,
+    /// One grading at a time: the last one has seen every step. How many of what was asked for have been
+    /// served.
+    pub(super) grading: Mutex<u64>,
 }
 
 impl TraceHandle {
@@ -43,8 +44,8 @@ impl TraceHandle {
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
             sensitive: asks_secure(sensitivity),
+            regrades: AtomicU64::default(),
             grading: Mutex::default(),
-            regrades: Default::default(),
         }
     }
 

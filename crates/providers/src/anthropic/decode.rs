@@ -12,8 +12,7 @@ use crate::lenient;
 use crate::receive::message_in;
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
-    let message: Map<String, Value> =
-        lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let message = lenient::object(body)?;
     if message.contains_key("error") || text(message.get("type")) == "error" {
         return Err(failure(&message));
     }

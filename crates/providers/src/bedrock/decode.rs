@@ -13,8 +13,7 @@ use crate::lenient;
 use crate::receive::message_in;
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
-    let whole: Map<String, Value> =
-        lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let whole = lenient::object(body)?;
     let usage = whole.get("usage").and_then(usage);
     reply(model, whole, usage).map_err(|error| error.having_used(usage))
 }

@@ -4,7 +4,7 @@
 use domain::model::Model;
 use http::HeaderMap;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::url;
 use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter, sides};
@@ -118,8 +118,7 @@ impl Painter for Invoke {
     }
 
     fn read(&self, body: &[u8]) -> Result<Painted, Error> {
-        let answer: Map<String, Value> =
-            lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+        let answer = lenient::object(body)?;
         // What the vendor's filters take out is missing from the images and named here.
         if let Some(said) = message_in(&answer) {
             return Err(Error::answered(Some(said)));

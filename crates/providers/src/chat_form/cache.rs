@@ -53,12 +53,8 @@ fn keep(ttl: &str) -> Option<Keep> {
 pub(crate) fn is_marked(prompt: &Prompt) -> bool {
     let has = |map: &Map<String, Value>| map.contains_key(CACHE_BREAKPOINT);
     let in_message = |message: &Message| {
-        let parts = match &message.body {
-            Body::Parts(parts) => parts.as_slice(),
-            Body::Empty | Body::Text(_) => &[],
-        };
         has(&message.extra)
-            || objects(parts).any(has)
+            || objects(message.body.parts()).any(has)
             || objects(list(message.extra.get("tool_calls"))).any(has)
     };
     has(&prompt.params)
@@ -110,11 +106,8 @@ fn objects(items: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
 
 /// The last breakpoint of a message that is replaced by its provider's own form.
 pub(super) fn last_in(message: &Message) -> Option<Keep> {
-    let parts = match &message.body {
-        Body::Parts(parts) => parts.as_slice(),
-        Body::Empty | Body::Text(_) => &[],
-    };
     let calls = list(message.extra.get("tool_calls"));
-    let inside = objects(parts).chain(objects(calls)).chain(iter::once(&message.extra));
+    let inside =
+        objects(message.body.parts()).chain(objects(calls)).chain(iter::once(&message.extra));
     inside.filter_map(breakpoint).last()
 }

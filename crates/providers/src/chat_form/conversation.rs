@@ -295,12 +295,8 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
 /// The images in the result of a tool. They are shown beside it: not every model has a place for them in
 /// it. One that a model cannot be shown stays out, as what else it does not know of a result does.
 fn pictures<'a>(message: &'a Message, model: &Model) -> impl Iterator<Item = Part<'a>> {
-    let parts = match &message.body {
-        Body::Parts(parts) => parts.as_slice(),
-        Body::Empty | Body::Text(_) => &[],
-    };
     let takes_urls = model.provider == Provider::Anthropic;
-    parts.iter().filter_map(move |part| {
+    message.body.parts().iter().filter_map(move |part| {
         let is_image = matches!(string(part, "type"), "image_url" | "input_image");
         let image = is_image.then(|| image(part, |what| Error::unsupported(what)).ok())??;
         (takes_urls || matches!(image, Image::Data { .. })).then_some(Part::Image(image))

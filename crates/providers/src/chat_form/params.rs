@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
+use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
 use domain::model::Model;
 use serde_json::{Map, Value};
 
@@ -165,10 +165,7 @@ fn lost(messages: &[Message]) -> impl Iterator<Item = &'static str> {
         let detail = part.pointer("/image_url/detail").or_else(|| part.get("detail"));
         detail.is_some_and(|detail| !detail.is_null() && detail != "auto")
     };
-    let has_close = |message: &Message| match &message.body {
-        Body::Parts(parts) => parts.iter().any(is_close),
-        Body::Empty | Body::Text(_) => false,
-    };
+    let has_close = |message: &Message| message.body.parts().iter().any(is_close);
     let names = messages.iter().any(is_named).then_some("messages.name");
     let details = messages.iter().any(has_close).then_some("image_url.detail");
     names.into_iter().chain(details)

@@ -14,8 +14,7 @@ use crate::lenient;
 use crate::receive::message_in;
 
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
-    let native: Map<String, Value> =
-        lenient::read(body).map_err(|_| Error::malformed("it is no JSON object"))?;
+    let native = lenient::object(body)?;
     let usage = usage(native.get("usage"));
     reply(native, usage).map_err(|error| error.having_used(usage))
 }
