@@ -24,6 +24,7 @@ use crate::door;
 use crate::error::{Failure, Result};
 use crate::finding::FindingBody;
 use crate::input::Body;
+use crate::legacy;
 use crate::sse::{self, EventBody, Style};
 
 /// A chat completion request: the standard fields and `trace_id`.
@@ -130,9 +131,8 @@ pub struct CompletionBody {
     model: String,
     #[schema(value_type = Vec<Object>)]
     choices: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    usage: Option<Value>,
+    #[schema(value_type = Object)]
+    usage: Value,
     #[schema(value_type = i64)]
     step_id: StepId,
     #[schema(value_type = String)]
@@ -189,7 +189,8 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
     if body.messages.is_empty() {
         return Err(gateway::Error::invalid("messages must not be empty").into());
     }
-    let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>>>()?;
+    let mut messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>>>()?;
+    legacy::modernise(&mut messages);
     let max_output_tokens = body.max_completion_tokens.or(body.max_tokens);
     if max_output_tokens == Some(0) {
         return Err(gateway::Error::invalid("max_tokens must be at least 1").into());
@@ -241,7 +242,7 @@ fn present(reply: ChatReply) -> Response {
         created: reply.created.unix_seconds(),
         model: reply.model,
         choices: json!([{"index": 0, "message": message, "finish_reason": finish}]),
-        usage: reply.usage.as_ref().map(Usage::chat_form),
+        usage: reply.usage.chat_form(),
         step_id: reply.step,
         trace_id: reply.trace,
         reason: reply.blocked,
@@ -265,7 +266,7 @@ fn refused(
         created: now.unix_seconds(),
         model: String::new(),
         choices: json!([{"index": 0, "message": message, "finish_reason": "content_filter"}]),
-        usage: Some(Usage::default().chat_form()),
+        usage: Usage::default().chat_form(),
         step_id: step,
         trace_id: trace,
         reason: Some(reason),

@@ -18,6 +18,7 @@ mod finding;
 mod images;
 mod input;
 mod keys;
+mod legacy;
 mod logs;
 mod messages;
 mod model_list;

@@ -179,7 +179,7 @@ impl Encoder {
         &mut self,
         out: &mut Vec<u8>,
         finish: FinishReason,
-        usage: Option<Usage>,
+        usage: Usage,
         blocked: Option<String>,
     ) {
         match blocked {
@@ -191,7 +191,7 @@ impl Encoder {
                 event(out, &chunk);
             }
         }
-        if let Some(usage) = usage.filter(|_| self.style.with_usage) {
+        if self.style.with_usage {
             let mut chunk = self.fields.clone();
             chunk.insert("choices".to_owned(), json!([]));
             chunk.insert("usage".to_owned(), usage.chat_form());
@@ -278,7 +278,7 @@ mod tests {
         };
         let stopped = Piece::End {
             finish: FinishReason::ContentFilter,
-            usage: None,
+            usage: Usage::default(),
             blocked: Some("no".to_owned()),
         };
         let pieces =

@@ -11,6 +11,10 @@ use crate::usage::Usage;
 /// thoughts with their signatures and the like.
 pub const PROVIDER_STATE: &str = "provider_state";
 
+/// The member of an answer's message that holds what Anthropic tells of a refusal, as it came: its
+/// category, and its explanation, which is the message's `refusal` as well.
+pub const STOP_DETAILS: &str = "stop_details";
+
 /// Who speaks, in the words of the chat-completions format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {

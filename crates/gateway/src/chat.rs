@@ -64,8 +64,9 @@ pub struct ChatReply {
     pub text: String,
     /// Why it stopped.
     pub finish: FinishReason,
-    /// What was used, if the provider said.
-    pub usage: Option<Usage>,
+    /// What was used: as the provider has told, else as it was counted here.
+    pub usage: Usage,
+
     /// The provider's own answer, where it is in the chat-completions format.
     pub native: Option<Map<String, Value>>,
     /// Why the answer was withheld, if it was.
@@ -170,20 +171,24 @@ impl Gateway {
         let (mut flight, mut reply) = self.call(routed).await?;
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
+        let is_told = reply.usage.is_some();
         let funded = flight.funded()?;
-        let answer = ChatReply {
+        let mut answer = ChatReply {
             step: funded.step(),
             trace: funded.routed().screened().turn().trace.id(),
             model: funded.model().identifier.clone(),
             created: funded.started_at(),
             text: std::mem::take(&mut reply.text),
             finish: reply.finish.unwrap_or(FinishReason::Stop),
-            usage: reply.usage,
+            usage: Usage::default(),
             native: reply.native.take(),
             blocked,
             dropped: std::mem::take(&mut reply.dropped),
         };
-        flight.finish().await?;
+        answer.usage = flight.finish().await?.usage;
+        if !is_told && let Some(native) = &mut answer.native {
+            native.insert("usage".to_owned(), answer.usage.chat_form());
+        }
         Ok(answer)
     }
 }

@@ -246,13 +246,14 @@ impl Relay {
             Ok(blocked) => blocked,
             Err(error) => return vec![Piece::Broken(flight.fault(error))],
         };
-        let usage = flight.heard.usage;
         let finish = match &blocked {
             Some(_) => FinishReason::ContentFilter,
             None => flight.heard.finish.unwrap_or(FinishReason::Stop),
         };
         match flight.finish().await {
-            Ok(_) => pieces.push(Piece::End { finish, usage, blocked }),
+            Ok(recorded) => {
+                pieces.push(Piece::End { finish, usage: recorded.usage, blocked });
+            }
             Err(error) => pieces.push(Piece::Broken(error)),
         }
         pieces

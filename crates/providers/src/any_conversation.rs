@@ -49,6 +49,8 @@ pub(crate) fn arguments() -> impl Strategy<Value = Map<String, Value>> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        prop::num::f64::NORMAL.prop_map(Value::from),
         word().prop_map(Value::from),
         prop::collection::vec(word(), 0..3).prop_map(Value::from),
     ];

@@ -146,12 +146,16 @@ fn said_in(body: &[u8]) -> Said {
     let parsed: Option<Value> = lenient::read(body).ok();
     // Some gateways wrap their error in a list.
     let first = parsed.as_ref().map(|value| value.get(0).unwrap_or(value));
-    let object = first.and_then(Value::as_object);
-    let message = object.and_then(message_in).or_else(|| {
+    let mut said = first.and_then(Value::as_object).map(said_of).unwrap_or_default();
+    said.message = said.message.or_else(|| {
         let text = as_text(body)?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     });
-    let error = object.and_then(|object| object.get("error"));
+    said
+}
+
+fn said_of(answer: &Map<String, Value>) -> Said {
+    let error = answer.get("error");
     let spent = error.is_some_and(|error| {
         ["code", "type"]
             .iter()
@@ -162,7 +166,41 @@ fn said_in(body: &[u8]) -> Said {
         details.into_iter().flatten().find_map(|detail| detail.get(name).and_then(Value::as_str))
     };
     let wrong_key = detail("reason") == Some("API_KEY_INVALID");
-    Said { message, spent, wrong_key, retry_after: detail("retryDelay").and_then(retry_delay) }
+    let retry_after = detail("retryDelay").and_then(retry_delay);
+    Said { message: message_in(answer), spent, wrong_key, retry_after }
+}
+
+/// The error that came in the place of an answer, with a status of 200, or of what was left of one. What
+/// finds fault with the request, or with the key, is told as the status that it names.
+pub(crate) fn error_within(answer: &Map<String, Value>) -> Error {
+    let error = answer.get("error").and_then(Value::as_object).unwrap_or(answer);
+    match named_status(error) {
+        // 408, 424 and 429 find no fault with it.
+        Some(status @ (400..=407 | 409..=423 | 425..=428 | 430..=499)) => {
+            Error::status(status, said_of(answer), None)
+        }
+        _ => Error::answered(message_in(answer)),
+    }
+}
+
+/// The status that an error names: as a number, or by a word of OpenAI's and Anthropic's.
+fn named_status(error: &Map<String, Value>) -> Option<u16> {
+    let number = |value: &Value| match value {
+        Value::Number(number) => number.as_u64()?.try_into().ok(),
+        Value::String(digits) => digits.parse().ok(),
+        _ => None,
+    };
+    let word = |value: &Value| match value.as_str()? {
+        "invalid_api_key" | "authentication_error" => Some(401),
+        "permission_error" => Some(403),
+        "model_not_found" | "not_found_error" => Some(404),
+        "request_too_large" => Some(413),
+        "invalid_request_error" => Some(400),
+        _ => None,
+    };
+    let named = ["code", "type"].map(|name| error.get(name));
+    let mut named = named.into_iter().flatten();
+    named.clone().find_map(number).or_else(|| named.find_map(word))
 }
 
 /// Bytes as a text, if they are one. Its last character may be cut off.
@@ -285,6 +323,39 @@ mod tests {
             assert_eq!(message_in(&serde_json::from_str(body).unwrap()).unwrap(), "no", "{body}");
         }
         assert_eq!(message_in(&Map::new()), None);
+    }
+
+    #[test]
+    fn what_an_error_within_an_answer_finds_fault_with() {
+        for (error, status) in [
+            (r#"{"code":400,"message":"no","status":"INVALID_ARGUMENT"}"#, Some(400)),
+            (r#"{"code":"404","message":"no"}"#, Some(404)),
+            (r#"{"type":"invalid_request_error","code":"context_length_exceeded"}"#, Some(400)),
+            (r#"{"type":"invalid_request_error","code":"invalid_api_key"}"#, Some(401)),
+            (r#"{"type":"permission_error"}"#, Some(403)),
+            (r#"{"type":"BadRequestError","code":422}"#, Some(422)),
+            (r#"{"type":"requests","code":429}"#, None),
+            (r#"{"type":"server_error","code":null}"#, None),
+            (r#"{"type":"overloaded_error"}"#, None),
+            (r#"{"code":200}"#, None),
+            (r#"{"code":-400}"#, None),
+            (r#""no""#, None),
+        ] {
+            let answer = serde_json::from_str(&format!(r#"{{"error":{error}}}"#)).unwrap();
+            let told = error_within(&answer);
+            assert_eq!(told.provider_status(), status, "{error}");
+            assert_eq!(told.is_endpoint_fault(), status.is_none(), "{error}");
+        }
+        // Some servers write no object around it.
+        let bare = r#"{"object":"error","message":"too long","type":"BadRequestError","code":400}"#;
+        let told = error_within(&serde_json::from_str(bare).unwrap());
+        assert_eq!(
+            told.kind,
+            crate::ErrorKind::Rejected { status: 400, message: "too long".to_owned() }
+        );
+        let key =
+            r#"{"error":{"code":400,"message":"no","details":[{"reason":"API_KEY_INVALID"}]}}"#;
+        assert!(error_within(&serde_json::from_str(key).unwrap()).fallback_helps());
     }
 
     proptest! {

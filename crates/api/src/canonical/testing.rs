@@ -124,7 +124,7 @@ impl Speech {
             created: Timestamp(1_000_000),
             text: self.text.clone(),
             finish,
-            usage: Some(USED),
+            usage: USED,
             native: native.as_object().cloned(),
             blocked: None,
             dropped: Vec::new(),
@@ -164,7 +164,7 @@ impl Speech {
         if let Some(state) = &self.state {
             pieces.push(native(json!({"provider_state": state})));
         }
-        pieces.push(Piece::End { finish, usage: Some(USED), blocked: None });
+        pieces.push(Piece::End { finish, usage: USED, blocked: None });
         pieces
     }
 }

@@ -1,5 +1,6 @@
 //! A whole answer in Anthropic's format.
 
+use domain::conversation::STOP_DETAILS;
 use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
 use domain::usage::Usage;
@@ -60,7 +61,7 @@ impl MessageAnswer {
             stop_reason: None,
             stop_sequence: (),
             stop_details: None,
-            usage: usage(None),
+            usage: usage(Usage::default()),
             step_id: step,
             trace_id: trace,
             reason: None,
@@ -76,14 +77,18 @@ impl MessageAnswer {
 
 /// An answer.
 pub fn whole(mut reply: ChatReply) -> MessageAnswer {
+    let mut details = None;
+    if let Some(native) = &mut reply.native {
+        take_details(native, "message", &mut details);
+    }
     let answer = Answer::of(&mut reply);
     let mut message = MessageAnswer::blank(reply.step, reply.trace, reply.model);
     message.usage = usage(reply.usage);
     let said = Some(answer.refusal.as_str()).filter(|said| !said.is_empty());
     let refusal = reply.blocked.as_deref().or(said);
-    message.stop_details = refusal.map(stop_details);
-    message.stop_reason =
-        Some(stop_reason(reply.finish, !answer.calls.is_empty(), refusal.is_some()));
+    let refuses = refusal.is_some() || details.is_some();
+    message.stop_reason = Some(stop_reason(reply.finish, !answer.calls.is_empty(), refuses));
+    message.stop_details = refusal.map(stop_details).or(details);
     message.reason = reply.blocked;
     message.content = content(answer);
     message
@@ -150,14 +155,31 @@ pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) 
     }
 }
 
+/// Takes what a provider of this format tells of a refusal out of an answer, or out of a chunk of one.
+/// The words of the refusal are part of that, and have no other place in the format.
+pub(super) fn take_details(
+    native: &mut Map<String, Value>,
+    said: &str,
+    details: &mut Option<Value>,
+) {
+    let choices = native.get_mut("choices").and_then(Value::as_array_mut);
+    let mut choices = choices.into_iter().flatten();
+    let first = choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
+    let said = first.and_then(|choice| choice.get_mut(said)?.as_object_mut());
+    let Some(said) = said else { return };
+    *details = said.remove(STOP_DETAILS).filter(Value::is_object).or(details.take());
+    if details.is_some() {
+        said.remove("refusal");
+    }
+}
+
 /// The words of a refusal.
 pub(super) fn stop_details(explanation: &str) -> Value {
     json!({"type": "refusal", "category": null, "explanation": explanation})
 }
 
 /// The counts in the format's words, where cached tokens are no input tokens.
-pub(super) fn usage(usage: Option<Usage>) -> Value {
-    let usage = usage.unwrap_or_default();
+pub(super) fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt.saturating_sub(usage.cached + usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,

@@ -57,6 +57,24 @@ fn a_withheld_answer_says_why() {
 }
 
 #[test]
+fn what_a_provider_of_the_format_tells_of_a_refusal_stays_as_it_is() {
+    let details = json!({"type": "refusal", "category": "cyber", "explanation": "Not this."});
+    let refused = |blocked| {
+        let mut reply = Speech { refusal: "Not this.".to_owned(), ..Speech::default() }
+            .reply(FinishReason::ContentFilter);
+        let native = reply.native.as_mut().unwrap();
+        native["choices"][0]["message"]["stop_details"] = details.clone();
+        reply.blocked = blocked;
+        said(&whole(reply))
+    };
+    let message = refused(None);
+    assert_eq!((&message["content"], &message["stop_reason"]), (&json!([]), &json!("refusal")));
+    assert_eq!(message["stop_details"], details);
+    let withheld = refused(Some("It held a secret".to_owned()));
+    assert_eq!(withheld["stop_details"]["explanation"], "It held a secret");
+}
+
+#[test]
 fn arguments_that_are_no_object_are_kept() {
     for (arguments, input) in [
         ("", json!({})),

@@ -12,7 +12,9 @@ use futures_util::stream::BoxStream;
 use gateway::{Piece, Started};
 use serde_json::{Value, json};
 
-use super::answer::{MessageAnswer, redacted_thinking, stop_details, stop_reason, usage};
+use super::answer::{
+    MessageAnswer, redacted_thinking, stop_details, stop_reason, take_details, usage,
+};
 use crate::canonical::{Beat, Hearing, Order, Part, Voice};
 use crate::error::Failure;
 use crate::finding::FindingBody;
@@ -28,7 +30,7 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
 pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: TraceId) -> String {
     let mut out = String::new();
     begin(&mut out, &super::answer::refused(reason.to_owned(), cause, step, trace).unsaid());
-    end(&mut out, "refusal", Some(reason), None);
+    end(&mut out, "refusal", Some(stop_details(reason)), Usage::default());
     out
 }
 
@@ -45,6 +47,8 @@ struct Writer {
     /// What the model gives as the reason why it will not answer.
     refusal: String,
     refuses: bool,
+    /// What a provider of this format has told of that; its words are in it.
+    details: Option<Value>,
 }
 
 impl Writer {
@@ -58,6 +62,7 @@ impl Writer {
             delta: ("", ""),
             refusal: String::new(),
             refuses: false,
+            details: None,
         }
     }
 
@@ -69,7 +74,10 @@ impl Writer {
         for piece in pieces {
             match piece {
                 Piece::Text(text) => self.order.say(Voice::Text, text),
-                Piece::Native(chunk) => self.hearing.hear(chunk, &mut self.order),
+                Piece::Native(mut chunk) => {
+                    take_details(&mut chunk, "delta", &mut self.details);
+                    self.hearing.hear(chunk, &mut self.order);
+                }
                 Piece::End { finish, usage, blocked } => {
                     self.end(&mut out, finish, usage, blocked);
                     continue;
@@ -142,7 +150,7 @@ impl Writer {
         &mut self,
         out: &mut String,
         finish: FinishReason,
-        usage: Option<Usage>,
+        usage: Usage,
         blocked: Option<String>,
     ) {
         let beats = self.order.finish();
@@ -154,8 +162,9 @@ impl Writer {
         }
         let said = Some(std::mem::take(&mut self.refusal)).filter(|said| !said.is_empty());
         let refusal = blocked.or(said);
-        let reason = stop_reason(finish, self.order.has_calls(), refusal.is_some());
-        end(out, reason, refusal.as_deref(), usage);
+        let details = refusal.as_deref().map(stop_details).or(self.details.take());
+        let reason = stop_reason(finish, self.order.has_calls(), details.is_some());
+        end(out, reason, details, usage);
     }
 }
 
@@ -163,10 +172,10 @@ fn begin(out: &mut String, blank: &MessageAnswer) {
     event(out, "message_start", &json!({"type": "message_start", "message": blank}));
 }
 
-fn end(out: &mut String, stop_reason: &str, refusal: Option<&str>, used: Option<Usage>) {
+fn end(out: &mut String, stop_reason: &str, details: Option<Value>, used: Usage) {
     let mut delta = json!({"stop_reason": stop_reason, "stop_sequence": null});
-    if let Some(refusal) = refusal {
-        delta["stop_details"] = stop_details(refusal);
+    if let Some(details) = details {
+        delta["stop_details"] = details;
     }
     let usage = usage(used);
     event(out, "message_delta", &json!({"type": "message_delta", "delta": delta, "usage": usage}));

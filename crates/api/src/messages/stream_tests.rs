@@ -76,7 +76,8 @@ fn names(events: &[(String, Value)]) -> Vec<&str> {
 
 #[test]
 fn text_in_pieces() {
-    let end = || Piece::End { finish: FinishReason::Length, usage: None, blocked: None };
+    let end =
+        || Piece::End { finish: FinishReason::Length, usage: Usage::default(), blocked: None };
     let pieces = vec![Piece::Text("Hel".to_owned()), Piece::Text("lo".to_owned()), end()];
     let events = stream(pieces, 1);
     assert_eq!(
@@ -114,7 +115,7 @@ fn a_stream_that_breaks_ends_with_an_error() {
 fn refusals() {
     let blocked = Some("It held a secret".to_owned());
     let finish = FinishReason::ContentFilter;
-    let message = heard(&stream(vec![Piece::End { finish, usage: None, blocked }], 1));
+    let message = heard(&stream(vec![Piece::End { finish, usage: Usage::default(), blocked }], 1));
     assert_eq!(message["content"], json!([]));
     assert_eq!(message["stop_details"]["explanation"], "It held a secret");
 
@@ -129,9 +130,24 @@ fn refusals() {
 }
 
 #[test]
+fn what_a_provider_of_the_format_tells_of_a_refusal_stays_as_it_is() {
+    let details = json!({"type": "refusal", "category": "cyber", "explanation": "Not this."});
+    let finish = FinishReason::ContentFilter;
+    let pieces = vec![
+        native(json!({"stop_details": details})),
+        native(json!({"refusal": "Not "})),
+        native(json!({"refusal": "this."})),
+        Piece::End { finish, usage: Usage::default(), blocked: None },
+    ];
+    let message = heard(&stream(pieces, 1));
+    assert_eq!((&message["content"], &message["stop_details"]), (&json!([]), &details));
+    assert_eq!(message["stop_reason"], "refusal");
+}
+
+#[test]
 fn arguments_may_come_before_the_name() {
     let call = |call: Value| native(json!({"tool_calls": [call]}));
-    let end = Piece::End { finish: FinishReason::Stop, usage: None, blocked: None };
+    let end = Piece::End { finish: FinishReason::Stop, usage: Usage::default(), blocked: None };
     let message = heard(&stream(
         vec![
             call(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\""}})),
@@ -171,6 +187,6 @@ proptest! {
         let asked = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
         prop_assert_eq!(&asked.ask.prompt.messages[1], &speech.message());
         prop_assert!(asked.left_out.is_empty());
-        prop_assert_eq!(&message["usage"], &usage(Some(crate::canonical::testing::USED)));
+        prop_assert_eq!(&message["usage"], &usage(crate::canonical::testing::USED));
     }
 }

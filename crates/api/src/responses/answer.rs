@@ -54,7 +54,7 @@ pub struct ResponseAnswer {
 #[derive(Debug, Default)]
 pub(super) struct End {
     pub(super) output: Vec<Value>,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Usage,
     /// Why the answer was withheld.
     pub(super) blocked: Option<String>,
 }
@@ -139,7 +139,7 @@ pub fn refused(
     echo: Map<String, Value>,
 ) -> ResponseAnswer {
     let output = items(step, Answer::default(), Some(&reason));
-    let end = End { output, usage: None, blocked: Some(reason) };
+    let end = End { output, usage: Usage::default(), blocked: Some(reason) };
     ResponseAnswer::blank(step, trace, String::new(), now, echo)
         .caused(cause)
         .ended(FinishReason::ContentFilter, end)
@@ -213,8 +213,7 @@ pub(super) fn summary_part(text: &str) -> Value {
 }
 
 /// The counts in the format's words.
-fn usage(usage: Option<Usage>) -> Value {
-    let usage = usage.unwrap_or_default();
+fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt,
         "input_tokens_details":

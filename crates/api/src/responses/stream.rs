@@ -45,7 +45,7 @@ pub fn refused(
     let answer = ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(cause);
     let blocked = Some(reason.to_owned());
     let finish = FinishReason::ContentFilter;
-    Writer::new(step, answer).write(vec![Piece::End { finish, usage: None, blocked }])
+    Writer::new(step, answer).write(vec![Piece::End { finish, usage: Usage::default(), blocked }])
 }
 
 /// Writes pieces as events.
@@ -184,7 +184,7 @@ impl Writer {
         self.output.push(item);
     }
 
-    fn end(&mut self, finish: FinishReason, usage: Option<Usage>, blocked: Option<String>) {
+    fn end(&mut self, finish: FinishReason, usage: Usage, blocked: Option<String>) {
         if let Some(reason) = &blocked {
             self.order.say(Voice::Refusal, reason.clone());
         }

@@ -85,7 +85,7 @@ fn heard(events: &[(String, Value)]) -> Value {
 
 #[test]
 fn a_text_that_was_cut_off() {
-    let end = Piece::End { finish: FinishReason::Length, usage: None, blocked: None };
+    let end = Piece::End { finish: FinishReason::Length, usage: Usage::default(), blocked: None };
     let pieces = vec![Piece::Text("Hel".to_owned()), Piece::Text("lo".to_owned()), end];
     let events = stream(pieces, 1);
     assert_eq!(events.last().unwrap().0, "response.incomplete");

@@ -5,6 +5,7 @@ use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
+use domain::usage::Usage;
 use serde_json::{Value, json};
 
 use super::ended::Ended;
@@ -49,6 +50,8 @@ pub(crate) struct Recorded {
     pub(crate) asked: Option<StepId>,
     /// Which turn of its trace it is, where it is an answer of assistants.
     pub(crate) turn: Option<u64>,
+    /// What was used: as the provider has told, else as it was counted here.
+    pub(crate) usage: Usage,
 }
 
 impl Gateway {
@@ -125,7 +128,7 @@ impl Gateway {
         // Tools that are run here leave a step each.
         let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
         let recorded = if calls.is_empty() || here {
-            Recorded { asked: None, turn: self.store(turn, step, &stored).await? }
+            Recorded { asked: None, turn: self.store(turn, step, &stored).await?, usage }
         } else {
             let run = step.id;
             // The run is queued before anything is waited for: who hangs up now does not lose it.
@@ -134,7 +137,7 @@ impl Gateway {
                 tokio::try_join!(self.store(turn, step, &stored), tools)
             };
             let (number, asked) = Box::pin(both).await?;
-            Recorded { asked: Some(asked), turn: number }
+            Recorded { asked: Some(asked), turn: number, usage }
         };
         self.trip_if_spent(&turn.caller).await;
         Ok(recorded)

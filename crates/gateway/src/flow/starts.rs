@@ -3,11 +3,11 @@
 //!
 //! One task looks after all calls that are open. A timer for each would wake a thread for each.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use domain::ids::ModelId;
 use store::Writer;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
@@ -19,7 +19,8 @@ use crate::registry::lock;
 /// A start is written when its call has been open for so long. A call that the gateway's death ends
 /// sooner leaves nothing.
 const GRACE: Duration = Duration::from_millis(2);
-/// After a call that took longer, starts are not put off: the next one will be wanted too.
+/// After a call that took longer, starts of calls of its model are not put off: the next one will be
+/// wanted too.
 const SHORT: Duration = Duration::from_millis(10);
 
 /// A funded call, and whether its start still has to be written.
@@ -43,7 +44,7 @@ impl Call {
         let is_short = self.began.elapsed() < SHORT;
         // That a call failed at once says nothing of those that do not.
         if answered || !is_short {
-            starts.short.store(is_short, Ordering::Relaxed);
+            starts.note(self.funded.model().id, is_short);
         }
         written
     }
@@ -68,8 +69,8 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Starts {
     waiting: Mutex<Waiting>,
-    /// Whether the last call that was answered was a short one.
-    short: AtomicBool,
+    /// The models whose last answered call was a short one.
+    short: Mutex<HashSet<ModelId>>,
     /// Where the task runs: a loop that serves connections may be busy with one of them.
     runtime: Handle,
 }
@@ -84,10 +85,16 @@ struct Waiting {
 impl Starts {
     /// None yet. Their task will run where this is called.
     pub(crate) fn here() -> Self {
-        Self {
-            waiting: Mutex::default(),
-            short: AtomicBool::new(false),
-            runtime: Handle::current(),
+        Self { waiting: Mutex::default(), short: Mutex::default(), runtime: Handle::current() }
+    }
+
+    /// Notes whether the last call of a model was a short one.
+    fn note(&self, model: ModelId, is_short: bool) {
+        let mut short = lock(&self.short);
+        if is_short {
+            short.insert(model);
+        } else {
+            short.remove(&model);
         }
     }
 
@@ -115,7 +122,8 @@ impl Starts {
 impl Gateway {
     /// Sees to it that the start of a call is written, if the call is not a short one.
     pub(super) fn write_start(&self, call: &Arc<Call>) {
-        if !self.starts.short.load(Ordering::Relaxed) && call.settle(self.store.writer()) {
+        let may_wait = lock(&self.starts.short).contains(&call.funded.model().id);
+        if !may_wait && call.settle(self.store.writer()) {
             return;
         }
         if self.starts.add(call.began + GRACE, Arc::downgrade(call)) {

@@ -37,8 +37,8 @@ pub enum Piece {
     End {
         /// Why the model stopped.
         finish: FinishReason,
-        /// What was used, if the provider said.
-        usage: Option<Usage>,
+        /// What was used: as the provider has told, else as it was counted here.
+        usage: Usage,
         /// Why the answer was withheld, if it was.
         blocked: Option<String>,
     },

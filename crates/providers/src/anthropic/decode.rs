@@ -7,14 +7,14 @@ use domain::usage::Usage;
 use serde_json::{Map, Value};
 
 use crate::chat_form::{Answer, state, text};
-use crate::error::{Error, Said};
+use crate::error::Error;
 use crate::lenient;
-use crate::receive::message_in;
+use crate::receive::error_within;
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
     let message = lenient::object(body)?;
     if message.contains_key("error") || text(message.get("type")) == "error" {
-        return Err(failure(&message));
+        return Err(error_within(&message));
     }
     let usage = message.get("usage").and_then(|usage| Counts::default().with(usage).usage());
     reply(model, message, usage).map_err(|error| error.having_used(usage))
@@ -38,27 +38,13 @@ fn reply(
         }
     }
     answer.finish = finish(text(message.get("stop_reason")), !answer.calls.is_empty());
-    answer.refusal = explanation(message.get("stop_details"));
+    answer.stop_details = details(message.remove("stop_details"));
+    answer.refusal = answer.stop_details.as_ref().and_then(explanation).map(str::to_owned);
     answer.usage = usage;
     answer.upstream_model =
         Some(text(message.get("model")).to_owned()).filter(|name| !name.is_empty());
     answer.state = own_state(model.upstream_name(), blocks);
     Ok(answer.reply())
-}
-
-/// The error that came in the place of an answer, or of what was left of one. What is no fault of the
-/// endpoint is told as the status is that its type stands for.
-pub(super) fn failure(answer: &Map<String, Value>) -> Error {
-    let message = message_in(answer);
-    let status = match text(answer.get("error").and_then(|error| error.get("type"))) {
-        "invalid_request_error" => 400,
-        "authentication_error" => 401,
-        "permission_error" => 403,
-        "not_found_error" => 404,
-        "request_too_large" => 413,
-        _ => return Error::answered(message),
-    };
-    Error::status(status, Said { message, ..Said::default() }, None)
 }
 
 /// A call of a tool: id, name, arguments.
@@ -89,10 +75,14 @@ pub(super) fn finish(word: &str, calls_tools: bool) -> Option<FinishReason> {
     })
 }
 
+/// What is told of a refusal.
+pub(super) fn details(told: Option<Value>) -> Option<Value> {
+    told.filter(|details| text(details.get("type")) == "refusal")
+}
+
 /// Why the model was kept from answering, in the provider's words.
-pub(super) fn explanation(details: Option<&Value>) -> Option<String> {
-    let said = text(details?.get("explanation"));
-    (!said.is_empty()).then(|| said.to_owned())
+pub(super) fn explanation(details: &Value) -> Option<&str> {
+    Some(text(details.get("explanation"))).filter(|said| !said.is_empty())
 }
 
 /// The whole content, to be sent back verbatim, if the model thought: its signatures hold only for

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::chat_form::STATE;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Said};
 use crate::testing::model;
 
 fn decoded(answer: &Value) -> Result<Reply, Error> {
@@ -84,7 +84,12 @@ fn every_reason_to_stop_is_known() {
         json!({"type": "refusal", "category": "cyber", "explanation": "Not this."});
     let reply = decoded(&refused).unwrap();
     assert_eq!(message(&reply)["refusal"], "Not this.");
+    assert_eq!(message(&reply)["stop_details"], refused["stop_details"]);
     assert_eq!(reply.native.as_ref().unwrap()["choices"][0]["finish_reason"], "content_filter");
+    refused["stop_details"]["explanation"] = json!(null);
+    let reply = decoded(&refused).unwrap();
+    assert_eq!(message(&reply)["refusal"], json!(null));
+    assert_eq!(message(&reply)["stop_details"]["category"], "cyber");
 }
 
 #[test]

@@ -7,13 +7,14 @@ use domain::model::Model;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::decode::{Counts, explanation, failure, finish, own_state};
+use super::decode::{Counts, details, explanation, finish, own_state};
 use crate::adapter::Decoder;
 use crate::chat_form::{
-    arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece, text,
+    arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece, stopped_piece, text,
 };
 use crate::error::Error;
 use crate::lenient;
+use crate::receive::error_within;
 use crate::sse::Sse;
 
 /// The most blocks of one answer, and the most bytes of them that are kept: what the longest
@@ -250,8 +251,10 @@ impl Message {
             return;
         };
         self.finished = true;
-        if let Some(said) = explanation(event.delta.stop_details.as_ref()) {
-            events.push(refusal_piece(&said));
+        if let Some(details) = details(event.delta.stop_details) {
+            let refusal = explanation(&details).map(refusal_piece);
+            events.push(stopped_piece(details));
+            events.extend(refusal);
         }
         // A call that was cut off cannot be sent back.
         let blocks = std::mem::take(&mut self.blocks).into_iter().map(Block::whole);
@@ -308,7 +311,7 @@ fn thought(text: &str, events: &mut Vec<StreamEvent>) {
 /// What an event is that is an error, or no event at all.
 fn unreadable(data: &[u8]) -> Error {
     match lenient::read::<Map<String, Value>>(data) {
-        Ok(object) if object.contains_key("error") => failure(&object),
+        Ok(object) if object.contains_key("error") => error_within(&object),
         _ => Error::malformed("an event of the stream is none of the format's"),
     }
 }

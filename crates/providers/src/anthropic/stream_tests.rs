@@ -176,10 +176,14 @@ fn a_refusal_ends_a_stream() {
         {"type": "refusal", "category": "bio", "explanation": "Not this."}});
     let (events, ended) = read([&*bytes(&all)]);
     ended.unwrap();
-    let at = events.len() - 4;
+    let at = events.len() - 5;
     assert_eq!(
-        events[at..at + 2],
-        [refusal_piece("Not this."), StreamEvent::Finish(FinishReason::ContentFilter)],
+        events[at..at + 3],
+        [
+            stopped_piece(all[all.len() - 2]["delta"]["stop_details"].clone()),
+            refusal_piece("Not this."),
+            StreamEvent::Finish(FinishReason::ContentFilter),
+        ],
     );
 }
 

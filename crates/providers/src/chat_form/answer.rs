@@ -6,7 +6,7 @@ use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use super::STATE;
+use super::{STATE, STOP_DETAILS};
 
 /// What a whole answer says.
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Answer {
     pub(crate) reasoning: String,
     /// Why it would not answer.
     pub(crate) refusal: Option<String>,
+    /// What Anthropic tells of that; see [`STOP_DETAILS`].
+    pub(crate) stop_details: Option<Value>,
     /// Calls in order: id, name, arguments as JSON.
     pub(crate) calls: Vec<(String, String, String)>,
     /// What the provider wants back verbatim with the next turn; see [`STATE`].
@@ -30,6 +32,7 @@ impl Answer {
     pub(crate) fn reply(self) -> Reply {
         let is_plain = self.reasoning.is_empty()
             && self.refusal.is_none()
+            && self.stop_details.is_none()
             && self.calls.is_empty()
             && self.state.is_none();
         let native = (!is_plain).then(|| self.native());
@@ -46,6 +49,9 @@ impl Answer {
     fn native(&self) -> Map<String, Value> {
         let content = if self.text.is_empty() { Value::Null } else { self.text.clone().into() };
         let mut message = json!({"role": "assistant", "content": content, "refusal": self.refusal});
+        if let Some(details) = &self.stop_details {
+            message[STOP_DETAILS] = details.clone();
+        }
         if !self.reasoning.is_empty() {
             message["reasoning_content"] = self.reasoning.clone().into();
         }
@@ -101,6 +107,11 @@ pub(crate) fn reasoning_piece(text: &str) -> StreamEvent {
 /// More of why the model will not answer.
 pub(crate) fn refusal_piece(text: &str) -> StreamEvent {
     piece(json!({"refusal": text}))
+}
+
+/// What Anthropic tells of a refusal; its words follow.
+pub(crate) fn stopped_piece(details: Value) -> StreamEvent {
+    piece(json!({STOP_DETAILS: details}))
 }
 
 /// What the provider wants back verbatim; comes once, before the end.

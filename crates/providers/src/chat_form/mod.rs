@@ -13,6 +13,7 @@ use serde_json::Value;
 
 pub(crate) use answer::{
     Answer, arguments_piece, call_begins, reasoning_piece, refusal_piece, state, state_piece,
+    stopped_piece,
 };
 pub(crate) use cache::Keep;
 pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};
@@ -24,4 +25,4 @@ pub(crate) fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
+pub(crate) use domain::conversation::{PROVIDER_STATE as STATE, STOP_DETAILS};

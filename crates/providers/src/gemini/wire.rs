@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::chat_form::ids;
 use crate::error::Error;
 use crate::lenient;
-use crate::receive::message_in;
+use crate::receive::error_within;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -196,8 +196,7 @@ pub(super) fn said<'a>(
     })
 }
 
-/// The error that came in place of an answer, with a status of 200 or within a stream.
+/// The error that came in the place of an answer, with a status of 200 or within a stream.
 pub(super) fn failure(error: &Value) -> Error {
-    let said = error.as_str().map(str::to_owned);
-    Error::answered(said.or_else(|| message_in(error.as_object()?)))
+    error_within(&Map::from_iter([("error".to_owned(), error.clone())]))
 }

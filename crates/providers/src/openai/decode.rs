@@ -11,7 +11,7 @@ use super::wire::{WireUsage, finish_reason};
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::lenient;
-use crate::receive::message_in;
+use crate::receive::error_within;
 
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
     let native = lenient::object(body)?;
@@ -94,7 +94,7 @@ pub(super) fn error_in(answer: &Map<String, Value>) -> Option<Error> {
         _ => true,
     });
     let marked = text(answer.get("object")) == "error";
-    (named || marked).then(|| Error::answered(message_in(answer)))
+    (named || marked).then(|| error_within(answer))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::Encoded;
-use crate::chat_form::{STATE, cache, rounds};
+use crate::chat_form::{STATE, STOP_DETAILS, cache, rounds};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -89,7 +89,7 @@ fn is_foreign(message: &Message, name: &str) -> bool {
         Role::Assistant if name == "function_call" => calls_of(message).next().is_some(),
         // The thoughts of a model of another provider, which wants its own words for them back.
         Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
-        Role::Assistant => matches!(name, STATE | "annotations" | "parsed"),
+        Role::Assistant => matches!(name, STATE | STOP_DETAILS | "annotations" | "parsed"),
         Role::Tool => name == "name",
         _ => name == STATE,
     }

@@ -4,7 +4,11 @@ use serde_json::json;
 
 use crate::harness::{Answer, Backend, Mock, Server};
 
-crate::on_every_backend!(a_model_of_another_format, a_parameter_that_a_model_has_not);
+crate::on_every_backend!(
+    a_model_of_another_format,
+    a_history_in_the_legacy_form,
+    a_parameter_that_a_model_has_not,
+);
 
 async fn a_model_of_another_format(backend: Backend) {
     let server = Server::unlimited(&backend).await;
@@ -51,6 +55,35 @@ async fn a_model_of_another_format(backend: Backend) {
     let step = &key.detail(&trace).await["steps"][0];
     // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
     assert_eq!(step["cost"], 0.21);
+}
+
+/// Of before a model could make several calls at a time.
+async fn a_history_in_the_legacy_form(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let answer = json!({"id": "m", "type": "message", "role": "assistant", "model": "c",
+        "content": [{"type": "text", "text": "Warm."}], "stop_reason": "end_turn",
+        "stop_sequence": null, "usage": {"input_tokens": 10, "output_tokens": 5}});
+    let claude = Mock::always(Answer::json(200, &answer)).await;
+    let config = json!({"provider": "anthropic", "is_public": false});
+    claude.register_with(&owner, "claude", config).await;
+    let gpt = Mock::always(Answer::text("Warm.")).await;
+    gpt.register(&owner, "gpt").await;
+    for model in ["claude", "gpt"] {
+        let ask = json!({"model": model, "trace_id": key.trace().await, "messages": [
+            {"role": "user", "content": "Rome?"},
+            {"role": "assistant", "content": null,
+                "function_call": {"name": "weather", "arguments": "{\"city\":\"Rome\"}"}},
+            {"role": "function", "name": "weather", "content": "28 C"}]});
+        key.post("/api/v1/chat/completions", &ask).await.ok(200);
+    }
+    let sent = claude.last();
+    assert_eq!(sent["messages"][1]["content"][0]["input"], json!({"city": "Rome"}), "{sent}");
+    let (call, result) = (&sent["messages"][1]["content"][0], &sent["messages"][2]["content"][0]);
+    assert_eq!((&result["tool_use_id"], &result["content"]), (&call["id"], &json!("28 C")));
+    let sent = gpt.last();
+    let (call, result) = (&sent["messages"][1]["tool_calls"][0], &sent["messages"][2]);
+    assert_eq!((&result["role"], &result["tool_call_id"]), (&json!("tool"), &call["id"]), "{sent}");
 }
 
 async fn a_parameter_that_a_model_has_not(backend: Backend) {

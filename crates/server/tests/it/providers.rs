@@ -8,6 +8,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings, unt
 
 crate::on_every_backend!(
     a_provider_that_cannot_be_reached,
+    answers_that_would_fill_the_memory,
     a_provider_that_refuses,
     a_new_address_closes_the_circuit,
     a_fallback_answers_for_the_first,
@@ -87,6 +88,34 @@ async fn a_provider_that_cannot_be_reached(backend: Backend) {
     failed(&key, &trace).await;
     let spend = owner.get("/api/v1/projects/1").await.ok(200)["total_monthly_spend"].clone();
     assert_eq!(spend, 0.0);
+}
+
+/// The connection is closed, and what was read of them is let go.
+async fn answers_that_would_fill_the_memory(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    for (name, answer) in [("endless", Answer::Endless), ("compressed", Answer::Compressed)] {
+        let mock = Mock::always(answer).await;
+        mock.register(&owner, name).await;
+        for streams in [false, true] {
+            let trace = key.trace().await;
+            let before = server.memory();
+            let chat = json!({"trace_id": trace, "model": name, "stream": streams,
+                "messages": [{"role": "user", "content": "Hello."}]});
+            key.post("/api/v1/chat/completions", &chat).await.is(502, &unreachable());
+            let steps = key.detail(&trace).await["steps"].clone();
+            assert_eq!(
+                (steps.as_array().unwrap().len(), &steps[0]["status"]),
+                (1, &json!("failed"))
+            );
+            let grown = server.memory().saturating_sub(before);
+            assert!(grown < 128 * 1024, "{name}, streams: {streams}: {grown} KiB");
+        }
+        if name == "endless" {
+            until("both connections are closed", || async { (mock.gone() == 2).then_some(()) })
+                .await;
+        }
+    }
 }
 
 async fn a_new_address_closes_the_circuit(backend: Backend) {

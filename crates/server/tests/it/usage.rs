@@ -117,11 +117,28 @@ async fn usage_that_is_not_reported_is_estimated(backend: Backend) {
     let trace = key.trace().await;
     key.execute(&trace, "Hello.").await.ok(200);
     key.get(&format!("/api/v1/executions/stream?trace_id={trace}&input=Hello")).await.chunks();
+    // Those who ask in a format that tells the usage are told what was counted.
+    let mut told = vec![None, None];
+    let ask = json!({"trace_id": trace, "model": "mock", "max_tokens": 100,
+        "messages": [{"role": "user", "content": "Hello."}]});
+    let whole = key.post("/api/v1/chat/completions", &ask).await.ok(200);
+    told.push(whole["usage"]["completion_tokens"].as_u64());
+    let whole = key.post("/api/v1/messages", &ask).await.ok(200);
+    told.push(whole["usage"]["output_tokens"].as_u64());
+    let mut streamed = ask.clone();
+    streamed["stream"] = true.into();
+    streamed["stream_options"] = json!({"include_usage": true});
+    let chunks = key.post("/api/v1/chat/completions", &streamed).await.chunks();
+    told.push(chunks.last().unwrap()["usage"]["completion_tokens"].as_u64());
     let detail = key.detail(&trace).await;
-    for step in detail["steps"].as_array().unwrap() {
+    let steps = detail["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), told.len());
+    for (step, told) in steps.iter().zip(told) {
         assert_eq!(step["status"], "completed");
         assert_eq!(step["cost_estimated"], true);
-        assert!(step["completion_tokens"].as_u64().unwrap() >= 4, "{step}");
+        let counted = step["completion_tokens"].as_u64().unwrap();
+        assert!(counted >= 4, "{step}");
+        assert_eq!(told.unwrap_or(counted), counted);
         assert!(step["cost"].as_f64().unwrap() > 0.0);
     }
 }

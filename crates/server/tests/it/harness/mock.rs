@@ -23,6 +23,10 @@ pub enum Answer {
     Body(u16, &'static str, String),
     /// A body that is shorter than it says.
     Truncated,
+    /// A body, or an event of a stream, that goes on for as long as anybody reads.
+    Endless,
+    /// A body that says that it is compressed.
+    Compressed,
 }
 
 impl Answer {
@@ -189,6 +193,11 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
         }
         let answer = (state.plan)(&asked.body);
         let streams = asked.body["stream"] == true;
+        if matches!(answer, Answer::Endless) {
+            pour(&mut stream, kind(streams)).await;
+            state.gone.fetch_add(1, Ordering::SeqCst);
+            return Ok(());
+        }
         let closes = matches!(answer, Answer::Truncated | Answer::Broken(_));
         for part in write(answer, streams, state.usage) {
             stream.write_all(part.as_bytes()).await?;
@@ -201,6 +210,21 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
         if closes {
             return stream.shutdown().await;
         }
+    }
+}
+
+fn kind(streams: bool) -> &'static str {
+    if streams { "text/event-stream" } else { "application/json" }
+}
+
+/// Writes until the caller closes the connection.
+async fn pour(stream: &mut BufReader<TcpStream>, kind: &str) {
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
+    let more = http_chunk(&"data: x".repeat(8192));
+    let mut next = head;
+    while stream.write_all(next.as_bytes()).await.is_ok() {
+        next.clone_from(&more);
     }
 }
 
@@ -264,6 +288,12 @@ fn write(answer: Answer, streams: bool, usage: Option<(u64, u64)>) -> Vec<String
             vec![whole(200, "application/json", &body.to_string())]
         }
         Answer::Body(status, kind, body) => vec![whole(status, kind, &body)],
+        Answer::Compressed => vec![format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {}\r\ncontent-encoding: gzip\r\n\
+             content-length: 2\r\n\r\n\u{1f}x",
+            kind(streams)
+        )],
+        Answer::Endless => unreachable!("it is poured"),
         Answer::Truncated => vec![
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n\
              {\"id\":\"chatcmpl-mock\",\"choices\":[{\"index\":0,\"mess"
