@@ -15,6 +15,13 @@ pub const PROVIDER_STATE: &str = "provider_state";
 /// category, and its explanation, which is the message's `refusal` as well.
 pub const STOP_DETAILS: &str = "stop_details";
 
+/// The member of an answer's message that holds which of the caller's stop sequences has ended it,
+/// where its provider tells.
+pub const STOP_SEQUENCE: &str = "stop_sequence";
+
+/// The member of a tool's message that is true where the tool failed: chat completions have none for it.
+pub const TOOL_FAILED: &str = "tool_failed";
+
 /// Who speaks, in the words of the chat-completions format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
-use domain::conversation::STOP_DETAILS;
+use domain::conversation::{STOP_DETAILS, STOP_SEQUENCE};
 use serde_json::{Map, Value, json};
 
 use crate::flow::is_text;
@@ -99,7 +99,7 @@ impl Place {
     /// Whether it is a note to the text, or says what the text is: it comes whole, beside what goes on
     /// in pieces.
     pub(crate) fn is_note(&self) -> bool {
-        const NOTES: [&str; 3] = ["annotations", "citations", STOP_DETAILS];
+        const NOTES: [&str; 4] = ["annotations", "citations", STOP_DETAILS, STOP_SEQUENCE];
         const LABELS: [&str; 5] = ["channel", "format", "phase", "recipient", "status"];
         let is_in = |step: Option<&Step>, names: &[&str]| {
             step.is_some_and(|step| names.iter().any(|name| step.is(name)))

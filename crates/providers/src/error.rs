@@ -63,6 +63,8 @@ pub(crate) struct Said {
     pub(crate) spent: bool,
     /// The key is wrong, whatever the status says.
     pub(crate) wrong_key: bool,
+    /// It tells that the model took too long or failed, as Bedrock does with 408 and 424.
+    pub(crate) of_model: bool,
     /// How long it wants to be left alone, where that is not in a header.
     pub(crate) retry_after: Option<Duration>,
 }
@@ -237,8 +239,7 @@ impl Error {
                 ..error
             },
             429 => Self { kind: ErrorKind::RateLimited, retryable: !said.spent, ..error },
-            // Of Bedrock: the model took too long, or failed.
-            408 | 424 => error,
+            408 | 424 if said.of_model => error,
             400..500 => {
                 let message =
                     said.message.unwrap_or_else(|| format!("The provider answered {status}"));

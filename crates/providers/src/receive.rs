@@ -36,6 +36,7 @@ pub(crate) async fn accept(
         } else {
             said(response.into_body(), deadline).await
         };
+        said.of_model = error_type.as_deref().is_some_and(|kind| kind.starts_with("Model"));
         said.message = match (error_type, said.message) {
             (Some(error_type), Some(message)) => Some(format!("{error_type}: {message}")),
             (error_type, message) => message.or(error_type),
@@ -167,7 +168,17 @@ fn said_of(answer: &Map<String, Value>) -> Said {
     };
     let wrong_key = detail("reason") == Some("API_KEY_INVALID");
     let retry_after = detail("retryDelay").and_then(retry_delay);
-    Said { message: message_in(answer), spent, wrong_key, retry_after }
+    Said { message: message_in(answer), spent, wrong_key, retry_after, ..Said::default() }
+}
+
+/// Whether an answer names an error; some servers name none in a good one.
+pub(crate) fn names_error(answer: &Map<String, Value>) -> bool {
+    answer.get("error").is_some_and(|error| match error {
+        Value::Null => false,
+        Value::Object(object) => !object.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    })
 }
 
 /// The error that came in the place of an answer, with a status of 200, or of what was left of one. What

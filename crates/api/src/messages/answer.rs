@@ -1,6 +1,6 @@
 //! A whole answer in Anthropic's format.
 
-use domain::conversation::STOP_DETAILS;
+use domain::conversation::{STOP_DETAILS, STOP_SEQUENCE};
 use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
 use domain::usage::Usage;
@@ -25,11 +25,10 @@ pub struct MessageAnswer {
     /// Blocks: `thinking`, `text`, `tool_use`, `redacted_thinking`.
     #[schema(value_type = Vec<Object>)]
     content: Vec<Value>,
-    /// `end_turn`, `max_tokens`, `tool_use` or `refusal`; null where a stream begins.
+    /// `end_turn`, `max_tokens`, `stop_sequence`, `tool_use` or `refusal`; null where a stream begins.
     stop_reason: Option<&'static str>,
-    /// Always null: which one it was is not told by every provider.
-    #[schema(value_type = Option<String>)]
-    stop_sequence: (),
+    /// Which of the stop sequences was met. Only Anthropic tells; of others it is an `end_turn`.
+    stop_sequence: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
     stop_details: Option<Value>,
@@ -59,7 +58,7 @@ impl MessageAnswer {
             model,
             content: Vec::new(),
             stop_reason: None,
-            stop_sequence: (),
+            stop_sequence: None,
             stop_details: None,
             usage: usage(Usage::default()),
             step_id: step,
@@ -71,24 +70,25 @@ impl MessageAnswer {
 
     /// The same as a stream begins with it: why it stopped comes at the end.
     pub(super) fn unsaid(self) -> Self {
-        Self { stop_reason: None, stop_details: None, ..self }
+        Self { stop_reason: None, stop_sequence: None, stop_details: None, ..self }
     }
 }
 
 /// An answer.
 pub fn whole(mut reply: ChatReply) -> MessageAnswer {
-    let mut details = None;
+    let mut ending = Ending::default();
     if let Some(native) = &mut reply.native {
-        take_details(native, "message", &mut details);
+        ending.hear(native, "message");
     }
     let answer = Answer::of(&mut reply);
     let mut message = MessageAnswer::blank(reply.step, reply.trace, reply.model);
     message.usage = usage(reply.usage);
     let said = Some(answer.refusal.as_str()).filter(|said| !said.is_empty());
     let refusal = reply.blocked.as_deref().or(said);
-    let refuses = refusal.is_some() || details.is_some();
-    message.stop_reason = Some(stop_reason(reply.finish, !answer.calls.is_empty(), refuses));
-    message.stop_details = refusal.map(stop_details).or(details);
+    message.stop_details = refusal.map(stop_details).or(ending.details.take());
+    let refuses = message.stop_details.is_some();
+    let reason = stop_reason(reply.finish, !answer.calls.is_empty(), refuses);
+    (message.stop_reason, message.stop_sequence) = ending.reason(reason);
     message.reason = reply.blocked;
     message.content = content(answer);
     message
@@ -155,21 +155,43 @@ pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) 
     }
 }
 
-/// Takes what a provider of this format tells of a refusal out of an answer, or out of a chunk of one.
-/// The words of the refusal are part of that, and have no other place in the format.
-pub(super) fn take_details(
-    native: &mut Map<String, Value>,
-    said: &str,
-    details: &mut Option<Value>,
-) {
-    let choices = native.get_mut("choices").and_then(Value::as_array_mut);
-    let mut choices = choices.into_iter().flatten();
-    let first = choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
-    let said = first.and_then(|choice| choice.get_mut(said)?.as_object_mut());
-    let Some(said) = said else { return };
-    *details = said.remove(STOP_DETAILS).filter(Value::is_object).or(details.take());
-    if details.is_some() {
-        said.remove("refusal");
+/// What a provider of this format tells of the end of an answer, which no other format has a place for.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// Why it refused. The words of the refusal are part of it.
+    pub(super) details: Option<Value>,
+    /// Which stop sequence was met.
+    sequence: Option<String>,
+}
+
+impl Ending {
+    /// Takes it out of an answer, or out of a chunk of one.
+    pub(super) fn hear(&mut self, native: &mut Map<String, Value>, said: &str) {
+        let choices = native.get_mut("choices").and_then(Value::as_array_mut);
+        let mut choices = choices.into_iter().flatten();
+        let first = choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
+        let said = first.and_then(|choice| choice.get_mut(said)?.as_object_mut());
+        let Some(said) = said else { return };
+        if let Some(details @ Value::Object(_)) = said.remove(STOP_DETAILS) {
+            self.details = Some(details);
+        }
+        if let Some(Value::String(sequence)) = said.remove(STOP_SEQUENCE) {
+            self.sequence = Some(sequence);
+        }
+        if self.details.is_some() {
+            said.remove("refusal");
+        }
+    }
+
+    /// The reason to stop, and the sequence if it was one.
+    pub(super) fn reason(
+        &mut self,
+        reason: &'static str,
+    ) -> (Option<&'static str>, Option<String>) {
+        match self.sequence.take().filter(|_| reason == "end_turn") {
+            Some(sequence) => (Some("stop_sequence"), Some(sequence)),
+            None => (Some(reason), None),
+        }
     }
 }
 

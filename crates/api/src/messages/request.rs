@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
+use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role, TOOL_FAILED};
 use domain::step::Door;
 use gateway::ChatAsk;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::canonical::{
 use crate::error::{Failure, Result};
 
 /// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
-const LEFT_OUT: [&str; 4] = ["service_tier", "inference_geo", "diagnostics", "user_profile_id"];
+const LEFT_OUT: [&str; 3] = ["service_tier", "diagnostics", "user_profile_id"];
 
 /// By which the vendor's packages ask it to keep the conversation. They go on without where the error
 /// says in the vendor's words that it cannot be had.
@@ -76,6 +76,9 @@ pub struct MessagesBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     cache_control: Option<Value>,
+    /// Where the answer may be made; for models that have it.
+    #[serde(default)]
+    inference_geo: Option<String>,
     /// Nothing else is supported, but for what can be left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
@@ -152,6 +155,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
         set("tool_choice", Some(choice));
         set("parallel_tool_calls", one_at_a_time.then_some(Value::Bool(false)));
     }
+    set("inference_geo", body.inference_geo.map(Value::from));
     set("thinking", body.thinking.filter(is_thinking).map(Value::Object));
     set("user", body.metadata.and_then(|mut metadata| metadata.remove("user_id")));
     if let Some(config) = body.output_config {
@@ -263,11 +267,12 @@ impl Reader {
                 parts.push(self.part(block, &kind)?);
                 continue;
             }
-            self.lose(&mut block, &["is_error"]);
+            let failed = block.take("is_error") == Some(Value::Bool(true));
             let kept = self.breakpoint(&mut block);
             let id = block.text("tool_use_id")?;
             let (mut message, images) = result(id, self.result_parts(&mut block)?);
             message.extra.extend(kept.map(|kept| (CACHE_BREAKPOINT.to_owned(), kept.into())));
+            message.extra.extend(failed.then(|| (TOOL_FAILED.to_owned(), true.into())));
             all.push(message);
             parts.extend(images);
         }

@@ -104,7 +104,7 @@ fn what_was_said_has_its_canonical_form() {
         Value::Array(said),
         json!([
             {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-            {"role": "tool", "content": "see", "tool_call_id": "t1"},
+            {"role": "tool", "content": "see", "tool_call_id": "t1", "tool_failed": true},
             {"role": "tool", "content": "", "tool_call_id": "t2"},
             {"role": "user", "content": [{"type": "text", "text": "And?"},
                 image("https://a.example/b.png"), image("data:image/png;base64,AAAA")]},

@@ -12,9 +12,7 @@ use futures_util::stream::BoxStream;
 use gateway::{Piece, Started};
 use serde_json::{Value, json};
 
-use super::answer::{
-    MessageAnswer, redacted_thinking, stop_details, stop_reason, take_details, usage,
-};
+use super::answer::{Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage};
 use crate::canonical::{Beat, Hearing, Order, Part, Voice};
 use crate::error::Failure;
 use crate::finding::FindingBody;
@@ -30,7 +28,7 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
 pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: TraceId) -> String {
     let mut out = String::new();
     begin(&mut out, &super::answer::refused(reason.to_owned(), cause, step, trace).unsaid());
-    end(&mut out, "refusal", Some(stop_details(reason)), Usage::default());
+    end(&mut out, (Some("refusal"), None), Some(stop_details(reason)), Usage::default());
     out
 }
 
@@ -47,8 +45,7 @@ struct Writer {
     /// What the model gives as the reason why it will not answer.
     refusal: String,
     refuses: bool,
-    /// What a provider of this format has told of that; its words are in it.
-    details: Option<Value>,
+    ending: Ending,
 }
 
 impl Writer {
@@ -62,7 +59,7 @@ impl Writer {
             delta: ("", ""),
             refusal: String::new(),
             refuses: false,
-            details: None,
+            ending: Ending::default(),
         }
     }
 
@@ -75,7 +72,7 @@ impl Writer {
             match piece {
                 Piece::Text(text) => self.order.say(Voice::Text, text),
                 Piece::Native(mut chunk) => {
-                    take_details(&mut chunk, "delta", &mut self.details);
+                    self.ending.hear(&mut chunk, "delta");
                     self.hearing.hear(chunk, &mut self.order);
                 }
                 Piece::End { finish, usage, blocked } => {
@@ -162,9 +159,9 @@ impl Writer {
         }
         let said = Some(std::mem::take(&mut self.refusal)).filter(|said| !said.is_empty());
         let refusal = blocked.or(said);
-        let details = refusal.as_deref().map(stop_details).or(self.details.take());
+        let details = refusal.as_deref().map(stop_details).or(self.ending.details.take());
         let reason = stop_reason(finish, self.order.has_calls(), details.is_some());
-        end(out, reason, details, usage);
+        end(out, self.ending.reason(reason), details, usage);
     }
 }
 
@@ -172,8 +169,13 @@ fn begin(out: &mut String, blank: &MessageAnswer) {
     event(out, "message_start", &json!({"type": "message_start", "message": blank}));
 }
 
-fn end(out: &mut String, stop_reason: &str, details: Option<Value>, used: Usage) {
-    let mut delta = json!({"stop_reason": stop_reason, "stop_sequence": null});
+fn end(
+    out: &mut String,
+    (reason, sequence): (Option<&str>, Option<String>),
+    details: Option<Value>,
+    used: Usage,
+) {
+    let mut delta = json!({"stop_reason": reason, "stop_sequence": sequence});
     if let Some(details) = details {
         delta["stop_details"] = details;
     }

@@ -6,14 +6,14 @@ use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value};
 
-use crate::chat_form::{Answer, state, text};
+use crate::chat_form::{Answer, STOP_SEQUENCE, state, text};
 use crate::error::Error;
 use crate::lenient;
-use crate::receive::error_within;
+use crate::receive::{error_within, names_error};
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
     let message = lenient::object(body)?;
-    if message.contains_key("error") || text(message.get("type")) == "error" {
+    if names_error(&message) || text(message.get("type")) == "error" {
         return Err(error_within(&message));
     }
     let usage = message.get("usage").and_then(|usage| Counts::default().with(usage).usage());
@@ -40,6 +40,7 @@ fn reply(
     answer.finish = finish(text(message.get("stop_reason")), !answer.calls.is_empty());
     answer.stop_details = details(message.remove("stop_details"));
     answer.refusal = answer.stop_details.as_ref().and_then(explanation).map(str::to_owned);
+    answer.stop_sequence = message.get(STOP_SEQUENCE).and_then(Value::as_str).map(str::to_owned);
     answer.usage = usage;
     answer.upstream_model =
         Some(text(message.get("model")).to_owned()).filter(|name| !name.is_empty());

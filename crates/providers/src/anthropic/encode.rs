@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::decode::is_blank_text;
-use super::rules::{max_tokens, takes_sampling, temperature_and_top_p};
+use super::rules::{max_tokens, takes_effort, takes_sampling, temperature_and_top_p};
 use crate::adapter::Encoded;
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, text,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, list,
+    text,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -51,6 +52,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         output_config: asks.then_some(OutputConfig { format, effort }),
         stop_sequences: params.stop()?,
         thinking: params.take("thinking"),
+        inference_geo: params.text("inference_geo")?,
         metadata: params.text("user")?.map(|user_id| Metadata { user_id }),
         stream: attempt.stream,
         temperature,
@@ -80,6 +82,8 @@ struct Request<'a> {
     /// In the vendor's own form: the chat-completions format has no such parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inference_geo: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -151,11 +155,31 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Cow<'a, str>>,
+        content: Option<Said<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
     },
     /// As it came from the provider.
     #[serde(untagged)]
-    Own(&'a Value),
+    Own(Cow<'a, Value>),
+}
+
+/// What a tool said.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    Text(&'a str),
+    Blocks(Vec<Block<'a>>),
+}
+
+impl<'a> Said<'a> {
+    fn of(texts: &[&'a str]) -> Option<Self> {
+        match texts {
+            [] => None,
+            [text] => Some(Self::Text(text)),
+            texts => Some(Self::Blocks(texts.iter().map(|text| Block::Text { text }).collect())),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -206,10 +230,11 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
             }
             Part::Result(result) => Block::ToolResult {
                 tool_use_id: id(result.id),
-                content: Some(result.text).filter(|text| !text.trim().is_empty()),
+                content: Said::of(&result.texts),
+                is_error: result.is_error,
             },
             Part::Own(blocks) => {
-                content.extend(own(blocks)?.map(Block::Own).map(plain));
+                content.extend(own(blocks)?.into_iter().map(Block::Own).map(plain));
                 continue;
             }
             Part::Breakpoint(kept) => {
@@ -237,11 +262,12 @@ impl Block<'_> {
 }
 
 /// The blocks of an earlier answer, but for those that the provider sends and does not take.
-fn own(blocks: &Value) -> Result<impl Iterator<Item = &Value>, Error> {
-    let blocks = blocks.as_array().ok_or_else(|| {
+fn own(blocks: Cow<'_, Value>) -> Result<Vec<Cow<'_, Value>>, Error> {
+    let mut blocks = list(blocks).ok_or_else(|| {
         Error::unsupported("The content of an assistant message's provider_state is no list")
     })?;
-    Ok(blocks.iter().filter(|block| !is_blank_text(block)))
+    blocks.retain(|block| !is_blank_text(block));
+    Ok(blocks)
 }
 
 /// The vendor takes four kinds of image.
@@ -337,6 +363,9 @@ fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<
 /// The vendor's words; others' levels below `low` it has none for.
 fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
     match params.text("reasoning_effort")? {
+        Some(_) if !takes_effort(model.upstream_name()) => {
+            Err(Error::lacking(model, "reasoning_effort"))
+        }
         Some(effort) if !EFFORTS.contains(&effort) => {
             let effort: String = effort.chars().take(16).collect();
             Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))

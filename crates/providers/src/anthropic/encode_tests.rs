@@ -81,7 +81,7 @@ fn a_prompt_becomes_a_request() {
     let params = json!({
         "temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END", "STOP"], "user": "u-1",
         "thinking": {"type": "disabled"}, "seed": 7, "n": 1, "tools": [weather_tool()],
-        "reasoning_effort": "low",
+        "inference_geo": "us",
         "response_format": {"type": "json_schema",
             "json_schema": {"name": "a", "strict": true, "schema": {"type": "object"}}},
     });
@@ -100,8 +100,8 @@ fn a_prompt_becomes_a_request() {
             ],
             "tools": [{"name": "weather", "description": "The weather", "input_schema":
                 {"type": "object", "properties": {"city": {"type": "string"}}}}],
-            "output_config":
-                {"format": {"type": "json_schema", "schema": {"type": "object"}}, "effort": "low"},
+            "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+            "inference_geo": "us",
             "stop_sequences": ["END", "STOP"],
             "thinking": {"type": "disabled"},
             "metadata": {"user_id": "u-1"},
@@ -365,12 +365,34 @@ fn a_conversation_begins_with_what_the_user_says() {
 }
 
 #[test]
+fn an_effort_goes_to_models_that_have_one() {
+    for (name, takes) in [
+        ("claude-3-7-sonnet-20250219", false),
+        ("claude-sonnet-4-20250514", false),
+        ("claude-sonnet-4-5", false),
+        ("claude-opus-4-1-20250805", false),
+        ("claude-haiku-4-5-20251001", false),
+        ("us.anthropic.claude-v2", false),
+        ("claude-opus-4-5", true),
+        ("claude-sonnet-4-6", true),
+        ("claude-sonnet-5", true),
+        ("claude-mythos-preview", true),
+        ("claude-opus-latest", true),
+        ("our-own", true),
+    ] {
+        let body = encoded_for(name, &hello(), &json!({"reasoning_effort": "low"}));
+        let effort = body.map(|(body, _)| body["output_config"]["effort"].clone());
+        assert_eq!(effort.ok(), takes.then(|| json!("low")), "{name}");
+    }
+    let minimal = json!({"reasoning_effort": "minimal"});
+    let error = encoded_for("claude-opus-4-6", &hello(), &minimal).unwrap_err().to_string();
+    assert!(error.starts_with("reasoning_effort minimal is not supported"), "{error}");
+}
+
+#[test]
 fn what_the_format_has_not_is_refused() {
     for (params, part) in [
-        (
-            json!({"reasoning_effort": "minimal"}),
-            "reasoning_effort minimal is not supported by model claude",
-        ),
+        (json!({"reasoning_effort": "low"}), "reasoning_effort is not supported by model claude"),
         (json!({"logprobs": true}), "logprobs is not supported"),
         (json!({"n": 2}), "n is not supported"),
         (json!({"frequency_penalty": 0.5}), "frequency_penalty is not supported"),

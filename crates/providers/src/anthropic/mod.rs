@@ -10,7 +10,7 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::{HeaderName, HeaderValue};
 
-pub(crate) use rules::{takes_sampling, temperature_and_top_p};
+pub(crate) use rules::{takes_effort, takes_sampling, temperature_and_top_p};
 
 use crate::adapter::{Adapter, Call, Decoder, Encoded};
 use crate::error::Error;

@@ -24,18 +24,42 @@ impl Sampling {
     /// from 5 on refuse all three. What is not named as the vendor names its models is given what was
     /// asked for.
     fn of(name: &str) -> Self {
-        let Some((_, name)) = name.split_once("claude-") else { return Self::All };
-        let mut words = name.split(['-', '.', '@', ':']);
-        let family = words.next().unwrap_or_default();
-        // Older names begin with the number; dates are longer than two digits.
-        let mut number = || words.next().filter(|word| word.len() < 3)?.parse::<u8>().ok();
-        let is_older = family.parse::<u8>().is_ok();
-        match (family, number(), number()) {
-            ("mythos", ..) | ("opus", Some(4), Some(7..)) => Self::Nothing,
-            (_, Some(5..), _) if !is_older => Self::Nothing,
-            (_, Some(4), Some(1..)) if !is_older => Self::OneOfTwo,
+        match Claude::read(name) {
+            Some(
+                Claude("mythos", ..) | Claude("opus", Some(4), Some(7..)) | Claude(_, Some(5..), _),
+            ) => Self::Nothing,
+            Some(Claude(_, Some(4), Some(1..))) => Self::OneOfTwo,
             _ => Self::All,
         }
+    }
+}
+
+/// A model of the vendor's by its name: the family, and the two numbers of its version. Older names,
+/// which begin with the number, have no family.
+struct Claude<'a>(&'a str, Option<u8>, Option<u8>);
+
+impl<'a> Claude<'a> {
+    fn read(name: &'a str) -> Option<Self> {
+        let (_, name) = name.split_once("claude-")?;
+        let mut words = name.split(['-', '.', '@', ':']);
+        let family = words.next().unwrap_or_default();
+        if family.parse::<u8>().is_ok() {
+            return Some(Self("", None, None));
+        }
+        // Dates are longer than two digits.
+        let mut number = || words.next().filter(|word| word.len() < 3)?.parse().ok();
+        Some(Self(family, number(), number()))
+    }
+}
+
+/// Whether a model takes an effort: Opus from 4.5 on, and every model from 4.6 on. What is not named as
+/// the vendor names its models is given what was asked for.
+pub(crate) fn takes_effort(name: &str) -> bool {
+    match Claude::read(name) {
+        None | Some(Claude("mythos", ..) | Claude("opus", Some(4), Some(5..))) => true,
+        Some(Claude("" | "v1" | "v2" | "instant", ..)) => false,
+        Some(Claude(_, Some(4), minor)) => minor >= Some(6),
+        Some(Claude(_, major, _)) => major.is_none_or(|major| major >= 5),
     }
 }
 

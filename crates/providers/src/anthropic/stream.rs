@@ -10,11 +10,12 @@ use serde_json::{Map, Value};
 use super::decode::{Counts, details, explanation, finish, own_state};
 use crate::adapter::Decoder;
 use crate::chat_form::{
-    arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece, stopped_piece, text,
+    arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece, stop_sequence_piece,
+    stopped_piece, text,
 };
 use crate::error::Error;
 use crate::lenient;
-use crate::receive::error_within;
+use crate::receive::{error_within, names_error};
 use crate::sse::Sse;
 
 /// The most blocks of one answer, and the most bytes of them that are kept: what the longest
@@ -114,6 +115,7 @@ struct Delta<'a> {
     partial_json: Cow<'a, str>,
     stop_reason: Option<String>,
     stop_details: Option<Value>,
+    stop_sequence: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -246,8 +248,13 @@ impl Message {
         if let Some(usage) = &event.usage {
             self.counts = self.counts.with(usage);
         }
+        if self.finished {
+            // Each tells all so far: the last one counts.
+            events.extend(self.counts.usage().map(StreamEvent::Usage));
+            return;
+        }
         let reason = event.delta.stop_reason.unwrap_or_default();
-        let Some(reason) = finish(&reason, self.calls > 0).filter(|_| !self.finished) else {
+        let Some(reason) = finish(&reason, self.calls > 0) else {
             return;
         };
         self.finished = true;
@@ -256,6 +263,7 @@ impl Message {
             events.push(stopped_piece(details));
             events.extend(refusal);
         }
+        events.extend(event.delta.stop_sequence.as_deref().map(stop_sequence_piece));
         // A call that was cut off cannot be sent back.
         let blocks = std::mem::take(&mut self.blocks).into_iter().map(Block::whole);
         let state = blocks.collect::<Option<_>>().and_then(|all| own_state(&self.model, all));
@@ -311,7 +319,7 @@ fn thought(text: &str, events: &mut Vec<StreamEvent>) {
 /// What an event is that is an error, or no event at all.
 fn unreadable(data: &[u8]) -> Error {
     match lenient::read::<Map<String, Value>>(data) {
-        Ok(object) if object.contains_key("error") => error_within(&object),
+        Ok(object) if names_error(&object) => error_within(&object),
         _ => Error::malformed("an event of the stream is none of the format's"),
     }
 }

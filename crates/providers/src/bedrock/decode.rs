@@ -108,6 +108,7 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
 /// What was used, if it says so.
 pub(super) fn usage(value: &Value) -> Option<Usage> {
     let Counts { input, output, cache_read, cache_write } = Counts::deserialize(value).ok()?;
+    let (cache_read, cache_write) = (cache_read.unwrap_or(0), cache_write.unwrap_or(0));
     let usage = Usage {
         prompt: input.saturating_add(cache_read).saturating_add(cache_write),
         cached: cache_read,
@@ -126,9 +127,9 @@ struct Counts {
     #[serde(rename = "outputTokens")]
     output: u64,
     #[serde(rename = "cacheReadInputTokens", default)]
-    cache_read: u64,
+    cache_read: Option<u64>,
     #[serde(rename = "cacheWriteInputTokens", default)]
-    cache_write: u64,
+    cache_write: Option<u64>,
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::adapter::Encoded;
-use crate::anthropic::{takes_sampling, temperature_and_top_p};
+use crate::anthropic::{takes_effort, takes_sampling, temperature_and_top_p};
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache, list,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -175,11 +175,13 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         content: Vec<ResultBlock<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
     },
     CachePoint(CachePoint),
     /// A block of the model's own, as it came.
     #[serde(untagged)]
-    Own(&'a Value),
+    Own(Cow<'a, Value>),
 }
 
 /// What comes before it may be kept.
@@ -198,7 +200,7 @@ struct Bytes<'a> {
 
 #[derive(Serialize)]
 struct ResultBlock<'a> {
-    text: Cow<'a, str>,
+    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -261,20 +263,18 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
                 name: call.name,
                 input: call.arguments,
             }),
-            Part::Result(result) => {
-                // A blank text is refused, an empty list is not.
-                let said = Some(result.text).filter(|text| !text.trim().is_empty());
-                content.push(Block::ToolResult {
-                    tool_use_id: legal_id(result.id),
-                    content: said.into_iter().map(|text| ResultBlock { text }).collect(),
-                });
-            }
+            // An empty list is taken, a blank text is not.
+            Part::Result(result) => content.push(Block::ToolResult {
+                tool_use_id: legal_id(result.id),
+                content: result.texts.into_iter().map(|text| ResultBlock { text }).collect(),
+                status: result.is_error.then_some("error"),
+            }),
             Part::Own(blocks) => {
-                let blocks = blocks.as_array().filter(|blocks| !blocks.is_empty());
+                let blocks = list(blocks).filter(|blocks| !blocks.is_empty());
                 let blocks = blocks.ok_or_else(|| {
                     Error::unsupported("provider_state of a message is not what Bedrock sent")
                 })?;
-                content.extend(blocks.iter().map(Block::Own));
+                content.extend(blocks.into_iter().map(Block::Own));
             }
             Part::Breakpoint(kept) => {
                 if caches != Caches::Nothing {
@@ -370,7 +370,7 @@ fn specification(name: &str, schema: Value) -> Value {
 }
 
 /// The names of the tools that were called, each once, in order.
-fn called<'a>(messages: &[Message<'a>]) -> Vec<&'a str> {
+fn called<'a>(messages: &'a [Message<'_>]) -> Vec<&'a str> {
     let mut seen = HashSet::new();
     let blocks = messages.iter().flat_map(|message| &message.content);
     let names = blocks.filter_map(|block| match block {
@@ -397,6 +397,9 @@ fn text_format(params: &mut Params<'_>, model: &Model) -> Result<Option<Value>, 
 
 fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
     match params.text("reasoning_effort")? {
+        Some(_) if !takes_effort(model.upstream_name()) => {
+            Err(Error::lacking(model, "reasoning_effort"))
+        }
         Some(effort) if !EFFORTS.contains(&effort) => Err(Error::unsupported(format!(
             "reasoning_effort of model {} must be one of {}",
             model.identifier,

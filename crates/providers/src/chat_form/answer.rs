@@ -6,7 +6,7 @@ use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use super::{STATE, STOP_DETAILS};
+use super::{STATE, STOP_DETAILS, STOP_SEQUENCE};
 
 /// What a whole answer says.
 #[derive(Debug, Default)]
@@ -18,6 +18,10 @@ pub(crate) struct Answer {
     pub(crate) refusal: Option<String>,
     /// What Anthropic tells of that; see [`STOP_DETAILS`].
     pub(crate) stop_details: Option<Value>,
+    /// Which stop sequence has ended it, where that is told.
+    pub(crate) stop_sequence: Option<String>,
+    /// Images, as `data:` URLs.
+    pub(crate) images: Vec<String>,
     /// Calls in order: id, name, arguments as JSON.
     pub(crate) calls: Vec<(String, String, String)>,
     /// What the provider wants back verbatim with the next turn; see [`STATE`].
@@ -33,6 +37,8 @@ impl Answer {
         let is_plain = self.reasoning.is_empty()
             && self.refusal.is_none()
             && self.stop_details.is_none()
+            && self.stop_sequence.is_none()
+            && self.images.is_empty()
             && self.calls.is_empty()
             && self.state.is_none();
         let native = (!is_plain).then(|| self.native());
@@ -51,6 +57,12 @@ impl Answer {
         let mut message = json!({"role": "assistant", "content": content, "refusal": self.refusal});
         if let Some(details) = &self.stop_details {
             message[STOP_DETAILS] = details.clone();
+        }
+        if let Some(sequence) = &self.stop_sequence {
+            message[STOP_SEQUENCE] = sequence.clone().into();
+        }
+        if !self.images.is_empty() {
+            message[IMAGES] = self.images.iter().map(|url| image(url)).collect();
         }
         if !self.reasoning.is_empty() {
             message["reasoning_content"] = self.reasoning.clone().into();
@@ -107,6 +119,25 @@ pub(crate) fn reasoning_piece(text: &str) -> StreamEvent {
 /// More of why the model will not answer.
 pub(crate) fn refusal_piece(text: &str) -> StreamEvent {
     piece(json!({"refusal": text}))
+}
+
+/// Where servers of the format put the images of an answer; the vendor has no place for them.
+const IMAGES: &str = "images";
+
+fn image(url: &str) -> Value {
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+/// An image, as a `data:` URL.
+pub(crate) fn image_piece(index: usize, url: &str) -> StreamEvent {
+    let mut image = image(url);
+    image["index"] = index.into();
+    piece(json!({IMAGES: [image]}))
+}
+
+/// Which stop sequence has ended the answer.
+pub(crate) fn stop_sequence_piece(sequence: &str) -> StreamEvent {
+    piece(json!({STOP_SEQUENCE: sequence}))
 }
 
 /// What Anthropic tells of a refusal; its words follow.

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use domain::conversation::{Body, Message, Prompt, Role};
-use domain::model::{Model, Provider};
+use domain::conversation::{Body, Message, Prompt, Role, TOOL_FAILED};
+use domain::model::Model;
 use serde_json::{Map, Value};
 
 use super::cache::{self, Keep};
-use super::{STATE, rounds};
+use super::{own, rounds};
 use crate::error::Error;
 
 /// A prompt without its parameters.
@@ -52,8 +52,8 @@ pub(crate) enum Part<'a> {
     Image(Image<'a>),
     Call(ToolCall<'a>),
     Result(ToolResult<'a>),
-    /// A whole message of the model's in the provider's own form, to be sent as it came.
-    Own(&'a Value),
+    /// A whole message of the model's in the provider's own form.
+    Own(Cow<'a, Value>),
     /// What comes before it may be kept by the provider.
     Breakpoint(Keep),
 }
@@ -82,7 +82,10 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) id: &'a str,
     /// The name of the tool, from the call that it answers.
     pub(crate) name: &'a str,
-    pub(crate) text: Cow<'a, str>,
+    /// Texts that are not blank, in order.
+    pub(crate) texts: Vec<&'a str>,
+    /// Whether the tool failed.
+    pub(crate) is_error: bool,
 }
 
 impl<'a> Conversation<'a> {
@@ -104,7 +107,11 @@ impl<'a> Conversation<'a> {
                     let calls = calls(message, at)?;
                     names.extend(calls.iter().map(|(call, _)| (call.id, call.name)));
                     let mut parts = Vec::new();
-                    if let Some(content) = own_state(message, model) {
+                    if message.extra.get("audio").is_some_and(Value::is_object) {
+                        return Err(at("this model cannot take audio"));
+                    }
+                    let listed: Vec<_> = calls.iter().map(|(call, _)| call).collect();
+                    if let Some(content) = own::content(message, model, &listed) {
                         parts.push(Part::Own(content));
                         mark_end(&mut parts, cache::last_in(message));
                     } else {
@@ -118,12 +125,7 @@ impl<'a> Conversation<'a> {
                     }
                     conversation.add(Speaker::Model, parts);
                 }
-                Role::Tool => {
-                    let mut parts = vec![Part::Result(result(message, &names, at)?)];
-                    mark_end(&mut parts, cache::breakpoint(&message.extra));
-                    parts.extend(pictures(message, model));
-                    conversation.add(Speaker::User, parts);
-                }
+                Role::Tool => conversation.add(Speaker::User, result(message, &names, at)?),
             }
         }
         match conversation.turns.first() {
@@ -292,40 +294,32 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
     Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
 }
 
-/// The images in the result of a tool. They are shown beside it: not every model has a place for them in
-/// it. One that a model cannot be shown stays out, as what else it does not know of a result does.
-fn pictures<'a>(message: &'a Message, model: &Model) -> impl Iterator<Item = Part<'a>> {
-    let takes_urls = model.provider == Provider::Anthropic;
-    message.body.parts().iter().filter_map(move |part| {
-        let is_image = matches!(string(part, "type"), "image_url" | "input_image");
-        let image = is_image.then(|| image(part, |what| Error::unsupported(what)).ok())??;
-        (takes_urls || matches!(image, Image::Data { .. })).then_some(Part::Image(image))
-    })
-}
-
+/// What a tool gave back. Its images are shown beside it: not every model has a place for them in it.
 fn result<'a>(
     message: &'a Message,
     names: &HashMap<&'a str, &'a str>,
     at: impl Fn(&str) -> Error,
-) -> Result<ToolResult<'a>, Error> {
+) -> Result<Vec<Part<'a>>, Error> {
     let id = super::text(message.extra.get("tool_call_id"));
     let name = names.get(id).ok_or_else(|| at("tool_call_id answers no earlier tool call"))?;
-    let text = match &message.body {
-        Body::Empty => Cow::Borrowed(""),
-        Body::Text(text) => Cow::Borrowed(text.as_str()),
-        Body::Parts(parts) => {
-            parts.iter().map(|part| string(part, "text")).collect::<String>().into()
+    let is_error = message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
+    let mut result = ToolResult { id, name, texts: Vec::new(), is_error };
+    let mut beside = Vec::new();
+    for part in said(message, at)? {
+        match part {
+            Part::Text(text) => result.texts.push(text),
+            part => beside.push(part),
         }
-    };
-    Ok(ToolResult { id, name, text })
-}
-
-/// What the provider wants back verbatim, if it was this model that said it.
-fn own_state<'a>(message: &'a Message, model: &Model) -> Option<&'a Value> {
-    let state = message.extra.get(STATE)?;
-    let ours = string(state, "provider") == model.provider.as_str()
-        && string(state, "model") == model.upstream_name();
-    state.get("content").filter(|_| ours)
+    }
+    let mut parts = vec![Part::Result(result)];
+    for part in beside {
+        match part {
+            Part::Breakpoint(kept) => mark_end(&mut parts, Some(kept)),
+            part => parts.push(part),
+        }
+    }
+    mark_end(&mut parts, cache::breakpoint(&message.extra));
+    Ok(parts)
 }
 
 fn string<'a>(value: &'a Value, name: &str) -> &'a str {

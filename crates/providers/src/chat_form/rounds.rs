@@ -24,7 +24,7 @@ pub(crate) fn check(messages: &[Message]) -> Result<(), Error> {
                     round.end()?;
                     round = Round::default();
                 }
-                round.ask(index, message);
+                round.ask(index, message)?;
             }
             Role::User => round.is_followed = true,
             Role::Tool => round.answer(index, text(message.extra.get("tool_call_id")))?,
@@ -46,13 +46,22 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn ask(&mut self, index: usize, message: &'a Message) {
+    fn ask(&mut self, index: usize, message: &'a Message) -> Result<(), Error> {
+        let calls_before = self.calls.len();
         let calls = message.extra.get("tool_calls").and_then(Value::as_array);
         let ids = calls.into_iter().flatten().map(|call| text(call.get("id")));
         for id in ids.filter(|id| !id.is_empty()) {
             self.calls.push((index, id));
-            self.answered.insert(id, false);
+            if self.answered.insert(id, false).is_some() {
+                let id = shown(id);
+                return Err(Error::unsupported(format!(
+                    "messages[{index}]: two calls have the id {id}"
+                )));
+            }
         }
+        // The model goes on without the results.
+        self.is_followed = calls_before > 0 && calls_before == self.calls.len();
+        Ok(())
     }
 
     fn answer(&mut self, index: usize, id: &str) -> Result<(), Error> {
@@ -151,6 +160,11 @@ mod tests {
             (json!([user(), result("x"), user()]), orphan(1)),
             (json!([user(), calls(&["a"]), result("x")]), orphan(2)),
             (json!([user(), calls(&["x"]), result("x"), says(), user(), result("x")]), orphan(5)),
+            (json!([user(), ab(), says()]), missing("a, b")),
+            (
+                json!([user(), calls(&["a", "a"]), result("a"), user()]),
+                "messages[1]: two calls have the id a".to_owned(),
+            ),
         ] {
             for provider in PROVIDERS {
                 let fault = fault(provider, &messages);

@@ -73,10 +73,20 @@ pub(super) struct FunctionResponse<'a> {
 #[serde(untagged)]
 enum Response<'a> {
     Object(Map<String, Value>),
-    /// Google's name for the result of a function.
-    Text {
-        output: &'a str,
+    /// Google's names for the result of a function, and for why it has none.
+    Output {
+        output: Output<'a>,
     },
+    Error {
+        error: Output<'a>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(&'a str),
+    Texts(&'a [&'a str]),
 }
 
 /// A call of the turn before, that wants a result.
@@ -178,15 +188,27 @@ fn answer<'a>(result: &'a ToolResult<'a>, asked: &mut [Asked<'a>]) -> (usize, Pi
         asked[place].answered = true;
         asked[place].own_id
     });
-    let response = response(&result.text);
+    let response = response(result);
     let function_response = FunctionResponse { id, name: result.name, response };
     (place.unwrap_or(usize::MAX), Piece::Result { function_response })
 }
 
-fn response(text: &str) -> Response<'_> {
-    match serde_json::from_str::<Map<String, Value>>(text) {
-        Ok(object) if object.values().all(is_exact) => Response::Object(object),
-        _ => Response::Text { output: text },
+fn response<'a>(result: &'a ToolResult<'a>) -> Response<'a> {
+    let output = match result.texts.as_slice() {
+        [] => Output::Text(""),
+        [text] => Output::Text(text),
+        texts => Output::Texts(texts),
+    };
+    if result.is_error {
+        return Response::Error { error: output };
+    }
+    let object = match &output {
+        Output::Text(text) => serde_json::from_str::<Map<String, Value>>(text).ok(),
+        Output::Texts(_) => None,
+    };
+    match object {
+        Some(object) if object.values().all(is_exact) => Response::Object(object),
+        _ => Response::Output { output },
     }
 }
 

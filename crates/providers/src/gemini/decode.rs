@@ -37,6 +37,7 @@ fn reply(model: &Model, mut response: Generated, usage: Option<Usage>) -> Result
             Said::Call { id, name, arguments } => {
                 answer.calls.push((id, name.to_owned(), arguments));
             }
+            Said::Image(url) => answer.images.push(url),
             Said::Other => {}
         }
         kept.add(part)?;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::contents::{Content, Piece, contents};
-use super::is_recent;
+use super::{Thinks, thinks};
 use crate::adapter::Encoded;
 use crate::chat_form::{Choice, Conversation, Format, Naming, Params, Tool, Tools, cache};
 use crate::error::Error;
@@ -203,7 +203,12 @@ fn thinking(effort: &str, model: &Model) -> Result<ThinkingConfig, Error> {
         "xhigh" => (Some("XHIGH"), None),
         _ => (None, None),
     };
-    let (level, budget) = if is_recent(model) { (level, None) } else { (None, budget) };
+    let (level, budget) = match thinks(model) {
+        Thinks::ByLevel => (level, None),
+        Thinks::Always => (None, budget.filter(|budget| *budget > 0)),
+        Thinks::ByBudget => (None, budget),
+        Thinks::Never => (None, None),
+    };
     if level.is_none() && budget.is_none() {
         let effort: String = effort.chars().take(20).collect();
         return Err(Error::lacking(model, format_args!("reasoning_effort {effort}")));

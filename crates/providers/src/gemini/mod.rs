@@ -100,6 +100,32 @@ fn is_recent(model: &Model) -> bool {
     generation(model).is_none_or(|generation| generation >= 3)
 }
 
+/// How a model is told how deep to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thinks {
+    /// It does not.
+    Never,
+    /// By a number of tokens, which may be none.
+    ByBudget,
+    /// By a number of tokens: it cannot be kept from it.
+    Always,
+    /// By a word.
+    ByLevel,
+}
+
+fn thinks(model: &Model) -> Thinks {
+    let name = model.upstream_name();
+    if is_recent(model) {
+        Thinks::ByLevel
+    } else if !name.contains("gemini-2.5") {
+        Thinks::Never
+    } else if name.contains("2.5-pro") {
+        Thinks::Always
+    } else {
+        Thinks::ByBudget
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use domain::model::Provider;

@@ -8,7 +8,9 @@ use crate::adapter::{ImageAsk, Outgoing, Painted, Painter, sides};
 use crate::error::{Error, Said};
 
 /// The shapes that Google's models paint, as width and height.
-const SHAPES: [(u32, u32); 8] = [(1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (9, 16), (16, 9), (21, 9)];
+#[rustfmt::skip]
+const SHAPES: [(u32, u32); 10] =
+    [(1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (4, 5), (5, 4), (9, 16), (16, 9), (21, 9)];
 /// So much may the shape differ from the one that was asked for: 1792x1024 is 16:9.
 const TOLERANCE: f64 = 0.05;
 
@@ -90,7 +92,7 @@ fn shape(ask: &ImageAsk<'_>) -> Result<Option<String>, Error> {
 }
 
 /// The image of a part as a `data:` URL. Models that think paint drafts first: those are none.
-fn image(part: &Part) -> Option<String> {
+pub(super) fn image(part: &Part) -> Option<String> {
     if part.get("thought") == Some(&Value::Bool(true)) {
         return None;
     }

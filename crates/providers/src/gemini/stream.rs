@@ -3,11 +3,14 @@
 use domain::conversation::StreamEvent;
 use domain::model::Model;
 use domain::step::FinishReason;
+use domain::usage::Usage;
 
 use super::kept::Kept;
 use super::wire::{Generated, Part, Said, said};
 use crate::adapter::Decoder;
-use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, refusal_piece, state_piece};
+use crate::chat_form::{
+    arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece, state_piece,
+};
 use crate::error::Error;
 use crate::sse::Sse;
 
@@ -32,14 +35,13 @@ impl Decoder for Reader {
 
     fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let answer = &mut self.answer;
-        let was_finished = answer.finished;
+        let was_finished = answer.finish.is_some();
         let last = self.sse.end(|data| answer.hear(data, events));
         // What is behind the reason to stop takes nothing back.
-        if was_finished {
-            return Ok(());
+        if !was_finished {
+            last?;
         }
-        last?;
-        if answer.finished { Ok(()) } else { Err(Error::cut_off()) }
+        answer.end(events)
     }
 
     /// Never: there is no mark for the end but the end of the connection, and the last count of
@@ -56,10 +58,14 @@ struct Heard {
     model: String,
     named: bool,
     calls: usize,
+    images: usize,
     kept: Kept,
     /// Whether it has told how the prompt is counted.
     counted: bool,
-    finished: bool,
+    /// Why it stops. Some models say so with every event, so it counts at the end.
+    finish: Option<FinishReason>,
+    /// What was used, as it was told with that.
+    usage: Option<Usage>,
 }
 
 impl Heard {
@@ -75,17 +81,19 @@ impl Heard {
             self.named = true;
             events.push(StreamEvent::Model(name));
         }
-        let fine = if self.finished { Ok(()) } else { self.answer(&mut response, events) };
+        let heard = self.answer(&mut response, events);
         // The counts before the last are of an unfinished answer, and some have no completion.
-        if self.finished {
+        if heard.is_err() {
             events.extend(usage.map(StreamEvent::Usage));
+        } else if self.finish.is_some() {
+            self.usage = usage.or(self.usage);
         } else if !self.counted
             && let Some(usage) = usage
         {
             self.counted = true;
             events.push(StreamEvent::Prompt(usage));
         }
-        fine
+        heard
     }
 
     fn answer(
@@ -94,23 +102,30 @@ impl Heard {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), Error> {
         let Some(mut candidate) = response.candidate() else {
-            if let Some(reason) = response.blocked() {
-                self.finished = true;
+            if let Some(reason) = response.blocked()
+                && self.finish.is_none()
+            {
+                self.finish = Some(FinishReason::ContentFilter);
                 events.push(refusal_piece(&reason));
-                events.push(StreamEvent::Finish(FinishReason::ContentFilter));
             }
             return Ok(());
         };
         for part in candidate.take_parts() {
             self.part(part, response.response_id.as_deref(), events)?;
         }
-        let reason = candidate.finish(self.calls > 0);
-        // So it is by a reason that makes the answer useless: what was used is told with it.
-        self.finished = !matches!(reason, Ok(None));
-        if let Some(reason) = reason? {
-            events.extend(self.kept.state(&self.model).map(state_piece));
-            events.push(StreamEvent::Finish(reason));
-        }
+        self.finish = candidate.finish(self.calls > 0)?.or(self.finish);
+        Ok(())
+    }
+
+    fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        let reason = match self.finish {
+            None => return Err(Error::cut_off()),
+            Some(FinishReason::Stop) if self.calls > 0 => FinishReason::ToolCalls,
+            Some(reason) => reason,
+        };
+        events.extend(self.kept.state(&self.model).map(state_piece));
+        events.push(StreamEvent::Finish(reason));
+        events.extend(self.usage.map(StreamEvent::Usage));
         Ok(())
     }
 
@@ -122,6 +137,10 @@ impl Heard {
     ) -> Result<(), Error> {
         match said(&part, self.calls, response_id)? {
             Said::Text("") | Said::Thought("") | Said::Other => {}
+            Said::Image(url) => {
+                events.push(image_piece(self.images, &url));
+                self.images += 1;
+            }
             Said::Text(text) => events.push(StreamEvent::Text(text.to_owned())),
             Said::Thought(text) => events.push(reasoning_piece(text)),
             Said::Call { id, name, arguments } => {

@@ -92,17 +92,41 @@ fn usage_may_come_after_the_reason() {
     let more = json!({"usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 9}});
     let (events, end) = read(&[&written(&[done, more])]);
     end.unwrap();
-    let usage =
-        |completion| StreamEvent::Usage(Usage { prompt: 1, completion, ..Usage::default() });
+    let usage = Usage { prompt: 1, completion: 9, ..Usage::default() };
     assert_eq!(
         events[1..],
         [
             StreamEvent::Text("a".to_owned()),
             StreamEvent::Finish(FinishReason::Length),
-            usage(0),
-            usage(9),
+            StreamEvent::Usage(usage),
         ],
     );
+}
+
+/// Some models give their reason with every event.
+#[test]
+fn what_comes_after_a_reason_is_said_as_well() {
+    let usage = json!({"promptTokenCount": 1, "candidatesTokenCount": 2});
+    let call = json!([{"functionCall": {"name": "f", "args": {}}}]);
+    let all = [json!([{"text": "one "}]), json!([{"text": "two"}]), call]
+        .map(|parts| event(parts, Some("STOP"), usage.clone()));
+    let (events, end) = read(&[&written(&all)]);
+    end.unwrap();
+    let last = events.len() - 2;
+    assert_eq!(events[1..3], ["one ", "two"].map(|text| StreamEvent::Text(text.to_owned())));
+    assert_eq!(events[last], StreamEvent::Finish(FinishReason::ToolCalls));
+    let ends = events.iter().filter(|event| matches!(event, StreamEvent::Finish(_)));
+    assert_eq!(ends.count(), 1);
+}
+
+#[test]
+fn pictures_are_passed_on() {
+    let parts =
+        json!([{"text": "See: "}, {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]);
+    let done = event(parts, Some("STOP"), json!({"promptTokenCount": 1}));
+    let (events, end) = read(&[&written(&[done])]);
+    end.unwrap();
+    assert!(events.contains(&image_piece(0, "data:image/png;base64,AAAA")), "{events:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use domain::usage::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::paint::image;
 use crate::chat_form::ids;
 use crate::error::Error;
 use crate::lenient;
@@ -164,7 +165,9 @@ pub(super) enum Said<'a> {
         name: &'a str,
         arguments: String,
     },
-    /// Nothing that a conversation in text has a place for.
+    /// A picture, as a `data:` URL.
+    Image(String),
+    /// Nothing that a conversation has a place for.
     Other,
 }
 
@@ -192,7 +195,7 @@ pub(super) fn said<'a>(
     Ok(match part.get("text").and_then(Value::as_str) {
         Some(text) if thought => Said::Thought(text),
         Some(text) => Said::Text(text),
-        None => Said::Other,
+        None => image(part).map_or(Said::Other, Said::Image),
     })
 }
 

@@ -238,6 +238,12 @@ fn begin(
 fn write_arguments(call: &mut Map<String, Value>, missing: Option<&str>) {
     let Some(Value::Object(function)) = call.get_mut("function") else { return };
     match function.get_mut("arguments") {
+        // In a whole answer these are all: what is no JSON no client can read.
+        Some(Value::String(said)) if said.trim().is_empty() => {
+            if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
+                missing.clone_into(said);
+            }
+        }
         Some(Value::String(_)) => {}
         None | Some(Value::Null) => {
             if let Some(missing) = missing {

@@ -26,7 +26,7 @@ fn function(name: &str, arguments: &str) -> Value {
 fn a_sound_answer_stays_as_it_is() {
     let message = json!({"content": null, "tool_calls": [
         {"id": "a", "type": "function", "function": function("f", "{\"x\": 1.50}")},
-        {"id": "b", "type": "function", "function": function("f", "")},
+        {"id": "b", "type": "function", "function": function("f", "{}")},
         {"id": "c", "type": "custom", "custom": {"name": "g", "input": "hm"}},
     ]});
     assert_eq!(whole(message.clone()), message);

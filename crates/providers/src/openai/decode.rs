@@ -11,7 +11,7 @@ use super::wire::{WireUsage, finish_reason};
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::lenient;
-use crate::receive::error_within;
+use crate::receive::{error_within, names_error};
 
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
     let native = lenient::object(body)?;
@@ -87,14 +87,8 @@ pub(super) fn usage(value: Option<&Value>) -> Option<Usage> {
 
 /// The error that some servers send with a status of 200.
 pub(super) fn error_in(answer: &Map<String, Value>) -> Option<Error> {
-    let named = answer.get("error").is_some_and(|error| match error {
-        Value::Null => false,
-        Value::Object(object) => !object.is_empty(),
-        Value::String(text) => !text.is_empty(),
-        _ => true,
-    });
     let marked = text(answer.get("object")) == "error";
-    (named || marked).then(|| error_within(answer))
+    (names_error(answer) || marked).then(|| error_within(answer))
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use domain::conversation::{Message, Role};
-use domain::model::Provider;
+use domain::conversation::{Message, Role, TOOL_FAILED};
+use domain::model::{Model, Provider};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::Encoded;
-use crate::chat_form::{STATE, STOP_DETAILS, cache, rounds};
+use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -28,7 +28,7 @@ pub(crate) struct Dialect<'a> {
 }
 
 /// Parameters of Anthropic's format that this one lacks.
-const LACKING: [&str; 2] = ["top_k", "thinking"];
+const LACKING: [&str; 3] = ["top_k", "thinking", "inference_geo"];
 
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
     let params = &attempt.prompt.params;
@@ -38,17 +38,25 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
         return Err(Error::lacking(attempt.model, name));
     }
     // What others who speak the format take, only they know.
-    if attempt.model.provider == Provider::Azure || super::is_own(attempt.model) {
+    if is_vendor(attempt.model) {
         rounds::check(&attempt.prompt.messages)?;
     }
+    let mut dropped = Vec::new();
+    if attempt.prompt.messages.iter().any(|message| message.extra.contains_key(TOOL_FAILED)) {
+        dropped.push("is_error".to_owned());
+    }
     if !cache::is_marked(attempt.prompt) {
-        return Encoded::write(&Request { attempt, dialect }, attempt.prompt, Vec::new());
+        return Encoded::write(&Request { attempt, dialect }, attempt.prompt, dropped);
     }
     let prompt = &cache::unmarked(attempt.prompt);
     let attempt = &Attempt { prompt, ..*attempt };
-    let mut dropped = Vec::new();
     cache::name_dropped(&mut dropped);
     Encoded::write(&Request { attempt, dialect }, prompt, dropped)
+}
+
+/// Whether it is OpenAI's own server, or Azure's.
+fn is_vendor(model: &Model) -> bool {
+    model.provider == Provider::Azure || super::is_own(model)
 }
 
 struct Request<'a> {
@@ -62,7 +70,8 @@ impl Serialize for Request<'_> {
         let Dialect { model, bound_name, stream_options } = self.dialect;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("model", model)?;
-        map.serialize_entry("messages", &Messages(&prompt.messages))?;
+        let is_vendor = is_vendor(self.attempt.model);
+        map.serialize_entry("messages", &Messages { all: &prompt.messages, is_vendor })?;
         for (name, value) in &prompt.params {
             if !OURS.contains(&name.as_str()) {
                 map.serialize_entry(name, value)?;
@@ -83,14 +92,19 @@ impl Serialize for Request<'_> {
 
 /// What a message may hold that does not go to a provider of this format: what other providers want
 /// back, and what stands in answers but not in requests.
-fn is_foreign(message: &Message, name: &str) -> bool {
+fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
     match message.role {
         // An answer in the legacy form has its call twice.
         Role::Assistant if name == "function_call" => calls_of(message).next().is_some(),
+        // Servers leave an empty list in their answers, and vendors refuse it.
+        Role::Assistant if name == "tool_calls" => calls_of(message).next().is_none(),
         // The thoughts of a model of another provider, which wants its own words for them back.
         Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
-        Role::Assistant => matches!(name, STATE | STOP_DETAILS | "annotations" | "parsed"),
-        Role::Tool => name == "name",
+        Role::Assistant => {
+            matches!(name, STATE | STOP_DETAILS | STOP_SEQUENCE | "annotations" | "parsed")
+                || (is_vendor && name == "images")
+        }
+        Role::Tool => matches!(name, "name" | TOOL_FAILED),
         _ => name == STATE,
     }
 }
@@ -115,18 +129,23 @@ fn tidy(call: &mut Value) {
 }
 
 /// The messages without what is foreign to the format.
-struct Messages<'a>(&'a [Message]);
+struct Messages<'a> {
+    all: &'a [Message],
+    /// Whether they go to the vendor, who refuses what others have added to the format.
+    is_vendor: bool,
+}
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|message| {
-            if !message.extra.keys().any(|name| is_foreign(message, name))
+        let Self { all, is_vendor } = *self;
+        serializer.collect_seq(all.iter().map(|message| {
+            if !message.extra.keys().any(|name| is_foreign(message, name, is_vendor))
                 && !calls_of(message).any(is_as_heard)
             {
                 return Cow::Borrowed(message);
             }
             let mut own = message.clone();
-            own.extra.retain(|name, _| !is_foreign(message, name));
+            own.extra.retain(|name, _| !is_foreign(message, name, is_vendor));
             if let Some(Value::Array(calls)) = own.extra.get_mut("tool_calls") {
                 calls.iter_mut().for_each(tidy);
             }
