@@ -8,6 +8,7 @@ crate::on_every_backend!(
     a_conversation_with_tools,
     a_streamed_answer,
     errors_in_the_vendors_words,
+    a_fault_is_where_the_caller_sees_it,
     a_blocked_request,
     a_stream_that_breaks,
     thinking_goes_back_to_where_it_came_from,
@@ -165,6 +166,28 @@ async fn errors_in_the_vendors_words(backend: Backend) {
     let error = json!({"type": "api_error", "message": "Provider request failed",
         "code": "provider_unreachable"});
     assert_eq!(answer["error"], error);
+}
+
+async fn a_fault_is_where_the_caller_sees_it(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    let mock = Mock::always(Answer::text("never")).await;
+    let more = json!({"provider": "anthropic", "is_public": false, "api_key": "sk-ant-x"});
+    mock.register_with(&server.owner().await, "claude", more).await;
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "f", "input": {}});
+    let results = json!([{"type": "tool_result", "tool_use_id": "a", "content": "1"},
+        {"type": "text", "text": "And?"}]);
+    let mut ask = json!({"model": "claude", "max_tokens": 50, "trace_id": key.trace().await,
+        "system": "Be brief.", "messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": [call("a"), call("b")]},
+            {"role": "user", "content": results}]});
+    for streams in [false, true] {
+        ask["stream"] = streams.into();
+        let answer = key.post(DOOR, &ask).await.ok(422);
+        assert_eq!(answer["error"]["message"], "messages[1]: no result for tool_call_id b");
+    }
+    assert_eq!(mock.begun(), 0);
 }
 
 async fn a_blocked_request(backend: Backend) {

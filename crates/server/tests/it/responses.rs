@@ -9,6 +9,7 @@ crate::on_every_backend!(
     a_streamed_answer,
     a_streamed_call,
     errors_in_the_vendors_words,
+    a_fault_is_where_the_caller_sees_it,
     a_blocked_request,
     a_stream_that_breaks,
 );
@@ -118,6 +119,27 @@ async fn errors_in_the_vendors_words(backend: Backend) {
         let said = answer["error"]["message"].as_str().unwrap();
         assert!(said.starts_with(message), "{said}");
     }
+}
+
+async fn a_fault_is_where_the_caller_sees_it(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    let mock = Mock::always(Answer::text("never")).await;
+    mock.register(&server.owner().await, "m").await;
+    let call =
+        |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
+    let mut ask = json!({"model": "m", "trace_id": key.trace().await,
+        "instructions": "Be brief.", "input": [
+            {"role": "user", "content": "Go."}, call("a"), call("b"),
+            {"type": "function_call_output", "call_id": "a", "output": "1"},
+            {"type": "function_call_output", "call_id": "x", "output": "2"}]});
+    for streams in [false, true] {
+        ask["stream"] = streams.into();
+        let answer = key.post(DOOR, &ask).await.ok(422);
+        let fault = "input[4]: tool_call_id x answers no tool call before it";
+        assert_eq!(answer["error"]["message"], fault);
+    }
+    assert_eq!(mock.begun(), 0);
 }
 
 async fn a_blocked_request(backend: Backend) {
