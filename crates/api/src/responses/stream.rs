@@ -214,7 +214,11 @@ impl Writer {
     fn broken(&mut self, error: Error) {
         let body = Failure::from(error).into_body();
         let code = body.code.unwrap_or("server_error");
-        self.event("error", json!({"code": code, "message": body.error, "param": null}));
+        let mut told = json!({"code": code, "message": body.error, "param": null});
+        if let Some(status) = body.provider_status {
+            told["provider_status"] = status.into();
+        }
+        self.event("error", told);
         let output = std::mem::take(&mut self.output);
         let answer = self.answer.clone().failed(&body.error, output);
         self.event("response.failed", json!({"response": answer}));

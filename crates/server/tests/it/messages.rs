@@ -9,6 +9,7 @@ crate::on_every_backend!(
     a_streamed_answer,
     errors_in_the_vendors_words,
     a_fault_is_where_the_caller_sees_it,
+    what_is_not_offered_is_not_found,
     a_blocked_request,
     a_stream_that_breaks,
     thinking_goes_back_to_where_it_came_from,
@@ -188,6 +189,23 @@ async fn a_fault_is_where_the_caller_sees_it(backend: Backend) {
         assert_eq!(answer["error"]["message"], "messages[1]: no result for tool_call_id b");
     }
     assert_eq!(mock.begun(), 0);
+}
+
+async fn what_is_not_offered_is_not_found(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for (method, path, status, kind, message) in [
+        ("GET", DOOR.to_owned(), 405, "invalid_request_error", "Method not allowed"),
+        ("POST", format!("{DOOR}/count_tokens"), 404, "not_found_error", "Not found"),
+        ("GET", format!("{DOOR}/batches"), 404, "not_found_error", "Not found"),
+    ] {
+        let reply = server.key().send(method, &path, None).await;
+        let id = reply.header("request-id");
+        assert!(!id.is_empty() && id == reply.header("x-request-id"), "{path}");
+        let error = json!({"type": kind, "message": message});
+        reply.is(status, &json!({"type": "error", "error": error, "request_id": id}));
+    }
+    let beside = server.key().get("/api/v1/messages_of_old").await;
+    beside.is(404, &json!({"error": "Not found"}));
 }
 
 async fn a_blocked_request(backend: Backend) {

@@ -10,6 +10,7 @@ crate::on_every_backend!(
     a_streamed_call,
     errors_in_the_vendors_words,
     a_fault_is_where_the_caller_sees_it,
+    what_is_not_offered_is_not_found,
     a_blocked_request,
     a_stream_that_breaks,
 );
@@ -140,6 +141,20 @@ async fn a_fault_is_where_the_caller_sees_it(backend: Backend) {
         assert_eq!(answer["error"]["message"], fault);
     }
     assert_eq!(mock.begun(), 0);
+}
+
+async fn what_is_not_offered_is_not_found(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for (method, path, status, message) in [
+        ("GET", DOOR.to_owned(), 405, "Method not allowed"),
+        ("GET", format!("{DOOR}/resp_1"), 404, "Not found"),
+        ("POST", format!("{DOOR}/resp_1/cancel"), 404, "Not found"),
+        ("DELETE", "/api/v1/models/sandbox".to_owned(), 405, "Method not allowed"),
+    ] {
+        let error = json!({"message": message, "type": "invalid_request_error", "param": null,
+            "code": null});
+        server.key().send(method, &path, None).await.is(status, &json!({"error": error}));
+    }
 }
 
 async fn a_blocked_request(backend: Backend) {
