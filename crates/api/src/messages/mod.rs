@@ -3,6 +3,7 @@
 mod answer;
 mod blocks;
 mod request;
+mod settings;
 mod stream;
 
 use axum::Json;
