@@ -310,7 +310,7 @@ mod tests {
             let mut all = chunks(&mut encoder, first);
             let rest = vec![says(1, json!({"content": "b"})), says(0, json!({"refusal": "No"}))];
             all.extend(chunks(&mut encoder, rest));
-            for index in [0, 1] {
+            for index in [0_usize, 1] {
                 let choices = all.iter().flat_map(|chunk| chunk["choices"].as_array().unwrap());
                 let deltas = choices
                     .filter(|choice| choice["index"] == index)
