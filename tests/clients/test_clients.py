@@ -293,6 +293,8 @@ class Models(unittest.TestCase):
         client = anthropic_client()
         self.assertIn("sandbox", [model.id for model in client.models.list()])
         self.assertEqual(client.models.retrieve("sandbox").type, "model")
+        everything = [model.id for model in client.models.list()]
+        self.assertEqual([model.id for model in client.models.list(limit=1)], everything)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::conversation::{Body as Said, Message, Prompt, Role};
 use domain::ids::{StepId, TraceId};
-use domain::step::Door;
+use domain::step::{Door, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use gateway::{ChatAnswer, ChatAsk, ChatReply};
@@ -223,6 +223,7 @@ pub(crate) fn message(mut body: MessageBody) -> Result<Message> {
 /// An answer; the provider's own where it is in this format, under our id, model and time.
 fn present(reply: ChatReply) -> Response {
     if let Some(mut native) = reply.native {
+        tell_finish(&mut native, reply.finish);
         native.insert("id".to_owned(), sse::completion_id(reply.step).into());
         native.insert("object".to_owned(), "chat.completion".into());
         native.insert("created".to_owned(), reply.created.unix_seconds().into());
@@ -251,6 +252,19 @@ fn present(reply: ChatReply) -> Response {
     .into_response()
 }
 
+/// Why choice 0 has ended, as a stream tells it: some servers say `stop` beside calls of tools, or
+/// nothing. The word of the legacy form stays.
+fn tell_finish(native: &mut Map<String, Value>, finish: FinishReason) {
+    let choices = native.get_mut("choices").and_then(Value::as_array_mut);
+    let mut choices = choices.into_iter().flatten();
+    let first = choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
+    let Some(Value::Object(first)) = first else { return };
+    let is_legacy = first.get("finish_reason").is_some_and(|word| word == "function_call");
+    if !is_legacy {
+        first.insert("finish_reason".to_owned(), finish.chat_word().into());
+    }
+}
+
 /// A refusal as a valid completion.
 fn refused(
     reason: String,
@@ -273,4 +287,26 @@ fn refused(
         cause,
     })
     .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_choice_ends_as_its_stream_would() {
+        let calls = json!({"content": null, "tool_calls": [{"id": "a"}]});
+        for (word, finish, told) in [
+            (json!("stop"), FinishReason::ToolCalls, "tool_calls"),
+            (json!("stop"), FinishReason::Refusal, "stop"),
+            (json!(null), FinishReason::Stop, "stop"),
+            (json!("function_call"), FinishReason::ToolCalls, "function_call"),
+        ] {
+            let of = |index: u64| json!({"index": index, "message": calls, "finish_reason": word});
+            let mut native = Map::from_iter([("choices".to_owned(), json!([of(1), of(0)]))]);
+            tell_finish(&mut native, finish);
+            assert_eq!(native["choices"][0], of(1), "the others have none that is known");
+            assert_eq!(native["choices"][1]["finish_reason"], told);
+        }
+    }
 }

@@ -4,11 +4,13 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::ids::StepId;
-use gateway::Error;
+use domain::ids::{StepId, TraceId};
+use gateway::{Error, Unanswered};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+
+use crate::door;
 
 /// Official client libraries honour it: a refused request that is sent again feeds its own loop.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -82,6 +84,8 @@ pub struct Failure {
     body: ErrorBody,
     retry_after: Option<u64>,
     stop_retrying: bool,
+    /// The trace that was opened for the request.
+    trace: Option<TraceId>,
 }
 
 /// The result of every handler.
@@ -91,7 +95,7 @@ impl Failure {
     /// A failure with nothing but a sentence.
     pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         let body = ErrorBody { error: error.into(), ..ErrorBody::default() };
-        Self { status, body, retry_after: None, stop_retrying: false }
+        Self { status, body, retry_after: None, stop_retrying: false, trace: None }
     }
 
     /// Its status.
@@ -147,6 +151,7 @@ impl From<Error> for Failure {
                 failure.body.errors.clone_from(faults);
                 failure
             }
+            Error::InvalidMessage { .. } => Error::invalid(error.to_string()).into(),
             Error::BudgetExceeded => {
                 of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").stop_retrying()
             }
@@ -182,6 +187,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        Self { trace: unanswered.trace, ..unanswered.error.into() }
+    }
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(&self.body)).into_response();
@@ -193,7 +204,10 @@ impl IntoResponse for Failure {
         if self.stop_retrying {
             response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
-        response
+        match self.trace {
+            Some(trace) => door::noted(trace, &[], response),
+            None => response,
+        }
     }
 }
 
@@ -220,6 +234,11 @@ mod tests {
                 Error::model_not_found("m"),
                 422,
                 r#"{"error":"Model not authorized or found: m","errors":["Model not authorized or found: m"]}"#,
+            ),
+            (
+                Error::InvalidMessage { index: 2, fault: "no".to_owned() },
+                422,
+                r#"{"error":"messages[2]: no","errors":["messages[2]: no"]}"#,
             ),
             (Error::RateLimited { retry_after: 9 }, 429, r#"{"error":"Rate limit exceeded"}"#),
             (

@@ -5,13 +5,32 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use domain::model::Model;
 use domain::time::Timestamp;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::auth::ByKey;
 use crate::error::{Failure, Result};
-use crate::input::Segments;
+use crate::input::{Asked, Segments};
+
+/// The most models of one page.
+const LONGEST_PAGE: u64 = 1_000;
+
+/// Which part of the list is wanted, as Anthropic's clients ask; all of it where nothing is said.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PageAsk {
+    /// The most models of the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+    /// The model before the page.
+    #[serde(default)]
+    after_id: Option<String>,
+    /// The model behind the page.
+    #[serde(default)]
+    before_id: Option<String>,
+}
 
 /// The models of the key's project. Clients of either vendor find the members that they read.
 #[derive(Debug, Serialize, ToSchema)]
@@ -19,7 +38,7 @@ pub struct ModelList {
     /// Always `list`.
     object: &'static str,
     data: Vec<ListedModel>,
-    /// Always false: the list is whole.
+    /// Whether there are more: behind the page, or before it where `before_id` was asked for.
     has_more: bool,
     first_id: Option<String>,
     last_id: Option<String>,
@@ -61,15 +80,58 @@ impl From<&Model> for ListedModel {
     }
 }
 
+impl PageAsk {
+    /// The page, and whether there are more models the same way.
+    fn of(&self, mut all: Vec<ListedModel>) -> Result<(Vec<ListedModel>, bool)> {
+        let limit = match self.limit {
+            None => usize::MAX,
+            Some(limit @ 1..=LONGEST_PAGE) => limit as usize,
+            Some(_) => return Err(malformed("limit must be from 1 to 1000")),
+        };
+        match (self.after_id.as_deref(), self.before_id.as_deref()) {
+            (Some(_), Some(_)) => Err(malformed("after_id and before_id exclude each other")),
+            (None, Some(id)) => {
+                let behind = place(&all, id)?;
+                all.truncate(behind);
+                let before = all.len().saturating_sub(limit);
+                Ok((all.split_off(before), before > 0))
+            }
+            (after, None) => {
+                let from = match after {
+                    Some(id) => place(&all, id)? + 1,
+                    None => 0,
+                };
+                let mut page = all.split_off(from);
+                let has_more = page.len() > limit;
+                page.truncate(limit);
+                Ok((page, has_more))
+            }
+        }
+    }
+}
+
+fn place(all: &[ListedModel], id: &str) -> Result<usize> {
+    let found = all.iter().position(|model| model.id == id);
+    found.ok_or_else(|| malformed("after_id and before_id must name a model of the list"))
+}
+
+fn malformed(what: &str) -> Failure {
+    Failure::new(StatusCode::BAD_REQUEST, what)
+}
+
 /// The models that this key can name.
-#[utoipa::path(get, path = "/api/v1/models", tag = "Models",
+#[utoipa::path(get, path = "/api/v1/models", tag = "Models", params(PageAsk),
     responses((status = 200, body = ModelList)))]
-pub async fn list(State(app): State<App>, ByKey(caller): ByKey) -> Json<ModelList> {
+pub async fn list(
+    State(app): State<App>,
+    ByKey(caller): ByKey,
+    Asked(ask): Asked<PageAsk>,
+) -> Result<Json<ModelList>> {
     let models = app.gateway.callable_models(&caller);
-    let data: Vec<ListedModel> = models.iter().map(|model| model.as_ref().into()).collect();
+    let (data, has_more) = ask.of(models.iter().map(|model| model.as_ref().into()).collect())?;
     let id = |model: Option<&ListedModel>| model.map(|model| model.id.clone());
     let (first_id, last_id) = (id(data.first()), id(data.last()));
-    Json(ModelList { object: "list", data, has_more: false, first_id, last_id })
+    Ok(Json(ModelList { object: "list", data, has_more, first_id, last_id }))
 }
 
 /// One of them.
@@ -88,4 +150,63 @@ pub async fn show(
         let id: String = id.chars().take(64).collect();
         Failure::new(StatusCode::NOT_FOUND, format!("The model '{id}' does not exist"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(id: &str) -> ListedModel {
+        ListedModel {
+            id: id.to_owned(),
+            object: "model",
+            kind: "model",
+            display_name: id.to_owned(),
+            owned_by: "openai",
+            created: 0,
+            created_at: Timestamp(0),
+            lifecycle: "active",
+        }
+    }
+
+    fn page(limit: Option<u64>, after: Option<&str>, before: Option<&str>) -> (String, bool) {
+        let (after_id, before_id) = (after.map(str::to_owned), before.map(str::to_owned));
+        let ask = PageAsk { limit, after_id, before_id };
+        let all = ["a", "b", "c", "d"].map(listed).into();
+        match ask.of(all) {
+            Ok((page, has_more)) => (page.iter().map(|model| &*model.id).collect(), has_more),
+            Err(failure) => {
+                assert_eq!(failure.status(), StatusCode::BAD_REQUEST);
+                (failure.into_body().error, false)
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_is_beside_the_model_that_is_named() {
+        let told = |page: (String, bool), ids: &str, has_more: bool| {
+            assert_eq!(page, (ids.to_owned(), has_more));
+        };
+        told(page(None, None, None), "abcd", false);
+        told(page(Some(3), None, None), "abc", true);
+        told(page(Some(4), None, None), "abcd", false);
+        told(page(Some(2), Some("a"), None), "bc", true);
+        told(page(Some(2), Some("b"), None), "cd", false);
+        told(page(Some(2), Some("d"), None), "", false);
+        told(page(Some(2), None, Some("d")), "bc", true);
+        told(page(None, None, Some("c")), "ab", false);
+        told(page(Some(2), None, Some("a")), "", false);
+    }
+
+    #[test]
+    fn a_page_that_there_cannot_be() {
+        let named = "after_id and before_id must name a model of the list";
+        for limit in [0, 1001] {
+            assert_eq!(page(Some(limit), None, None).0, "limit must be from 1 to 1000");
+        }
+        assert_eq!(page(None, Some("x"), None).0, named);
+        assert_eq!(page(None, None, Some("x")).0, named);
+        let both = "after_id and before_id exclude each other";
+        assert_eq!(page(None, Some("a"), Some("b")).0, both);
+    }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::head;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::{OpenApi as _, ToSchema as _};
@@ -171,10 +173,10 @@ fn routes_of(group: Group) -> Router<App> {
     group.split_for_parts().0
 }
 
-async fn unknown_path() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "Not found")
+async fn unknown_path(request: Request) -> Response {
+    wording::at(&request, Failure::new(StatusCode::NOT_FOUND, "Not found"))
 }
 
-async fn wrong_method() -> Failure {
-    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed")
+async fn wrong_method(request: Request) -> Response {
+    wording::at(&request, Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"))
 }

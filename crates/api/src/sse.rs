@@ -90,6 +90,8 @@ struct Encoder {
     trace: TraceId,
     style: Style,
     begun: bool,
+    /// The choices whose role was told.
+    roles: BTreeSet<u64>,
     /// Further choices that have said something and have no end yet.
     unended: BTreeSet<u64>,
 }
@@ -101,7 +103,6 @@ impl Encoder {
         write(&mut head, &fields);
         // The object stays open.
         head.pop();
-        let unended = BTreeSet::new();
         Self {
             head,
             fields,
@@ -109,7 +110,8 @@ impl Encoder {
             trace: started.trace,
             style,
             begun: false,
-            unended,
+            roles: BTreeSet::new(),
+            unended: BTreeSet::new(),
         }
     }
 
@@ -118,6 +120,7 @@ impl Encoder {
         if !self.begun && self.style.with_role {
             let delta = json!({"role": "assistant", "content": ""});
             self.chunk(&mut out, &delta, None);
+            self.roles.insert(0);
         }
         for piece in pieces {
             match piece {
@@ -153,16 +156,14 @@ impl Encoder {
 
     /// The provider's own chunk under our id, model and time.
     fn native(&mut self, out: &mut Vec<u8>, mut chunk: Map<String, Value>) {
-        for choice in chunk.get("choices").and_then(Value::as_array).into_iter().flatten() {
-            let index = choice["index"].as_u64().filter(|&index| index > 0);
-            match index {
-                Some(index) if !choice["finish_reason"].is_null() => {
-                    self.unended.remove(&index);
-                }
-                Some(index) if self.unended.len() < MOST_CHOICES => {
-                    self.unended.insert(index);
-                }
-                _ => {}
+        let choices = chunk.get_mut("choices").and_then(Value::as_array_mut);
+        for choice in choices.into_iter().flatten() {
+            let index = choice["index"].as_u64().unwrap_or(0);
+            self.tell_role_once(index, choice);
+            if index > 0 && !choice["finish_reason"].is_null() {
+                self.unended.remove(&index);
+            } else if index > 0 && self.unended.len() < MOST_CHOICES {
+                self.unended.insert(index);
             }
         }
         for (key, value) in &self.fields {
@@ -173,6 +174,14 @@ impl Encoder {
             chunk.insert("trace_id".to_owned(), json!(self.trace));
         }
         event(out, &chunk);
+    }
+
+    /// Clients put the pieces of a string together: a role that comes twice is no role any more.
+    fn tell_role_once(&mut self, index: u64, choice: &mut Value) {
+        let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else { return };
+        if delta.get("role").is_some_and(Value::is_string) && !self.roles.insert(index) {
+            delta.shift_remove("role");
+        }
     }
 
     fn end(
@@ -260,8 +269,7 @@ fn write(out: &mut Vec<u8>, json: &impl Serialize) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_stopped_stream_ends_every_choice_that_has_begun() {
+    fn encoder(with_role: bool) -> Encoder {
         let started = Started {
             step: StepId(7),
             trace: "0190a0c4-7f3e-7000-8000-000000000001".parse().unwrap(),
@@ -269,13 +277,60 @@ mod tests {
             created: Timestamp(0),
             dropped: Vec::new(),
         };
-        let style = Style { with_role: false, with_usage: false };
-        let mut encoder = Encoder::new(&started, style);
-        let said = |index: u64, finish: Value| {
-            let choice =
-                json!({"index": index, "delta": {"content": "a"}, "finish_reason": finish});
-            Piece::Native(Map::from_iter([("choices".to_owned(), json!([choice]))]))
+        Encoder::new(&started, Style { with_role, with_usage: false })
+    }
+
+    fn native(index: u64, delta: Value, finish: Value) -> Piece {
+        let choice = json!({"index": index, "delta": delta, "finish_reason": finish});
+        Piece::Native(Map::from_iter([("choices".to_owned(), json!([choice]))]))
+    }
+
+    /// The chunks that pieces become.
+    fn chunks(encoder: &mut Encoder, pieces: Vec<Piece>) -> Vec<Value> {
+        let out = String::from_utf8(encoder.encode(pieces).to_vec()).unwrap();
+        let events = out.split_terminator("\n\n").map(|event| &event["data: ".len()..]);
+        let chunks = events.filter(|event| *event != "[DONE]");
+        chunks.map(|chunk| serde_json::from_str(chunk).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_role_of_each_choice_is_told_once() {
+        let says = |index: u64, more: Value| {
+            let mut delta = json!({"role": "assistant"});
+            delta.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            native(index, delta, Value::Null)
         };
+        for with_role in [true, false] {
+            let mut encoder = encoder(with_role);
+            let first = vec![
+                says(0, json!({})),
+                says(0, json!({"reasoning": "Hm"})),
+                says(1, json!({"content": "a"})),
+            ];
+            let mut all = chunks(&mut encoder, first);
+            let rest = vec![says(1, json!({"content": "b"})), says(0, json!({"refusal": "No"}))];
+            all.extend(chunks(&mut encoder, rest));
+            for index in [0_usize, 1] {
+                let choices = all.iter().flat_map(|chunk| chunk["choices"].as_array().unwrap());
+                let deltas = choices
+                    .filter(|choice| choice["index"] == index)
+                    .map(|choice| choice["delta"].as_object().unwrap());
+                let (mut roles, mut said) = (Vec::new(), String::new());
+                for (name, value) in deltas.flatten() {
+                    match name.as_str() {
+                        "role" => roles.push(value.as_str().unwrap()),
+                        _ => said.push_str(value.as_str().unwrap()),
+                    }
+                }
+                assert_eq!(roles, ["assistant"], "{with_role} {index}");
+                assert_eq!(said, ["HmNo", "ab"][index], "nothing else is lost");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stopped_stream_ends_every_choice_that_has_begun() {
+        let said = |index: u64, finish: Value| native(index, json!({"content": "a"}), finish);
         let stopped = Piece::End {
             finish: FinishReason::ContentFilter,
             usage: Usage::default(),
@@ -283,10 +338,8 @@ mod tests {
         };
         let pieces =
             vec![said(2, Value::Null), said(1, Value::Null), said(1, "stop".into()), stopped];
-        let out = String::from_utf8(encoder.encode(pieces).to_vec()).unwrap();
-        let last = out.split("\n\n").nth(3).unwrap().strip_prefix("data: ").unwrap();
-        let last: Value = serde_json::from_str(last).unwrap();
-        let ended: Vec<&Value> = last["choices"].as_array().unwrap().iter().collect();
+        let all = chunks(&mut encoder(false), pieces);
+        let ended: Vec<&Value> = all[3]["choices"].as_array().unwrap().iter().collect();
         let ends = |index| json!({"index": index, "delta": {}, "finish_reason": "content_filter"});
         assert_eq!(ended, [&ends(0), &ends(2)]);
     }

@@ -40,6 +40,10 @@ pub struct MessagesFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     code: Option<&'static str>,
+    /// The status with which a provider refused the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    provider_status: Option<u16>,
     /// In the vendor's form: what its clients read to go on without what is not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
@@ -64,6 +68,10 @@ pub struct ResponsesFault {
     param: (),
     /// Which protection spoke, or what a provider did.
     code: Option<&'static str>,
+    /// The status with which a provider refused the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    provider_status: Option<u16>,
 }
 
 impl From<Failure> for MessagesError {
@@ -86,8 +94,8 @@ impl MessagesError {
             400..=499 => "invalid_request_error",
             _ => "api_error",
         };
-        let ErrorBody { error: message, code, details, .. } = body;
-        let error = MessagesFault { kind, message, code, details };
+        let ErrorBody { error: message, code, provider_status, details, .. } = body;
+        let error = MessagesFault { kind, message, code, provider_status, details };
         Self { kind: "error", error, request_id }
     }
 }
@@ -102,7 +110,8 @@ impl ResponsesError {
             400..=499 => "invalid_request_error",
             _ => "server_error",
         };
-        let error = ResponsesFault { message: body.error, kind, param: (), code: body.code };
+        let ErrorBody { error: message, code, provider_status, .. } = body;
+        let error = ResponsesFault { message, kind, param: (), code, provider_status };
         Self { error }
     }
 }
@@ -110,19 +119,43 @@ impl ResponsesError {
 /// Around doors for Anthropic's clients.
 pub async fn messages(request: Request, next: Next) -> Response {
     let id = request.headers().get(OUR_ID).cloned();
-    let mut response = next.run(request).await;
+    for_messages(next.run(request).await, id)
+}
+
+/// Around doors for OpenAI's clients.
+pub async fn responses(request: Request, next: Next) -> Response {
+    for_responses(next.run(request).await)
+}
+
+/// A failure where there is no door, in the words of the doors that are there.
+pub fn at(request: &Request, failure: Failure) -> Response {
+    let path = request.uri().path();
+    let is_of = |door: &str| {
+        let rest = path.strip_prefix(door);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let response = failure.into_response();
+    if is_of("/api/v1/messages") {
+        for_messages(response, request.headers().get(OUR_ID).cloned())
+    } else if is_of("/api/v1/responses") || is_of("/api/v1/models") {
+        for_responses(response)
+    } else {
+        response
+    }
+}
+
+fn for_messages(response: Response, id: Option<HeaderValue>) -> Response {
     let text = |id: &HeaderValue| id.to_str().ok().map(str::to_owned);
     let told = id.as_ref().and_then(text);
-    response = retold(response, |status, body| MessagesError::told(status, body, told));
+    let mut response = retold(response, |status, body| MessagesError::told(status, body, told));
     if let Some(id) = id {
         response.headers_mut().insert(THEIR_ID, id);
     }
     response
 }
 
-/// Around doors for OpenAI's clients.
-pub async fn responses(request: Request, next: Next) -> Response {
-    retold(next.run(request).await, ResponsesError::told)
+fn for_responses(response: Response) -> Response {
+    retold(response, ResponsesError::told)
 }
 
 /// A failure in other words; anything else as it is.
@@ -180,6 +213,21 @@ mod tests {
         let error = json!({"message": sentence, "type": "rate_limit_error", "param": null,
             "code": "LOOP_DETECTED"});
         assert_eq!(told, json!({"error": error}));
+    }
+
+    #[test]
+    fn a_providers_status_is_told() {
+        let rejected = || Error::ProviderRejected { status: 413, message: "Too much.".to_owned() };
+        let failure = || Failure::from(rejected());
+        let told = serde_json::to_value(MessagesError::from(failure())).unwrap();
+        let error = json!({"type": "api_error", "message": "Too much.",
+            "code": "provider_rejected", "provider_status": 413});
+        assert_eq!(told["error"], error);
+        let (status, body) = (failure().status(), failure().into_body());
+        let told = serde_json::to_value(ResponsesError::told(status, body)).unwrap();
+        let error = json!({"message": "Too much.", "type": "server_error", "param": null,
+            "code": "provider_rejected", "provider_status": 413});
+        assert_eq!(told["error"], error);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Conversations, in whichever format they came: personal data redacted on the way out and put back
 //! on the way in.
 
+use std::sync::Arc;
+
 use domain::conversation::Prompt;
 use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason};
@@ -92,12 +94,35 @@ pub enum ChatAnswer {
     },
 }
 
+/// Why a conversation got no answer.
+#[derive(Debug)]
+pub struct Unanswered {
+    /// What went wrong.
+    pub error: Error,
+    /// The trace that was opened for the call, if one was: nothing else tells the caller of it.
+    pub trace: Option<TraceId>,
+}
+
+impl From<Error> for Unanswered {
+    fn from(error: Error) -> Self {
+        Self { error, trace: None }
+    }
+}
+
 impl Gateway {
     /// Answers a conversation.
-    pub async fn chat(&self, caller: &Caller, mut ask: ChatAsk) -> Result<ChatAnswer> {
+    pub async fn chat(
+        &self,
+        caller: &Caller,
+        mut ask: ChatAsk,
+    ) -> std::result::Result<ChatAnswer, Unanswered> {
         prepare(&mut ask.prompt.params)?;
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
-        let (own, trace) = (turn.own.clone(), turn.trace.id());
+        let own = self.own_trace(caller, ask.trace_id.as_deref()).await?;
+        let own_id = own.as_deref().map(OwnTrace::id);
+        let untold = |error| Unanswered { error, trace: own_id };
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), own.clone(), ask.door).await;
+        let turn = turn.map_err(untold)?;
+        let trace = turn.trace.id();
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => {
                 self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
@@ -108,22 +133,30 @@ impl Gateway {
             Err(error) => Err(error),
         };
         if let Some(own) = own {
-            Box::pin(own.complete()).await?;
+            Box::pin(own.complete()).await.map_err(untold)?;
         }
-        answer
+        answer.map_err(untold)
     }
 
     /// Answers a conversation in a stream.
-    pub async fn chat_stream(&self, caller: &Caller, mut ask: ChatAsk) -> Result<Streamed> {
+    pub async fn chat_stream(
+        &self,
+        caller: &Caller,
+        mut ask: ChatAsk,
+    ) -> std::result::Result<Streamed, Unanswered> {
         prepare(&mut ask.prompt.params)?;
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
-        let (own, trace) = (turn.own.clone(), turn.trace.id());
+        let own = self.own_trace(caller, ask.trace_id.as_deref()).await?;
+        let own_id = own.as_deref().map(OwnTrace::id);
+        let untold = |error| Unanswered { error, trace: own_id };
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), own.clone(), ask.door).await;
+        let turn = turn.map_err(untold)?;
+        let trace = turn.trace.id();
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => self.relay(*routed).await,
             Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
             Err(error) => Err(error),
         };
-        let Some(own) = own else { return answer };
+        let Some(own) = own else { return answer.map_err(untold) };
         match answer {
             Ok(Streamed::Pieces(started, pieces)) => {
                 let pieces = pieces.then(move |mut pieces| {
@@ -141,23 +174,39 @@ impl Gateway {
                 Ok(Streamed::Pieces(started, pieces.boxed()))
             }
             other => {
-                Box::pin(own.complete()).await?;
-                other
+                Box::pin(own.complete()).await.map_err(untold)?;
+                other.map_err(untold)
             }
         }
     }
 
-    /// The turn of a chat completion; a project that says so opens a trace for one without.
-    async fn chat_turn(&self, caller: &Caller, trace_id: Option<&str>, door: Door) -> Result<Turn> {
-        if let Some(id) = trace_id {
-            return self.turn(caller, id, None, door).await;
+    /// Opens a trace for a call that names none, where the project says so.
+    async fn own_trace(
+        &self,
+        caller: &Caller,
+        trace_id: Option<&str>,
+    ) -> Result<Option<Arc<OwnTrace>>> {
+        if trace_id.is_some() {
+            return Ok(None);
         }
         if !caller.project.settings.auto_trace {
             return Err(Error::Malformed("Missing required parameter: trace_id".to_owned()));
         }
-        let own = OwnTrace::open(self, caller).await?;
-        let turn = self.turn(caller, &own.id().to_string(), None, door).await?;
-        Ok(Turn { own: Some(own), ..turn })
+        OwnTrace::open(self, caller).await.map(Some)
+    }
+
+    /// The turn of a chat completion, on the caller's trace or on its own.
+    async fn chat_turn(
+        &self,
+        caller: &Caller,
+        trace_id: Option<&str>,
+        own: Option<Arc<OwnTrace>>,
+        door: Door,
+    ) -> Result<Turn> {
+        let own_id = own.as_deref().map(|own| own.id().to_string());
+        let id = own_id.as_deref().or(trace_id).unwrap_or_default();
+        let turn = self.turn(caller, id, None, door).await?;
+        Ok(Turn { own, ..turn })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.

@@ -29,6 +29,14 @@ pub enum Error {
     /// Well-formed but invalid; each sentence names one fault.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
     Invalid(Vec<String>),
+    /// Well-formed but invalid, by one message of the conversation.
+    #[error("messages[{index}]: {fault}")]
+    InvalidMessage {
+        /// Its place among all messages.
+        index: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// The project's monthly budget is used up.
     #[error("Monthly budget exceeded.")]
     BudgetExceeded,

@@ -65,7 +65,7 @@ pub use admit::{Caller, Origin, Spends};
 pub use assistants::{AssistantAsk, Assisted};
 pub use beside::beside;
 pub use bootstrap::{FirstCredentials, FirstSettings, bootstrap};
-pub use chat::{ChatAnswer, ChatAsk, ChatReply};
+pub use chat::{ChatAnswer, ChatAsk, ChatReply, Unanswered};
 pub use check::CheckResult;
 pub use checks::{Violation, ViolationKind};
 pub use cli::{NewUser, create_key, create_user, reset_password, rotate_master_key};

@@ -36,12 +36,15 @@ pub enum ErrorKind {
     Unsupported(String),
 }
 
-/// A failed call. Its text is for people: it holds no credential and at most 500 characters.
+/// A failed call. Its text is for people: it holds no credential, and at most 500 characters of
+/// anybody else's.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
+#[error("{}{message}", place(*.at_message))]
 pub struct Error {
     /// What kind of failure it was.
     pub kind: ErrorKind,
+    /// Which message of the prompt cannot be sent.
+    at_message: Option<usize>,
     message: String,
     status: Option<u16>,
     retry_after: Option<Duration>,
@@ -126,6 +129,11 @@ impl Error {
         self.status
     }
 
+    /// Which message of the prompt cannot be sent to this provider, if it is one.
+    pub fn at_message(&self) -> Option<usize> {
+        self.at_message
+    }
+
     /// What the provider has told of the tokens that were used all the same: for an answer that is
     /// of no use, or before it failed.
     pub fn usage(&self) -> Option<Usage> {
@@ -163,6 +171,7 @@ impl Error {
     pub(crate) fn fault(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Unreachable,
+            at_message: None,
             message: message.into(),
             status: None,
             retry_after: None,
@@ -217,6 +226,11 @@ impl Error {
     pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         let what = what.into();
         Self { kind: ErrorKind::Unsupported(what.clone()), ..Self::fault(what) }
+    }
+
+    /// A message of the prompt cannot be sent to this provider.
+    pub(crate) fn in_message(index: usize, what: impl Into<String>) -> Self {
+        Self { at_message: Some(index), ..Self::unsupported(what) }
     }
 
     /// A model has no such parameter, or not with this value.
@@ -283,6 +297,10 @@ impl Error {
         }
         self
     }
+}
+
+fn place(at_message: Option<usize>) -> String {
+    at_message.map(|index| format!("messages[{index}]: ")).unwrap_or_default()
 }
 
 /// What was told of two parts of a call together.

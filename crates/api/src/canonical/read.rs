@@ -65,6 +65,13 @@ impl Node {
         }
     }
 
+    /// Passes over members that say nothing here: clients send back what answers have.
+    pub(crate) fn pass_over(&mut self, names: &[&str]) {
+        for name in names {
+            self.members.remove(*name);
+        }
+    }
+
     /// Where a member stands.
     pub(crate) fn path(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }

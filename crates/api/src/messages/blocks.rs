@@ -22,18 +22,25 @@ pub(super) fn tool_use(mut block: Node) -> Result<Value> {
         Some(input @ Value::Object(_)) => input.to_string(),
         Some(_) => return Err(malformed(format!("{} must be an object", block.path("input")))),
     };
+    block.pass_over(&["caller"]);
+    block.end()?;
     Ok(call(&id, &name, &arguments))
 }
 
 /// An image, as bytes or by its address.
-pub(super) fn image(mut source: Node) -> Result<Value> {
+pub(super) fn image(block: &mut Node) -> Result<Value> {
+    let Some(mut source) = block.maybe_node("source")? else {
+        return Err(malformed(format!("Missing required parameter: {}", block.path("source"))));
+    };
     let kind = source.text("type")?;
-    match kind.as_str() {
+    let url = match kind.as_str() {
         "base64" => {
             let (media, data) = (source.text("media_type")?, source.text("data")?);
-            Ok(image_part(format!("data:{media};base64,{data}"), None))
+            format!("data:{media};base64,{data}")
         }
-        "url" => Ok(image_part(source.text("url")?, None)),
-        _ => Err(source.unsupported("a source", &kind)),
-    }
+        "url" => source.text("url")?,
+        _ => return Err(source.unsupported("a source", &kind)),
+    };
+    source.end()?;
+    Ok(image_part(url, None))
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod blocks;
 mod request;
+mod settings;
 mod stream;
 
 use axum::Json;
@@ -14,7 +15,7 @@ use gateway::{ChatAnswer, Streamed};
 
 use crate::App;
 use crate::auth::ByKey;
-use crate::door;
+use crate::door::{self, Names};
 use crate::error::Result;
 use crate::finding::FindingBody;
 use crate::input::Body;
@@ -38,8 +39,10 @@ pub async fn create(
 ) -> Result<Response> {
     let streams = body.streams();
     let Asked { ask, sources, left_out } = request::ask(body, door::trace_of(&headers))?;
+    let names = Names { list: "messages", beside: "system", sources: &sources };
+    let failed = |unanswered| names.failure(unanswered);
     if streams {
-        let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
+        let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await.map_err(failed)?;
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
@@ -50,7 +53,8 @@ pub async fn create(
         };
         return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
     }
-    let (trace, dropped, answer) = match Box::pin(app.gateway.chat(&caller, ask)).await? {
+    let answer = Box::pin(app.gateway.chat(&caller, ask)).await.map_err(failed)?;
+    let (trace, dropped, answer) = match answer {
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
         }

@@ -1,6 +1,6 @@
 //! A request in Anthropic's format as a canonical prompt.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role, TOOL_FAILED};
 use domain::step::Door;
@@ -10,9 +10,9 @@ use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
 use super::blocks::{blocks, image, tool_use};
+use super::settings::{is_thinking, response_format, tool_choice};
 use crate::canonical::{
-    Node, State, assistant, function, invalid, malformed, marked, plain, result, state_of,
-    text_part,
+    Node, State, assistant, function, invalid, marked, plain, result, state_of, text_part,
 };
 use crate::error::{Failure, Result};
 
@@ -93,6 +93,10 @@ pub struct MessageBody {
     /// A text, or content blocks: `text`, `image`, `tool_use`, `tool_result`, `thinking`,
     /// `redacted_thinking`.
     content: Value,
+    /// Nothing else is supported.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    others: Map<String, Value>,
 }
 
 impl MessagesBody {
@@ -231,6 +235,11 @@ impl Reader {
 
     fn message(&mut self, at: &str, body: MessageBody, all: &mut Vec<Message>) -> Result<()> {
         let content = format!("{at}.content");
+        let mut others = Node::of(at.to_owned(), Value::Object(body.others))?;
+        if body.role == "system" {
+            self.lose(&mut others, &["clear_at", "output_config"]);
+        }
+        others.end()?;
         match body.role.as_str() {
             "user" => {
                 let blocks = blocks(&content, body.content)?;
@@ -268,9 +277,11 @@ impl Reader {
                 continue;
             }
             let failed = block.take("is_error") == Some(Value::Bool(true));
+            self.lose(&mut block, &["toolset_name"]);
             let kept = self.breakpoint(&mut block);
             let id = block.text("tool_use_id")?;
             let (mut message, images) = result(id, self.result_parts(&mut block)?);
+            block.end()?;
             message.extra.extend(kept.map(|kept| (CACHE_BREAKPOINT.to_owned(), kept.into())));
             message.extra.extend(failed.then(|| (TOOL_FAILED.to_owned(), true.into())));
             all.push(message);
@@ -301,12 +312,20 @@ impl Reader {
             let kind = block.text("type")?;
             match kind.as_str() {
                 "tool_use" => {
+                    self.lose(&mut block, &["toolset_name"]);
                     let kept = self.breakpoint(&mut block);
                     calls.push(marked(tool_use(block)?, kept));
                 }
                 // What it thought is in the state, where it can be used at all.
-                "thinking" => self.find_state(block.maybe_text("signature")?, &mut state),
-                "redacted_thinking" => self.find_state(block.maybe_text("data")?, &mut state),
+                "thinking" => {
+                    self.find_state(block.maybe_text("signature")?, &mut state);
+                    block.pass_over(&["thinking"]);
+                    block.end()?;
+                }
+                "redacted_thinking" => {
+                    self.find_state(block.maybe_text("data")?, &mut state);
+                    block.end()?;
+                }
                 _ => parts.push(self.part(block, &kind)?),
             }
         }
@@ -328,15 +347,17 @@ impl Reader {
         self.lose(&mut block, &["citations"]);
         let kept = self.breakpoint(&mut block);
         let part = match kind {
-            "text" => text_part(block.text("text")?),
+            "text" => {
+                block.pass_over(&["parsed_output"]);
+                text_part(block.text("text")?)
+            }
             "image" => {
-                let source = block.maybe_node("source")?;
-                image(source.ok_or_else(|| {
-                    malformed(format!("Missing required parameter: {}", block.path("source")))
-                })?)?
+                self.lose(&mut block, &["transformations"]);
+                image(&mut block)?
             }
             _ => return Err(block.unsupported("a block", kind)),
         };
+        block.end()?;
         Ok(marked(part, kept))
     }
 
@@ -367,11 +388,7 @@ impl Reader {
             let description = tool.maybe_text("description")?;
             let function =
                 function(name, description, tool.take("input_schema"), tool.take("strict"));
-            for known in ["input_examples", "eager_input_streaming"] {
-                if let Some(value) = tool.take(known) {
-                    self.leave_out(known, &value);
-                }
-            }
+            self.lose(&mut tool, &["input_examples", "eager_input_streaming"]);
             // What is so anyway asks for nothing.
             tool.idle("allowed_callers", &json!(["direct"]))?;
             tool.idle("defer_loading", &false.into())?;
@@ -379,69 +396,6 @@ impl Reader {
             Ok(marked(function, kept))
         });
         tools.collect()
-    }
-}
-
-/// The canonical choice, and whether one call at a time is wanted.
-fn tool_choice(choice: Map<String, Value>) -> Result<(Value, bool)> {
-    let mut choice = Node::of("tool_choice".to_owned(), Value::Object(choice))?;
-    let kind = choice.text("type")?;
-    let canonical = match kind.as_str() {
-        "auto" => "auto".into(),
-        "any" => "required".into(),
-        "none" => "none".into(),
-        "tool" => json!({"type": "function", "function": {"name": choice.text("name")?}}),
-        _ => return Err(choice.unsupported("a choice", &kind)),
-    };
-    let one_at_a_time = choice.flag("disable_parallel_tool_use")?;
-    choice.end()?;
-    Ok((canonical, one_at_a_time))
-}
-
-/// Whether thinking is asked for.
-fn is_thinking(thinking: &Map<String, Value>) -> bool {
-    thinking.get("type").and_then(Value::as_str) != Some("disabled")
-}
-
-fn response_format(mut format: Node) -> Result<Value> {
-    let kind = format.text("type")?;
-    if kind != "json_schema" {
-        return Err(format.unsupported("a format", &kind));
-    }
-    let schema = format
-        .take("schema")
-        .filter(Value::is_object)
-        .ok_or_else(|| malformed(format!("{} must be an object", format.path("schema"))))?;
-    format.end()?;
-    let mut spec = json!({"name": "answer", "schema": schema});
-    // Whose models are strict in this format take only schemas without optional members.
-    if is_closed(&spec["schema"]) {
-        spec["strict"] = true.into();
-    }
-    Ok(json!({"type": "json_schema", "json_schema": spec}))
-}
-
-/// Whether every object in a schema names all of its members, and needs all of them.
-fn is_closed(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => {
-            let named = members.get("properties").and_then(Value::as_object);
-            let is_object = named.is_some()
-                || match members.get("type") {
-                    Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
-                    kind => kind.is_some_and(|kind| kind == "object"),
-                };
-            let required = members.get("required").and_then(Value::as_array);
-            let required: HashSet<&str> =
-                required.into_iter().flatten().filter_map(Value::as_str).collect();
-            let needs = |name: &String| required.contains(name.as_str());
-            let is_closed_here = !is_object
-                || (members.get("additionalProperties") == Some(&Value::Bool(false))
-                    && named.is_some_and(|named| named.keys().all(needs)));
-            is_closed_here && members.values().all(is_closed)
-        }
-        Value::Array(values) => values.iter().all(is_closed),
-        _ => true,
     }
 }
 

@@ -193,6 +193,26 @@ fn what_only_helps_a_model_is_left_out() {
 }
 
 #[test]
+fn what_clients_send_back_of_an_answer_is_no_fault() {
+    let image = json!({"type": "url", "url": "https://a.example/b.png"});
+    let super::Asked { ask, left_out, .. } = asked(json!({"messages": [
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": ""},
+            {"type": "text", "text": "I look.", "citations": null, "parsed_output": {"a": 1}},
+            {"type": "tool_use", "id": "t", "name": "f", "input": {},
+                "caller": {"type": "direct"}, "toolset_name": null},
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "t", "toolset_name": "s"},
+            {"type": "image", "source": image, "transformations": {"oversized_image": "error"}},
+        ]},
+        {"role": "system", "content": "Go on.", "clear_at": "never"},
+    ]}));
+    assert_eq!(ask.prompt.messages.len(), 4);
+    assert_eq!(left_out, ["clear_at", "toolset_name", "transformations"]);
+}
+
+#[test]
 fn a_form_is_strict_where_its_schema_leaves_nothing_open() {
     let object = |more: Value| {
         let mut object = json!({"type": "object", "properties": {"a": {"type": "string"}},
@@ -324,5 +344,51 @@ proptest! {
         let super::Asked { ask, .. } = asked(json!({"messages": messages}));
         let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
         prop_assert_eq!(ask.prompt.messages, expected);
+    }
+}
+
+#[test]
+fn members_that_nobody_knows_are_named() {
+    let messages = |content: Value| json!({"messages": [{"role": "user", "content": content}]});
+    let table = [
+        (
+            json!({"messages": [{"role": "user", "content": "?", "bar": 2}]}),
+            "messages[0].bar is not supported",
+        ),
+        (
+            messages(json!([{"type": "text", "text": "x", "foo": 1}])),
+            "messages[0].content[0].foo is not supported",
+        ),
+        (
+            messages(json!([{"type": "image", "source":
+                {"type": "url", "url": "https://a.example/b.png", "size": 1}}])),
+            "messages[0].content[0].source.size is not supported",
+        ),
+        (
+            messages(json!([{"type": "tool_result", "tool_use_id": "t", "content":
+                [{"type": "text", "text": "x", "foo": 1}]}])),
+            "messages[0].content[0].content[0].foo is not supported",
+        ),
+        (
+            messages(json!([{"type": "tool_result", "tool_use_id": "t", "foo": 1}])),
+            "messages[0].content[0].foo is not supported",
+        ),
+        (
+            json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use",
+                "id": "t", "name": "f", "input": {}, "foo": 1}]}]}),
+            "messages[0].content[0].foo is not supported",
+        ),
+        (
+            json!({"messages": [{"role": "assistant", "content": [{"type": "thinking",
+                "thinking": "hm", "signature": "s", "foo": 1}]}]}),
+            "messages[0].content[0].foo is not supported",
+        ),
+        (
+            json!({"system": [{"type": "text", "text": "x", "foo": 1}]}),
+            "system[0].foo is not supported",
+        ),
+    ];
+    for (body, error) in table {
+        assert_eq!(fault(body), (422, error.to_owned()));
     }
 }

@@ -124,7 +124,8 @@ impl ResponseAnswer {
 /// An answer.
 pub fn whole(mut reply: ChatReply, echo: Map<String, Value>) -> ResponseAnswer {
     let answer = Answer::of(&mut reply);
-    let output = items(reply.step, answer, reply.blocked.as_deref());
+    let is_cut_off = reply.blocked.is_none() && reply.finish.is_cut_off();
+    let output = items(reply.step, answer, reply.blocked.as_deref(), is_cut_off);
     let blank = ResponseAnswer::blank(reply.step, reply.trace, reply.model, reply.created, echo);
     blank.ended(reply.finish, End { output, usage: reply.usage, blocked: reply.blocked })
 }
@@ -138,14 +139,14 @@ pub fn refused(
     now: Timestamp,
     echo: Map<String, Value>,
 ) -> ResponseAnswer {
-    let output = items(step, Answer::default(), Some(&reason));
+    let output = items(step, Answer::default(), Some(&reason), false);
     let end = End { output, usage: Usage::default(), blocked: Some(reason) };
     ResponseAnswer::blank(step, trace, String::new(), now, echo)
         .caused(cause)
         .ended(FinishReason::ContentFilter, end)
 }
 
-fn items(step: StepId, answer: Answer, blocked: Option<&str>) -> Vec<Value> {
+fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) -> Vec<Value> {
     let mut items = Vec::new();
     if !answer.thought.is_empty() || answer.state.is_some() {
         let id = id("rs", step, items.len());
@@ -159,11 +160,24 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>) -> Vec<Value> {
     for part in said.into_iter().flatten() {
         items.push(message(&id("msg", step, items.len()), "completed", Some(part)));
     }
+    if is_cut_off
+        && answer.calls.is_empty()
+        && let Some(last) = items.last_mut().filter(|item| item["type"] == "message")
+    {
+        last["status"] = "incomplete".into();
+    }
     for call in answer.calls {
         let id = id("fc", step, items.len());
-        items.push(function_call(&id, "completed", &call.id, &call.name, &call.arguments));
+        let status = call_status(is_cut_off, &call.arguments);
+        items.push(function_call(&id, status, &call.id, &call.name, &call.arguments));
     }
     items
+}
+
+/// The status of a call that is over. What was cut off is known by its arguments: they are no object.
+pub(super) fn call_status(is_cut_off: bool, arguments: &str) -> &'static str {
+    let is_whole = || serde_json::from_str::<Map<String, Value>>(arguments).is_ok();
+    if is_cut_off && !is_whole() { "incomplete" } else { "completed" }
 }
 
 /// The id of an item.

@@ -14,6 +14,12 @@ use crate::canonical::{
 };
 use crate::error::Result;
 
+/// Members that the vendor's answers have and its clients send back: nothing here depends on them.
+const OF_ANSWERS: [&str; 7] =
+    ["id", "status", "phase", "caller", "async", "created_by", "parsed_arguments"];
+/// The same of parts.
+const OF_PARTS: [&str; 3] = ["annotations", "logprobs", "parsed"];
+
 /// The conversation as far as it has been read.
 #[derive(Debug, Default)]
 pub struct Input {
@@ -96,13 +102,16 @@ impl Input {
             Some("function_call") => {
                 let (id, name) = (item.text("call_id")?, item.text("name")?);
                 let arguments = item.text("arguments")?;
+                self.end_item(item)?;
                 self.begin_turn(false);
                 self.turn.calls.push(call(&id, &name, &arguments));
                 Ok(())
             }
             Some("function_call_output") => {
                 let id = item.text("call_id")?;
-                let (message, images) = result(id, content(&mut item, "output")?);
+                let (message, images) = result(id, self.content(&mut item, "output")?);
+                item.pass_over(&["name"]);
+                self.end_item(item)?;
                 self.add(message);
                 if !images.is_empty() {
                     self.images_at = self.at;
@@ -110,17 +119,36 @@ impl Input {
                 self.images.extend(images);
                 Ok(())
             }
-            Some("reasoning") => {
-                if let Some(token) = item.maybe_text("encrypted_content")? {
-                    let state = state_of(&token);
-                    if state.is_none() {
-                        self.left_out.insert("reasoning");
-                    }
-                    self.state = state.or(self.state.take());
-                }
-                Ok(())
-            }
+            Some("reasoning") => self.reasoning(item),
             Some(kind) => Err(item.unsupported("an item", kind)),
+        }
+    }
+
+    /// What the model thought is in the state, where it can be used at all.
+    fn reasoning(&mut self, mut item: Node) -> Result<()> {
+        let is_own = item.maybe_text("id")?.is_some_and(|id| is_ours(&id));
+        let token = item.maybe_text("encrypted_content")?;
+        let state = token.as_deref().and_then(state_of);
+        // Of ours the state stands in an item of its own, or the provider wants nothing back.
+        if state.is_none() && (token.is_some() || !is_own) {
+            self.left_out.insert("reasoning");
+        }
+        self.state = state.or(self.state.take());
+        item.pass_over(&["summary", "content"]);
+        self.end_item(item)
+    }
+
+    /// Ends an item: what is left of it is of an answer, is lost, or is refused.
+    fn end_item(&mut self, mut item: Node) -> Result<()> {
+        item.pass_over(&OF_ANSWERS);
+        self.lose(&mut item, "namespace");
+        item.end()
+    }
+
+    /// Takes a hint that is lost.
+    fn lose(&mut self, node: &mut Node, name: &'static str) {
+        if node.take(name).is_some() {
+            self.left_out.insert(name);
         }
     }
 
@@ -139,7 +167,8 @@ impl Input {
                 )));
             }
         };
-        let parts = content(&mut item, "content")?;
+        let parts = self.content(&mut item, "content")?;
+        self.end_item(item)?;
         if role != Role::Assistant {
             self.add(plain(role, parts));
             return Ok(());
@@ -160,6 +189,42 @@ impl Input {
         }
         self.turn.at = self.turn.at.or(self.at);
         self.show_images();
+    }
+
+    /// Text and images of an item.
+    fn content(&mut self, item: &mut Node, name: &str) -> Result<Vec<Value>> {
+        let at = item.path(name);
+        match item.take(name) {
+            Some(Value::String(text)) => Ok(vec![text_part(text)]),
+            Some(Value::Array(parts)) => {
+                Node::all(&at, parts).map(|part| self.part(part?)).collect()
+            }
+            None => Err(malformed(format!("Missing required parameter: {at}"))),
+            Some(_) => Err(malformed(format!("{at} must be a string or an array of parts"))),
+        }
+    }
+
+    fn part(&mut self, mut part: Node) -> Result<Value> {
+        let kind = part.text("type")?;
+        self.lose(&mut part, "prompt_cache_breakpoint");
+        let read = match kind.as_str() {
+            "input_text" | "output_text" | "text" => {
+                part.pass_over(&OF_PARTS);
+                text_part(part.text("text")?)
+            }
+            "refusal" => text_part(part.text("refusal")?),
+            "input_image" => {
+                let detail = part.maybe_text("detail")?.filter(|detail| detail != "auto");
+                let Some(url) = part.maybe_text("image_url")? else {
+                    let at = part.path("image_url");
+                    return Err(invalid(format!("{at} is needed: files are not kept here")));
+                };
+                image_part(url, detail)
+            }
+            _ => return Err(part.unsupported("a part", &kind)),
+        };
+        part.end()?;
+        Ok(read)
     }
 
     fn show_images(&mut self) {
@@ -186,29 +251,9 @@ impl Conversation {
     }
 }
 
-/// Text and images of an item.
-fn content(item: &mut Node, name: &str) -> Result<Vec<Value>> {
-    let at = item.path(name);
-    match item.take(name) {
-        Some(Value::String(text)) => Ok(vec![text_part(text)]),
-        Some(Value::Array(parts)) => Node::all(&at, parts).map(|part| one_part(part?)).collect(),
-        None => Err(malformed(format!("Missing required parameter: {at}"))),
-        Some(_) => Err(malformed(format!("{at} must be a string or an array of parts"))),
-    }
-}
-
-fn one_part(mut part: Node) -> Result<Value> {
-    let kind = part.text("type")?;
-    match kind.as_str() {
-        "input_text" | "output_text" | "text" => Ok(text_part(part.text("text")?)),
-        "refusal" => Ok(text_part(part.text("refusal")?)),
-        "input_image" => {
-            let detail = part.maybe_text("detail")?.filter(|detail| detail != "auto");
-            if let Some(url) = part.maybe_text("image_url")? {
-                return Ok(image_part(url, detail));
-            }
-            Err(invalid(format!("{} is needed: files are not kept here", part.path("image_url"))))
-        }
-        _ => Err(part.unsupported("a part", &kind)),
-    }
+/// Whether reasoning has the id that an answer of ours gave it: `rs_`, the step and a number.
+fn is_ours(id: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = id.strip_prefix("rs_").and_then(|rest| rest.split_once('_'));
+    numbers.is_some_and(|(step, index)| is_number(step) && is_number(index))
 }

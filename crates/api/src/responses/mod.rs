@@ -15,7 +15,7 @@ use gateway::{ChatAnswer, Streamed};
 
 use crate::App;
 use crate::auth::ByKey;
-use crate::door;
+use crate::door::{self, Names};
 use crate::error::Result;
 use crate::finding::FindingBody;
 use crate::input::Body;
@@ -40,8 +40,11 @@ pub async fn create(
     let asked = request::ask(body, door::trace_of(&headers))?;
     let now = app.gateway.now();
     let (echo, sources, left_out) = (asked.echo, asked.sources, asked.left_out);
+    let names = Names { list: "input", beside: "instructions", sources: &sources };
+    let failed = |unanswered| names.failure(unanswered);
     if streams {
-        let streamed = Box::pin(app.gateway.chat_stream(&caller, asked.ask)).await?;
+        let streamed =
+            Box::pin(app.gateway.chat_stream(&caller, asked.ask)).await.map_err(failed)?;
         let (trace, dropped) = door::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
@@ -52,7 +55,8 @@ pub async fn create(
         };
         return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
     }
-    let (trace, dropped, answer) = match Box::pin(app.gateway.chat(&caller, asked.ask)).await? {
+    let answer = Box::pin(app.gateway.chat(&caller, asked.ask)).await.map_err(failed)?;
+    let (trace, dropped, answer) = match answer {
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply, echo))
         }

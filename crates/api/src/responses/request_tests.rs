@@ -122,6 +122,31 @@ fn reasoning_of_others_is_left_out() {
     ]}));
     assert_eq!(asked.left_out, ["reasoning"]);
     assert!(asked.ask.prompt.messages[0].extra.is_empty());
+    // What came from here without state is nothing that a provider wants back.
+    for (id, is_ours) in [("rs_68af", false), ("rs_x_1", false), ("rs_7_0", true)] {
+        let reasoning = json!({"type": "reasoning", "id": id, "encrypted_content": null,
+            "summary": [{"type": "summary_text", "text": "Hm."}]});
+        let asked = self::asked(json!({"input": [reasoning, {"role": "user", "content": "?"}]}));
+        assert_eq!(asked.left_out.is_empty(), is_ours, "{id}");
+    }
+}
+
+#[test]
+fn what_clients_send_back_of_an_answer_is_no_fault() {
+    let breakpoint = json!({"mode": "explicit"});
+    let asked = asked(json!({"input": [
+        {"type": "message", "role": "assistant", "id": "msg", "status": "completed",
+            "phase": "commentary", "content": [{"type": "output_text", "text": "I look.",
+                "annotations": [], "logprobs": [], "parsed": {"a": 1}}]},
+        {"type": "function_call", "id": "fc", "status": "completed", "call_id": "a", "name": "f",
+            "arguments": "{}", "caller": {"type": "direct"}, "parsed_arguments": {},
+            "async": false, "namespace": "n"},
+        {"type": "function_call_output", "id": "fo", "status": "completed", "call_id": "a",
+            "name": "f", "output": [{"type": "input_text", "text": "seen",
+                "prompt_cache_breakpoint": breakpoint}]},
+    ]}));
+    assert_eq!(asked.ask.prompt.messages.len(), 2);
+    assert_eq!(asked.left_out, ["namespace", "prompt_cache_breakpoint"]);
 }
 
 #[test]
@@ -196,6 +221,40 @@ fn faults_name_the_parameter() {
             json!({"tools": [{"type": "function", "name": "f", "defer_loading": true}]}),
             422,
             "tools[0].defer_loading is not supported",
+        ),
+        (
+            json!({"input": [{"role": "user", "content": "?", "foo": 1}]}),
+            422,
+            "input[0].foo is not supported",
+        ),
+        (
+            json!({"input": [{"role": "user", "content":
+                [{"type": "input_text", "text": "?", "foo": 1}]}]}),
+            422,
+            "input[0].content[0].foo is not supported",
+        ),
+        (
+            json!({"input": [{"role": "user", "content": [{"type": "input_image",
+                "image_url": "https://a.example/b.png", "file_id": "f"}]}]}),
+            422,
+            "input[0].content[0].file_id is not supported",
+        ),
+        (
+            json!({"input": [{"type": "function_call", "call_id": "c", "name": "f",
+                "arguments": "{}", "foo": 1}]}),
+            422,
+            "input[0].foo is not supported",
+        ),
+        (
+            json!({"input": [{"type": "function_call_output", "call_id": "c", "output": "1",
+                "foo": 1}]}),
+            422,
+            "input[0].foo is not supported",
+        ),
+        (
+            json!({"input": [{"type": "reasoning", "summary": [], "foo": 1}]}),
+            422,
+            "input[0].foo is not supported",
         ),
         (json!({"reasoning": {"budget": 5}}), 422, "reasoning.budget is not supported"),
         (json!({"text": {"voice": "x"}}), 422, "text.voice is not supported"),

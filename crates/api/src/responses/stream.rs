@@ -14,8 +14,8 @@ use gateway::{Error, Piece, Started};
 use serde_json::{Map, Value, json};
 
 use super::answer::{
-    End, ResponseAnswer, function_call, id, message, reasoning, refusal_part, summary_part,
-    text_part,
+    End, ResponseAnswer, call_status, function_call, id, message, reasoning, refusal_part,
+    summary_part, text_part,
 };
 use crate::canonical::{Beat, Hearing, Order, Part, Voice};
 use crate::error::Failure;
@@ -57,6 +57,8 @@ struct Writer {
     /// The items that are over.
     output: Vec<Value>,
     open: Option<Item>,
+    /// Whether what is still open when the answer is over was cut off.
+    is_cut_off: bool,
     /// The number of the next event.
     sequence: u64,
     out: String,
@@ -78,6 +80,7 @@ impl Writer {
             order: Order::default(),
             output: Vec::new(),
             open: None,
+            is_cut_off: false,
             sequence: 0,
             out: String::new(),
         }
@@ -104,11 +107,12 @@ impl Writer {
     }
 
     fn play(&mut self, beats: Vec<Beat>) {
-        for beat in beats {
+        let mut beats = beats.into_iter().peekable();
+        while let Some(beat) = beats.next() {
             match beat {
                 Beat::Begin(part) => self.item_begins(part),
                 Beat::More(text) => self.item_goes_on(text),
-                Beat::End => self.item_ends(),
+                Beat::End => self.item_ends(beats.peek().is_none()),
             }
         }
     }
@@ -151,7 +155,7 @@ impl Writer {
         self.event(name, Value::Object(more));
     }
 
-    fn item_ends(&mut self) {
+    fn item_ends(&mut self, is_last: bool) {
         let index = self.output.len();
         let Some(item) = self.open.take() else { return };
         let names = item.names();
@@ -167,13 +171,15 @@ impl Writer {
             over.insert("part".to_owned(), part);
             self.event(names.over, Value::Object(over));
         }
+        let status = if self.is_cut_off && is_last { "incomplete" } else { "completed" };
         let whole = match &item.part {
             Part::Said(Voice::Thought) => reasoning(&item.id, &item.said, None),
-            Part::Said(Voice::Text) => message(&item.id, "completed", Some(text_part(&item.said))),
-            Part::Said(Voice::Refusal) => {
-                message(&item.id, "completed", Some(refusal_part(&item.said)))
+            Part::Said(Voice::Text) => message(&item.id, status, Some(text_part(&item.said))),
+            Part::Said(Voice::Refusal) => message(&item.id, status, Some(refusal_part(&item.said))),
+            Part::Call { id, name } => {
+                let status = call_status(self.is_cut_off, &item.said);
+                function_call(&item.id, status, id, name, &item.said)
             }
-            Part::Call { id, name } => function_call(&item.id, "completed", id, name, &item.said),
         };
         self.item_is_over(whole);
     }
@@ -188,6 +194,7 @@ impl Writer {
         if let Some(reason) = &blocked {
             self.order.say(Voice::Refusal, reason.clone());
         }
+        self.is_cut_off = blocked.is_none() && finish.is_cut_off();
         let beats = self.order.finish();
         self.play(beats);
         // It comes when the reasoning is long over: its place is an item of its own.
@@ -207,7 +214,11 @@ impl Writer {
     fn broken(&mut self, error: Error) {
         let body = Failure::from(error).into_body();
         let code = body.code.unwrap_or("server_error");
-        self.event("error", json!({"code": code, "message": body.error, "param": null}));
+        let mut told = json!({"code": code, "message": body.error, "param": null});
+        if let Some(status) = body.provider_status {
+            told["provider_status"] = status.into();
+        }
+        self.event("error", told);
         let output = std::mem::take(&mut self.output);
         let answer = self.answer.clone().failed(&body.error, output);
         self.event("response.failed", json!({"response": answer}));

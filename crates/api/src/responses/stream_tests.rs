@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
+use crate::canonical::Call;
 use crate::canonical::testing::{STEP, Speech, events, speech, started, trace};
 
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
@@ -65,7 +66,9 @@ fn heard(events: &[(String, Value)]) -> Value {
             }
             "response.output_item.done" => {
                 if items[item].get("status").is_some() {
-                    items[item]["status"] = "completed".into();
+                    let status = &data["item"]["status"];
+                    assert!(*status == "completed" || *status == "incomplete", "{status}");
+                    items[item]["status"] = status.clone();
                 }
                 assert_eq!(items[item], data["item"]);
             }
@@ -92,6 +95,41 @@ fn a_text_that_was_cut_off() {
     let answer = heard(&events);
     assert_eq!(answer["incomplete_details"]["reason"], "max_output_tokens");
     assert_eq!(answer["output"][0]["content"][0]["text"], "Hello");
+    assert_eq!(answer["output"][0]["status"], "incomplete");
+}
+
+#[test]
+fn what_was_whole_before_the_rest_was_cut_off_stays_so() {
+    let call = |id: &str, arguments: &str| Call {
+        id: id.to_owned(),
+        name: "f".to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let statuses = |speech: &Speech, finish: FinishReason| {
+        let answer = heard(&stream(speech.pieces(&[3], finish), 2));
+        let whole = super::super::answer::whole(speech.reply(finish), Map::new());
+        let whole = serde_json::to_value(whole).unwrap();
+        let of = |answer: &Value| {
+            let items = answer["output"].as_array().unwrap().iter();
+            let items = items.filter_map(|item| item.get("status")?.as_str());
+            items.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&answer), of(&whole), "whole and streamed answers say the same");
+        of(&answer)
+    };
+    let text = "Hello.".to_owned();
+    let mut speech = Speech { text, calls: vec![call("a", "{}")], ..Speech::default() };
+    speech.calls.push(call("b", "{\"x\": \"y"));
+    let cut_off = ["completed", "completed", "incomplete"];
+    for finish in [FinishReason::Length, FinishReason::ContentFilter] {
+        assert_eq!(statuses(&speech, finish), cut_off);
+    }
+    assert_eq!(statuses(&speech, FinishReason::ToolCalls), ["completed"; 3]);
+    speech.calls.pop();
+    assert_eq!(statuses(&speech, FinishReason::Length), ["completed"; 2]);
+    speech.calls.clear();
+    assert_eq!(statuses(&speech, FinishReason::Length), ["incomplete"]);
+    assert_eq!(statuses(&speech, FinishReason::Stop), ["completed"]);
 }
 
 #[test]
@@ -103,6 +141,9 @@ fn a_stream_that_breaks_ends_with_an_error() {
     assert_eq!(told["code"], "provider_unreachable");
     assert_eq!(last["response"]["status"], "failed");
     assert_eq!(last["response"]["error"]["message"], "Provider request failed");
+    let error = gateway::Error::ProviderRejected { status: 400, message: "No.".to_owned() };
+    let events = stream(vec![Piece::Broken(error)], 1);
+    assert_eq!(events[events.len() - 2].1["provider_status"], 400);
 }
 
 #[test]

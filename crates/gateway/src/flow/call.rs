@@ -226,7 +226,7 @@ impl Gateway {
 /// caller alone.
 pub(crate) fn neutral(error: &providers::Error) -> String {
     match (&error.kind, error.provider_status()) {
-        (ErrorKind::Unsupported(what), _) => what.clone(),
+        (ErrorKind::Unsupported(_), _) => error.to_string(),
         (ErrorKind::Forbidden, _) => "The egress rules forbid the address".to_owned(),
         (ErrorKind::RateLimited, _) => "The provider is rate limiting".to_owned(),
         (ErrorKind::Rejected { status, .. }, _) => {
@@ -252,7 +252,10 @@ pub(crate) fn meaning(error: &providers::Error) -> Error {
             Error::ProviderRejected { status, message: error.to_string() }
         }
         _ => match &error.kind {
-            ErrorKind::Unsupported(what) => Error::invalid(what.clone()),
+            ErrorKind::Unsupported(what) => match error.at_message() {
+                Some(index) => Error::InvalidMessage { index, fault: what.clone() },
+                None => Error::invalid(what.clone()),
+            },
             _ => Error::ProviderUnreachable,
         },
     }

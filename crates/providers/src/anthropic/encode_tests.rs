@@ -54,10 +54,9 @@ fn sent(messages: &Value) -> Value {
 }
 
 fn refusal(messages: &Value, params: &Value) -> String {
-    match encoded(messages, params).unwrap_err().kind {
-        ErrorKind::Unsupported(said) => said,
-        other => panic!("{other:?}"),
-    }
+    let error = encoded(messages, params).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Unsupported(_)), "{error:?}");
+    error.to_string()
 }
 
 fn hello() -> Value {

@@ -95,7 +95,7 @@ impl<'a> Conversation<'a> {
         let mut conversation = Self::default();
         let mut names = HashMap::new();
         for (index, message) in prompt.messages.iter().enumerate() {
-            let at = |what: &str| Error::unsupported(format!("messages[{index}]: {what}"));
+            let at = |what: &str| Error::in_message(index, what);
             match message.role {
                 Role::System | Role::Developer => conversation.hear(message, at)?,
                 Role::User => {
@@ -180,12 +180,15 @@ fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
     let first =
         messages.find(|(_, message)| !matches!(message.role, Role::System | Role::Developer));
     let model = &model.identifier;
-    Error::unsupported(match first {
-        Some((index, Message { role: Role::User, .. })) => format!(
-            "messages[{index}]: the first user message is empty, which model {model} does not take"
+    match first {
+        Some((index, Message { role: Role::User, .. })) => Error::in_message(
+            index,
+            format!("the first user message is empty, which model {model} does not take"),
         ),
-        _ => format!("The conversation must begin with a user message for model {model}"),
-    })
+        _ => Error::unsupported(format!(
+            "The conversation must begin with a user message for model {model}"
+        )),
+    }
 }
 
 /// Puts results of tools before everything else; a breakpoint stays with what it follows.

@@ -75,10 +75,8 @@ impl<'a> Round<'a> {
             *answered = true;
             return Ok(());
         }
-        Err(Error::unsupported(format!(
-            "messages[{index}]: tool_call_id {} answers no tool call before it",
-            shown(id)
-        )))
+        let id = shown(id);
+        Err(Error::in_message(index, format!("tool_call_id {id} answers no tool call before it")))
     }
 
     fn end(&self) -> Result<(), Error> {
@@ -88,10 +86,10 @@ impl<'a> Round<'a> {
         let calls = self.calls.iter();
         let missing: Vec<_> =
             calls.filter(|(_, id)| self.answered.get(*id) == Some(&false)).collect();
-        let Some((index, _)) = missing.first() else { return Ok(()) };
+        let Some(&&(index, _)) = missing.first() else { return Ok(()) };
         let ids = missing.iter().map(|(_, id)| *id).collect::<Vec<_>>().join(", ");
         let ids = shown(&ids);
-        Err(Error::unsupported(format!("messages[{index}]: no result for tool_call_id {ids}")))
+        Err(Error::in_message(index, format!("no result for tool_call_id {ids}")))
     }
 }
 

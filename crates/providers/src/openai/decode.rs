@@ -7,7 +7,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::calls;
-use super::wire::{WireUsage, finish_reason};
+use super::wire::{WireUsage, finish_reason, formalise_reasons};
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::lenient;
@@ -29,9 +29,11 @@ fn reply(mut native: Map<String, Value>, usage: Option<Usage>) -> Result<Reply, 
         .get("message")
         .and_then(Value::as_object)
         .ok_or_else(|| Error::malformed("its choice has no message"))?;
+    let (said, finish) = (content_text(message.get("content")), finish(first, message));
+    formalise_reasons(&mut native);
     Ok(Reply {
-        text: content_text(message.get("content")),
-        finish: finish(first, message),
+        text: said,
+        finish,
         usage,
         upstream_model: Some(text(native.get("model")))
             .filter(|name| !name.is_empty())

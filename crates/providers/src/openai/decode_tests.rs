@@ -54,6 +54,19 @@ fn every_reason_to_stop_is_known() {
 }
 
 #[test]
+fn reasons_are_told_in_the_words_of_the_format() {
+    let words = ["eos", "max_tokens", "tool_use", "function_call", "???", "length"];
+    let choices = words.iter().enumerate().map(
+        |(index, word)| json!({"index": index, "message": {"content": "a"}, "finish_reason": word}),
+    );
+    let answer = json!({"choices": choices.collect::<Value>()});
+    let native = decoded(&answer).unwrap().native.unwrap();
+    let told = native["choices"].as_array().unwrap().iter();
+    let told: Vec<&str> = told.map(|choice| choice["finish_reason"].as_str().unwrap()).collect();
+    assert_eq!(told, ["stop", "length", "tool_calls", "function_call", "stop", "length"]);
+}
+
+#[test]
 fn tool_calls_are_the_reason_whatever_the_server_says() {
     let message = json!({"content": null, "tool_calls": [{"id": "c1", "function": {"name": "f"}}]});
     let answer = json!({"choices": [{"message": message, "finish_reason": "stop"}]});

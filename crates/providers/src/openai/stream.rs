@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::calls::Calls;
 use super::decode;
-use super::wire::{Delta, Says, Text, WireUsage, finish_reason};
+use super::wire::{Delta, Says, Text, WireUsage, finish_reason, formalise_reasons};
 use crate::adapter::Decoder;
 use crate::chat_form::text;
 use crate::error::Error;
@@ -173,6 +173,7 @@ impl Chunks {
         let has_choices =
             chunk.get("choices").and_then(Value::as_array).is_some_and(|c| !c.is_empty());
         if has_choices {
+            formalise_reasons(&mut chunk);
             events.push(StreamEvent::Native { text, chunk });
         }
         self.finish(&reason, events);

@@ -184,6 +184,17 @@ fn a_choice_that_has_not_ended_is_cut_off_whatever_the_last_words() {
 }
 
 #[test]
+fn reasons_of_other_choices_are_told_in_the_words_of_the_format() {
+    let end = |reason: &str| {
+        json!({"choices": [{"index": 1, "delta": {"content": "b"},
+        "finish_reason": reason}]})
+    };
+    let (events, _) = read(&[end("model_length")]);
+    let chunk = end("length").as_object().unwrap().clone();
+    assert_eq!(events, [StreamEvent::Native { text: String::new(), chunk }]);
+}
+
+#[test]
 fn a_refusal_is_none_of_the_models_words() {
     let pieces = [json!({"refusal": "I can"}), json!({"refusal": "not."})];
     let mut chunks: Vec<Value> =

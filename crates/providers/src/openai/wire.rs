@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 /// The canonical reason; `None` for words that we do not know.
 pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
@@ -16,6 +17,23 @@ pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
         "refusal" => FinishReason::Refusal,
         _ => return None,
     })
+}
+
+/// The words that the format has for that.
+const FORMAL: [&str; 5] = ["stop", "length", "content_filter", "tool_calls", "function_call"];
+
+/// Puts the reasons of all choices into the format's words: clients know no others, and some servers
+/// say it in words of their own.
+pub(super) fn formalise_reasons(answer: &mut Map<String, Value>) {
+    let choices = answer.get_mut("choices").and_then(Value::as_array_mut);
+    for choice in choices.into_iter().flatten() {
+        let Some(Value::String(word)) = choice.get_mut("finish_reason") else { continue };
+        if !word.is_empty() && !FORMAL.contains(&word.as_str()) {
+            // A word that we do not know still ends the answer.
+            let reason = finish_reason(word).unwrap_or(FinishReason::Stop);
+            reason.chat_word().clone_into(word);
+        }
+    }
 }
 
 #[derive(Default, serde::Deserialize)]

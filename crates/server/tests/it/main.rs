@@ -37,6 +37,7 @@ mod mcp_server;
 mod mcp_sessions;
 mod messages;
 mod models;
+mod own_trace;
 mod privacy;
 mod process;
 mod providers;

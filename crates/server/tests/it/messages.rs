@@ -8,6 +8,8 @@ crate::on_every_backend!(
     a_conversation_with_tools,
     a_streamed_answer,
     errors_in_the_vendors_words,
+    a_fault_is_where_the_caller_sees_it,
+    what_is_not_offered_is_not_found,
     a_blocked_request,
     a_stream_that_breaks,
     thinking_goes_back_to_where_it_came_from,
@@ -165,6 +167,45 @@ async fn errors_in_the_vendors_words(backend: Backend) {
     let error = json!({"type": "api_error", "message": "Provider request failed",
         "code": "provider_unreachable"});
     assert_eq!(answer["error"], error);
+}
+
+async fn a_fault_is_where_the_caller_sees_it(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    let mock = Mock::always(Answer::text("never")).await;
+    let more = json!({"provider": "anthropic", "is_public": false, "api_key": "sk-ant-x"});
+    mock.register_with(&server.owner().await, "claude", more).await;
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "f", "input": {}});
+    let results = json!([{"type": "tool_result", "tool_use_id": "a", "content": "1"},
+        {"type": "text", "text": "And?"}]);
+    let mut ask = json!({"model": "claude", "max_tokens": 50, "trace_id": key.trace().await,
+        "system": "Be brief.", "messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": [call("a"), call("b")]},
+            {"role": "user", "content": results}]});
+    for streams in [false, true] {
+        ask["stream"] = streams.into();
+        let answer = key.post(DOOR, &ask).await.ok(422);
+        assert_eq!(answer["error"]["message"], "messages[1]: no result for tool_call_id b");
+    }
+    assert_eq!(mock.begun(), 0);
+}
+
+async fn what_is_not_offered_is_not_found(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for (method, path, status, kind, message) in [
+        ("GET", DOOR.to_owned(), 405, "invalid_request_error", "Method not allowed"),
+        ("POST", format!("{DOOR}/count_tokens"), 404, "not_found_error", "Not found"),
+        ("GET", format!("{DOOR}/batches"), 404, "not_found_error", "Not found"),
+    ] {
+        let reply = server.key().send(method, &path, None).await;
+        let id = reply.header("request-id");
+        assert!(!id.is_empty() && id == reply.header("x-request-id"), "{path}");
+        let error = json!({"type": kind, "message": message});
+        reply.is(status, &json!({"type": "error", "error": error, "request_id": id}));
+    }
+    let beside = server.key().get("/api/v1/messages_of_old").await;
+    beside.is(404, &json!({"error": "Not found"}));
 }
 
 async fn a_blocked_request(backend: Backend) {

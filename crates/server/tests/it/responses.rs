@@ -9,6 +9,8 @@ crate::on_every_backend!(
     a_streamed_answer,
     a_streamed_call,
     errors_in_the_vendors_words,
+    a_fault_is_where_the_caller_sees_it,
+    what_is_not_offered_is_not_found,
     a_blocked_request,
     a_stream_that_breaks,
 );
@@ -117,6 +119,42 @@ async fn errors_in_the_vendors_words(backend: Backend) {
         assert_eq!(answer["error"]["type"], "invalid_request_error");
         let said = answer["error"]["message"].as_str().unwrap();
         assert!(said.starts_with(message), "{said}");
+    }
+}
+
+async fn a_fault_is_where_the_caller_sees_it(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    let mock = Mock::always(Answer::text("never")).await;
+    let config = json!({"provider": "anthropic", "is_public": false});
+    mock.register_with(&server.owner().await, "m", config).await;
+    let call =
+        |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
+    let mut ask = json!({"model": "m", "trace_id": key.trace().await,
+        "instructions": "Be brief.", "input": [
+            {"role": "user", "content": "Go."}, call("a"), call("b"),
+            {"type": "function_call_output", "call_id": "a", "output": "1"},
+            {"type": "function_call_output", "call_id": "x", "output": "2"}]});
+    for streams in [false, true] {
+        ask["stream"] = streams.into();
+        let answer = key.post(DOOR, &ask).await.ok(422);
+        let fault = "input[4]: tool_call_id x answers no tool call before it";
+        assert_eq!(answer["error"]["message"], fault);
+    }
+    assert_eq!(mock.begun(), 0);
+}
+
+async fn what_is_not_offered_is_not_found(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for (method, path, status, message) in [
+        ("GET", DOOR.to_owned(), 405, "Method not allowed"),
+        ("GET", format!("{DOOR}/resp_1"), 404, "Not found"),
+        ("POST", format!("{DOOR}/resp_1/cancel"), 404, "Not found"),
+        ("DELETE", "/api/v1/models/sandbox".to_owned(), 405, "Method not allowed"),
+    ] {
+        let error = json!({"message": message, "type": "invalid_request_error", "param": null,
+            "code": null});
+        server.key().send(method, &path, None).await.is(status, &json!({"error": error}));
     }
 }
 
