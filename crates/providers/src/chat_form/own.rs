@@ -32,32 +32,46 @@ pub(super) fn content<'a>(
         return Some(Cow::Borrowed(content));
     };
     let said = text_of(message)?;
-    let mut edited = Vec::with_capacity(blocks.len());
-    let mut pending = Some(said.as_str()).filter(|said| !said.trim().is_empty());
-    let keeps_text = own_text(blocks).trim() == said.trim();
-    let (mut changed, mut found, mut index) = (!keeps_text, 0, 0);
-    for block in blocks {
-        if let Some(own) = OwnCall::of(block) {
+    let made = blocks.iter().filter_map(OwnCall::of).enumerate();
+    let made: Vec<(OwnCall<'_>, Option<&ToolCall<'_>>)> = made
+        .map(|(index, own)| {
             let told = calls.iter().find(|call| own.is(call.id, index));
-            index += 1;
-            let Some(told) = told else {
-                // Only the first of Gemini's parallel calls is signed.
-                if model.provider == Provider::Gemini {
-                    return None;
-                }
-                changed = true;
-                continue;
-            };
-            found += 1;
-            let mut block = block.clone();
-            if own.arguments.map_or(!is_empty(&told.arguments), |own| *own != told.arguments) {
-                changed = true;
-                OwnCall::write(&mut block, &told.arguments);
-            }
-            edited
-                .extend(pending.take().filter(|_| !keeps_text).map(|said| own_block(model, said)));
-            edited.push(block);
-        } else if keeps_text || !is_text(block) {
+            (own, told.copied())
+        })
+        .collect();
+    let kept = made.iter().filter(|(_, told)| told.is_some()).count();
+    // Only the first of Gemini's parallel calls is signed.
+    if kept < calls.len() || (model.provider == Provider::Gemini && kept < made.len()) {
+        return None;
+    }
+    let keeps_text = own_text(blocks).trim() == said.trim();
+    let is_as_made = |(own, told): &(OwnCall<'_>, Option<&ToolCall<'_>>)| {
+        told.is_some_and(|told| own.has(&told.arguments))
+    };
+    if keeps_text && made.iter().all(is_as_made) {
+        return Some(Cow::Borrowed(content));
+    }
+    let said = Some(said.as_str()).filter(|_| !keeps_text);
+    let told = made.into_iter().map(|(_, told)| told).collect();
+    Some(Cow::Owned(edited(blocks, model, said, told)))
+}
+
+/// The blocks with what is said now, where that is other than it was, and with the calls as they are told.
+fn edited(
+    blocks: &[Value],
+    model: &Model,
+    said: Option<&str>,
+    told: Vec<Option<&ToolCall<'_>>>,
+) -> Value {
+    let mut edited = Vec::with_capacity(blocks.len() + 1);
+    let mut told = told.into_iter();
+    let mut pending = said.filter(|said| !said.trim().is_empty());
+    for block in blocks {
+        if OwnCall::of(block).is_some() {
+            let Some(call) = told.next().flatten() else { continue };
+            edited.extend(pending.take().map(|said| own_block(model, said)));
+            edited.push(OwnCall::with(block, &call.arguments));
+        } else if said.is_none() || !is_text(block) {
             edited.push(block.clone());
         } else if let Some(said) = pending.take() {
             edited.push(with_text(block, said));
@@ -65,14 +79,8 @@ pub(super) fn content<'a>(
             edited.push(with_text(block, ""));
         }
     }
-    if found < calls.len() {
-        return None;
-    }
-    if !changed {
-        return Some(Cow::Borrowed(content));
-    }
-    edited.extend(pending.filter(|_| !keeps_text).map(|said| own_block(model, said)));
-    Some(Cow::Owned(Value::Array(edited)))
+    edited.extend(pending.map(|said| own_block(model, said)));
+    Value::Array(edited)
 }
 
 /// The text of a message; `None` where it says more than text.
@@ -111,10 +119,6 @@ fn own_block(model: &Model, said: &str) -> Value {
     Value::Object(block)
 }
 
-fn is_empty(arguments: &Value) -> bool {
-    arguments.as_object().is_some_and(Map::is_empty)
-}
-
 /// A call in a provider's own form.
 struct OwnCall<'a> {
     id: &'a str,
@@ -140,14 +144,23 @@ impl<'a> OwnCall<'a> {
         if self.id.is_empty() { ids::index_of(id) == Some(index) } else { self.id == id }
     }
 
-    fn write(block: &mut Value, arguments: &Value) {
-        for (call, _, name) in FORMS {
-            if let Some(call) = block.get_mut(call) {
-                call[name] = arguments.clone();
-                return;
-            }
+    /// Whether it was made with these arguments; none are an empty object.
+    fn has(&self, arguments: &Value) -> bool {
+        match self.arguments {
+            Some(own) => own == arguments,
+            None => arguments.as_object().is_some_and(Map::is_empty),
         }
-        block["input"] = arguments.clone();
+    }
+
+    /// A call with other arguments.
+    fn with(block: &Value, arguments: &Value) -> Value {
+        let mut block = block.clone();
+        let form = FORMS.iter().find(|(call, ..)| block.get(call).is_some());
+        match form {
+            Some((call, _, name)) => block[call][name] = arguments.clone(),
+            None => block["input"] = arguments.clone(),
+        }
+        block
     }
 }
 
