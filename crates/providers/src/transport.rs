@@ -25,7 +25,7 @@ use crate::pool::{Body, Pool};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
 
-/// How long the head of an answer may take.
+/// How long the head of an answer may take, and the first byte of a stream.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 /// The same for images: nothing of them is sent before they are made.
 const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
@@ -53,7 +53,7 @@ pub struct Attempt<'a> {
 /// How long an answer may take, and how large it may be.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// When its head must be there.
+    /// When its head must be there, and the first byte of a stream.
     head: Instant,
     /// When it must be complete.
     end: Instant,
@@ -119,8 +119,8 @@ impl Client {
     }
 
     /// Asks a model for a streamed answer. Returns when its first word is there, or when the provider
-    /// has accepted and thinks: what fails before that may be tried elsewhere, what fails later comes
-    /// through the stream.
+    /// has given a sign of life and thinks: what fails before that may be tried elsewhere, what fails
+    /// later comes through the stream.
     pub async fn stream(&self, attempt: Attempt<'_>) -> Result<EventStream, Error> {
         let attempt = Attempt { stream: true, ..attempt };
         let stream = self.streamed_answer(&attempt).await;
@@ -257,7 +257,7 @@ impl Client {
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
             let bounds = Bounds::of(attempt.deadline);
             let response = self.call(model, adapter, outgoing, expected, bounds).await?;
-            EventStream::remote(response.into_body(), decoder, attempt).begin().await?
+            EventStream::remote(response.into_body(), decoder, attempt).begin(bounds.head).await?
         };
         Ok(stream.without(dropped))
     }
@@ -328,7 +328,7 @@ impl Client {
         }
         let connections = if private { &self.0.private } else { &self.0.public };
         match timeout_at(head, Box::pin(connections.send(request))).await {
-            Err(_) => Err(Error::broke_off("The provider did not begin to answer in time")),
+            Err(_) => Err(Error::late()),
             Ok(sent) => sent.map_err(|error| Error::sending(&error)),
         }
     }
