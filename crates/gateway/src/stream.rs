@@ -14,7 +14,6 @@ use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
 use domain::step::{Door, FinishReason, StepStatus};
 use futures_util::{StreamExt, stream};
-use providers::EventStream;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -22,7 +21,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
-use crate::flow::{InFlight, Routed, meaning, neutral};
+use crate::flow::{InFlight, Routed, Watched, meaning, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
@@ -102,7 +101,7 @@ struct Relay {
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
     /// Taken when the answer must not go on.
-    upstream: Option<EventStream>,
+    upstream: Option<Watched>,
     /// Where what the model says has to be judged or restored.
     outlet: Option<Outlet>,
     /// What is judged as a whole when the answer is: see [`leaves::part_whole`].

@@ -16,6 +16,7 @@
 mod answers;
 mod arguments;
 mod auth;
+mod circuits;
 mod claims;
 mod configuration;
 mod control;
