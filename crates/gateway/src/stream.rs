@@ -62,6 +62,7 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
+        let says_refusals = screened.turn().door == Door::Stream;
         let started = Started {
             step: funded.step(),
             trace: screened.turn().trace.id(),
@@ -79,6 +80,8 @@ impl Gateway {
             parted: BTreeSet::new(),
             fragments: Fragments::default(),
             upstream: Some(upstream),
+            says_refusals,
+            refuses: false,
             began,
             batches: 0,
             model: started.model.clone(),
@@ -110,6 +113,10 @@ struct Relay {
     parted: BTreeSet<u64>,
     /// What it says beside the text.
     fragments: Fragments,
+    /// Whether its caller reads nothing but text: why the model refuses is said there.
+    says_refusals: bool,
+    /// Whether the text is such a refusal.
+    refuses: bool,
     began: Instant,
     /// How many times pieces were handed over.
     batches: usize,
@@ -190,18 +197,22 @@ impl Relay {
             heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
         }
         match event {
-            StreamEvent::Text(text) => {
-                heard.text.push_str(&text);
-                match &mut self.outlet {
-                    Some(outlet) => outlet.text(&text, pieces),
-                    None if !text.is_empty() => pieces.push(Piece::Text(text)),
-                    None => {}
-                }
-            }
+            StreamEvent::Text(text) => self.say(text, pieces),
             StreamEvent::Native { text, mut chunk } => {
                 heard.text.push_str(&text);
+                let in_text = self.says_refusals && (self.refuses || heard.text.is_empty());
+                let refusal = if in_text { leaves::take_refusal(&mut chunk) } else { None };
                 heard.beside += self.fragments.add(&mut chunk)?;
+                if heard.instead.is_none()
+                    && let Some(refusal) = leaves::refusal(&chunk)
+                {
+                    heard.refusal.push_str(refusal);
+                }
                 self.pass(chunk, pieces);
+                if let Some(refusal) = refusal {
+                    self.refuses = true;
+                    self.say(refusal, pieces);
+                }
             }
             StreamEvent::Finish(finish) => heard.finish = Some(finish),
             StreamEvent::Usage(usage) => heard.usage = Some(usage),
@@ -212,12 +223,25 @@ impl Relay {
         Ok(())
     }
 
+    /// Passes on text of choice 0.
+    fn say(&mut self, text: String, pieces: &mut Vec<Piece>) {
+        if let Some(flight) = &mut self.flight {
+            flight.heard.text.push_str(&text);
+        }
+        match &mut self.outlet {
+            Some(outlet) => outlet.text(&text, pieces),
+            None if !text.is_empty() => pieces.push(Piece::Text(text)),
+            None => {}
+        }
+    }
+
     /// Notes what has left of an answer that is judged on its way: nobody knows whether more will.
     fn note_left(&mut self) {
         if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
             && let Some(left) = &mut flight.heard.instead
         {
             left.push_str(&outlet.left());
+            flight.heard.refusal.push_str(&outlet.refused());
         }
     }
 
@@ -290,6 +314,7 @@ impl Relay {
         let mut left = flight.heard.instead.take().unwrap_or_default();
         left.push_str(&outlet.left());
         flight.heard.instead = Some(left.clone());
+        flight.heard.refusal.push_str(&outlet.refused());
         let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
         let heard = &mut flight.heard;
         heard.output = judged.security;

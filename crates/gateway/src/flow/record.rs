@@ -111,12 +111,13 @@ impl Gateway {
         // What is stored is what leaves: a withheld answer must not be read back from its step.
         let output = match &ended.message {
             Some(message) => Output::Value(message),
-            None => Output::Text(ended.instead.as_ref().unwrap_or(&ended.text)),
+            None => Output::Text(ended.said()),
         };
+        let speaks = !ended.text.is_empty() || !ended.refusal.is_empty();
         let stored = Stored {
             input: Some(Input::of(turn.door, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
-            output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
+            output: (step.status != StepStatus::Failed || speaks).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
             mcp: turn.mcp.as_ref().map(mcp::Round::servers),
         };

@@ -42,6 +42,7 @@ mod privacy;
 mod process;
 mod providers;
 mod readme;
+mod refusals;
 mod responses;
 mod safety;
 mod sim_tests;
