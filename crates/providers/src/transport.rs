@@ -8,7 +8,7 @@ use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
 use domain::usage::{MOST_TOKENS, Usage};
-use http::header::{ACCEPT, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
@@ -21,7 +21,7 @@ use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said, sum};
 use crate::events::EventStream;
-use crate::pool::{Body, Pool};
+use crate::pool::{Body, Pool, Twice};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
 
@@ -141,9 +141,10 @@ impl Client {
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
                 body: Vec::new(),
             };
-            let deadline = Instant::now() + PROBE_TIME;
-            let response =
-                self.send(model.is_private(), &endpoint, Method::GET, call, deadline).await?;
+            let (deadline, twice) = (Instant::now() + PROBE_TIME, Twice::Harmless);
+            let response = self
+                .send(model.is_private(), &endpoint, Method::GET, call, deadline, twice)
+                .await?;
             let status = response.status();
             if status.is_redirection() {
                 return Err(Error::status(status.as_u16(), Said::default(), None));
@@ -290,8 +291,9 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
+        let (private, twice) = (model.is_private(), Twice::Harmless);
         let response =
-            self.send(model.is_private(), &endpoint, Method::POST, call, bounds.head).await?;
+            self.send(private, &endpoint, Method::POST, call, bounds.head, twice).await?;
         receive::accept(response, expected, bounds.end, self.now()).await
     }
 
@@ -317,17 +319,21 @@ impl Client {
         method: Method,
         call: Call,
         head: Instant,
+        twice: Twice,
     ) -> Result<Response<Body>, Error> {
         let mut request = Request::new(Full::from(call.body));
         *request.method_mut() = method;
         *request.uri_mut() = call.uri;
         *request.headers_mut() = call.headers;
         request.headers_mut().insert(USER_AGENT, OUR_NAME);
+        // To some servers no word of it means that they may choose.
+        let plain = const { HeaderValue::from_static("identity") };
+        request.headers_mut().insert(ACCEPT_ENCODING, plain);
         if let Some(authorization) = &endpoint.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
         let connections = if private { &self.0.private } else { &self.0.public };
-        match timeout_at(head, Box::pin(connections.send(request))).await {
+        match timeout_at(head, Box::pin(connections.send(request, twice))).await {
             Err(_) => Err(Error::late()),
             Ok(sent) => sent.map_err(|error| Error::sending(&error)),
         }
