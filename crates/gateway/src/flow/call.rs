@@ -74,8 +74,8 @@ type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
-    /// leaves a failed step; one that was not sent a request, because
-    /// it cannot do what that asks for, leaves none.
+    /// leaves a failed step; one that was not sent a request, because it cannot do what that asks for,
+    /// leaves none. Nor does one whose circuit is open, unless no other leaves one.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
         self.whole_answer::<Whole>(routed).await
     }
@@ -114,6 +114,8 @@ impl Gateway {
         let caller = &routed.screened().turn().caller;
         let regions = caller.project.settings.allowed_regions.as_deref();
         let (mut last, mut unpriced) = (None, None);
+        // The first model that is left alone, and whether another has left a step.
+        let (mut open, mut is_recorded) = (None, false);
         // What earlier models may have charged: nobody else may spend it before this call has settled.
         let mut held = None;
         for model in routed.models() {
@@ -123,6 +125,7 @@ impl Gateway {
             }
             let Some(places) = self.upstream.places(model, regions) else {
                 last.get_or_insert(Error::ProviderUnreachable);
+                open.get_or_insert(&model.identifier);
                 continue;
             };
             let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
@@ -146,6 +149,7 @@ impl Gateway {
             flight.heard.usage = error.usage();
             held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
             flight.finish().await?;
+            is_recorded = true;
             let goes_on = error.fallback_helps();
             if error.is_ours() {
                 last.get_or_insert_with(|| meaning(&error));
@@ -155,6 +159,9 @@ impl Gateway {
             if !goes_on {
                 break;
             }
+        }
+        if let Some(open) = open.filter(|_| !is_recorded) {
+            Box::pin(self.record_uncalled(&routed, open)).await?;
         }
         // Only when no model was left to call does it matter that one has no price.
         Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
