@@ -13,6 +13,7 @@ use crate::flow::{
     Ask, BlockedBy, Choice, Fallbacks, InFlight, Located, PiiRule, Routed, Screened, Screening,
     Stopped, Turn, length,
 };
+use crate::leaves;
 use crate::mcp;
 use crate::tools::{self, ToolCall, ToolResult};
 
@@ -239,8 +240,7 @@ impl Gateway {
         let (mut flight, mut reply) = self.call(routed).await?;
         // Whoever refuses says why in a place of its own.
         if reply.text.is_empty()
-            && let Some(refusal) =
-                message(&reply).and_then(|message| message.get("refusal")?.as_str())
+            && let Some(refusal) = reply.native.as_ref().and_then(leaves::refusal)
         {
             reply.text = refusal.to_owned();
         }
@@ -273,14 +273,9 @@ pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
     heard.message = tool_message(reply).cloned();
 }
 
-/// The whole message of an answer that is more than text.
-fn message(reply: &Reply) -> Option<&Value> {
-    reply.native.as_ref()?.get("choices")?.get(0)?.get("message")
-}
-
 /// The whole message of an answer that asks for tools.
 pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
-    let message = message(reply)?;
+    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
     let calls = message.get("tool_calls").and_then(Value::as_array);
     calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
 }

@@ -29,6 +29,8 @@ const NOT_SAID: [&str; 13] = [
 pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
 /// A call of a tool, before there could be several. Adapters write it once more among the others.
 const LEGACY: &str = "function_call";
+/// Whoever refuses says why in a place of its own.
+const REFUSAL: &str = "refusal";
 /// Says the text again, token by token.
 const LOGPROBS: &str = "logprobs";
 
@@ -112,6 +114,16 @@ impl Place {
         self.choice == Some(0)
             && self.is_words()
             && self.way.get(1).is_some_and(|of| of.is("content"))
+    }
+
+    /// Whether it is what choice 0 refuses with.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self.way.as_slice() {
+            [message, refusal] => {
+                self.choice == Some(0) && message.is_message() && refusal.is(REFUSAL)
+            }
+            _ => false,
+        }
     }
 
     /// Whether a picture, a sound or a film may stand here. Anywhere else a string is words, whatever
@@ -258,6 +270,24 @@ pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
         }
     });
     bytes
+}
+
+/// What choice 0 of an answer or a chunk refuses with.
+pub(crate) fn refusal(answer: &Map<String, Value>) -> Option<&str> {
+    let choices = answer.get("choices")?.as_array()?;
+    let first = choices.iter().find(|choice| index(choice) == 0)?;
+    ["message", "delta"].iter().find_map(|said| first.get(*said)?.get(REFUSAL)?.as_str())
+}
+
+/// Takes what choice 0 refuses with out of a chunk, where it says anything.
+pub(crate) fn take_refusal(chunk: &mut Map<String, Value>) -> Option<String> {
+    let said = refusal(chunk).filter(|said| !said.is_empty())?.to_owned();
+    for choice in choices(chunk).filter(|choice| index(choice) == 0) {
+        if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
+            delta.shift_remove(REFUSAL);
+        }
+    }
+    Some(said)
 }
 
 /// Sets the text of choice 0 of a whole answer: all of it in the first part, where it has parts.

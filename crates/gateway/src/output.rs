@@ -113,13 +113,14 @@ pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Findi
 /// Judges what is left of an answer that did not come to its end: it must not be read back from its
 /// step either.
 pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
-    if heard.text.is_empty() {
+    let refuses = heard.text.is_empty();
+    let rest = if refuses { &heard.refusal } else { &heard.text };
+    if rest.is_empty() {
         return;
     }
-    heard.message = None;
     let instead = match crate::nonce() {
         Ok(nonce) => {
-            let said = [Said::text(&heard.text)];
+            let said = [Said::text(rest)];
             let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
             let Judged { security, verdict } = judged;
             heard.output = security;
@@ -132,8 +133,12 @@ pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
         // Nobody knows what is in it.
         Err(_) => Some(String::new()),
     };
+    heard.message = None;
     // Of what was judged on its way it is known what has left.
-    heard.instead = heard.instead.take().or(instead);
+    match instead {
+        Some(instead) if heard.instead.is_none() && refuses => heard.refusal = instead,
+        instead => heard.instead = heard.instead.take().or(instead),
+    }
 }
 
 /// Puts back what placeholders stand for.
@@ -234,6 +239,11 @@ impl InFlight {
                 reply.finish = Some(FinishReason::ContentFilter);
                 return Ok(Some(reason));
             }
+        }
+        if reply.text.is_empty()
+            && let Some(refusal) = reply.native.as_ref().and_then(leaves::refusal)
+        {
+            refusal.clone_into(&mut self.heard.refusal);
         }
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);

@@ -14,7 +14,6 @@ use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
 use domain::step::{Door, FinishReason, StepStatus};
 use futures_util::{StreamExt, stream};
-use providers::EventStream;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -22,7 +21,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::{self, Gone};
-use crate::flow::{InFlight, Routed, meaning, neutral};
+use crate::flow::{InFlight, Routed, Watched, meaning, neutral};
 use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
@@ -63,6 +62,7 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
+        let says_refusals = screened.turn().door == Door::Stream;
         let started = Started {
             step: funded.step(),
             trace: screened.turn().trace.id(),
@@ -80,6 +80,8 @@ impl Gateway {
             parted: BTreeSet::new(),
             fragments: Fragments::default(),
             upstream: Some(upstream),
+            says_refusals,
+            refuses: false,
             began,
             batches: 0,
             model: started.model.clone(),
@@ -102,7 +104,7 @@ struct Relay {
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
     /// Taken when the answer must not go on.
-    upstream: Option<EventStream>,
+    upstream: Option<Watched>,
     /// Where what the model says has to be judged or restored.
     outlet: Option<Outlet>,
     /// What is judged as a whole when the answer is: see [`leaves::part_whole`].
@@ -111,6 +113,10 @@ struct Relay {
     parted: BTreeSet<u64>,
     /// What it says beside the text.
     fragments: Fragments,
+    /// Whether its caller reads nothing but text: why the model refuses is said there.
+    says_refusals: bool,
+    /// Whether the text is such a refusal.
+    refuses: bool,
     began: Instant,
     /// How many times pieces were handed over.
     batches: usize,
@@ -191,18 +197,22 @@ impl Relay {
             heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
         }
         match event {
-            StreamEvent::Text(text) => {
-                heard.text.push_str(&text);
-                match &mut self.outlet {
-                    Some(outlet) => outlet.text(&text, pieces),
-                    None if !text.is_empty() => pieces.push(Piece::Text(text)),
-                    None => {}
-                }
-            }
+            StreamEvent::Text(text) => self.say(text, pieces),
             StreamEvent::Native { text, mut chunk } => {
                 heard.text.push_str(&text);
+                let in_text = self.says_refusals && (self.refuses || heard.text.is_empty());
+                let refusal = if in_text { leaves::take_refusal(&mut chunk) } else { None };
                 heard.beside += self.fragments.add(&mut chunk)?;
+                if heard.instead.is_none()
+                    && let Some(refusal) = leaves::refusal(&chunk)
+                {
+                    heard.refusal.push_str(refusal);
+                }
                 self.pass(chunk, pieces);
+                if let Some(refusal) = refusal {
+                    self.refuses = true;
+                    self.say(refusal, pieces);
+                }
             }
             StreamEvent::Finish(finish) => heard.finish = Some(finish),
             StreamEvent::Usage(usage) => heard.usage = Some(usage),
@@ -213,12 +223,25 @@ impl Relay {
         Ok(())
     }
 
+    /// Passes on text of choice 0.
+    fn say(&mut self, text: String, pieces: &mut Vec<Piece>) {
+        if let Some(flight) = &mut self.flight {
+            flight.heard.text.push_str(&text);
+        }
+        match &mut self.outlet {
+            Some(outlet) => outlet.text(&text, pieces),
+            None if !text.is_empty() => pieces.push(Piece::Text(text)),
+            None => {}
+        }
+    }
+
     /// Notes what has left of an answer that is judged on its way: nobody knows whether more will.
     fn note_left(&mut self) {
         if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
             && let Some(left) = &mut flight.heard.instead
         {
             left.push_str(&outlet.left());
+            flight.heard.refusal.push_str(&outlet.refused());
         }
     }
 
@@ -291,6 +314,7 @@ impl Relay {
         let mut left = flight.heard.instead.take().unwrap_or_default();
         left.push_str(&outlet.left());
         flight.heard.instead = Some(left.clone());
+        flight.heard.refusal.push_str(&outlet.refused());
         let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
         let heard = &mut flight.heard;
         heard.output = judged.security;

@@ -45,21 +45,21 @@ impl Default for State {
 }
 
 impl Breaker {
-    /// Whether a call may go out now. `true` from an open circuit makes that call the probe:
-    /// its outcome must be reported.
-    pub fn allow(&self, now: Timestamp) -> bool {
+    /// Lets a call out now, or not. From an open circuit that call is the probe.
+    pub fn allow(self: &Arc<Self>, now: Timestamp) -> Option<Pass> {
         let mut state = self.state();
-        match *state {
-            State::Closed { .. } => true,
+        let probe = match *state {
+            State::Closed { .. } => None,
             State::Open { since } | State::Probing { since } if now.since(since) >= OPEN_FOR => {
                 *state = State::Probing { since: now };
-                true
+                Some(now)
             }
-            State::Open { .. } | State::Probing { .. } => false,
-        }
+            State::Open { .. } | State::Probing { .. } => return None,
+        };
+        Some(Pass { breaker: Arc::clone(self), probe })
     }
 
-    /// Whether a call would be let through, without making it the probe: for plans and displays.
+    /// Whether a call would be held back, without making it the probe: for plans and displays.
     pub fn is_open(&self, now: Timestamp) -> bool {
         match *self.state() {
             State::Closed { .. } => false,
@@ -67,30 +67,20 @@ impl Breaker {
         }
     }
 
-    /// The endpoint answered; an answer that finds fault with the request counts too.
-    pub fn success(&self, now: Timestamp) {
+    fn success(&self, is_probe: bool, now: Timestamp) {
         let mut state = self.state();
         match &mut *state {
             State::Closed { in_a_row, slots } => {
                 *in_a_row = 0;
                 count(slots, now, 0);
             }
-            State::Probing { .. } => *state = State::default(),
+            State::Probing { .. } if is_probe => *state = State::default(),
             // A call from before the circuit opened.
-            State::Open { .. } => {}
+            State::Probing { .. } | State::Open { .. } => {}
         }
     }
 
-    /// The call did not go out after all: if it was the probe, the next one is.
-    pub fn release(&self, now: Timestamp) {
-        let mut state = self.state();
-        if matches!(*state, State::Probing { .. }) {
-            *state = State::Open { since: Timestamp(now.0 - OPEN_FOR) };
-        }
-    }
-
-    /// The endpoint failed.
-    pub fn fault(&self, now: Timestamp) {
+    fn fault(&self, is_probe: bool, now: Timestamp) {
         let mut state = self.state();
         let open = match &mut *state {
             State::Closed { in_a_row, slots } => {
@@ -98,7 +88,7 @@ impl Breaker {
                 let (calls, faults) = count(slots, now, 1);
                 *in_a_row >= IN_A_ROW || (calls >= ENOUGH_CALLS && faults * 2 >= calls)
             }
-            State::Probing { .. } => true,
+            State::Probing { .. } => is_probe,
             State::Open { .. } => false,
         };
         if open {
@@ -106,8 +96,46 @@ impl Breaker {
         }
     }
 
+    /// The probe that began then tells nothing: the next call is the probe, if no other is yet.
+    fn give_back(&self, probe: Timestamp) {
+        let mut state = self.state();
+        if matches!(*state, State::Probing { since } if since == probe) {
+            *state = State::Open { since: probe.minus_micros(OPEN_FOR) };
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that a breaker has let through. Dropped before its outcome is told, it counts as one that
+/// did not go out.
+#[derive(Debug)]
+#[must_use]
+pub struct Pass {
+    breaker: Arc<Breaker>,
+    /// When it became the probe of an open circuit, if it did.
+    probe: Option<Timestamp>,
+}
+
+impl Pass {
+    /// The endpoint answered; an answer that finds fault with the request counts too.
+    pub fn success(mut self, now: Timestamp) {
+        self.breaker.success(self.probe.take().is_some(), now);
+    }
+
+    /// The endpoint failed.
+    pub fn fault(mut self, now: Timestamp) {
+        self.breaker.fault(self.probe.take().is_some(), now);
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if let Some(probe) = self.probe {
+            self.breaker.give_back(probe);
+        }
     }
 }
 
@@ -161,75 +189,95 @@ mod tests {
         Timestamp(1_790_000_000_000_000 + seconds * SECOND)
     }
 
+    fn success(breaker: &Arc<Breaker>, now: Timestamp) {
+        breaker.allow(now).unwrap().success(now);
+    }
+
+    fn fault(breaker: &Arc<Breaker>, now: Timestamp) {
+        breaker.allow(now).unwrap().fault(now);
+    }
+
+    /// A breaker whose circuit has opened.
+    fn opened(now: Timestamp) -> Arc<Breaker> {
+        let breaker = Arc::default();
+        for _ in 0..5 {
+            fault(&breaker, now);
+        }
+        breaker
+    }
+
     #[test]
     fn five_faults_in_a_row_open_it_and_a_probe_closes_it() {
-        let breaker = Breaker::default();
+        let breaker = Arc::default();
         for _ in 0..4 {
-            breaker.fault(at(0));
+            fault(&breaker, at(0));
         }
-        breaker.success(at(0));
-        for _ in 0..4 {
-            breaker.fault(at(1));
+        success(&breaker, at(0));
+        let [early, later, last] = [(); 3].map(|()| breaker.allow(at(0)).unwrap());
+        for _ in 0..5 {
+            fault(&breaker, at(1));
         }
-        assert!(breaker.allow(at(1)));
-        breaker.fault(at(1));
-        assert!(!breaker.allow(at(1)) && breaker.is_open(at(30)));
-        assert!(!breaker.allow(at(30)));
-        breaker.success(at(30));
-        assert!(!breaker.allow(at(30)), "a late success of an earlier call closes nothing");
-        assert!(breaker.allow(at(31)), "the probe");
-        assert!(!breaker.allow(at(31)), "only one");
-        breaker.fault(at(32));
-        assert!(!breaker.allow(at(61)));
-        assert!(breaker.allow(at(62)));
-        breaker.success(at(63));
-        assert!(breaker.allow(at(63)) && breaker.allow(at(63)));
+        assert!(breaker.allow(at(1)).is_none() && breaker.is_open(at(30)));
+        assert!(breaker.allow(at(30)).is_none());
+        early.success(at(30));
+        assert!(
+            breaker.allow(at(30)).is_none(),
+            "a late success of an earlier call closes nothing"
+        );
+        let probe = breaker.allow(at(31)).unwrap();
+        assert!(breaker.allow(at(31)).is_none(), "only one");
+        later.success(at(31));
+        last.fault(at(31));
+        assert!(breaker.allow(at(31)).is_none(), "nor beside a probe");
+        probe.fault(at(32));
+        assert!(breaker.allow(at(61)).is_none());
+        success(&breaker, at(62));
+        let both = (breaker.allow(at(63)), breaker.allow(at(63)));
+        assert!(both.0.is_some() && both.1.is_some());
     }
 
     #[test]
     fn half_of_twenty_within_the_window_open_it() {
-        let breaker = Breaker::default();
+        let breaker = Arc::default();
         for second in 0..9 {
-            breaker.success(at(second));
-            breaker.fault(at(second));
+            success(&breaker, at(second));
+            fault(&breaker, at(second));
         }
-        breaker.success(at(9));
-        assert!(breaker.allow(at(9)), "19 calls are not enough");
-        breaker.fault(at(9));
-        assert!(!breaker.allow(at(9)));
+        success(&breaker, at(9));
+        assert!(breaker.allow(at(9)).is_some(), "19 calls are not enough");
+        fault(&breaker, at(9));
+        assert!(breaker.allow(at(9)).is_none());
 
-        let slow = Breaker::default();
+        let slow = Arc::default();
         for second in 0..40 {
-            slow.success(at(second * 4));
-            slow.fault(at(second * 4));
+            success(&slow, at(second * 4));
+            fault(&slow, at(second * 4));
         }
-        assert!(slow.allow(at(160)), "never 20 within the window");
+        assert!(slow.allow(at(160)).is_some(), "never 20 within the window");
     }
 
     #[test]
     fn a_lost_probe_is_replaced() {
-        let breaker = Breaker::default();
-        for _ in 0..5 {
-            breaker.fault(at(0));
-        }
-        assert!(breaker.allow(at(30)));
-        assert!(!breaker.allow(at(59)));
-        assert!(breaker.allow(at(60)));
+        let breaker = opened(at(0));
+        let lost = breaker.allow(at(30)).unwrap();
+        assert!(breaker.allow(at(59)).is_none());
+        let slow = breaker.allow(at(60)).unwrap();
+        drop(lost);
+        assert!(breaker.allow(at(60)).is_none(), "the probe is another by now");
+        let _third = breaker.allow(at(90)).unwrap();
+        slow.success(at(91));
+        assert!(breaker.allow(at(91)).is_some(), "a slow one closes it all the same");
     }
 
     #[test]
     fn a_probe_that_did_not_go_out_makes_room_for_the_next() {
-        let breaker = Breaker::default();
-        for _ in 0..5 {
-            breaker.fault(at(0));
-        }
-        assert!(breaker.allow(at(31)));
-        breaker.release(at(31));
-        assert!(breaker.allow(at(31)), "the next is the probe");
-        assert!(!breaker.allow(at(31)), "and the circuit is still open");
-        breaker.success(at(32));
-        breaker.release(at(33));
-        assert!(breaker.allow(at(33)), "a closed one stays closed");
+        let breaker = opened(at(0));
+        drop(breaker.allow(at(31)).unwrap());
+        let probe = breaker.allow(at(31)).unwrap();
+        assert!(breaker.allow(at(31)).is_none(), "the circuit is still open");
+        probe.success(at(32));
+        drop(breaker.allow(at(33)).unwrap());
+        assert!(breaker.allow(at(33)).is_some(), "a closed one stays closed");
     }
 
     #[test]
@@ -237,7 +285,7 @@ mod tests {
         let all = Breakers::default();
         for (model, endpoint) in [(1, 0), (1, 2), (2, 0)] {
             for _ in 0..5 {
-                all.get(ModelId(model), endpoint).fault(at(0));
+                fault(&all.get(ModelId(model), endpoint), at(0));
             }
         }
         let open = |model, endpoint| all.get(ModelId(model), endpoint).is_open(at(0));

@@ -167,6 +167,11 @@ impl Error {
         Self { broke_off: true, ..Self::fault(message) }
     }
 
+    /// Not a word of the provider's answer came in time.
+    pub(crate) fn late() -> Self {
+        Self::broke_off("The provider did not begin to answer in time")
+    }
+
     /// The provider failed, and asking again is no remedy.
     pub(crate) fn fault(message: impl Into<String>) -> Self {
         Self {

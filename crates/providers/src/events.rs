@@ -1,7 +1,7 @@
 //! A streamed answer as the caller reads it.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use domain::conversation::StreamEvent;
 use domain::secret::Secret;
 use domain::usage::Usage;
 use hyper::body::Body as _;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::adapter::Decoder;
 use crate::error::Error;
@@ -26,9 +26,9 @@ const BATCH: usize = 256;
 const FIRST: usize = 256;
 /// So many reads without an event before other tasks get their turn.
 const READS: usize = 64;
-/// How long the first word is waited for before the caller is told that the call was accepted: until
-/// then another model can answer in its place. A model may think for longer, and some proxies between us
-/// and the caller give up after half a minute.
+/// How long the first word is waited for, once anything has come, before the caller is told that the
+/// call was accepted: until then another model can answer in its place. A model may think for longer,
+/// and some proxies between us and the caller give up after half a minute.
 const BEGIN_TIME: Duration = Duration::from_secs(15);
 /// How long the end of the connection is waited for after the end of the answer: a connection
 /// that was read to its end can be used again.
@@ -93,19 +93,33 @@ impl EventStream {
         }
     }
 
-    /// Waits a little for the first word. A stream that has an error in its place has not begun: another
-    /// model can still be asked.
-    pub(crate) async fn begin(mut self) -> Result<Self, Error> {
-        let mut first = Vec::new();
-        let word = async {
-            while !self.begun
-                && let Some(events) = self.next().await
-            {
-                first.append(&mut events?);
+    /// Waits for the first byte, until `head` at the latest, and a little for the first word. A stream
+    /// that has nothing in its place, or an error, has not begun: another model can still be asked.
+    pub(crate) async fn begin(mut self, head: Instant) -> Result<Self, Error> {
+        let soon = Instant::now() + BEGIN_TIME;
+        let mut wait = pin!(sleep_until(head));
+        let (mut first, mut is_silent) = (Vec::new(), true);
+        let begun = poll_fn(|cx| {
+            while !self.begun {
+                match self.poll_next(cx) {
+                    Poll::Ready(Some(Ok(mut events))) => first.append(&mut events),
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(None) => break,
+                    Poll::Pending => {
+                        // Whoever sends a sign of life is at work.
+                        if is_silent && self.bytes > 0 {
+                            is_silent = false;
+                            wait.as_mut().reset(soon);
+                        }
+                        ready!(wait.as_mut().poll(cx));
+                        return Poll::Ready(if is_silent { Err(Error::late()) } else { Ok(()) });
+                    }
+                }
             }
-            Ok::<_, Error>(())
-        };
-        if let Ok(Err(error)) = timeout(BEGIN_TIME, word).await {
+            Poll::Ready(Ok(()))
+        })
+        .await;
+        if let Err(error) = begun {
             return Err(paid(error, &first));
         }
         self.first = first;

@@ -165,19 +165,38 @@ async fn what_a_stream_without_a_word_has_used_is_paid_for() {
     }
 }
 
-#[tokio::test]
-async fn a_model_that_thinks_for_long_was_accepted() {
-    let server = Server::new(vec![step(sse(&[]), After::Hang)]).await;
+/// What comes of a stream of which this is all that ever comes, and how long it was waited for. Once
+/// it is asked for, its silence takes no time.
+async fn silent_after(bytes: Vec<u8>) -> (Result<EventStream, Error>, u64) {
+    let server = Server::new(vec![step(bytes, After::Hang)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
     let (client, prompt) = (client(), prompt(value!({})));
-    // Once it is asked, its silence takes no time.
+    let mut begun = Instant::now();
     let asked = async {
         server.asked.notified().await;
         tokio::time::pause();
+        begun = Instant::now();
     };
     let (stream, ()) = tokio::join!(client.stream(attempt(&model, &prompt)), asked);
-    let mut stream = stream.unwrap();
+    std::mem::forget(server);
+    (stream, begun.elapsed().as_secs())
+}
+
+#[tokio::test]
+async fn a_model_that_thinks_for_long_was_accepted() {
+    let mut pinged = sse(&[]);
+    pinged.extend_from_slice(b"8\r\n: ping\n\n\r\n");
+    let mut stream = silent_after(pinged).await.0.unwrap();
     assert!(futures_util::poll!(std::pin::pin!(stream.next())).is_pending());
+}
+
+#[tokio::test]
+async fn a_stream_without_a_byte_goes_elsewhere_after_a_minute() {
+    let (stream, waited) = silent_after(sse(&[])).await;
+    let error = stream.err().unwrap();
+    assert!((59..62).contains(&waited), "{waited} s");
+    assert!(error.fallback_helps() && error.endpoint_helps() && error.is_endpoint_fault());
+    assert!(error.may_be_charged() && !error.retryable_here(), "{error}");
 }
 
 #[tokio::test]

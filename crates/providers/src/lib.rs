@@ -39,7 +39,7 @@ mod transport;
 
 pub use adapter::{EmbedAsk, Embedded, ImageAsk, Painted, sides};
 pub use bedrock::is_region as is_aws_region;
-pub use breaker::{Breaker, Breakers};
+pub use breaker::{Breaker, Breakers, Pass};
 pub use egress::{Egress, validate_base_url};
 pub use error::{Error, ErrorKind};
 pub use events::EventStream;

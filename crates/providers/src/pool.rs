@@ -6,7 +6,9 @@
 //! of their own.
 
 use std::collections::{HashMap, VecDeque};
+use std::error::Error as _;
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -30,9 +32,11 @@ use crate::connect::{Connector, Wire};
 
 /// How long the first words of HTTP/2 on a new connection may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
-/// How many unused connections a runtime keeps to one provider, and how long.
+/// How many unused connections a runtime keeps to one provider, and how long: a little less than most
+/// load balancers do. Many servers close theirs after 5 seconds already; a handshake for each call
+/// that comes after that would cost more than the few that meet it, which are sent again.
 const IDLE_CONNECTIONS: usize = 1024;
-const IDLE_TIME: Duration = Duration::from_mins(1);
+const IDLE_TIME: Duration = Duration::from_secs(55);
 /// The most bytes of the head of an answer over HTTP/1, and for which room is made to read: the
 /// buffers have up to twice as many. A connection keeps what its largest read took as long as its
 /// stream lasts: left to itself, a burst makes that 400 KiB.
@@ -52,6 +56,15 @@ pub(crate) enum Failure {
     /// The connection broke, or what came over it is no HTTP.
     #[error("the connection failed")]
     Http(#[from] hyper::Error),
+}
+
+/// Whether a request may reach its server twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Twice {
+    /// At worst it is paid for twice.
+    Harmless,
+    /// What it asks for would be done twice.
+    Never,
 }
 
 /// Connections made by one connector.
@@ -87,26 +100,38 @@ impl Pool {
     }
 
     /// Sends a request with an absolute URI, and returns the head of the answer as soon as it is
-    /// there. A request is sent again only if nothing of it had left.
+    /// there. A request is sent again if nothing of it had left; and once, where that is harmless, if
+    /// it met the end of a connection that had been kept.
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
+        twice: Twice,
     ) -> Result<Response<Body>, Failure> {
         let uri = request.uri().clone();
         let server = Server::of(&uri)?;
         loop {
+            let mut again = None;
             let sent = if let Some(sender) = self.kept.shared(&server) {
                 Box::pin(self.kept.share(&server, sender, request)).await
             } else if let Some(connection) = self.kept.take(&server) {
+                again = (twice == Twice::Harmless).then(|| Box::new(request.clone()));
                 self.kept.own(&server, connection, request).await
             } else {
                 break;
             };
-            request = match sent {
-                Ok(response) => return Ok(response),
-                Err(Unsent::Again(unsent)) => *unsent,
-                Err(Unsent::Failed(failure)) => return Err(failure),
-            };
+            match (sent, again) {
+                (Ok(response), _) => return Ok(response),
+                (Err(Unsent::Again(unsent)), _) => request = *unsent,
+                // Most likely the server closed the connection just before it was used again, and has
+                // not read the request: RFC 9112, 9.3.1. It may have, which nobody can tell; official
+                // clients send it again all the same, over a connection of which this cannot be.
+                (Err(Unsent::Closed(_)), Some(unanswered)) => {
+                    request = *unanswered;
+                    break;
+                }
+                (Err(Unsent::Closed(error)), None) => return Err(error.into()),
+                (Err(Unsent::Failed(failure)), _) => return Err(failure),
+            }
         }
         // In boxes what few calls do: the state of a handshake would be in the future of every call.
         let sent = match Box::pin(self.connect(uri)).await? {
@@ -118,6 +143,7 @@ impl Pool {
         };
         sent.map_err(|unsent| match unsent {
             Unsent::Failed(failure) => failure,
+            Unsent::Closed(error) => error.into(),
             Unsent::Again(_) => Failure::Connect("the server closed the connection at once".into()),
         })
     }
@@ -136,7 +162,8 @@ impl Pool {
         let (sender, driver) =
             http1::Builder::new().max_buf_size(LARGEST_READ).handshake(io).await?;
         let proxied = connected.is_proxied();
-        Ok(Connected::Own(Box::new(Http1 { sender, driver: Some(driver), proxied })))
+        let driver = Some(driver);
+        Ok(Connected::Own(Box::new(Http1 { sender, driver, ended_unheard: false, proxied })))
     }
 
     /// Closes the connections that nobody has used for a while.
@@ -159,6 +186,8 @@ enum Connected {
 enum Unsent {
     /// Nothing of the request has left.
     Again(Box<Request<Full<Bytes>>>),
+    /// The connection ended, and not a byte of an answer had come.
+    Closed(hyper::Error),
     Failed(Failure),
 }
 
@@ -177,6 +206,8 @@ struct Http1 {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
     driver: Option<http1::Connection<Wire, Full<Bytes>>>,
+    /// Whether it ended without a byte that was not read.
+    ended_unheard: bool,
     /// Whether a proxy reads the requests: it wants whole URIs.
     proxied: bool,
 }
@@ -188,7 +219,15 @@ impl Http1 {
         if let Some(driver) = &mut self.driver
             && Pin::new(driver).poll(cx).is_ready()
         {
-            self.driver = None;
+            self.ended_unheard = self.is_unheard();
+        }
+    }
+
+    /// Whether the server has said nothing since its last answer. Asked at the end of the connection.
+    fn is_unheard(&mut self) -> bool {
+        match self.driver.take() {
+            Some(driver) => driver.into_parts().read_buf.is_empty(),
+            None => self.ended_unheard,
         }
     }
 
@@ -217,14 +256,35 @@ impl Http1 {
             self.drive(cx);
             answer.as_mut().poll(cx)
         });
-        answer.await.map_err(|error| match Unsent::of(error) {
+        let error = match answer.await {
+            Ok(response) => return Ok(response),
+            Err(error) => Unsent::of(error),
+        };
+        Err(match error {
             Unsent::Again(mut request) => {
                 *request.uri_mut() = absolute;
                 Unsent::Again(request)
             }
-            failed @ Unsent::Failed(_) => failed,
+            Unsent::Failed(Failure::Http(error)) => {
+                let unheard = is_end(&error) && self.is_unheard();
+                if unheard { Unsent::Closed(error) } else { Unsent::Failed(error.into()) }
+            }
+            other => other,
         })
     }
+}
+
+/// Whether an error means that the connection ended, rather than that something is wrong with what came
+/// over it.
+fn is_end(error: &hyper::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let ended = |io: &io::Error| {
+        matches!(io.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+    };
+    error.is_incomplete_message()
+        || error.is_canceled()
+        || error.is_closed()
+        || error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).is_some_and(ended)
 }
 
 /// Puts the URI into the form that HTTP/1 sends, and the host beside it.

@@ -8,7 +8,7 @@ use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
 use domain::usage::{MOST_TOKENS, Usage};
-use http::header::{ACCEPT, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
@@ -21,11 +21,11 @@ use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said, sum};
 use crate::events::EventStream;
-use crate::pool::{Body, Pool};
+use crate::pool::{Body, Pool, Twice};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
 
-/// How long the head of an answer may take.
+/// How long the head of an answer may take, and the first byte of a stream.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 /// The same for images: nothing of them is sent before they are made.
 const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
@@ -53,7 +53,7 @@ pub struct Attempt<'a> {
 /// How long an answer may take, and how large it may be.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// When its head must be there.
+    /// When its head must be there, and the first byte of a stream.
     head: Instant,
     /// When it must be complete.
     end: Instant,
@@ -119,8 +119,8 @@ impl Client {
     }
 
     /// Asks a model for a streamed answer. Returns when its first word is there, or when the provider
-    /// has accepted and thinks: what fails before that may be tried elsewhere, what fails later comes
-    /// through the stream.
+    /// has given a sign of life and thinks: what fails before that may be tried elsewhere, what fails
+    /// later comes through the stream.
     pub async fn stream(&self, attempt: Attempt<'_>) -> Result<EventStream, Error> {
         let attempt = Attempt { stream: true, ..attempt };
         let stream = self.streamed_answer(&attempt).await;
@@ -141,9 +141,10 @@ impl Client {
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
                 body: Vec::new(),
             };
-            let deadline = Instant::now() + PROBE_TIME;
-            let response =
-                self.send(model.is_private(), &endpoint, Method::GET, call, deadline).await?;
+            let (deadline, twice) = (Instant::now() + PROBE_TIME, Twice::Harmless);
+            let response = self
+                .send(model.is_private(), &endpoint, Method::GET, call, deadline, twice)
+                .await?;
             let status = response.status();
             if status.is_redirection() {
                 return Err(Error::status(status.as_u16(), Said::default(), None));
@@ -257,7 +258,7 @@ impl Client {
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
             let bounds = Bounds::of(attempt.deadline);
             let response = self.call(model, adapter, outgoing, expected, bounds).await?;
-            EventStream::remote(response.into_body(), decoder, attempt).begin().await?
+            EventStream::remote(response.into_body(), decoder, attempt).begin(bounds.head).await?
         };
         Ok(stream.without(dropped))
     }
@@ -290,8 +291,9 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
+        let (private, twice) = (model.is_private(), Twice::Harmless);
         let response =
-            self.send(model.is_private(), &endpoint, Method::POST, call, bounds.head).await?;
+            self.send(private, &endpoint, Method::POST, call, bounds.head, twice).await?;
         receive::accept(response, expected, bounds.end, self.now()).await
     }
 
@@ -317,18 +319,22 @@ impl Client {
         method: Method,
         call: Call,
         head: Instant,
+        twice: Twice,
     ) -> Result<Response<Body>, Error> {
         let mut request = Request::new(Full::from(call.body));
         *request.method_mut() = method;
         *request.uri_mut() = call.uri;
         *request.headers_mut() = call.headers;
         request.headers_mut().insert(USER_AGENT, OUR_NAME);
+        // To some servers no word of it means that they may choose.
+        let plain = const { HeaderValue::from_static("identity") };
+        request.headers_mut().insert(ACCEPT_ENCODING, plain);
         if let Some(authorization) = &endpoint.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
         let connections = if private { &self.0.private } else { &self.0.public };
-        match timeout_at(head, Box::pin(connections.send(request))).await {
-            Err(_) => Err(Error::broke_off("The provider did not begin to answer in time")),
+        match timeout_at(head, Box::pin(connections.send(request, twice))).await {
+            Err(_) => Err(Error::late()),
             Ok(sent) => sent.map_err(|error| Error::sending(&error)),
         }
     }

@@ -41,7 +41,7 @@ async fn an_answer_comes_back_over_a_kept_connection() {
     let request = server.requests.lock().unwrap()[0].clone();
     assert!(request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("authorization: Bearer {CANARY}\r\n")));
-    assert!(!request.contains("accept-encoding"));
+    assert!(request.contains("accept-encoding: identity\r\n"));
 }
 
 #[tokio::test]
@@ -64,6 +64,62 @@ async fn a_connection_that_was_closed_while_idle_fails_no_call() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(*server.connections.lock().unwrap(), 5);
+}
+
+/// The server has read the next request over a kept connection, and closes it instead of an answer.
+#[tokio::test]
+async fn a_connection_that_is_closed_as_it_is_used_again_fails_no_call() {
+    let answer = || step(json("200 OK", ANSWER), After::Keep);
+    let server = Server::new(vec![answer(), step(Vec::new(), After::Close), answer()]).await;
+    let model = model(Provider::Internal, Some(&server.url()));
+    let (client, prompt) = (client(), prompt(value!({})));
+    for _ in 0..2 {
+        assert_eq!(client.complete(attempt(&model, &prompt)).await.unwrap().text, "Hi");
+    }
+    let requests = server.requests.lock().unwrap();
+    assert_eq!((requests.len(), *server.connections.lock().unwrap()), (3, 2));
+    assert_eq!(requests[1], requests[2]);
+}
+
+#[tokio::test]
+async fn what_was_being_answered_is_not_sent_again() {
+    let begun = || step(b"HTTP/1.1 200".to_vec(), After::Close);
+    let closed = || step(Vec::new(), After::Close);
+    let answer = || step(json("200 OK", ANSWER), After::Keep);
+    for (steps, calls) in [
+        (vec![answer(), begun(), answer()], 2),
+        // Nor is what a new connection brings to nothing.
+        (vec![closed(), answer()], 1),
+        (vec![answer(), closed(), closed(), answer()], 3),
+    ] {
+        let server = Server::new(steps).await;
+        let model = model(Provider::Internal, Some(&server.url()));
+        let (client, prompt) = (client(), prompt(value!({})));
+        let mut error = None;
+        while error.is_none() {
+            error = client.complete(attempt(&model, &prompt)).await.err();
+        }
+        let error = error.unwrap();
+        assert!(error.may_be_charged() && error.is_endpoint_fault(), "{error}");
+        assert_eq!(server.requests.lock().unwrap().len(), calls, "{error}");
+    }
+}
+
+/// Of a tool of an MCP server nobody knows whether it was run.
+#[tokio::test]
+async fn what_may_not_be_done_twice_is_not_sent_again() {
+    let answer = || step(json("200 OK", ANSWER), After::Keep);
+    let server = Server::new(vec![answer(), step(Vec::new(), After::Close), answer()]).await;
+    let client = client();
+    let endpoint = client.find(&server.url()).unwrap();
+    let send = async || {
+        let (headers, body) = (HeaderMap::new(), Vec::new());
+        let call = Call { uri: endpoint.uri.clone(), headers, body };
+        client.send(true, &endpoint, Method::POST, call, soon(), Twice::Never).await
+    };
+    send().await.unwrap().into_body().collect().await.unwrap();
+    assert!(send().await.is_err());
+    assert_eq!(server.requests.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -256,7 +312,8 @@ async fn little_is_read_at_once() {
     let (headers, body) = (HeaderMap::new(), Vec::new());
     let call = Call { uri: endpoint.uri.clone(), headers, body };
     let soon = Instant::now() + Duration::from_mins(1);
-    let answer = client.send(true, &endpoint, Method::POST, call, soon).await.unwrap();
+    let answer =
+        client.send(true, &endpoint, Method::POST, call, soon, Twice::Never).await.unwrap();
     let (mut body, mut sizes) = (answer.into_body(), Vec::new());
     while let Some(read) = body.frame().await {
         sizes.push(read.unwrap().into_data().unwrap().len());

@@ -13,7 +13,7 @@ use domain::model::Model;
 use domain::money::Usd;
 use domain::step::StepStatus;
 use domain::time::Clock;
-use providers::{Breakers, Client, Embedded, ErrorKind, EventStream, Painted};
+use providers::{Breakers, Client, Embedded, ErrorKind, Painted, Pass};
 use tokio::time::Instant;
 
 use super::ended::Ended;
@@ -21,6 +21,7 @@ use super::fund::InFlight;
 use super::mode::{Embedding, Mode, Painting, Streaming, Whole};
 use super::places::Places;
 use super::reserve::Reservation;
+use super::watched::Watched;
 use super::{Funded, Routed};
 use crate::Gateway;
 use crate::error::{Error, Result};
@@ -73,33 +74,48 @@ type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
-    /// leaves a failed step; one that was not sent a request, because
-    /// it cannot do what that asks for, leaves none.
+    /// leaves a failed step; one that was not sent a request, because it cannot do what that asks for,
+    /// leaves none. Nor does one whose circuit is open, unless no other leaves one.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
-        // Boxed: the futures of an HTTP client are large, and every layer above would move them.
-        Box::pin(self.first_answer::<Whole>(routed)).await
+        self.whole_answer::<Whole>(routed).await
     }
 
     /// The same for a stream, up to its first byte: after that there is no other model.
-    pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, EventStream)> {
-        Box::pin(self.first_answer::<Streaming>(routed)).await
+    pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, Watched)> {
+        let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
+        Ok((flight, Watched::new(stream, pass, self.upstream.clock.clone())))
     }
 
     /// The same for embeddings.
     pub(crate) async fn call_embed(&self, routed: Routed) -> Result<(InFlight, Embedded)> {
-        Box::pin(self.first_answer::<Embedding>(routed)).await
+        self.whole_answer::<Embedding>(routed).await
     }
 
     /// The same for images.
     pub(crate) async fn call_paint(&self, routed: Routed) -> Result<(InFlight, Painted)> {
-        Box::pin(self.first_answer::<Painting>(routed)).await
+        self.whole_answer::<Painting>(routed).await
     }
 
-    async fn first_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
+    /// An answer that is whole when it is there.
+    async fn whole_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
+        // Boxed: the futures of an HTTP client are large, and every layer above would move them.
+        let (flight, answer, pass) = Box::pin(self.first_answer::<M>(routed)).await?;
+        if let Some(pass) = pass {
+            pass.success(self.upstream.clock.now());
+        }
+        Ok((flight, answer))
+    }
+
+    async fn first_answer<M: Mode>(
+        &self,
+        routed: Routed,
+    ) -> Result<(InFlight, M::Answer, Option<Pass>)> {
         let routed = Arc::new(routed);
         let caller = &routed.screened().turn().caller;
         let regions = caller.project.settings.allowed_regions.as_deref();
         let (mut last, mut unpriced) = (None, None);
+        // The first model that is left alone, and whether another has left a step.
+        let (mut open, mut is_recorded) = (None, false);
         // What earlier models may have charged: nobody else may spend it before this call has settled.
         let mut held = None;
         for model in routed.models() {
@@ -109,13 +125,14 @@ impl Gateway {
             }
             let Some(places) = self.upstream.places(model, regions) else {
                 last.get_or_insert(Error::ProviderUnreachable);
+                open.get_or_insert(&model.identifier);
                 continue;
             };
             let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
             let mut flight = self.fund(&routed, model, held.take()).await?;
             let (funded, heard) = flight.parts()?;
             let error = match self.attempt::<M>(funded, heard, places).await {
-                Ok(answer) => return Ok((flight, answer)),
+                Ok((answer, pass)) => return Ok((flight, answer, pass)),
                 Err(error) => error,
             };
             let what = neutral(&error);
@@ -132,6 +149,7 @@ impl Gateway {
             flight.heard.usage = error.usage();
             held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
             flight.finish().await?;
+            is_recorded = true;
             let goes_on = error.fallback_helps();
             if error.is_ours() {
                 last.get_or_insert_with(|| meaning(&error));
@@ -141,6 +159,9 @@ impl Gateway {
             if !goes_on {
                 break;
             }
+        }
+        if let Some(open) = open.filter(|_| !is_recorded) {
+            Box::pin(self.record_uncalled(&routed, open)).await?;
         }
         // Only when no model was left to call does it matter that one has no price.
         Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
@@ -155,7 +176,7 @@ impl Gateway {
         funded: &Funded,
         heard: &mut Ended,
         mut places: Places,
-    ) -> Answered<M::Answer> {
+    ) -> Answered<(M::Answer, Option<Pass>)> {
         let Upstream { client, clock, .. } = &self.upstream;
         let model = funded.model();
         // One of several rounds has what the others have left.
@@ -189,8 +210,11 @@ impl Gateway {
             metrics::histogram!("sluice_upstream_seconds", "model" => labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());
             let now = clock.now();
-            places.note(result.as_ref().err(), now);
-            let Err(error) = result else { return result };
+            let error = match result {
+                Ok(answer) => return Ok((answer, places.answered())),
+                Err(error) => error,
+            };
+            places.failed(&error, now);
             let failed = places.to_string();
             if error.endpoint_helps()
                 && places.has_next(now)
@@ -260,3 +284,7 @@ pub(crate) fn meaning(error: &providers::Error) -> Error {
         },
     }
 }
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;

@@ -17,6 +17,9 @@ pub(crate) struct Ended {
     /// What is stored in place of the text, where the output check changed it: of a stream that is
     /// judged on its way, what has left so far.
     pub(crate) instead: Option<String>,
+    /// What it refuses with in a place of its own, as it leaves: of a stream that is judged on its way,
+    /// what has left so far.
+    pub(crate) refusal: String,
     /// What it said beside text: the whole message, where it asked for tools, as it leaves.
     pub(crate) message: Option<Value>,
     pub(crate) finish: Option<FinishReason>,
@@ -44,6 +47,7 @@ impl Default for Ended {
             text: String::new(),
             beside: 0,
             instead: None,
+            refusal: String::new(),
             message: None,
             finish: None,
             usage: None,
@@ -60,6 +64,12 @@ impl Default for Ended {
 }
 
 impl Ended {
+    /// What is stored of what the model has said in words: why it refuses, where that is all.
+    pub(crate) fn said(&self) -> &str {
+        let text = self.instead.as_ref().unwrap_or(&self.text);
+        if text.is_empty() { &self.refusal } else { text }
+    }
+
     /// Notes what an error tells of the tokens that were used. What was told before it, or was heard, is
     /// not less for that.
     pub(crate) fn note_usage(&mut self, used: Usage) {

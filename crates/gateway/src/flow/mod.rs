@@ -20,6 +20,7 @@ mod spent;
 mod starts;
 mod stored;
 mod strings;
+mod watched;
 
 pub use call::Upstream;
 pub(crate) use call::{meaning, neutral};
@@ -37,6 +38,7 @@ pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, RanTool};
 pub(crate) use screen::{Ask, PiiRule, Replaces, Screening, Stopped, redact, security};
 pub(crate) use strings::{is_text, length};
+pub(crate) use watched::Watched;
 
 use std::sync::Arc;
 

@@ -5,13 +5,16 @@ use std::vec;
 
 use domain::model::Model;
 use domain::time::Timestamp;
-use providers::{Breaker, Breakers};
+use providers::{Breaker, Breakers, Pass};
 
 use crate::labels;
 
 /// Where a call goes, and where else it may go.
 pub(super) struct Places {
     here: Place,
+    /// The call that may be made here, until it is known how it went. One that is not made, because it
+    /// is refused for money or its caller hangs up, was no probe.
+    pass: Option<Pass>,
     /// Where it was not yet.
     others: vec::IntoIter<Place>,
 }
@@ -46,8 +49,8 @@ impl Places {
             endpoints.map(|endpoint| place(&endpoint.model, Some(endpoint.index))).collect()
         };
         let mut others = all.into_iter();
-        let here = others.find(|place| place.breaker.allow(now))?;
-        Some(Self { here, others })
+        let (pass, here) = next(&mut others, now)?;
+        Some(Self { here, pass: Some(pass), others })
     }
 
     /// The model as it is called now.
@@ -55,19 +58,24 @@ impl Places {
         &self.here.model
     }
 
-    /// Takes in how the call here went.
-    pub(super) fn note(&self, error: Option<&providers::Error>, now: Timestamp) {
-        let Place { model, breaker, endpoint } = &self.here;
-        match error {
-            Some(error) if error.is_endpoint_fault() => breaker.fault(now),
-            // It was not called.
-            Some(error) if error.is_ours() => breaker.release(now),
-            _ => breaker.success(now),
+    /// Takes in that the call here failed.
+    pub(super) fn failed(&mut self, error: &providers::Error, now: Timestamp) {
+        self.count("failed");
+        if let Some(pass) = self.pass.take() {
+            tell(pass, Some(error), now);
         }
-        if let Some(endpoint) = endpoint {
-            let outcome = if error.is_some() { "failed" } else { "answered" };
+    }
+
+    /// Takes in that the call here was answered, or begins to be: how that goes is still to be told.
+    pub(super) fn answered(self) -> Option<Pass> {
+        self.count("answered");
+        self.pass
+    }
+
+    fn count(&self, outcome: &'static str) {
+        if let Some(endpoint) = self.here.endpoint {
             metrics::counter!("sluice_endpoint_calls_total",
-                "model" => labels::model(&model.identifier),
+                "model" => labels::model(&self.here.model.identifier),
                 "endpoint" => endpoint.to_string(),
                 "outcome" => outcome)
             .increment(1);
@@ -81,13 +89,30 @@ impl Places {
 
     /// Goes on to the next place that its breaker lets through, if there is one.
     pub(super) fn go_on(&mut self, now: Timestamp) -> bool {
-        let next = self.others.find(|place| place.breaker.allow(now));
-        next.map(|next| self.here = next).is_some()
+        let Some((pass, place)) = next(&mut self.others, now) else { return false };
+        (self.here, self.pass) = (place, Some(pass));
+        true
     }
 
     /// Whether another call may go out here.
-    pub(super) fn allow(&self, now: Timestamp) -> bool {
-        self.here.breaker.allow(now)
+    pub(super) fn allow(&mut self, now: Timestamp) -> bool {
+        self.pass = self.here.breaker.allow(now);
+        self.pass.is_some()
+    }
+}
+
+/// The next place that its breaker lets through, with the call that may be made there.
+fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Pass, Place)> {
+    places.find_map(|place| Some((place.breaker.allow(now)?, place)))
+}
+
+/// Tells a breaker how a call went that it has let through.
+pub(super) fn tell(pass: Pass, error: Option<&providers::Error>, now: Timestamp) {
+    match error {
+        Some(error) if error.is_endpoint_fault() => pass.fault(now),
+        // It was not called.
+        Some(error) if error.is_ours() => drop(pass),
+        _ => pass.success(now),
     }
 }
 

@@ -12,7 +12,7 @@ use super::ended::Ended;
 use super::screen::{JudgedTool, merged};
 use super::spent::Spent;
 use super::stored::{Input, Output, Stored};
-use super::{Funded, Turn};
+use super::{Funded, Routed, Turn};
 use crate::Gateway;
 use crate::beside::beside;
 use crate::error::Result;
@@ -111,12 +111,13 @@ impl Gateway {
         // What is stored is what leaves: a withheld answer must not be read back from its step.
         let output = match &ended.message {
             Some(message) => Output::Value(message),
-            None => Output::Text(ended.instead.as_ref().unwrap_or(&ended.text)),
+            None => Output::Text(ended.said()),
         };
+        let speaks = !ended.text.is_empty() || !ended.refusal.is_empty();
         let stored = Stored {
             input: Some(Input::of(turn.door, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
-            output: (step.status != StepStatus::Failed || !ended.text.is_empty()).then_some(output),
+            output: (step.status != StepStatus::Failed || speaks).then_some(output),
             placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
             mcp: turn.mcp.as_ref().map(mcp::Round::servers),
         };
@@ -248,6 +249,28 @@ impl Gateway {
         };
         self.store(turn, step.into(), &stored).await?;
         Ok(id)
+    }
+
+    /// Records that no model was called, because the circuit of this one, the first of the path that
+    /// could have been, is open. A step without a call costs nothing and tells no latency of a model.
+    pub(super) async fn record_uncalled(&self, routed: &Routed, model: &str) -> Result<()> {
+        let screened = routed.screened();
+        let (turn, prompt) = (screened.turn(), screened.prompt());
+        let step = Step {
+            status: StepStatus::Failed,
+            error: Some(format!("Model {model} was not called: its circuit is open")),
+            routing: screened.charge().is_for_text().then(|| routed.routing().clone()),
+            security: screened.security().clone(),
+            ..self.plain_step(turn, StepKind::Run).await?
+        };
+        let stored = Stored {
+            input: Some(Input::of(turn.door, prompt)),
+            params: (!prompt.params.is_empty()).then_some(&prompt.params),
+            output: None,
+            placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
+            mcp: None,
+        };
+        self.store(turn, step.into(), &stored).await.map(drop)
     }
 
     /// Records a step that called no model: a check or a log entry.

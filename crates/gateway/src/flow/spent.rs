@@ -14,7 +14,8 @@ use crate::tokens;
 pub(super) struct Spent {
     pub(super) usage: Usage,
     pub(super) cost: Usd,
-    /// Whether the cost rests on something that the provider has not said.
+    /// Whether the cost, or the tokens where they cost nothing, rest on something that the provider has
+    /// not said.
     pub(super) estimated: bool,
 }
 
@@ -27,7 +28,7 @@ impl Spent {
             Some(price) => images(charge, price, ended),
             None => {
                 let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
-                (cost, counted_here && cost > Usd::ZERO)
+                (cost, counted_here)
             }
         };
         let lost = broken_off(funded, &usage, ended);

@@ -25,6 +25,8 @@ pub(super) struct Outlet {
     text: Strand,
     /// What of it was judged and has left, before it was restored.
     left: String,
+    /// The same of what choice 0 refuses with.
+    refused: String,
     others: ByPlace<Strand>,
     /// Those of them that hold something back.
     holding: BTreeSet<Holding>,
@@ -48,6 +50,7 @@ impl Outlet {
         Self {
             text: Strand::new(placeholders, None),
             left: String::new(),
+            refused: String::new(),
             others: ByPlace::default(),
             holding: BTreeSet::new(),
             placeholders: placeholders.clone(),
@@ -63,6 +66,11 @@ impl Outlet {
     /// What more has left of the text of choice 0, as it was judged.
     pub(super) fn left(&mut self) -> String {
         std::mem::take(&mut self.left)
+    }
+
+    /// What more has left of what choice 0 refuses with, as it was judged.
+    pub(super) fn refused(&mut self) -> String {
+        std::mem::take(&mut self.refused)
     }
 
     /// Takes more text of choice 0.
@@ -141,12 +149,13 @@ impl Outlet {
         let begin = || Strand::new(&self.placeholders, Some(place));
         let (number, strand) = self.others.at(place, begin);
         let mut judged = strand.judged(text, self.judging.as_mut());
-        let out = if ends {
+        if ends {
             judged.to_mut().push_str(&strand.judged_rest(self.judging.as_mut()));
-            strand.restored_rest(&judged)
-        } else {
-            strand.restored(&judged)
-        };
+        }
+        if self.judging.is_some() && place.is_refusal() {
+            self.refused.push_str(&judged);
+        }
+        let out = if ends { strand.restored_rest(&judged) } else { strand.restored(&judged) };
         let holding = (place.choice(), place.is_tool_call(), number);
         if strand.holds() {
             self.holding.insert(holding);
@@ -179,6 +188,9 @@ impl Outlet {
             self.holding.remove(&holding);
             let Some((place, strand)) = self.others.get_mut(holding.2) else { continue };
             let judged = strand.judged_rest(self.judging.as_mut());
+            if place.is_refusal() {
+                self.refused.push_str(&judged);
+            }
             let text = strand.restored_rest(&judged);
             if !text.is_empty() {
                 pieces.push(Piece::Native(place.chunk(text)));

@@ -27,7 +27,7 @@ use super::{McpAddress, McpError};
 use crate::adapter::Call;
 use crate::endpoint::Endpoint;
 use crate::error::ErrorKind;
-use crate::pool::Body;
+use crate::pool::{Body, Twice};
 use crate::receive::content_type;
 use crate::sse::{Sse, TooLong};
 use crate::transport::Client;
@@ -111,7 +111,9 @@ impl Http {
         }
         let call = Call { uri: self.endpoint.uri.clone(), headers, body };
         let deadline = Instant::now() + HEAD_TIME;
-        let sent = self.client.send(self.private, &self.endpoint, method, call, deadline).await;
+        // A tool that was run may not be run again.
+        let (endpoint, twice) = (&self.endpoint, Twice::Never);
+        let sent = self.client.send(self.private, endpoint, method, call, deadline, twice).await;
         sent.map_err(|error| match error.kind {
             ErrorKind::Forbidden => McpError::Forbidden,
             _ => McpError::Unreachable,

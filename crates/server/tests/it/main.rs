@@ -16,6 +16,7 @@
 mod answers;
 mod arguments;
 mod auth;
+mod circuits;
 mod claims;
 mod configuration;
 mod control;
@@ -42,6 +43,7 @@ mod privacy;
 mod process;
 mod providers;
 mod readme;
+mod refusals;
 mod responses;
 mod safety;
 mod sim_tests;

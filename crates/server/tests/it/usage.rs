@@ -141,6 +141,17 @@ async fn usage_that_is_not_reported_is_estimated(backend: Backend) {
         assert_eq!(told.unwrap_or(counted), counted);
         assert!(step["cost"].as_f64().unwrap() > 0.0);
     }
+    // The tokens are no less counted here where they cost nothing.
+    for (name, price) in [("free", json!(0)), ("unpriced", json!(null))] {
+        let prices =
+            json!({"is_public": false, "input_cost_per_1k": price, "output_cost_per_1k": price});
+        mock.register_with(&owner, name, prices).await;
+        let trace = key.trace().await;
+        let body = json!({"trace_id": trace, "model": name, "input": "Hello."});
+        key.post("/api/v1/runs", &body).await.ok(200);
+        let step = key.detail(&trace).await["steps"][0].clone();
+        assert_eq!((&step["cost"], &step["cost_estimated"]), (&json!(0.0), &json!(true)), "{name}");
+    }
 }
 
 async fn a_caller_that_hangs_up_still_pays(backend: Backend) {
