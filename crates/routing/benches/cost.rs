@@ -58,7 +58,13 @@ fn main() {
         (0..64).map(cut).collect()
     };
     let short = prompts.iter().map(|&prompt| prompt.to_owned()).collect();
-    for (name, texts) in [("as they are", short), ("2 KB", of(2_000)), ("100 KB", of(100_000))] {
+    let options = of(1_980).into_iter().map(|text| text + "\nA) some\nB) few\nC) all").collect();
+    for (name, texts) in [
+        ("as they are", short),
+        ("2 KB", of(2_000)),
+        ("2 KB with options", options),
+        ("100 KB", of(100_000)),
+    ] {
         let [warm, cold] = warm_and_cold(&texts, 2_000, judge);
         println!(
             "| {name} | {:.1} µs | {:.1} µs | | {:.0} µs | {:.0} µs |",

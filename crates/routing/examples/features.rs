@@ -1,7 +1,7 @@
 //! Prints what `routing::measure` sees, for `train/train.py`.
 //!
 //! In: per text, a line with its length in bytes, the text, a line break. Out: the names of
-//! the features, then per text one line with their values.
+//! the features, then per text one line with their values, a bar, and the places of its words.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -18,7 +18,8 @@ fn main() -> io::Result<()> {
         let shape = routing::Shape { turns: 1, total_chars: text.len(), tools: 0 };
         let features = routing::measure(&text, &shape);
         let values: Vec<String> = features.values.iter().map(f32::to_string).collect();
-        writeln!(output, "{}", values.join(" "))?;
+        let places: Vec<String> = features.places().map(|place| place.to_string()).collect();
+        writeln!(output, "{} | {}", values.join(" "), places.join(" "))?;
         line.clear();
     }
     Ok(())

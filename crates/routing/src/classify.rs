@@ -38,9 +38,10 @@ pub struct Shape {
 /// Judges a request by its last user message and what surrounds it.
 ///
 /// Looks at the first and the last 8 KB of `text`; of what lies between only the length counts.
-/// The score is linear in what [`measure`](crate::measure) counts, and corrected by a forest of small
-/// trees over the same counts; `train/train.py` fits both to published outcomes of weak and strong
-/// models. It never falls when only the conversation grows or tools are added.
+/// The score is linear in what [`measure`](crate::measure) counts, corrected by a forest of small
+/// trees over the same counts and, for a question with options to choose from, by the subject that
+/// its words tell; `train/train.py` fits all three to published outcomes of weak and strong models.
+/// It never falls when only the conversation grows or tools are added.
 pub fn classify(text: &str, shape: &Shape) -> Classification {
     let mut vote = Vote::new(text.len().min(2 * EDGE));
     let features = measure_with(text, shape, |heard| vote.count(heard));
@@ -55,11 +56,12 @@ pub fn classify(text: &str, shape: &Shape) -> Classification {
     }
 }
 
-/// What the forest adds. Most prompts that it knows have options to choose from; of others it is
-/// believed by half.
+/// What the forest and the subject add. Most prompts that the forest knows have options to choose
+/// from; of others it is believed by half. Subjects are known of such questions only.
 fn learned(features: &Features) -> f32 {
     let trust = if features.counts.options >= 2 { 1.0 } else { 0.5 };
-    trust * forest::predict(&features.values)
+    let subject = if features.counts.options >= 3 { features.said.worth() } else { 0.0 };
+    trust * forest::predict(&features.values) + subject
 }
 
 /// `simple` below the threshold, `complex` from it on. (`secure` is [`sensitive`]'s to say.)

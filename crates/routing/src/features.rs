@@ -6,6 +6,7 @@ use domain::tier::Intent;
 
 use crate::classify::Shape;
 use crate::lexicon::{GROUPS, Group, Heard, Lexicon};
+use crate::words::Words;
 
 /// The most bytes that are looked at, at each end of a text.
 pub(crate) const EDGE: usize = 8 * 1024;
@@ -70,6 +71,8 @@ pub struct Features {
     /// Cues heard per group of the lexicon.
     pub(crate) cues: [u32; GROUPS],
     pub(crate) counts: Counts,
+    /// Which words it has, in the parts that were looked at.
+    pub(crate) said: Words,
 }
 
 /// Plain counts over the bytes of a text.
@@ -111,11 +114,13 @@ pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Hear
     let mut counts = Counts::default();
     let mut cues = [0u32; GROUPS];
     let mut programs = 0;
+    let mut said = Words::default();
     let lexicon = Lexicon::get();
     for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
         // Words inside a cue of several words are not heard again.
         let mut deaf_until = 0;
         count(part, &mut counts, &mut |found: Word| {
+            said.add(found.first);
             if found.at < deaf_until {
                 return;
             }
@@ -135,6 +140,7 @@ pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Hear
         words: counts.words as usize,
         cues,
         counts,
+        said,
     }
 }
 
@@ -369,6 +375,11 @@ fn log_share(count: f32, full: f32) -> f32 {
 }
 
 impl Features {
+    /// Where its words stand in the table of subjects, in order.
+    pub fn places(&self) -> impl Iterator<Item = usize> {
+        self.said.places()
+    }
+
     /// How many cues of a group were heard.
     pub(crate) fn heard(&self, group: Group) -> u32 {
         self.cues[group as usize]

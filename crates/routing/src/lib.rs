@@ -12,6 +12,7 @@ mod intent;
 mod lexicon;
 mod resolve;
 mod weights;
+mod words;
 
 pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
 pub use endpoints::endpoints;

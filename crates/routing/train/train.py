@@ -1,31 +1,40 @@
 #!/usr/bin/env python3
-"""Fits the complexity score and writes ../src/weights.rs and ../src/forest.bin. Needs numpy and scikit-learn.
+"""Fits the complexity score and writes weights.rs, forest.bin and subjects.bin in ../src. Needs numpy and
+scikit-learn, which brings scipy.
 
     cargo build --release -p routing --example features
     train.py --data DIR --features target/release/examples/features [--evaluate] [--write]
 
-DIR holds `dev.<source>.jsonl` with rows `prompt, source, pair, weak_ok, strong_ok`: published outcomes
-of a weak and a strong model on the same prompts. The prompts are not part of this repository.
+DIR holds `dev.<source>.jsonl` with rows `prompt, source, pair, weak_ok, strong_ok` and, where it is known,
+the subject `sub`: published outcomes of a weak and a strong model on the same prompts. The prompts are
+not part of this repository.
 
-Two parts, both fitted to the gain of the strong model, every source centred on its own mean (so that
+Three parts, all fitted to the gain of the strong model, every source centred on its own mean (so that
 they learn what makes a prompt hard, not which benchmark it is from):
 - a line through the features, a ridge regression drawn not to zero but to PRIOR, what a person would
   say makes a prompt hard. Where the data is silent, or a kind of prompt was never seen, the prior holds.
 - a forest of extremely randomised trees on what the line leaves. Its trees may not contradict the sign
   that RISES and FALLS give a feature: without that it wins on the kinds it has seen and loses on others.
+- a table of words, for questions with options to choose from: a ridge regression of the mean gain of a
+  question's subject on the words that it has. Single outcomes are too noisy to tell what a word is worth.
 
 `--evaluate` prints the APGR (0.5 = random) of each source when a fifth of it, and when all of it, was
 kept out of training. Prompts that are alike fall into one fold, and leave training with their source.
 """
 import argparse, glob, json, math, os, re, struct, subprocess
 import numpy as np
+from scipy import sparse
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import Ridge
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A gain of GAIN is worth one unit of the logit.
 GAIN = 0.12
 RIDGE, RIDGE_FIRM = 0.005, 0.015
 TREES, LEAVES, IN_LEAF = 80, 128, 15
+# Places for words, as in words.rs. The mean of a subject is drawn to its source's as by so many prompts;
+# the table, drawn to zero by its ridge too, says less than is so and counts by more than it says.
+PLACE_BITS, SUBJECT_SHRINK, SUBJECT_RIDGE, SUBJECT_TRUST = 15, 10, 0.5, 1.5
 MAIN = ["mmlu", "gsm8k", "llmrouter_mix", "mmlu_pro", "math_l5", "rb_arc", "rb_winogrande"]
 # Sources with the outcomes of one pair of models.
 POOL = ["mmlu", "gsm8k", "rb_arc", "rb_mbpp", "rb_winogrande"]
@@ -63,7 +72,13 @@ def measure(features, prompts):
     framed = b"".join(b"%d\n%s\n" % (len(t), t) for t in (p.encode() for p in prompts))
     out = subprocess.run([features], input=framed, capture_output=True, check=True).stdout.decode().splitlines()
     assert out[0].split() == list(PRIOR), "the features have changed"
-    return np.array([[float(v) for v in line.split()] for line in out[1:]])
+    values, places = zip(*(line.split("|") for line in out[1:]))
+    places = [np.array(line.split(), dtype=int) for line in places]
+    count = np.array([len(p) for p in places])
+    words = sparse.csr_matrix(
+        (np.repeat(1 / np.sqrt(np.maximum(count, 1)), count), np.concatenate(places), np.append(0, count.cumsum())),
+        shape=(len(places), 1 << PLACE_BITS))
+    return np.array([[float(v) for v in line.split()] for line in values]), words
 
 
 def own_prompts(name):
@@ -73,19 +88,26 @@ def own_prompts(name):
     return [line[2:] for line in lines], np.array([line[0] == "+" for line in lines])
 
 
-class Data:
-    def __init__(self, rows, x):
-        self.x, self.names = x, list(PRIOR)
+class Prompts:
+    def __init__(self, x, words):
+        self.x, self.words, self.names = x, words, list(PRIOR)
         self.steps = np.floor(x * 255 + 0.5)
+        # Options to choose from, as the classifier counts them.
+        options = np.expm1(x[:, self.names.index("options")] * math.log1p(10))
+        self.trust = np.where(options >= 1.5, 1.0, 0.5)
+        self.choice = options >= 2.5
+
+
+class Data(Prompts):
+    def __init__(self, rows, x, words):
+        super().__init__(x, words)
         self.y = np.array([r["strong_ok"] - r["weak_ok"] for r in rows])
         self.source = np.array([r["source"] for r in rows])
         self.sources = sorted(set(self.source))
         alike = [re.sub("[^a-z0-9]", "", re.sub(r"## question:|^\s*q:", "", r["prompt"].lower()))[:60] for r in rows]
         self.group = np.unique(alike, return_inverse=True)[1]
         self.fold = np.random.RandomState(0).randint(0, 5, self.group.max() + 1)[self.group]
-        # Options to choose from, as the classifier counts them.
-        options = np.expm1(x[:, self.names.index("options")] * math.log1p(10))
-        self.trust = np.where(options >= 1.5, 1.0, 0.5)
+        self.subject = np.unique([f"{r['source']}|{r.get('sub')}" for r in rows], return_inverse=True)[1]
         # Sources of different size get the weight of their square root.
         size = {s: (self.source == s).sum() for s in self.sources}
         self.weight = np.array([1 / math.sqrt(size[s]) for s in self.source])
@@ -118,6 +140,24 @@ def forest(d, train, v):
     return model.fit(d.steps[train], rest[train], sample_weight=d.weight[train])
 
 
+def subjects(d, train):
+    """What a word at each place says of the mean gain of a question's subject."""
+    gain, of = d.centred(d.y, train)[train], d.subject[train]
+    size = d.subject.max() + 1
+    mean = np.bincount(of, gain, size) / (np.bincount(of, minlength=size) + SUBJECT_SHRINK)
+    fit = train & d.choice
+    model = Ridge(SUBJECT_RIDGE, fit_intercept=False, solver="sparse_cg", tol=1e-8)
+    weight = d.weight[fit] / d.weight[fit].mean()
+    return SUBJECT_TRUST * model.fit(d.words[fit], mean[d.subject[fit]], sample_weight=weight).coef_
+
+
+def parts(p, v, trees, worth):
+    """What each part adds to the score. A subject adds one unit of the logit at most: kinds of prompts
+    that the table was not fitted to have the words, too."""
+    subject = p.choice * np.clip(p.words @ worth, -GAIN, GAIN)
+    return np.array([p.x @ v, p.trust * trees.predict(p.steps), subject])
+
+
 def apgr(score, y, w=None):
     """Area under the recovered share of the gap against the share sent to the strong model, and the
     share that recovers half of the gap."""
@@ -129,20 +169,20 @@ def apgr(score, y, w=None):
 
 
 def evaluate(d):
-    inside, outside = np.zeros((2, len(d.y))), np.zeros((2, len(d.y)))
+    inside, outside = np.zeros((3, len(d.y))), np.zeros((3, len(d.y)))
 
     def judge(out, train, test):
         v = line(d, train)
-        out[0, test] = d.x[test] @ v
-        out[1, test] = out[0, test] + d.trust[test] * forest(d, train, v).predict(d.steps[test])
+        out[:, test] = parts(d, v, forest(d, train, v), subjects(d, train)).cumsum(axis=0)[:, test]
 
     for k in range(5):
         judge(inside, d.fold != k, d.fold == k)
     for s in d.sources:
         test = d.source == s
         judge(outside, ~test & ~np.isin(d.group, d.group[test]), test)
-    scores = [inside[0], inside[1], outside[0], outside[1], d.x @ np.array(list(PRIOR.values()))]
-    print("| source | fold out: line | with forest | source out: line | with forest | prior |\n|---|---|---|---|---|---|")
+    scores = [*inside, *outside, d.x @ np.array(list(PRIOR.values()))]
+    print("| source | fold out: line | with forest | and subjects | source out: line | with forest | and subjects | prior |")
+    print("|---|---|---|---|---|---|---|---|")
     table = {s: [apgr(a[d.source == s], d.y[d.source == s])[0] for a in scores] for s in d.sources}
     table["mean of seven"] = np.mean([table[s] for s in MAIN], axis=0)
     table["mean of all"] = np.mean([table[s] for s in d.sources], axis=0)
@@ -193,7 +233,7 @@ def nodes(tree, scale):
     return out
 
 
-def write(d, cut, v, trees):
+def write(d, cut, v, trees, worth):
     with open(os.path.join(HERE, "..", "src", "weights.rs"), "w", encoding="utf-8") as out:
         features = "\n".join(f"    {x / GAIN:.2f}, // {k}" for k, x in zip(d.names, v))
         out.write(HEAD.format(bias=-cut / GAIN, features=features))
@@ -204,6 +244,10 @@ def write(d, cut, v, trees):
         for t in trees:
             packed = nodes(t, scale)
             out.write(struct.pack("<H", len(packed)) + b"".join(packed))
+    scale = np.abs(worth).max() / 127
+    with open(os.path.join(HERE, "..", "src", "subjects.bin"), "wb") as out:
+        out.write(b"SLRS" + struct.pack("<BBf", 1, PLACE_BITS, scale / GAIN))
+        out.write(np.round(worth / scale).astype(np.int8).tobytes())
 
 
 def main():
@@ -214,23 +258,22 @@ def main():
     ap.add_argument("--write", action="store_true")
     a = ap.parse_args()
     rows = load(a.data)
-    d = Data(rows, measure(a.features, [r["prompt"] for r in rows]))
+    d = Data(rows, *measure(a.features, [r["prompt"] for r in rows]))
     if a.evaluate:
         evaluate(d)
     everything = np.ones(len(rows), bool)
     v = line(d, everything)
-    trees = forest(d, everything, v)
-    score = d.x @ v + d.trust * trees.predict(d.steps)
+    trees, worth = forest(d, everything, v), subjects(d, everything)
+    score = parts(d, v, trees, worth).sum(axis=0)
     cut = np.quantile(score[d.source == OPEN_ENDED], 1 - COMPLEX_SHARE)
     for name in ["intent.txt", "probe.txt"]:
         prompts, hard = own_prompts(name)
-        own = measure(a.features, prompts)
-        own = own @ v + 0.5 * trees.predict(np.floor(own * 255 + 0.5))
+        own = parts(Prompts(*measure(a.features, prompts)), v, trees, worth).sum(axis=0)
         auc = np.mean([(x > z) + (x == z) / 2 for x in own[hard] for z in own[~hard]])
         right = f"{(own[hard] >= cut).mean():.0%} complex, {(own[~hard] < cut).mean():.0%} simple"
         print(f"{name}: AUC {auc:.3f}, {right}")
     if a.write:
-        write(d, cut, v, trees)
+        write(d, cut, v, trees, worth)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,19 @@ fn what_the_forest_has_learned_is_said_in_words() {
 }
 
 #[test]
+fn a_subject_counts_only_where_there_are_options_to_choose_from() {
+    let learned_of = |text: &str| {
+        let features = measure_with(text, &Shape::default(), |_| {});
+        (learned(&features) - forest::predict(&features.values), features.said.worth())
+    };
+    let question = "What is the sum of all solutions of this equation?\nA) 2\nB) 3\n";
+    let (subject, worth) = learned_of(question);
+    assert!(worth < -0.5 && subject.abs() < 1e-6, "{worth} {subject}");
+    let (subject, worth) = learned_of(&format!("{question}C) 4\n"));
+    assert!(worth < -0.5 && (subject - worth).abs() < 1e-6, "{worth} {subject}");
+}
+
+#[test]
 fn a_choice_between_two_and_a_program_speak_for_a_capable_model() {
     let program = judged("Write a function that finds the longest common prefix of two strings.");
     assert!(program.reasons.iter().any(|said| said == "asks for a program"), "{program:?}");

@@ -1,0 +1,147 @@
+//! What a question is about, by its words: a capable model is worth its price in some subjects more
+//! than in others.
+//!
+//! `subjects.bin`, written by `train/train.py`, all numbers little-endian: the magic `SLRS`, the version
+//! and the logarithm of the number of places as bytes, the worth of one unit as a 32-bit float, then
+//! for each place what a word there says, as a signed byte.
+
+use std::iter::successors;
+
+const BYTES: &[u8] = include_bytes!("subjects.bin");
+const HEADER: [u8; 6] = [b'S', b'L', b'R', b'S', 1, BITS as u8];
+const BITS: u32 = 15;
+/// Words fall into so many places; those that share one are not told apart. A word of the training
+/// prompts, which have 26,000, shares its place with less than one other on average.
+const PLACES: usize = 1 << BITS;
+/// The most that a subject adds to the logit or takes from it: prompts that the table was not fitted
+/// to have its words, too. `train.py` measures with the same bound, which costs nothing there.
+const MOST: f32 = 1.0;
+
+/// Which words a text has, by the first eight letters of each. Words of one letter say nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Words([u64; PLACES / 64]);
+
+impl Default for Words {
+    fn default() -> Self {
+        Self([0; PLACES / 64])
+    }
+}
+
+impl Words {
+    /// Takes a word by its first letters, as [`letters`](crate::features::letters) gives them.
+    pub(crate) fn add(&mut self, first: u64) {
+        if first > 0xff {
+            let place = place(first);
+            self.0[place / 64] |= 1 << (place % 64);
+        }
+    }
+
+    /// The places that are taken, in order.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+        let taken = |cell: u64| (cell != 0).then_some(cell);
+        self.0.iter().enumerate().flat_map(move |(at, &cell)| {
+            successors(taken(cell), move |rest| taken(rest & (rest - 1)))
+                .map(move |rest| at * 64 + rest.trailing_zeros() as usize)
+        })
+    }
+
+    /// What the subject adds to the logit of a question with options to choose from.
+    pub(crate) fn worth(&self) -> f32 {
+        // A build with a broken file passes no test; without a table no subject is known.
+        read(BYTES).map_or(0.0, |table| table.worth(self))
+    }
+}
+
+/// Multiplication by a large odd number spreads words over the upper bits (Knuth, 6.4).
+fn place(first: u64) -> usize {
+    (first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize
+}
+
+struct Table<'a> {
+    scale: f32,
+    units: &'a [u8; PLACES],
+}
+
+impl Table<'_> {
+    /// Words add up, and count for less where there are many; within [`MOST`].
+    fn worth(&self, words: &Words) -> f32 {
+        let unit = |place: usize| i32::from(self.units[place].cast_signed());
+        let (count, sum) =
+            words.places().fold((0u32, 0i32), |(count, sum), place| (count + 1, sum + unit(place)));
+        (self.scale * sum as f32 / (count.max(1) as f32).sqrt()).clamp(-MOST, MOST)
+    }
+}
+
+/// `None` where the bytes are no table of so many places.
+fn read(bytes: &[u8]) -> Option<Table<'_>> {
+    let (scale, units) = bytes.strip_prefix(&HEADER)?.split_first_chunk()?;
+    Some(Table { scale: f32::from_le_bytes(*scale), units: units.try_into().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Shape;
+    use crate::features::measure;
+
+    fn words(text: &str) -> Words {
+        measure(text, &Shape::default()).said
+    }
+
+    #[test]
+    fn the_shipped_table_is_whole() {
+        let table = read(BYTES).expect("subjects.bin is readable");
+        assert!(table.scale > 0.0 && table.units.iter().any(|unit| *unit == 127 || *unit == 129));
+    }
+
+    /// What a reader of the file in another language makes of it. New coefficients change it.
+    #[test]
+    fn the_shipped_table_answers_as_it_was_written() {
+        for (text, expected) in [
+            ("", 0.0),
+            ("Which court may hear an appeal against this judgment?", 0.1711),
+            ("What is the sum of all solutions of this equation?", -MOST),
+        ] {
+            let found = words(text).worth();
+            assert!((found - expected).abs() < 0.001, "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn broken_tables_are_refused() {
+        assert!(read(&BYTES[..BYTES.len() - 1]).is_none());
+        assert!(read(&[BYTES, &[0]].concat()).is_none());
+        let mut other_version = BYTES.to_vec();
+        other_version[4] += 1;
+        assert!(read(&other_version).is_none());
+    }
+
+    #[test]
+    fn a_word_counts_once_wherever_it_stands() {
+        let places = |text: &str| words(text).places().collect::<Vec<_>>();
+        let once = places("Light bends near heavy stars");
+        assert_eq!(once.len(), 5);
+        assert!(once.is_sorted());
+        assert_eq!(once, places("heavy stars: LIGHT, light bends near a light (b) stars."));
+        assert_eq!(places("gravitation"), places("gravitational"), "by their first eight letters");
+    }
+
+    #[test]
+    fn words_add_up_and_count_for_less_where_there_are_many() {
+        let mut units = vec![0; PLACES];
+        for (word, unit) in [("light", 100), ("stars", 20), ("bends", -60_i8)] {
+            units[words(word).places().next().unwrap()] = unit.cast_unsigned();
+        }
+        let units = units.as_slice().try_into().unwrap();
+        for (scale, text, expected) in [
+            (0.01, "stars", 0.2),
+            (0.01, "light bends near stars", 0.6 / 2.0),
+            (0.01, "", 0.0),
+            (1.0, "light", MOST),
+            (1.0, "bends", -MOST),
+        ] {
+            let found = Table { scale, units }.worth(&words(text));
+            assert!((found - expected).abs() < 1e-6, "{text}: {found}");
+        }
+    }
+}
