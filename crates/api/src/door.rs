@@ -60,6 +60,8 @@ impl Names<'_> {
             Error::InvalidMessage { index, fault } => {
                 let at = match self.sources.get(index).copied().flatten() {
                     Some(index) => format!("{}[{index}]", self.list),
+                    // In the place of a list there may be a text.
+                    None if index + 1 == self.sources.len() => self.list.to_owned(),
                     None => self.beside.to_owned(),
                 };
                 Error::invalid(format!("{at}: {fault}"))
@@ -85,5 +87,8 @@ mod tests {
         assert_eq!(told(0), ["instructions: no"]);
         assert_eq!(told(1), ["input[0]: no"]);
         assert_eq!(told(3), ["input[1]: no"]);
+        let names = Names { sources: &[None, None], ..names };
+        let error = Error::InvalidMessage { index: 1, fault: "no".to_owned() };
+        assert_eq!(names.failure(error.into()).into_body().errors, ["input: no"]);
     }
 }

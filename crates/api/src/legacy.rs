@@ -1,7 +1,7 @@
 //! Calls of tools in the form of before a model could make several at a time: `function_call` of an
 //! assistant's message, and messages of the role `function` that answer it by its name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use domain::conversation::{Message, Role};
 use serde_json::{Value, json};
@@ -11,31 +11,56 @@ const CALLS: &str = "tool_calls";
 const ANSWERS: &str = "tool_call_id";
 
 /// Brings them into the form of today, which every provider's adapter knows: each call has an id, and
-/// its result says which.
+/// its result says which. A call that nothing answers, as examples have them, stays as it is: today's
+/// form has no such calls.
 pub(crate) fn modernise(messages: &mut [Message]) {
-    let mut last = HashMap::new();
-    for (index, message) in messages.iter_mut().enumerate() {
+    // Of the last calls, those that are not answered yet, by the name of their tool.
+    let mut open: HashMap<String, VecDeque<Value>> = HashMap::new();
+    for index in 0..messages.len() {
+        let (before, rest) = messages.split_at_mut(index + 1);
+        let Some(message) = before.last_mut() else { continue };
         match message.role {
             Role::Assistant => {
-                if let Some(function) = message.extra.remove(CALL)
-                    && !message.extra.contains_key(CALLS)
+                if message.extra.contains_key(CALLS) {
+                    message.extra.remove(CALL);
+                } else if is_answered(message.extra.get(CALL), rest)
+                    && let Some(function) = message.extra.remove(CALL)
                 {
-                    let call = json!({"id": format!("call_{index}"), "type": "function",
+                    let call = json!({"id": format!("function_call_{index}"), "type": "function",
                         "function": function});
                     message.extra.insert(CALLS.to_owned(), json!([call]));
                 }
                 let calls = message.extra.get(CALLS).and_then(Value::as_array);
-                last.extend(calls.into_iter().flatten().filter_map(name_and_id));
+                let mut calls = calls.into_iter().flatten().filter_map(name_and_id).peekable();
+                if calls.peek().is_some() {
+                    open.clear();
+                }
+                for (name, id) in calls {
+                    open.entry(name).or_default().push_back(id);
+                }
             }
             Role::Tool if !message.extra.contains_key(ANSWERS) => {
-                let name = message.extra.get("name").and_then(Value::as_str);
-                if let Some(id) = name.and_then(|name| last.get(name)) {
-                    message.extra.insert(ANSWERS.to_owned(), Value::clone(id));
-                }
+                let id = name_of(message).and_then(|name| open.get_mut(name)?.pop_front());
+                message.extra.extend(id.map(|id| (ANSWERS.to_owned(), id)));
             }
             _ => {}
         }
     }
+}
+
+/// Whether a result in the old form follows a call before the model speaks again.
+fn is_answered(call: Option<&Value>, rest: &[Message]) -> bool {
+    let Some(name) = call.and_then(|call| call.get("name")?.as_str()) else { return false };
+    let mut before = rest.iter().take_while(|message| message.role != Role::Assistant);
+    before.any(|message| {
+        message.role == Role::Tool
+            && !message.extra.contains_key(ANSWERS)
+            && name_of(message) == Some(name)
+    })
+}
+
+fn name_of(message: &Message) -> Option<&str> {
+    message.extra.get("name").and_then(Value::as_str)
 }
 
 fn name_and_id(call: &Value) -> Option<(String, Value)> {
@@ -72,11 +97,35 @@ mod tests {
                 "tool_calls": [{"id": id, "type": "function", "function": function}]})
         };
         let legacy = json!({"role": "assistant", "content": null, "function_call": function});
-        assert_eq!(modern(history(legacy, None)), history(call("call_1"), Some("call_1")));
+        let id = "function_call_1";
+        assert_eq!(modern(history(legacy, None)), history(call(id), Some(id)));
         // As an answer of ours has it: in both forms.
         let mut both = call("a");
         both["function_call"] = function.clone();
         assert_eq!(modern(history(both, None)), history(call("a"), Some("a")));
+    }
+
+    #[test]
+    fn several_calls_of_one_tool_are_answered_in_their_order() {
+        let called = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
+        let result = |said: &str| json!({"role": "function", "content": said, "name": "f"});
+        let messages = modern(json!([
+            {"role": "assistant", "content": null, "tool_calls": [called("a"), called("b")]},
+            result("1"), result("2"), result("3"),
+        ]));
+        let ids = [1, 2, 3].map(|index| messages[index]["tool_call_id"].clone());
+        assert_eq!(ids, [json!("a"), json!("b"), json!(null)]);
+    }
+
+    /// So examples show a model how to answer.
+    #[test]
+    fn a_call_that_nothing_answers_stays_as_it_is() {
+        let call = json!({"role": "assistant", "content": null,
+            "function_call": {"name": "f", "arguments": "{}"}});
+        let messages = json!([call, {"role": "user", "content": "And?"}, call,
+            {"role": "assistant", "content": "So."},
+            {"role": "tool", "content": "3", "name": "f"}]);
+        assert_eq!(modern(messages.clone()), messages);
     }
 
     #[test]

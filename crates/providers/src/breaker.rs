@@ -80,7 +80,7 @@ impl Breaker {
         }
     }
 
-    fn fault(&self, is_probe: bool, now: Timestamp) {
+    fn fault(&self, probe: Option<Timestamp>, now: Timestamp) {
         let mut state = self.state();
         let open = match &mut *state {
             State::Closed { in_a_row, slots } => {
@@ -88,7 +88,8 @@ impl Breaker {
                 let (calls, faults) = count(slots, now, 1);
                 *in_a_row >= IN_A_ROW || (calls >= ENOUGH_CALLS && faults * 2 >= calls)
             }
-            State::Probing { .. } => is_probe,
+            // One that was replaced says nothing that the newer one will not.
+            State::Probing { since } => probe == Some(*since),
             State::Open { .. } => false,
         };
         if open {
@@ -127,7 +128,17 @@ impl Pass {
 
     /// The endpoint failed.
     pub fn fault(mut self, now: Timestamp) {
-        self.breaker.fault(self.probe.take().is_some(), now);
+        let probe = self.probe.take();
+        self.breaker.fault(probe, now);
+    }
+
+    /// The endpoint has begun to answer, which is all that a probe is to find out. How it goes on is
+    /// still to be told.
+    pub fn begun(mut self, now: Timestamp) -> Self {
+        if self.probe.take().is_some() {
+            self.breaker.success(true, now);
+        }
+        self
     }
 }
 
@@ -278,6 +289,29 @@ mod tests {
         probe.success(at(32));
         drop(breaker.allow(at(33)).unwrap());
         assert!(breaker.allow(at(33)).is_some(), "a closed one stays closed");
+    }
+
+    #[test]
+    fn a_probe_that_begins_to_be_answered_closes_it() {
+        let breaker = opened(at(0));
+        let probe = breaker.allow(at(31)).unwrap().begun(at(32));
+        let both = [(); 2].map(|()| breaker.allow(at(32)));
+        assert!(both.iter().all(Option::is_some), "whoever waits need not wait for its end");
+        for _ in 0..4 {
+            fault(&breaker, at(33));
+        }
+        probe.fault(at(40));
+        assert!(breaker.allow(at(40)).is_none(), "and its end counts like any other");
+    }
+
+    #[test]
+    fn a_probe_that_was_replaced_opens_nothing() {
+        let breaker = opened(at(0));
+        let old = breaker.allow(at(30)).unwrap();
+        let new = breaker.allow(at(60)).unwrap();
+        old.fault(at(61));
+        new.success(at(62));
+        assert!(breaker.allow(at(62)).is_some());
     }
 
     #[test]

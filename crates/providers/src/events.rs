@@ -102,7 +102,7 @@ impl EventStream {
         let begun = poll_fn(|cx| {
             while !self.begun {
                 match self.poll_next(cx) {
-                    Poll::Ready(Some(Ok(mut events))) => first.append(&mut events),
+                    Poll::Ready(Some(Ok(events))) => keep(events, &mut first),
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                     Poll::Ready(None) => break,
                     Poll::Pending => {
@@ -273,6 +273,18 @@ impl EventStream {
 
     fn is_local(&self) -> bool {
         matches!(self.source, Source::Local(_))
+    }
+}
+
+/// Adds what comes before the first word. Of what was used only the last word counts: a stream may say
+/// nothing else.
+fn keep(events: Vec<StreamEvent>, first: &mut Vec<StreamEvent>) {
+    for event in events {
+        let is_usage = |event: &StreamEvent| matches!(event, StreamEvent::Usage(_));
+        match first.last_mut().filter(|last| is_usage(last)) {
+            Some(last) if is_usage(&event) => *last = event,
+            _ => first.push(event),
+        }
     }
 }
 

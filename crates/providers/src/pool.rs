@@ -37,6 +37,8 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// that comes after that would cost more than the few that meet it, which are sent again.
 const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_secs(55);
+/// A kept connection that ends within this time of a request has most likely ended before it.
+const AT_ONCE: Duration = Duration::from_secs(1);
 /// The most bytes of the head of an answer over HTTP/1, and for which room is made to read: the
 /// buffers have up to twice as many. A connection keeps what its largest read took as long as its
 /// stream lasts: left to itself, a burst makes that 400 KiB.
@@ -109,8 +111,11 @@ impl Pool {
     ) -> Result<Response<Body>, Failure> {
         let uri = request.uri().clone();
         let server = Server::of(&uri)?;
+        // The end of a kept connection, where the request has met one.
+        let mut met = None;
         loop {
             let mut again = None;
+            let began = Instant::now();
             let sent = if let Some(sender) = self.kept.shared(&server) {
                 Box::pin(self.kept.share(&server, sender, request)).await
             } else if let Some(connection) = self.kept.take(&server) {
@@ -124,17 +129,24 @@ impl Pool {
                 (Err(Unsent::Again(unsent)), _) => request = *unsent,
                 // Most likely the server closed the connection just before it was used again, and has
                 // not read the request: RFC 9112, 9.3.1. It may have, which nobody can tell; official
-                // clients send it again all the same, over a connection of which this cannot be.
-                (Err(Unsent::Closed(_)), Some(unanswered)) => {
+                // clients send it again all the same, over a connection of which this cannot be. One
+                // that ends later was at work.
+                (Err(Unsent::Closed(error)), Some(unanswered)) if began.elapsed() < AT_ONCE => {
+                    met = Some(error);
                     request = *unanswered;
                     break;
                 }
-                (Err(Unsent::Closed(error)), None) => return Err(error.into()),
+                (Err(Unsent::Closed(error)), _) => return Err(error.into()),
                 (Err(Unsent::Failed(failure)), _) => return Err(failure),
             }
         }
         // In boxes what few calls do: the state of a handshake would be in the future of every call.
-        let sent = match Box::pin(self.connect(uri)).await? {
+        let connected = match (Box::pin(self.connect(uri)).await, met) {
+            // It was sent once: nobody may take it for one that was not.
+            (Err(_), Some(met)) => return Err(met.into()),
+            (connected, _) => connected?,
+        };
+        let sent = match connected {
             Connected::Own(connection) => self.kept.own(&server, connection, request).await,
             Connected::Shared(sender) => {
                 locked(&self.kept.shared).insert(server.clone(), sender.clone());

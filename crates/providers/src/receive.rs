@@ -186,8 +186,8 @@ pub(crate) fn names_error(answer: &Map<String, Value>) -> bool {
 pub(crate) fn error_within(answer: &Map<String, Value>) -> Error {
     let error = answer.get("error").and_then(Value::as_object).unwrap_or(answer);
     match named_status(error) {
-        // 408, 424 and 429 find no fault with it.
-        Some(status @ (400..=407 | 409..=423 | 425..=428 | 430..=499)) => {
+        // 408, 424 and Google's 499 find no fault with it; 429 asks for fewer of them.
+        Some(status @ (400..=407 | 409..=423 | 425..=498)) => {
             Error::status(status, said_of(answer), None)
         }
         _ => Error::answered(message_in(answer)),
@@ -345,7 +345,9 @@ mod tests {
             (r#"{"type":"invalid_request_error","code":"invalid_api_key"}"#, Some(401)),
             (r#"{"type":"permission_error"}"#, Some(403)),
             (r#"{"type":"BadRequestError","code":422}"#, Some(422)),
-            (r#"{"type":"requests","code":429}"#, None),
+            (r#"{"type":"requests","code":429}"#, Some(429)),
+            (r#"{"code":499,"status":"CANCELLED"}"#, None),
+            (r#"{"code":408}"#, None),
             (r#"{"type":"server_error","code":null}"#, None),
             (r#"{"type":"overloaded_error"}"#, None),
             (r#"{"code":200}"#, None),
@@ -355,7 +357,8 @@ mod tests {
             let answer = serde_json::from_str(&format!(r#"{{"error":{error}}}"#)).unwrap();
             let told = error_within(&answer);
             assert_eq!(told.provider_status(), status, "{error}");
-            assert_eq!(told.is_endpoint_fault(), status.is_none(), "{error}");
+            let is_refused = matches!(told.kind, crate::ErrorKind::Rejected { .. });
+            assert_eq!(is_refused, status.is_some_and(|status| status != 429), "{error}");
         }
         // Some servers write no object around it.
         let bare = r#"{"object":"error","message":"too long","type":"BadRequestError","code":400}"#;

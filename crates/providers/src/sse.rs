@@ -2,7 +2,7 @@
 //!
 //! Only the data of events is passed on: no format that we read needs the other fields.
 
-/// The most bytes of one line, and of one event.
+/// The most bytes of one line, and of one event, where nothing else is said.
 pub(crate) const MOST_EVENT_BYTES: usize = 1024 * 1024;
 
 /// A line or an event is longer than we are willing to keep.
@@ -11,8 +11,10 @@ pub(crate) struct TooLong;
 
 /// The parser's memory between two reads. Lines end with LF, CRLF or CR; bytes are only looked at
 /// once their line is whole, so characters and events may be split anywhere.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sse {
+    /// The most bytes of one line, and of one event.
+    most: usize,
     /// A line whose end has not come yet.
     line: Vec<u8>,
     /// The data of an event whose end has not come yet, and whether it has any.
@@ -24,7 +26,25 @@ pub(crate) struct Sse {
     begun: bool,
 }
 
+impl Default for Sse {
+    fn default() -> Self {
+        Self::with_most(MOST_EVENT_BYTES)
+    }
+}
+
 impl Sse {
+    /// One that takes lines and events of so many bytes at the most.
+    pub(crate) fn with_most(most: usize) -> Self {
+        Self {
+            most,
+            line: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            after_cr: false,
+            begun: false,
+        }
+    }
+
     /// Reads on, and hands over the data of every event that became whole. `on_event` may stop
     /// the reading with an error.
     pub(crate) fn feed<E: From<TooLong>>(
@@ -40,7 +60,7 @@ impl Sse {
                 continue;
             }
             let Some(end) = memchr::memchr2(b'\n', b'\r', input) else {
-                append(&mut self.line, input)?;
+                append(&mut self.line, input, self.most)?;
                 break;
             };
             let (line, rest) = (&input[..end], &input[end + 1..]);
@@ -49,7 +69,7 @@ impl Sse {
             if self.line.is_empty() {
                 self.borrowed_line(line, &mut single, &mut on_event)?;
             } else {
-                append(&mut self.line, line)?;
+                append(&mut self.line, line, self.most)?;
                 let line = std::mem::take(&mut self.line);
                 self.keep(single.take())?;
                 self.owned_line(&line, &mut on_event)?;
@@ -87,7 +107,7 @@ impl Sse {
             };
         }
         if let Some(data) = data_of(line) {
-            if data.len() > MOST_EVENT_BYTES {
+            if data.len() > self.most {
                 return Err(TooLong.into());
             }
             if single.is_none() && !self.has_data {
@@ -124,10 +144,10 @@ impl Sse {
     fn keep(&mut self, data: Option<&[u8]>) -> Result<(), TooLong> {
         let Some(data) = data else { return Ok(()) };
         if self.has_data {
-            append(&mut self.data, b"\n")?;
+            append(&mut self.data, b"\n", self.most)?;
         }
         self.has_data = true;
-        append(&mut self.data, data)
+        append(&mut self.data, data, self.most)
     }
 
     /// A byte order mark before the first line is no part of it.
@@ -139,8 +159,8 @@ impl Sse {
     }
 }
 
-fn append(buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TooLong> {
-    if buffer.len() + bytes.len() > MOST_EVENT_BYTES {
+fn append(buffer: &mut Vec<u8>, bytes: &[u8], most: usize) -> Result<(), TooLong> {
+    if buffer.len() + bytes.len() > most {
         return Err(TooLong);
     }
     buffer.extend_from_slice(bytes);

@@ -85,7 +85,8 @@ pub fn whole(mut reply: ChatReply) -> MessageAnswer {
     message.usage = usage(reply.usage);
     let said = Some(answer.refusal.as_str()).filter(|said| !said.is_empty());
     let refusal = reply.blocked.as_deref().or(said);
-    message.stop_details = refusal.map(stop_details).or(ending.details.take());
+    let own = ending.details.take().filter(|_| reply.blocked.is_none());
+    message.stop_details = own.or_else(|| refusal.map(stop_details));
     let refuses = message.stop_details.is_some();
     let reason = stop_reason(reply.finish, !answer.calls.is_empty(), refuses);
     (message.stop_reason, message.stop_sequence) = ending.reason(reason);

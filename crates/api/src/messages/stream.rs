@@ -158,8 +158,9 @@ impl Writer {
             self.block_ends(out);
         }
         let said = Some(std::mem::take(&mut self.refusal)).filter(|said| !said.is_empty());
+        let own = self.ending.details.take().filter(|_| blocked.is_none());
         let refusal = blocked.or(said);
-        let details = refusal.as_deref().map(stop_details).or(self.ending.details.take());
+        let details = own.or_else(|| refusal.as_deref().map(stop_details));
         let reason = stop_reason(finish, self.order.has_calls(), details.is_some());
         end(out, self.ending.reason(reason), details, usage);
     }

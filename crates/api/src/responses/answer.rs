@@ -160,8 +160,10 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
     for part in said.into_iter().flatten() {
         items.push(message(&id("msg", step, items.len()), "completed", Some(part)));
     }
+    // A refusal says all that there is to say, and why the text before it was left.
     if is_cut_off
         && answer.calls.is_empty()
+        && answer.refusal.is_empty()
         && let Some(last) = items.last_mut().filter(|item| item["type"] == "message")
     {
         last["status"] = "incomplete".into();

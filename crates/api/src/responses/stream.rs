@@ -175,7 +175,9 @@ impl Writer {
         let whole = match &item.part {
             Part::Said(Voice::Thought) => reasoning(&item.id, &item.said, None),
             Part::Said(Voice::Text) => message(&item.id, status, Some(text_part(&item.said))),
-            Part::Said(Voice::Refusal) => message(&item.id, status, Some(refusal_part(&item.said))),
+            Part::Said(Voice::Refusal) => {
+                message(&item.id, "completed", Some(refusal_part(&item.said)))
+            }
             Part::Call { id, name } => {
                 let status = call_status(self.is_cut_off, &item.said);
                 function_call(&item.id, status, id, name, &item.said)

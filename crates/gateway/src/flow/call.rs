@@ -83,7 +83,9 @@ impl Gateway {
     /// The same for a stream, up to its first byte: after that there is no other model.
     pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, Watched)> {
         let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
-        Ok((flight, Watched::new(stream, pass, self.upstream.clock.clone())))
+        let clock = self.upstream.clock.clone();
+        let pass = pass.map(|pass| pass.begun(clock.now()));
+        Ok((flight, Watched::new(stream, pass, clock)))
     }
 
     /// The same for embeddings.
@@ -160,11 +162,15 @@ impl Gateway {
                 break;
             }
         }
-        if let Some(open) = open.filter(|_| !is_recorded) {
+        // Only when no model was left to call does it matter that one has no price.
+        let error = last.or(unpriced).unwrap_or(Error::ProviderUnreachable);
+        // What is refused for what it asks leaves no step, whatever else there is.
+        if let Some(open) = open.filter(|_| !is_recorded)
+            && matches!(error, Error::ProviderUnreachable)
+        {
             Box::pin(self.record_uncalled(&routed, open)).await?;
         }
-        // Only when no model was left to call does it matter that one has no price.
-        Err(last.or(unpriced).unwrap_or(Error::ProviderUnreachable))
+        Err(error)
     }
 
     /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it
@@ -271,17 +277,15 @@ fn is_soon(error: &providers::Error) -> bool {
 
 /// What a caller is told of it.
 pub(crate) fn meaning(error: &providers::Error) -> Error {
-    match error.provider_status() {
-        Some(status) if (400..500).contains(&status) && !matches!(status, 408 | 424 | 429) => {
-            Error::ProviderRejected { status, message: error.to_string() }
+    match &error.kind {
+        ErrorKind::Rejected { status, .. } => {
+            Error::ProviderRejected { status: *status, message: error.to_string() }
         }
-        _ => match &error.kind {
-            ErrorKind::Unsupported(what) => match error.at_message() {
-                Some(index) => Error::InvalidMessage { index, fault: what.clone() },
-                None => Error::invalid(what.clone()),
-            },
-            _ => Error::ProviderUnreachable,
+        ErrorKind::Unsupported(what) => match error.at_message() {
+            Some(index) => Error::InvalidMessage { index, fault: what.clone() },
+            None => Error::invalid(what.clone()),
         },
+        _ => Error::ProviderUnreachable,
     }
 }
 

@@ -38,21 +38,12 @@ async fn a_call_that_is_refused_for_money_leaves_the_probe_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_stream_is_told_at_its_end() {
+async fn a_stream_that_begins_closes_the_circuit() {
     let fresh = Fresh::with(json!({})).await;
     let asked = routed(&fresh, "Say hello.".to_owned()).await;
     let breaker = open_circuit(&fresh, &asked.models()[0]);
-    let is_open = || breaker.is_open(fresh.gateway.clock.now());
     let (_flight, stream) = fresh.gateway.call_stream(asked).await.unwrap();
-    assert!(is_open(), "it is the probe");
-    drop(stream);
-    assert!(!is_open(), "the next one is");
-    let asked = routed(&fresh, "Say hello.".to_owned()).await;
-    let (_flight, mut stream) = fresh.gateway.call_stream(asked).await.unwrap();
-    while let Some(events) = stream.next().await {
-        assert!(is_open());
-        events.unwrap();
-    }
     let both = [(); 2].map(|()| breaker.allow(fresh.gateway.clock.now()));
-    assert!(both.iter().all(Option::is_some), "it has closed the circuit");
+    assert!(both.iter().all(Option::is_some), "nobody waits for its end");
+    drop(stream);
 }

@@ -98,6 +98,11 @@ impl Starts {
         }
     }
 
+    /// Forgets how a model's calls were that was changed or deleted.
+    pub(crate) fn forget(&self, model: ModelId) {
+        lock(&self.short).remove(&model);
+    }
+
     /// Adds a call. Says whether a task is needed to look after it.
     fn add(&self, due: Instant, call: Weak<Call>) -> bool {
         let mut waiting = lock(&self.waiting);

@@ -4,23 +4,31 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use domain::conversation::StreamEvent;
-use domain::time::Clock;
+use domain::time::{Clock, SECOND, Timestamp};
 use providers::{Error, EventStream, Pass};
 
 use super::places::tell;
 
+/// A caller that has kept the stream waiting for longer, all in all, may be why it broke off: our own
+/// time was up, or the provider gave up writing. In microseconds.
+const PATIENCE: i64 = 5 * SECOND;
+
 /// A stream that has begun. Its endpoint has failed where it breaks off, and answered where it comes to
-/// its end. Of one that is dropped before that nobody knows: its caller hung up, or may hear no more.
+/// its end. Of one that is dropped before that nobody knows, nor of one that its caller was slow to read.
 pub(crate) struct Watched {
     stream: EventStream,
     /// Until it is known how it went.
     pass: Option<Pass>,
+    /// When something was handed over, until more is asked for.
+    handed: Option<Timestamp>,
+    /// How long nobody asked for more, in microseconds.
+    idle: i64,
     clock: Clock,
 }
 
 impl Watched {
     pub(super) fn new(stream: EventStream, pass: Option<Pass>, clock: Clock) -> Self {
-        Self { stream, pass, clock }
+        Self { stream, pass, handed: Some(clock.now()), idle: 0, clock }
     }
 
     /// Parameters that the model has not and that were left out, by name.
@@ -38,12 +46,18 @@ impl Watched {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
+        if let Some(handed) = self.handed.take() {
+            self.idle = self.idle.saturating_add(self.clock.now().since(handed));
+        }
         let read = ready!(self.stream.poll_next(cx));
-        if !matches!(read, Some(Ok(_)))
-            && let Some(pass) = self.pass.take()
-        {
-            let error = read.as_ref().and_then(|read| read.as_ref().err());
-            tell(pass, error, self.clock.now());
+        let now = self.clock.now();
+        self.handed = Some(now);
+        match (&read, self.pass.take()) {
+            (Some(Ok(_)), pass) => self.pass = pass,
+            (Some(Err(_)), Some(pass)) if self.idle > PATIENCE => drop(pass),
+            (Some(Err(error)), Some(pass)) => tell(pass, Some(error), now),
+            (None, Some(pass)) => tell(pass, None, now),
+            (_, None) => {}
         }
         Poll::Ready(read)
     }

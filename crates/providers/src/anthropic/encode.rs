@@ -12,8 +12,7 @@ use super::decode::is_blank_text;
 use super::rules::{max_tokens, takes_effort, takes_sampling, temperature_and_top_p};
 use crate::adapter::Encoded;
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, list,
-    text,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, text,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -161,7 +160,7 @@ enum Block<'a> {
     },
     /// As it came from the provider.
     #[serde(untagged)]
-    Own(Cow<'a, Value>),
+    Own(&'a Value),
 }
 
 /// What a tool said.
@@ -233,10 +232,8 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
                 content: Said::of(&result.texts),
                 is_error: result.is_error,
             },
-            Part::Own(blocks) => {
-                content.extend(own(blocks)?.into_iter().map(Block::Own).map(plain));
-                continue;
-            }
+            Part::Own(block) if is_blank_text(block) => continue,
+            Part::Own(block) => Block::Own(block),
             Part::Breakpoint(kept) => {
                 let last = content.last_mut().filter(|marked| !marked.block.is_thinking());
                 if let Some(marked) = last {
@@ -259,15 +256,6 @@ impl Block<'_> {
         };
         matches!(kind, "thinking" | "redacted_thinking")
     }
-}
-
-/// The blocks of an earlier answer, but for those that the provider sends and does not take.
-fn own(blocks: Cow<'_, Value>) -> Result<Vec<Cow<'_, Value>>, Error> {
-    let mut blocks = list(blocks).ok_or_else(|| {
-        Error::unsupported("The content of an assistant message's provider_state is no list")
-    })?;
-    blocks.retain(|block| !is_blank_text(block));
-    Ok(blocks)
 }
 
 /// The vendor takes four kinds of image.
@@ -363,10 +351,9 @@ fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<
 /// The vendor's words; others' levels below `low` it has none for.
 fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
     match params.text("reasoning_effort")? {
-        Some(_) if !takes_effort(model.upstream_name()) => {
-            Err(Error::lacking(model, "reasoning_effort"))
-        }
-        Some(effort) if !EFFORTS.contains(&effort) => {
+        Some(effort)
+            if !EFFORTS.contains(&effort) || !takes_effort(model.upstream_name(), effort) =>
+        {
             let effort: String = effort.chars().take(16).collect();
             Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
         }

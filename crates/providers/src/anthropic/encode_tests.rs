@@ -383,15 +383,34 @@ fn an_effort_goes_to_models_that_have_one() {
         let effort = body.map(|(body, _)| body["output_config"]["effort"].clone());
         assert_eq!(effort.ok(), takes.then(|| json!("low")), "{name}");
     }
-    let minimal = json!({"reasoning_effort": "minimal"});
-    let error = encoded_for("claude-opus-4-6", &hello(), &minimal).unwrap_err().to_string();
-    assert!(error.starts_with("reasoning_effort minimal is not supported"), "{error}");
+    for (name, effort) in [
+        ("claude-opus-4-5", "max"),
+        ("claude-opus-4-6", "xhigh"),
+        ("claude-sonnet-4-6", "xhigh"),
+        ("claude-opus-4-6", "minimal"),
+    ] {
+        let asked = json!({"reasoning_effort": effort});
+        let error = encoded_for(name, &hello(), &asked).unwrap_err().to_string();
+        assert_eq!(error, format!("reasoning_effort {effort} is not supported by model {name}"));
+    }
+    for (name, effort) in [
+        ("claude-opus-4-6", "max"),
+        ("claude-opus-4-7", "xhigh"),
+        ("claude-haiku-5", "xhigh"),
+        ("claude-mythos-preview", "xhigh"),
+    ] {
+        let asked = json!({"reasoning_effort": effort});
+        encoded_for(name, &hello(), &asked).unwrap();
+    }
 }
 
 #[test]
 fn what_the_format_has_not_is_refused() {
     for (params, part) in [
-        (json!({"reasoning_effort": "low"}), "reasoning_effort is not supported by model claude"),
+        (
+            json!({"reasoning_effort": "low"}),
+            "reasoning_effort low is not supported by model claude",
+        ),
         (json!({"logprobs": true}), "logprobs is not supported"),
         (json!({"n": 2}), "n is not supported"),
         (json!({"frequency_penalty": 0.5}), "frequency_penalty is not supported"),
@@ -411,7 +430,7 @@ fn what_the_format_has_not_is_refused() {
     }
     let state = json!([{"role": "user", "content": "a"}, {"role": "assistant",
         STATE: state(Provider::Anthropic, "claude-3-5-haiku-20241022", json!("text"))}]);
-    assert!(refusal(&state, &json!({})).contains("provider_state is no list"));
+    assert!(refusal(&state, &json!({})).contains("provider_state.content must be"));
 }
 
 #[test]

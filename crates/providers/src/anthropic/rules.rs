@@ -52,14 +52,21 @@ impl<'a> Claude<'a> {
     }
 }
 
-/// Whether a model takes an effort: Opus from 4.5 on, and every model from 4.6 on. What is not named as
-/// the vendor names its models is given what was asked for.
-pub(crate) fn takes_effort(name: &str) -> bool {
-    match Claude::read(name) {
-        None | Some(Claude("mythos", ..) | Claude("opus", Some(4), Some(5..))) => true,
-        Some(Claude("" | "v1" | "v2" | "instant", ..)) => false,
-        Some(Claude(_, Some(4), minor)) => minor >= Some(6),
-        Some(Claude(_, major, _)) => major.is_none_or(|major| major >= 5),
+/// Whether a model takes an effort: Opus from 4.5 on, and every model from 4.6 on; `max` all of them from
+/// 4.6 on, `xhigh` Opus from 4.7 on and every model from 5 on. What is not named as the vendor names its
+/// models is given what was asked for.
+pub(crate) fn takes_effort(name: &str, effort: &str) -> bool {
+    let Some(claude) = Claude::read(name) else { return true };
+    let is_from = |minor: u8| match claude {
+        Claude("" | "v1" | "v2" | "instant", ..) => false,
+        Claude("mythos", ..) | Claude(_, None, _) => true,
+        Claude(_, Some(major), other) => major > 4 || (major == 4 && other >= Some(minor)),
+    };
+    let is_opus = claude.0 == "opus";
+    match effort {
+        "xhigh" => is_from(u8::MAX) || (is_opus && is_from(7)),
+        "max" => is_from(6),
+        _ => is_from(6) || (is_opus && is_from(5)),
     }
 }
 

@@ -245,12 +245,14 @@ impl Message {
     }
 
     fn changes(&mut self, event: Event<'_>, events: &mut Vec<StreamEvent>) {
+        let known = self.counts.usage();
         if let Some(usage) = &event.usage {
             self.counts = self.counts.with(usage);
         }
         if self.finished {
             // Each tells all so far: the last one counts.
-            events.extend(self.counts.usage().map(StreamEvent::Usage));
+            let more = self.counts.usage().filter(|usage| Some(*usage) != known);
+            events.extend(more.map(StreamEvent::Usage));
             return;
         }
         let reason = event.delta.stop_reason.unwrap_or_default();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::adapter::Encoded;
 use crate::anthropic::{takes_effort, takes_sampling, temperature_and_top_p};
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache, list,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Tool, Tools, Turn, cache,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -181,7 +181,7 @@ enum Block<'a> {
     CachePoint(CachePoint),
     /// A block of the model's own, as it came.
     #[serde(untagged)]
-    Own(Cow<'a, Value>),
+    Own(&'a Value),
 }
 
 /// What comes before it may be kept.
@@ -269,13 +269,7 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
                 content: result.texts.into_iter().map(|text| ResultBlock { text }).collect(),
                 status: result.is_error.then_some("error"),
             }),
-            Part::Own(blocks) => {
-                let blocks = list(blocks).filter(|blocks| !blocks.is_empty());
-                let blocks = blocks.ok_or_else(|| {
-                    Error::unsupported("provider_state of a message is not what Bedrock sent")
-                })?;
-                content.extend(blocks.into_iter().map(Block::Own));
-            }
+            Part::Own(block) => content.push(Block::Own(block)),
             Part::Breakpoint(kept) => {
                 if caches != Caches::Nothing {
                     content.push(Block::CachePoint(caches.point(kept)));
@@ -397,8 +391,8 @@ fn text_format(params: &mut Params<'_>, model: &Model) -> Result<Option<Value>, 
 
 fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
     match params.text("reasoning_effort")? {
-        Some(_) if !takes_effort(model.upstream_name()) => {
-            Err(Error::lacking(model, "reasoning_effort"))
+        Some(effort) if !takes_effort(model.upstream_name(), effort) => {
+            Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
         }
         Some(effort) if !EFFORTS.contains(&effort) => Err(Error::unsupported(format!(
             "reasoning_effort of model {} must be one of {}",

@@ -1,6 +1,5 @@
 //! The messages of a prompt as turns of two speakers.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use domain::conversation::{Body, Message, Prompt, Role, TOOL_FAILED};
@@ -8,7 +7,8 @@ use domain::model::Model;
 use serde_json::{Map, Value};
 
 use super::cache::{self, Keep};
-use super::{own, rounds};
+use super::own::Replay;
+use super::rounds;
 use crate::error::Error;
 
 /// A prompt without its parameters.
@@ -52,8 +52,8 @@ pub(crate) enum Part<'a> {
     Image(Image<'a>),
     Call(ToolCall<'a>),
     Result(ToolResult<'a>),
-    /// A whole message of the model's in the provider's own form.
-    Own(Cow<'a, Value>),
+    /// A block of the model's in the provider's own form, to be sent as it came.
+    Own(&'a Value),
     /// What comes before it may be kept by the provider.
     Breakpoint(Keep),
 }
@@ -106,22 +106,29 @@ impl<'a> Conversation<'a> {
                 Role::Assistant => {
                     let calls = calls(message, at)?;
                     names.extend(calls.iter().map(|(call, _)| (call.id, call.name)));
-                    let mut parts = Vec::new();
                     if message.extra.get("audio").is_some_and(Value::is_object) {
                         return Err(at("this model cannot take audio"));
                     }
-                    let listed: Vec<_> = calls.iter().map(|(call, _)| call).collect();
-                    if let Some(content) = own::content(message, model, &listed) {
-                        parts.push(Part::Own(content));
+                    let listed = calls.iter().map(|(call, _)| call);
+                    let replay = Replay::of(message, model, listed).map_err(at)?;
+                    if let Replay::Whole(blocks) = replay {
+                        let mut parts: Vec<_> = blocks.iter().map(Part::Own).collect();
                         mark_end(&mut parts, cache::last_in(message));
-                    } else {
-                        parts = said(message, at)?;
-                        parts.extend(words(super::text(message.extra.get("refusal"))));
-                        for (call, kept) in calls {
-                            parts.push(Part::Call(call));
-                            mark_end(&mut parts, kept);
-                        }
-                        mark_end(&mut parts, cache::breakpoint(&message.extra));
+                        conversation.add(Speaker::Model, parts);
+                        continue;
+                    }
+                    let mut parts = said(message, at)?;
+                    parts.extend(words(super::text(message.extra.get("refusal"))));
+                    for (call, kept) in calls {
+                        parts.push(Part::Call(call));
+                        mark_end(&mut parts, kept);
+                    }
+                    mark_end(&mut parts, cache::breakpoint(&message.extra));
+                    // Nobody takes a turn of nothing but thoughts.
+                    if let Replay::Thoughts(thoughts) = replay
+                        && !parts.is_empty()
+                    {
+                        parts.splice(0..0, thoughts.into_iter().map(Part::Own));
                     }
                     conversation.add(Speaker::Model, parts);
                 }

@@ -12,8 +12,6 @@ mod result_tests;
 pub(crate) mod rounds;
 mod tools;
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 pub(crate) use answer::{
@@ -24,15 +22,6 @@ pub(crate) use cache::Keep;
 pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};
 pub(crate) use params::{Format, Params};
 pub(crate) use tools::{Choice, Naming, Tool, Tools};
-
-/// The items of a list.
-pub(crate) fn list(value: Cow<'_, Value>) -> Option<Vec<Cow<'_, Value>>> {
-    Some(match value {
-        Cow::Borrowed(value) => value.as_array()?.iter().map(Cow::Borrowed).collect(),
-        Cow::Owned(Value::Array(items)) => items.into_iter().map(Cow::Owned).collect(),
-        Cow::Owned(_) => return None,
-    })
-}
 
 /// The text of a member; empty where it is missing or of another kind.
 pub(crate) fn text(value: Option<&Value>) -> &str {

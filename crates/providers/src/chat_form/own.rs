@@ -1,8 +1,6 @@
 //! What a provider wants back verbatim, held against the message that it comes back with: callers edit
 //! their histories, and what they send is what the provider is to get.
 
-use std::borrow::Cow;
-
 use domain::conversation::{Body, Message};
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
@@ -10,157 +8,144 @@ use serde_json::{Map, Value};
 use super::conversation::ToolCall;
 use super::{STATE, ids, text};
 
-/// The text of a block; of Gemini's, whether it is a thought is said beside it.
-const TEXT: &str = "text";
-/// A text of Gemini's may carry what has to come back.
-const SIGNATURE: &str = "thoughtSignature";
-
-/// The content of the model's own that stands for a message, with the text and the calls that the message
-/// has now. `None` where it is another model's, or cannot be brought to say what the message says: then
-/// the message is translated like any other.
-pub(super) fn content<'a>(
-    message: &'a Message,
-    model: &Model,
-    calls: &[&ToolCall<'_>],
-) -> Option<Cow<'a, Value>> {
-    let state = message.extra.get(STATE)?;
-    let is_ours = text(state.get("provider")) == model.provider.as_str()
-        && text(state.get("model")) == model.upstream_name();
-    let content = state.get("content").filter(|_| is_ours)?;
-    let Some(blocks) = content.as_array() else {
-        // What is wrong with it the encoder says.
-        return Some(Cow::Borrowed(content));
-    };
-    let said = text_of(message)?;
-    let made = blocks.iter().filter_map(OwnCall::of).enumerate();
-    let made: Vec<(OwnCall<'_>, Option<&ToolCall<'_>>)> = made
-        .map(|(index, own)| {
-            let told = calls.iter().find(|call| own.is(call.id, index));
-            (own, told.copied())
-        })
-        .collect();
-    let kept = made.iter().filter(|(_, told)| told.is_some()).count();
-    // Only the first of Gemini's parallel calls is signed.
-    if kept < calls.len() || (model.provider == Provider::Gemini && kept < made.len()) {
-        return None;
-    }
-    let keeps_text = own_text(blocks).trim() == said.trim();
-    let is_as_made = |(own, told): &(OwnCall<'_>, Option<&ToolCall<'_>>)| {
-        told.is_some_and(|told| own.has(&told.arguments))
-    };
-    if keeps_text && made.iter().all(is_as_made) {
-        return Some(Cow::Borrowed(content));
-    }
-    let said = Some(said.as_str()).filter(|_| !keeps_text);
-    let told = made.into_iter().map(|(_, told)| told).collect();
-    Some(Cow::Owned(edited(blocks, model, said, told)))
+/// What goes in the place of a message.
+pub(super) enum Replay<'a> {
+    /// The blocks that the model wrote: they say what the message says.
+    Whole(&'a [Value]),
+    /// Its thoughts, before what the message says now.
+    Thoughts(Vec<&'a Value>),
+    /// Nothing of the model's own: the message is another model's, or came without it.
+    Nothing,
 }
 
-/// The blocks with what is said now, where that is other than it was, and with the calls as they are told.
-fn edited(
-    blocks: &[Value],
-    model: &Model,
-    said: Option<&str>,
-    told: Vec<Option<&ToolCall<'_>>>,
-) -> Value {
-    let mut edited = Vec::with_capacity(blocks.len() + 1);
-    let mut told = told.into_iter();
-    let mut pending = said.filter(|said| !said.trim().is_empty());
-    for block in blocks {
-        if OwnCall::of(block).is_some() {
-            let Some(call) = told.next().flatten() else { continue };
-            edited.extend(pending.take().map(|said| own_block(model, said)));
-            edited.push(OwnCall::with(block, &call.arguments));
-        } else if said.is_none() || !is_text(block) {
-            edited.push(block.clone());
-        } else if let Some(said) = pending.take() {
-            edited.push(with_text(block, said));
-        } else if block.get(SIGNATURE).is_some() {
-            edited.push(with_text(block, ""));
+impl<'a> Replay<'a> {
+    /// By a message and its calls. An error says what is wrong with what came with it.
+    pub(super) fn of<'b>(
+        message: &'a Message,
+        model: &Model,
+        calls: impl ExactSizeIterator<Item = &'b ToolCall<'b>>,
+    ) -> Result<Self, &'static str> {
+        let Some(state) = message.extra.get(STATE) else { return Ok(Self::Nothing) };
+        let is_ours = text(state.get("provider")) == model.provider.as_str()
+            && text(state.get("model")) == model.upstream_name();
+        let Some(content) = state.get("content").filter(|_| is_ours) else {
+            return Ok(Self::Nothing);
+        };
+        let blocks = content.as_array().filter(|blocks| !blocks.is_empty());
+        let blocks = blocks.filter(|blocks| blocks.iter().all(Value::is_object));
+        let blocks = blocks.ok_or("provider_state.content must be what the model wrote")?;
+        let mut said = String::new();
+        let mut made = Vec::new();
+        for block in blocks {
+            match Block::of(block) {
+                Block::Text(words) => said.push_str(words),
+                Block::Texts(all) => said.extend(all.iter().map(|one| text(one.get("text")))),
+                Block::Call(call) => made.push(call),
+                Block::Thought | Block::Other => {}
+            }
+        }
+        let same_calls = made.len() == calls.len()
+            && made.iter().zip(calls).enumerate().all(|(index, (made, told))| made.is(told, index));
+        if same_calls && says(message, &said) {
+            return Ok(Self::Whole(blocks));
+        }
+        // Gemini signs parts, not thoughts: those that are left of others fit nothing.
+        if model.provider == Provider::Gemini {
+            return Ok(Self::Nothing);
+        }
+        let thoughts = blocks.iter().filter(|block| matches!(Block::of(block), Block::Thought));
+        Ok(Self::Thoughts(thoughts.collect()))
+    }
+}
+
+/// Whether a message says these words. Blank blocks are kept by nobody, so white space does not count.
+fn says(message: &Message, words: &str) -> bool {
+    let bare = |text: &str| text.split_whitespace().collect::<String>();
+    match &message.body {
+        Body::Empty => bare(words).is_empty(),
+        Body::Text(said) => bare(said) == bare(words),
+        Body::Parts(parts) => {
+            let said: Option<String> =
+                parts.iter().map(|part| part.get("text")?.as_str()).collect();
+            said.is_some_and(|said| bare(&said) == bare(words))
         }
     }
-    edited.extend(pending.map(|said| own_block(model, said)));
-    Value::Array(edited)
 }
 
-/// The text of a message; `None` where it says more than text.
-fn text_of(message: &Message) -> Option<String> {
-    match &message.body {
-        Body::Empty => Some(String::new()),
-        Body::Text(said) => Some(said.clone()),
-        Body::Parts(parts) => parts.iter().map(|part| part.get(TEXT)?.as_str()).collect(),
+/// What a block of a provider's own is.
+enum Block<'a> {
+    Text(&'a str),
+    /// A text with its sources, of Bedrock.
+    Texts(&'a [Value]),
+    Call(Call<'a>),
+    Thought,
+    /// What callers are not told of: tools that the provider runs itself, for one.
+    Other,
+}
+
+impl<'a> Block<'a> {
+    fn of(block: &'a Value) -> Self {
+        match text(block.get("type")) {
+            // Of the others only Anthropic's name their kind.
+            "" => Self::unnamed(block),
+            "text" => Self::Text(text(block.get("text"))),
+            "tool_use" => Self::Call(Call::of(block, "id", "input")),
+            "thinking" | "redacted_thinking" => Self::Thought,
+            _ => Self::Other,
+        }
     }
-}
 
-fn own_text(blocks: &[Value]) -> String {
-    blocks.iter().filter(|block| is_text(block)).map(|block| text(block.get(TEXT))).collect()
-}
-
-/// Whether a block is text that was said: Anthropic names its kind, Gemini marks thoughts.
-fn is_text(block: &Value) -> bool {
-    let is_of_kind = block.get("type").is_none_or(|kind| kind == TEXT);
-    let is_thought = block.get("thought") == Some(&Value::Bool(true));
-    block.get(TEXT).is_some_and(Value::is_string) && is_of_kind && !is_thought
-}
-
-fn with_text(block: &Value, said: &str) -> Value {
-    let mut block = block.clone();
-    block[TEXT] = said.into();
-    block
-}
-
-/// A text in the model's own form.
-fn own_block(model: &Model, said: &str) -> Value {
-    let mut block = Map::new();
-    if model.provider == Provider::Anthropic {
-        block.insert("type".to_owned(), TEXT.into());
+    fn unnamed(block: &'a Value) -> Self {
+        if let Some(call) = block.get("functionCall") {
+            Self::Call(Call::of(call, "id", "args"))
+        } else if let Some(call) = block.get("toolUse") {
+            let is_servers_own = text(call.get("type")) == "server_tool_use";
+            if is_servers_own {
+                Self::Other
+            } else {
+                Self::Call(Call::of(call, "toolUseId", "input"))
+            }
+        } else if block.get("reasoningContent").is_some() {
+            Self::Thought
+        } else if block.get("thought") == Some(&Value::Bool(true)) {
+            Self::Other
+        } else if let Some(cited) = block.get("citationsContent") {
+            let texts = cited.get("content").and_then(Value::as_array);
+            Self::Texts(texts.map_or(&[], Vec::as_slice))
+        } else {
+            Self::Text(text(block.get("text")))
+        }
     }
-    block.insert(TEXT.to_owned(), said.into());
-    Value::Object(block)
 }
 
 /// A call in a provider's own form.
-struct OwnCall<'a> {
+struct Call<'a> {
     id: &'a str,
+    name: &'a str,
     arguments: Option<&'a Value>,
 }
 
-/// Where the three formats have a call, its id and its arguments; Anthropic's is the block itself.
-const FORMS: [(&str, &str, &str); 2] =
-    [("toolUse", "toolUseId", "input"), ("functionCall", "id", "args")];
-
-impl<'a> OwnCall<'a> {
-    fn of(block: &'a Value) -> Option<Self> {
-        if text(block.get("type")) == "tool_use" {
-            return Some(Self { id: text(block.get("id")), arguments: block.get("input") });
-        }
-        let (call, (_, id, arguments)) =
-            FORMS.iter().find_map(|form| Some((block.get(form.0)?, form)))?;
-        Some(Self { id: text(call.get(*id)), arguments: call.get(*arguments) })
-    }
-
-    /// Whether callers know it, the call at an index, by an id.
-    fn is(&self, id: &str, index: usize) -> bool {
-        if self.id.is_empty() { ids::index_of(id) == Some(index) } else { self.id == id }
-    }
-
-    /// Whether it was made with these arguments; none are an empty object.
-    fn has(&self, arguments: &Value) -> bool {
-        match self.arguments {
-            Some(own) => own == arguments,
-            None => arguments.as_object().is_some_and(Map::is_empty),
+impl<'a> Call<'a> {
+    fn of(call: &'a Value, id: &str, arguments: &str) -> Self {
+        Self {
+            id: text(call.get(id)),
+            name: text(call.get("name")),
+            arguments: call.get(arguments),
         }
     }
 
-    /// A call with other arguments.
-    fn with(block: &Value, arguments: &Value) -> Value {
-        let mut block = block.clone();
-        let form = FORMS.iter().find(|(call, ..)| block.get(call).is_some());
-        match form {
-            Some((call, _, name)) => block[call][name] = arguments.clone(),
-            None => block["input"] = arguments.clone(),
-        }
-        block
+    /// Whether this is the call that a message tells, the one at an index.
+    fn is(&self, told: &ToolCall<'_>, index: usize) -> bool {
+        let has_id = if self.id.is_empty() {
+            ids::index_of(told.id) == Some(index)
+        } else {
+            self.id == told.id
+        };
+        let has_arguments = match self.arguments {
+            Some(arguments) => *arguments == told.arguments,
+            None => told.arguments.as_object().is_some_and(Map::is_empty),
+        };
+        has_id && self.name == told.name && has_arguments
     }
 }
 

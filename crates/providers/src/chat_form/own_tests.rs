@@ -1,27 +1,25 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::testing::model;
+use crate::adapter::adapter;
+use crate::testing::{attempt, model, prompt_of};
 
-/// What the provider gets in the place of a message: `None` where it is translated.
-fn replayed(provider: Provider, content: &Value, message: &Value) -> Option<Value> {
+/// The messages as they are sent where the second is an answer of this model with a state.
+fn sent(provider: Provider, content: &Value, answer: &Value) -> Result<Value, String> {
     let model = model(provider, None);
-    let mut message = message.clone();
-    message["role"] = "assistant".into();
-    message[STATE] = json!({"provider": provider.as_str(), "model": model.upstream_name(),
+    let mut answer = answer.clone();
+    answer["role"] = "assistant".into();
+    answer[STATE] = json!({"provider": provider.as_str(), "model": model.upstream_name(),
         "content": content});
-    let message = Message::read(message).unwrap();
-    let listed = message.extra.get("tool_calls").and_then(Value::as_array);
-    let calls: Vec<ToolCall<'_>> = listed
-        .into_iter()
-        .flatten()
-        .map(|call| ToolCall {
-            id: text(call.get("id")),
-            name: text(call["function"].get("name")),
-            arguments: serde_json::from_str(text(call["function"].get("arguments"))).unwrap(),
-        })
-        .collect();
-    super::content(&message, &model, &calls.iter().collect::<Vec<_>>()).map(Cow::into_owned)
+    let prompt = prompt_of(json!([{"role": "user", "content": "Go."}, answer]), json!({}));
+    let encoded = adapter(provider).encode(&attempt(&model, &prompt));
+    let encoded = encoded.map_err(|error| error.to_string())?;
+    let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+    Ok(match provider {
+        Provider::Gemini => body["contents"][1]["parts"].clone(),
+        _ => body["messages"][1]["content"].clone(),
+    })
 }
 
 fn call(id: &str, arguments: &str) -> Value {
@@ -32,15 +30,17 @@ fn call(id: &str, arguments: &str) -> Value {
 fn answers() -> [(Provider, Value); 3] {
     let anthropic = json!([
         {"type": "thinking", "thinking": "Hm.", "signature": "s"},
-        {"type": "text", "text": "I look. "},
+        {"type": "text", "text": "I look.\n"},
         {"type": "tool_use", "id": "call_0_x", "name": "f", "input": {"x": 1}},
+        {"type": "server_tool_use", "id": "srv", "name": "search", "input": {}},
         {"type": "text", "text": "And there."},
         {"type": "tool_use", "id": "call_1_x", "name": "f", "input": {}},
     ]);
     let bedrock = json!([
         {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}},
-        {"text": "I look. "},
+        {"citationsContent": {"content": [{"text": "I "}, {"text": "look. "}], "citations": []}},
         {"toolUse": {"toolUseId": "call_0_x", "name": "f", "input": {"x": 1}}},
+        {"toolUse": {"type": "server_tool_use", "toolUseId": "srv", "name": "g", "input": {}}},
         {"text": "And there."},
         {"toolUse": {"toolUseId": "call_1_x", "name": "f", "input": {}}},
     ]);
@@ -56,78 +56,88 @@ fn answers() -> [(Provider, Value); 3] {
 
 const SAID: &str = "I look. And there.";
 
+fn both() -> Value {
+    json!([call("call_0_x", "{\"x\": 1}"), call("call_1_x", "{}")])
+}
+
 #[test]
 fn what_is_as_it_was_comes_back_as_it_was() {
-    let calls = json!([call("call_0_x", "{\"x\": 1}"), call("call_1_x", "{}")]);
     for (provider, content) in answers() {
-        let told = json!({"content": SAID, "tool_calls": calls});
-        assert_eq!(replayed(provider, &content, &told), Some(content.clone()));
-        let parts =
-            json!([{"type": "text", "text": "I look. "}, {"type": "text", "text": "And there."}]);
-        let told = json!({"content": parts, "tool_calls": calls});
-        assert_eq!(replayed(provider, &content, &told), Some(content));
+        let told = json!({"content": SAID, "tool_calls": both()});
+        assert_eq!(sent(provider, &content, &told), Ok(content.clone()));
+        let parts = json!([{"type": "text", "text": "I look."}, {"type": "text", "text": "\n\nAnd there."}]);
+        let told = json!({"content": parts, "tool_calls": both()});
+        assert_eq!(sent(provider, &content, &told), Ok(content));
     }
 }
 
 #[test]
 fn what_was_edited_is_what_is_sent() {
-    for (provider, content) in answers() {
-        let calls = json!([call("call_0_x", "{\"x\": 2}"), call("call_1_x", "{}")]);
-        let edited = replayed(provider, &content, &json!({"content": "So.", "tool_calls": calls}));
-        let edited = edited.unwrap();
-        let edited = edited.as_array().unwrap();
-        assert_eq!(edited[0], content[0], "the thought stays: {provider:?}");
-        assert_eq!(own_text(edited), "So.");
-        let arguments = edited.iter().filter_map(OwnCall::of).map(|call| call.arguments.cloned());
-        assert_eq!(arguments.flatten().next(), Some(json!({"x": 2})), "{provider:?}");
-        assert_eq!(edited.len(), 4, "{provider:?} {edited:?}");
-    }
-}
-
-#[test]
-fn a_call_that_was_left_out_is_not_sent() {
-    for (provider, content) in answers() {
-        let told = json!({"content": SAID, "tool_calls": [call("call_1_x", "{}")]});
-        let replayed = replayed(provider, &content, &told);
-        if provider == Provider::Gemini {
-            assert_eq!(replayed, None, "its signature is that of the first call");
-            continue;
-        }
-        let replayed = replayed.unwrap();
-        let ids: Vec<_> = replayed
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(OwnCall::of)
-            .map(|call| call.id)
-            .collect();
-        assert_eq!(ids, ["call_1_x"]);
-    }
-}
-
-#[test]
-fn a_call_that_the_model_did_not_make_is_translated() {
-    for (provider, content) in answers() {
-        let calls =
-            json!([call("call_0_x", "{\"x\": 1}"), call("call_1_x", "{}"), call("other", "{}")]);
-        let told = json!({"content": SAID, "tool_calls": calls});
-        assert_eq!(replayed(provider, &content, &told), None);
-    }
-}
-
-#[test]
-fn words_find_a_place_where_the_model_had_none() {
-    for (provider, text) in [
-        (Provider::Anthropic, json!({"type": "text", "text": "So."})),
-        (Provider::Bedrock, json!({"text": "So."})),
+    let mut renamed = both();
+    renamed[0]["function"]["name"] = json!("g");
+    for (said, calls) in [
+        ("So.", both()),
+        (SAID, json!([call("call_0_x", "{\"x\": 2}"), call("call_1_x", "{}")])),
+        (SAID, json!([call("call_1_x", "{}")])),
+        (SAID, json!([call("call_0_x", "{\"x\": 1}"), call("call_1_x", "{}"), call("c", "{}")])),
+        (SAID, renamed),
+        ("", both()),
     ] {
-        let (_, content) = answers().into_iter().find(|(of, _)| *of == provider).unwrap();
-        let content = json!([content[0], content[2]]);
-        let told = json!({"content": "So.", "tool_calls": [call("call_0_x", "{\"x\":1}")]});
-        let expected = json!([content[0], text, content[1]]);
-        assert_eq!(replayed(provider, &content, &told), Some(expected));
-        let thought = json!([content[0]]);
-        let expected = json!([content[0], text]);
-        assert_eq!(replayed(provider, &thought, &json!({"content": "So."})), Some(expected));
+        for (provider, content) in answers() {
+            let told = json!({"content": said, "tool_calls": calls});
+            let blocks = sent(provider, &content, &told).unwrap();
+            let blocks = blocks.as_array().unwrap();
+            let thinks = provider != Provider::Gemini;
+            assert_eq!(blocks[0] == content[0], thinks, "{provider:?} {blocks:?}");
+            let (mut words, mut made) = (String::new(), Vec::new());
+            for block in &blocks[usize::from(thinks)..] {
+                match Block::of(block) {
+                    Block::Text(text) => words.push_str(text),
+                    Block::Call(call) => made.push((call.name, call.arguments.cloned())),
+                    _ => panic!("{block}"),
+                }
+            }
+            assert_eq!(words, said, "{provider:?}");
+            let told = calls.as_array().unwrap().iter().map(|call| {
+                let function = &call["function"];
+                let arguments = serde_json::from_str(text(function.get("arguments"))).ok();
+                (text(function.get("name")), arguments)
+            });
+            assert_eq!(made, told.collect::<Vec<_>>(), "{provider:?}");
+        }
+    }
+}
+
+#[test]
+fn a_state_that_is_none_is_refused() {
+    for (provider, _) in answers() {
+        for content in [json!(null), json!("x"), json!([]), json!(["x"])] {
+            let error = sent(provider, &content, &json!({"content": SAID})).unwrap_err();
+            assert!(error.contains("messages[1]: provider_state.content must be"), "{error}");
+        }
+    }
+}
+
+/// A turn of nothing but thoughts is refused by those who wrote them.
+#[test]
+fn thoughts_alone_are_not_sent() {
+    for (provider, content) in answers() {
+        let sent = sent(provider, &content, &json!({"content": null}));
+        assert!(sent.is_ok_and(|blocks| blocks.is_null()), "{provider:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_makes_it_panic(
+        member in "type|text|toolUse|functionCall|reasoningContent|citationsContent|thought|id|input",
+        inner in r#"null|5|"x"|\[\]|\{\}|\{"content":[15]\}|\{"type":"tool_use"\}|"tool_use"|true"#,
+        arguments in r#"\{\}|\{"a":1\}"#,
+    ) {
+        let content: Value = serde_json::from_str(&format!(r#"[{{"{member}":{inner}}}]"#)).unwrap();
+        for (provider, _) in answers() {
+            let told = json!({"content": "x", "tool_calls": [call("call_0_x", &arguments)]});
+            let _ = sent(provider, &content, &told);
+        }
     }
 }

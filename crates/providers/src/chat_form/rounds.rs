@@ -54,9 +54,7 @@ impl<'a> Round<'a> {
             self.calls.push((index, id));
             if self.answered.insert(id, false).is_some() {
                 let id = shown(id);
-                return Err(Error::unsupported(format!(
-                    "messages[{index}]: two calls have the id {id}"
-                )));
+                return Err(Error::in_message(index, format!("two calls have the id {id}")));
             }
         }
         // The model goes on without the results.

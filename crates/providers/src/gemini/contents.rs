@@ -128,11 +128,9 @@ fn model_parts<'a>(
     let mut pieces = Vec::with_capacity(turn.parts.len());
     for part in &turn.parts {
         match part {
-            Part::Own(content) => {
-                for part in own_parts(content)? {
-                    pieces.push(Piece::Own(part));
-                }
-                asked.extend(own_calls(content));
+            Part::Own(part) => {
+                pieces.push(Piece::Own(part));
+                asked.extend(own_call(part, asked.len()));
             }
             Part::Call(call) => {
                 // Only the first of parallel calls is signed.
@@ -238,22 +236,11 @@ fn said<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
     }
 }
 
-/// The parts of a turn that the model itself wrote.
-fn own_parts(content: &Value) -> Result<&[Value], Error> {
-    match content.as_array() {
-        Some(parts) if !parts.is_empty() && parts.iter().all(Value::is_object) => Ok(parts),
-        _ => {
-            Err(Error::unsupported("provider_state.content must be the parts that the model wrote"))
-        }
-    }
-}
-
-fn own_calls(content: &Value) -> impl Iterator<Item = Asked<'_>> {
-    let calls =
-        content.as_array().into_iter().flatten().filter_map(|part| part.get("functionCall"));
-    calls.enumerate().map(|(index, call)| {
-        let text = |name| call.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let id = text("id");
-        Asked { id, own_id: id, name: text("name").unwrap_or_default(), index, answered: false }
-    })
+/// The call in a part that the model itself wrote.
+fn own_call(part: &Value, index: usize) -> Option<Asked<'_>> {
+    let call = part.get("functionCall")?;
+    let text = |name| call.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let id = text("id");
+    let name = text("name").unwrap_or_default();
+    Some(Asked { id, own_id: id, name, index, answered: false })
 }

@@ -117,7 +117,12 @@ fn choices_and_efforts_have_their_own_words() {
         let body = encoded(name, hi.clone(), json!({"reasoning_effort": effort}));
         assert_eq!(body["generationConfig"]["thinkingConfig"], config, "{name} {effort}");
     }
-    for (name, effort) in [("gemini-2.0-flash", "low"), ("gemini-2.5-pro", "none")] {
+    for (name, effort) in [
+        ("gemini-2.0-flash", "low"),
+        ("gemini-2.5-pro", "none"),
+        ("gemini-2.5-flash-image", "low"),
+        ("gemini-2.5-pro-preview-tts", "low"),
+    ] {
         let (model, prompt) =
             (named(name), prompt_of(hi.clone(), json!({"reasoning_effort": effort})));
         let error = Gemini.encode(&attempt(&model, &prompt)).unwrap_err().to_string();

@@ -101,7 +101,6 @@ fn is_recent(model: &Model) -> bool {
 }
 
 /// How a model is told how deep to think.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Thinks {
     /// It does not.
     Never,
@@ -117,7 +116,7 @@ fn thinks(model: &Model) -> Thinks {
     let name = model.upstream_name();
     if is_recent(model) {
         Thinks::ByLevel
-    } else if !name.contains("gemini-2.5") {
+    } else if !name.contains("gemini-2.5") || name.contains("-image") || name.contains("-tts") {
         Thinks::Never
     } else if name.contains("2.5-pro") {
         Thinks::Always

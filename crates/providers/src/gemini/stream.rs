@@ -3,9 +3,8 @@
 use domain::conversation::StreamEvent;
 use domain::model::Model;
 use domain::step::FinishReason;
-use domain::usage::Usage;
 
-use super::kept::Kept;
+use super::kept::{Kept, MOST_KEPT_BYTES};
 use super::wire::{Generated, Part, Said, said};
 use crate::adapter::Decoder;
 use crate::chat_form::{
@@ -23,7 +22,8 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(model: &Model) -> Self {
         let answer = Heard { model: model.upstream_name().to_owned(), ..Heard::default() };
-        Self { sse: Sse::default(), answer }
+        // An image comes whole, in one event.
+        Self { sse: Sse::with_most(MOST_KEPT_BYTES), answer }
     }
 }
 
@@ -64,8 +64,6 @@ struct Heard {
     counted: bool,
     /// Why it stops. Some models say so with every event, so it counts at the end.
     finish: Option<FinishReason>,
-    /// What was used, as it was told with that.
-    usage: Option<Usage>,
 }
 
 impl Heard {
@@ -82,11 +80,10 @@ impl Heard {
             events.push(StreamEvent::Model(name));
         }
         let heard = self.answer(&mut response, events);
-        // The counts before the last are of an unfinished answer, and some have no completion.
-        if heard.is_err() {
+        // The counts before a reason are of an unfinished answer, and some have no completion. The last
+        // one counts.
+        if heard.is_err() || self.finish.is_some() {
             events.extend(usage.map(StreamEvent::Usage));
-        } else if self.finish.is_some() {
-            self.usage = usage.or(self.usage);
         } else if !self.counted
             && let Some(usage) = usage
         {
@@ -125,7 +122,6 @@ impl Heard {
         };
         events.extend(self.kept.state(&self.model).map(state_piece));
         events.push(StreamEvent::Finish(reason));
-        events.extend(self.usage.map(StreamEvent::Usage));
         Ok(())
     }
 

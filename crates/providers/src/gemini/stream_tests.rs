@@ -73,9 +73,9 @@ fn answer_events() -> Vec<StreamEvent> {
         arguments_piece(0, r#"{"a":1}"#),
         call_begins(1, "own", "g"),
         arguments_piece(1, "{}"),
+        StreamEvent::Usage(Usage { prompt: 3, completion: 6, reasoning: 4, ..Usage::default() }),
         state_piece(state),
         StreamEvent::Finish(FinishReason::ToolCalls),
-        StreamEvent::Usage(Usage { prompt: 3, completion: 6, reasoning: 4, ..Usage::default() }),
     ]
 }
 
@@ -97,10 +97,35 @@ fn usage_may_come_after_the_reason() {
         events[1..],
         [
             StreamEvent::Text("a".to_owned()),
-            StreamEvent::Finish(FinishReason::Length),
+            StreamEvent::Usage(Usage { completion: 0, ..usage }),
             StreamEvent::Usage(usage),
+            StreamEvent::Finish(FinishReason::Length),
         ],
     );
+}
+
+#[test]
+fn what_was_told_is_paid_where_the_end_is_spoilt() {
+    let done = event(
+        json!([{"text": "a"}]),
+        Some("STOP"),
+        json!({"promptTokenCount": 1, "candidatesTokenCount": 9}),
+    );
+    let (events, end) = read(&[&written(&[done]), b"data: {\r\n\r\n"]);
+    assert!(end.is_err());
+    let usage = Usage { prompt: 1, completion: 9, ..Usage::default() };
+    assert!(events.contains(&StreamEvent::Usage(usage)), "{events:?}");
+}
+
+/// One of a usual size is larger than any other event.
+#[test]
+fn a_large_picture_is_no_fault() {
+    let data = "A".repeat(3 * 1024 * 1024);
+    let parts = json!([{"inlineData": {"mimeType": "image/png", "data": data}}]);
+    let done = event(parts, Some("STOP"), json!({"promptTokenCount": 1}));
+    let (events, end) = read(&[&written(&[done])]);
+    end.unwrap();
+    assert!(events.iter().any(|event| format!("{event:?}").contains("provider_state")));
 }
 
 /// Some models give their reason with every event.
@@ -112,9 +137,10 @@ fn what_comes_after_a_reason_is_said_as_well() {
         .map(|parts| event(parts, Some("STOP"), usage.clone()));
     let (events, end) = read(&[&written(&all)]);
     end.unwrap();
-    let last = events.len() - 2;
-    assert_eq!(events[1..3], ["one ", "two"].map(|text| StreamEvent::Text(text.to_owned())));
-    assert_eq!(events[last], StreamEvent::Finish(FinishReason::ToolCalls));
+    let said = events.iter().filter(|event| matches!(event, StreamEvent::Text(_)));
+    let words = ["one ", "two"].map(|text| StreamEvent::Text(text.to_owned()));
+    assert!(said.eq(&words), "{events:?}");
+    assert_eq!(events.last(), Some(&StreamEvent::Finish(FinishReason::ToolCalls)));
     let ends = events.iter().filter(|event| matches!(event, StreamEvent::Finish(_)));
     assert_eq!(ends.count(), 1);
 }
@@ -139,8 +165,8 @@ fn a_blocked_prompt_is_a_refusal() {
         events,
         [
             refusal_piece("The provider blocked the prompt: SAFETY: no"),
-            StreamEvent::Finish(FinishReason::ContentFilter),
             StreamEvent::Usage(Usage { prompt: 2, ..Usage::default() }),
+            StreamEvent::Finish(FinishReason::ContentFilter),
         ],
     );
 }

@@ -42,7 +42,8 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
         rounds::check(&attempt.prompt.messages)?;
     }
     let mut dropped = Vec::new();
-    if attempt.prompt.messages.iter().any(|message| message.extra.contains_key(TOOL_FAILED)) {
+    let failed = |message: &Message| message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
+    if attempt.prompt.messages.iter().any(failed) {
         dropped.push("is_error".to_owned());
     }
     if !cache::is_marked(attempt.prompt) {
@@ -105,7 +106,7 @@ fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
                 || (is_vendor && name == "images")
         }
         Role::Tool => matches!(name, "name" | TOOL_FAILED),
-        _ => name == STATE,
+        _ => matches!(name, STATE | TOOL_FAILED),
     }
 }
 
