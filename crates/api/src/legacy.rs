@@ -21,7 +21,8 @@ pub(crate) fn modernise(messages: &mut [Message]) {
         let Some(message) = before.last_mut() else { continue };
         match message.role {
             Role::Assistant => {
-                if message.extra.contains_key(CALLS) {
+                let listed = message.extra.get(CALLS).and_then(Value::as_array);
+                if listed.is_some_and(|calls| !calls.is_empty()) {
                     message.extra.remove(CALL);
                 } else if is_answered(message.extra.get(CALL), rest)
                     && let Some(function) = message.extra.remove(CALL)
@@ -39,10 +40,17 @@ pub(crate) fn modernise(messages: &mut [Message]) {
                     open.entry(name).or_default().push_back(id);
                 }
             }
-            Role::Tool if !message.extra.contains_key(ANSWERS) => {
-                let id = name_of(message).and_then(|name| open.get_mut(name)?.pop_front());
-                message.extra.extend(id.map(|id| (ANSWERS.to_owned(), id)));
-            }
+            Role::Tool => match message.extra.get(ANSWERS) {
+                Some(answered) => {
+                    for ids in open.values_mut() {
+                        ids.retain(|id| id != answered);
+                    }
+                }
+                None => {
+                    let id = name_of(message).and_then(|name| open.get_mut(name)?.pop_front());
+                    message.extra.extend(id.map(|id| (ANSWERS.to_owned(), id)));
+                }
+            },
             _ => {}
         }
     }
@@ -110,11 +118,13 @@ mod tests {
         let called = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
         let result = |said: &str| json!({"role": "function", "content": said, "name": "f"});
         let messages = modern(json!([
-            {"role": "assistant", "content": null, "tool_calls": [called("a"), called("b")]},
-            result("1"), result("2"), result("3"),
+            {"role": "assistant", "content": null,
+                "tool_calls": [called("a"), called("b"), called("c")]},
+            {"role": "tool", "content": "1", "tool_call_id": "a"},
+            result("2"), result("3"), result("4"),
         ]));
-        let ids = [1, 2, 3].map(|index| messages[index]["tool_call_id"].clone());
-        assert_eq!(ids, [json!("a"), json!("b"), json!(null)]);
+        let ids = [1, 2, 3, 4].map(|index| messages[index]["tool_call_id"].clone());
+        assert_eq!(ids, [json!("a"), json!("b"), json!("c"), json!(null)]);
     }
 
     /// So examples show a model how to answer.

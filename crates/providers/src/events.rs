@@ -131,6 +131,11 @@ impl EventStream {
         Self { dropped, ..self }
     }
 
+    /// Whether the model has said a word of it.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// Parameters that the model has not and that were left out, by name.
     pub fn dropped(&self) -> &[String] {
         &self.dropped

@@ -141,12 +141,9 @@ impl Pool {
             }
         }
         // In boxes what few calls do: the state of a handshake would be in the future of every call.
-        let connected = match (Box::pin(self.connect(uri)).await, met) {
-            // It was sent once: nobody may take it for one that was not.
-            (Err(_), Some(met)) => return Err(met.into()),
-            (connected, _) => connected?,
-        };
-        let sent = match connected {
+        // What was sent once nobody may take for a request that was not.
+        let mut failed = |failure: Failure| met.take().map_or(failure, Into::into);
+        let sent = match Box::pin(self.connect(uri)).await.map_err(&mut failed)? {
             Connected::Own(connection) => self.kept.own(&server, connection, request).await,
             Connected::Shared(sender) => {
                 locked(&self.kept.shared).insert(server.clone(), sender.clone());
@@ -156,7 +153,9 @@ impl Pool {
         sent.map_err(|unsent| match unsent {
             Unsent::Failed(failure) => failure,
             Unsent::Closed(error) => error.into(),
-            Unsent::Again(_) => Failure::Connect("the server closed the connection at once".into()),
+            Unsent::Again(_) => {
+                failed(Failure::Connect("the server closed the connection at once".into()))
+            }
         })
     }
 

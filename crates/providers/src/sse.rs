@@ -5,6 +5,9 @@
 /// The most bytes of one line, and of one event, where nothing else is said.
 pub(crate) const MOST_EVENT_BYTES: usize = 1024 * 1024;
 
+/// Larger buffers are given back once they are empty.
+const USUAL_BYTES: usize = 64 * 1024;
+
 /// A line or an event is longer than we are willing to keep.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
@@ -74,7 +77,7 @@ impl Sse {
                 self.keep(single.take())?;
                 self.owned_line(&line, &mut on_event)?;
                 self.line = line;
-                self.line.clear();
+                emptied(&mut self.line);
             }
         }
         self.keep(single)?;
@@ -136,7 +139,7 @@ impl Sse {
     fn dispatch<E>(&mut self, on_event: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.has_data = false;
         let done = on_event(&self.data);
-        self.data.clear();
+        emptied(&mut self.data);
         done
     }
 
@@ -157,6 +160,12 @@ impl Sse {
         }
         line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
     }
+}
+
+/// Empties a buffer; what few events need is not held until the end of the stream.
+fn emptied(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(USUAL_BYTES);
 }
 
 fn append(buffer: &mut Vec<u8>, bytes: &[u8], most: usize) -> Result<(), TooLong> {

@@ -83,9 +83,7 @@ impl Gateway {
     /// The same for a stream, up to its first byte: after that there is no other model.
     pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, Watched)> {
         let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
-        let clock = self.upstream.clock.clone();
-        let pass = pass.map(|pass| pass.begun(clock.now()));
-        Ok((flight, Watched::new(stream, pass, clock)))
+        Ok((flight, Watched::new(stream, pass, self.upstream.clock.clone())))
     }
 
     /// The same for embeddings.
@@ -164,7 +162,7 @@ impl Gateway {
         }
         // Only when no model was left to call does it matter that one has no price.
         let error = last.or(unpriced).unwrap_or(Error::ProviderUnreachable);
-        // What is refused for what it asks leaves no step, whatever else there is.
+        // Who is told that the request is at fault has nothing to learn of circuits.
         if let Some(open) = open.filter(|_| !is_recorded)
             && matches!(error, Error::ProviderUnreachable)
         {

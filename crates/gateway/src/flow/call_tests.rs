@@ -1,3 +1,4 @@
+use domain::conversation::StreamEvent;
 use domain::step::Door;
 use domain::time::SECOND;
 use serde_json::json;
@@ -42,7 +43,11 @@ async fn a_stream_that_begins_closes_the_circuit() {
     let fresh = Fresh::with(json!({})).await;
     let asked = routed(&fresh, "Say hello.".to_owned()).await;
     let breaker = open_circuit(&fresh, &asked.models()[0]);
-    let (_flight, stream) = fresh.gateway.call_stream(asked).await.unwrap();
+    let (_flight, mut stream) = fresh.gateway.call_stream(asked).await.unwrap();
+    let is_word = |event: &StreamEvent| matches!(event, StreamEvent::Text(_));
+    while !stream.next().await.unwrap().unwrap().iter().any(is_word) {
+        assert!(breaker.is_open(fresh.gateway.clock.now()), "until its first word");
+    }
     let both = [(); 2].map(|()| breaker.allow(fresh.gateway.clock.now()));
     assert!(both.iter().all(Option::is_some), "nobody waits for its end");
     drop(stream);

@@ -94,7 +94,7 @@ pub(super) fn own_state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
     if !blocks.iter().any(thinks) {
         return None;
     }
-    blocks.retain(|block| !is_blank_text(block));
+    blocks.retain(|block| block.is_object() && !is_blank_text(block));
     Some(state(Provider::Anthropic, model, Value::Array(blocks)))
 }
 

@@ -12,7 +12,7 @@ use super::decode::is_blank_text;
 use super::rules::{max_tokens, takes_effort, takes_sampling, temperature_and_top_p};
 use crate::adapter::Encoded;
 use crate::chat_form::{
-    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn, text,
+    Choice, Conversation, Format, Image, Keep, Naming, Params, Part, Speaker, Tools, Turn,
 };
 use crate::error::Error;
 use crate::transport::Attempt;
@@ -232,11 +232,11 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
                 content: Said::of(&result.texts),
                 is_error: result.is_error,
             },
-            Part::Own(block) if is_blank_text(block) => continue,
-            Part::Own(block) => Block::Own(block),
+            Part::Own(block, _) if is_blank_text(block) => continue,
+            Part::Own(block, _) => Block::Own(block),
             Part::Breakpoint(kept) => {
-                let last = content.last_mut().filter(|marked| !marked.block.is_thinking());
-                if let Some(marked) = last {
+                // Never after a thought, which the vendor refuses: none comes last.
+                if let Some(marked) = content.last_mut() {
                     marked.cache_control = Some(CacheControl::of(kept));
                 }
                 continue;
@@ -245,17 +245,6 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
         content.push(plain(block));
     }
     Ok(content)
-}
-
-impl Block<'_> {
-    /// The cache cannot end after a thought.
-    fn is_thinking(&self) -> bool {
-        let kind = match self {
-            Self::Own(block) => text(block.get("type")),
-            _ => "",
-        };
-        matches!(kind, "thinking" | "redacted_thinking")
-    }
 }
 
 /// The vendor takes four kinds of image.

@@ -456,7 +456,7 @@ fn breakpoints_end_what_is_cached() {
         "function": {"name": "weather", "arguments": "{}"}});
     let thought = json!([{"type": "text", "text": "Hm."}, {"type": "thinking", "thinking": "?",
         "signature": "s"}]);
-    let own = state(Provider::Anthropic, "claude-3-5-haiku-20241022", thought.clone());
+    let own = state(Provider::Anthropic, "claude-3-5-haiku-20241022", thought);
     let messages = json!([
         {"role": "system", "content": "Be brief.", "cache_breakpoint": "1h"},
         {"role": "user", "content": [
@@ -491,7 +491,8 @@ fn breakpoints_end_what_is_cached() {
                     "cache_control": five},
                 {"type": "text", "text": "Be quick."}]},
             // Nothing can end with a thought.
-            {"role": "assistant", "content": thought},
+            {"role": "assistant", "content":
+                [{"type": "text", "text": "Hm.", "cache_control": five}]},
         ]),
     );
     assert!(dropped.is_empty());

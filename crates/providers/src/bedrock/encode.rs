@@ -269,7 +269,7 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
                 content: result.texts.into_iter().map(|text| ResultBlock { text }).collect(),
                 status: result.is_error.then_some("error"),
             }),
-            Part::Own(block) => content.push(Block::Own(block)),
+            Part::Own(block, _) => content.push(Block::Own(block)),
             Part::Breakpoint(kept) => {
                 if caches != Caches::Nothing {
                     content.push(Block::CachePoint(caches.point(kept)));
@@ -392,6 +392,7 @@ fn text_format(params: &mut Params<'_>, model: &Model) -> Result<Option<Value>, 
 fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
     match params.text("reasoning_effort")? {
         Some(effort) if !takes_effort(model.upstream_name(), effort) => {
+            let effort: String = effort.chars().take(16).collect();
             Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
         }
         Some(effort) if !EFFORTS.contains(&effort) => Err(Error::unsupported(format!(

@@ -122,7 +122,7 @@ pub(crate) fn refusal_piece(text: &str) -> StreamEvent {
 }
 
 /// Where servers of the format put the images of an answer; the vendor has no place for them.
-const IMAGES: &str = "images";
+pub(crate) const IMAGES: &str = "images";
 
 fn image(url: &str) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})

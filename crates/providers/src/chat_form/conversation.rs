@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use domain::conversation::{Body, Message, Prompt, Role, TOOL_FAILED};
-use domain::model::Model;
+use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
 use super::cache::{self, Keep};
 use super::own::Replay;
-use super::rounds;
+use super::{IMAGES, rounds};
 use crate::error::Error;
 
 /// A prompt without its parameters.
@@ -52,8 +52,9 @@ pub(crate) enum Part<'a> {
     Image(Image<'a>),
     Call(ToolCall<'a>),
     Result(ToolResult<'a>),
-    /// A block of the model's in the provider's own form, to be sent as it came.
-    Own(&'a Value),
+    /// A block of the model's in the provider's own form, to be sent as it came, and how many calls its
+    /// message has before it.
+    Own(&'a Value, usize),
     /// What comes before it may be kept by the provider.
     Breakpoint(Keep),
 }
@@ -109,16 +110,22 @@ impl<'a> Conversation<'a> {
                     if message.extra.get("audio").is_some_and(Value::is_object) {
                         return Err(at("this model cannot take audio"));
                     }
+                    if calls.is_empty() && message.extra.get("function_call").is_some() {
+                        return Err(at(
+                            "this model cannot take a function_call that has no result",
+                        ));
+                    }
                     let listed = calls.iter().map(|(call, _)| call);
                     let replay = Replay::of(message, model, listed).map_err(at)?;
                     if let Replay::Whole(blocks) = replay {
-                        let mut parts: Vec<_> = blocks.iter().map(Part::Own).collect();
+                        let mut parts = own(blocks);
                         mark_end(&mut parts, cache::last_in(message));
                         conversation.add(Speaker::Model, parts);
                         continue;
                     }
                     let mut parts = said(message, at)?;
                     parts.extend(words(super::text(message.extra.get("refusal"))));
+                    parts.extend(painted(message, model, at)?);
                     for (call, kept) in calls {
                         parts.push(Part::Call(call));
                         mark_end(&mut parts, kept);
@@ -128,7 +135,7 @@ impl<'a> Conversation<'a> {
                     if let Replay::Thoughts(thoughts) = replay
                         && !parts.is_empty()
                     {
-                        parts.splice(0..0, thoughts.into_iter().map(Part::Own));
+                        parts.splice(0..0, own(thoughts));
                     }
                     conversation.add(Speaker::Model, parts);
                 }
@@ -196,6 +203,28 @@ fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
             "The conversation must begin with a user message for model {model}"
         )),
     }
+}
+
+/// The images that the model has painted, for models that take their own back.
+fn painted<'a>(
+    message: &'a Message,
+    model: &Model,
+    at: impl Fn(&str) -> Error,
+) -> Result<Vec<Part<'a>>, Error> {
+    let listed = message.extra.get(IMAGES).and_then(Value::as_array);
+    let listed = listed.filter(|_| model.provider == Provider::Gemini);
+    listed.into_iter().flatten().map(|part| image(part, &at).map(Part::Image)).collect()
+}
+
+/// Blocks of one message of the model's.
+fn own(blocks: &[Value]) -> Vec<Part<'_>> {
+    let mut calls = 0;
+    let parts = blocks.iter().map(|block| {
+        let before = calls;
+        calls += usize::from(block.get("functionCall").is_some());
+        Part::Own(block, before)
+    });
+    parts.collect()
 }
 
 /// Puts results of tools before everything else; a breakpoint stays with what it follows.

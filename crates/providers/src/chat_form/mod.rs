@@ -15,8 +15,8 @@ mod tools;
 use serde_json::Value;
 
 pub(crate) use answer::{
-    Answer, arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece, state,
-    state_piece, stop_sequence_piece, stopped_piece,
+    Answer, IMAGES, arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece,
+    state, state_piece, stop_sequence_piece, stopped_piece,
 };
 pub(crate) use cache::Keep;
 pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Turn};

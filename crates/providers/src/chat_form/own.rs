@@ -10,10 +10,11 @@ use super::{STATE, ids, text};
 
 /// What goes in the place of a message.
 pub(super) enum Replay<'a> {
-    /// The blocks that the model wrote: they say what the message says.
+    /// The blocks that the model wrote: they say what the message says. Never thoughts alone, nor last:
+    /// of an answer that was cut off nobody takes them back.
     Whole(&'a [Value]),
-    /// Its thoughts, before what the message says now.
-    Thoughts(Vec<&'a Value>),
+    /// The thoughts that it began with, before what the message says now.
+    Thoughts(&'a [Value]),
     /// Nothing of the model's own: the message is another model's, or came without it.
     Nothing,
 }
@@ -34,11 +35,18 @@ impl<'a> Replay<'a> {
         let blocks = content.as_array().filter(|blocks| !blocks.is_empty());
         let blocks = blocks.filter(|blocks| blocks.iter().all(Value::is_object));
         let blocks = blocks.ok_or("provider_state.content must be what the model wrote")?;
-        let mut said = String::new();
+        let is_thought = |block: &Value| matches!(Block::of(block), Block::Thought);
+        let says_something = |block: &Value| match Block::of(block) {
+            Block::Thought => false,
+            Block::Text(words) => !words.trim().is_empty(),
+            Block::Texts(_) | Block::Call(_) | Block::Other => true,
+        };
+        let end = blocks.iter().rposition(says_something).map_or(0, |last| last + 1);
+        let mut said = Vec::new();
         let mut made = Vec::new();
         for block in blocks {
             match Block::of(block) {
-                Block::Text(words) => said.push_str(words),
+                Block::Text(words) => said.push(words),
                 Block::Texts(all) => said.extend(all.iter().map(|one| text(one.get("text")))),
                 Block::Call(call) => made.push(call),
                 Block::Thought | Block::Other => {}
@@ -46,30 +54,31 @@ impl<'a> Replay<'a> {
         }
         let same_calls = made.len() == calls.len()
             && made.iter().zip(calls).enumerate().all(|(index, (made, told))| made.is(told, index));
-        if same_calls && says(message, &said) {
-            return Ok(Self::Whole(blocks));
+        if same_calls && end > 0 && says(message, &said) {
+            return Ok(Self::Whole(&blocks[..end]));
         }
         // Gemini signs parts, not thoughts: those that are left of others fit nothing.
         if model.provider == Provider::Gemini {
             return Ok(Self::Nothing);
         }
-        let thoughts = blocks.iter().filter(|block| matches!(Block::of(block), Block::Thought));
-        Ok(Self::Thoughts(thoughts.collect()))
+        // Later ones would stand where the model did not have them.
+        let first = blocks.iter().take_while(|block| is_thought(block)).count();
+        Ok(Self::Thoughts(&blocks[..first]))
     }
 }
 
-/// Whether a message says these words. Blank blocks are kept by nobody, so white space does not count.
-fn says(message: &Message, words: &str) -> bool {
-    let bare = |text: &str| text.split_whitespace().collect::<String>();
-    match &message.body {
-        Body::Empty => bare(words).is_empty(),
-        Body::Text(said) => bare(said) == bare(words),
-        Body::Parts(parts) => {
-            let said: Option<String> =
-                parts.iter().map(|part| part.get("text")?.as_str()).collect();
-            said.is_some_and(|said| bare(&said) == bare(words))
-        }
-    }
+/// Whether a message says these texts. Clients join them with white space or without, and blank ones are
+/// kept by nobody.
+fn says(message: &Message, texts: &[&str]) -> bool {
+    let told: Option<Vec<&str>> = match &message.body {
+        Body::Empty => Some(Vec::new()),
+        Body::Text(said) => Some(vec![said]),
+        Body::Parts(parts) => parts.iter().map(|part| part.get("text")?.as_str()).collect(),
+    };
+    told.is_some_and(|told| {
+        let same = |one: String, other: String| one.split_whitespace().eq(other.split_whitespace());
+        same(told.concat(), texts.concat()) || same(told.join(" "), texts.join(" "))
+    })
 }
 
 /// What a block of a provider's own is.
@@ -142,10 +151,28 @@ impl<'a> Call<'a> {
             self.id == told.id
         };
         let has_arguments = match self.arguments {
-            Some(arguments) => *arguments == told.arguments,
+            Some(arguments) => is_same(arguments, &told.arguments),
             None => told.arguments.as_object().is_some_and(Map::is_empty),
         };
         has_id && self.name == told.name && has_arguments
+    }
+}
+
+/// Whether two values are the same to a client that knows one kind of number.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || one.as_f64() == other.as_f64()
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let has = |(name, value)| other.get(name).is_some_and(|other| is_same(value, other));
+            one.len() == other.len() && one.iter().all(has)
+        }
+        _ => one == other,
     }
 }
 

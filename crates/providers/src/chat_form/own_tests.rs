@@ -108,6 +108,30 @@ fn what_was_edited_is_what_is_sent() {
     }
 }
 
+/// A client may write a number in another way, and join texts as it likes.
+#[test]
+fn what_means_the_same_is_no_edit() {
+    for (provider, content) in answers() {
+        let calls = json!([call("call_0_x", "{\"x\": 1.0}"), call("call_1_x", " ")]);
+        let told = json!({"content": "I look.\n\nAnd there.", "tool_calls": calls});
+        assert_eq!(sent(provider, &content, &told), Ok(content));
+    }
+}
+
+/// Thoughts between what was edited would stand where the model did not have them.
+#[test]
+fn only_the_first_thoughts_stand_before_an_edit() {
+    for (provider, content) in &answers()[..2] {
+        let thinks_twice = json!([content[0], content[1], content[0], content[2]]);
+        let told = json!({"content": "So.", "tool_calls": [call("call_0_x", "{\"x\":1}")]});
+        let blocks = sent(*provider, &thinks_twice, &told).unwrap();
+        let thoughts = blocks.as_array().unwrap().iter();
+        let places: Vec<bool> =
+            thoughts.map(|block| matches!(Block::of(block), Block::Thought)).collect();
+        assert_eq!(places, [true, false, false], "{provider:?}");
+    }
+}
+
 #[test]
 fn a_state_that_is_none_is_refused() {
     for (provider, _) in answers() {
@@ -122,8 +146,17 @@ fn a_state_that_is_none_is_refused() {
 #[test]
 fn thoughts_alone_are_not_sent() {
     for (provider, content) in answers() {
-        let sent = sent(provider, &content, &json!({"content": null}));
-        assert!(sent.is_ok_and(|blocks| blocks.is_null()), "{provider:?}");
+        let said_nothing = json!({"content": null});
+        let sent_of = |content: &Value| sent(provider, content, &said_nothing).unwrap();
+        assert!(sent_of(&content).is_null(), "{provider:?}");
+        let cut_off = json!([content[0]]);
+        let expected = if provider == Provider::Gemini { cut_off.clone() } else { json!(null) };
+        assert_eq!(sent_of(&cut_off), expected, "{provider:?}");
+        let text = json!({"content": "I look."});
+        let cut_off = json!([content[0], content[1], content[0]]);
+        let blocks = sent(provider, &cut_off, &text).unwrap();
+        let expected = if provider == Provider::Gemini { 3 } else { 2 };
+        assert_eq!(blocks.as_array().unwrap().len(), expected, "{provider:?} {blocks}");
     }
 }
 

@@ -4,10 +4,10 @@
 use std::fmt::Display;
 
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role};
-use domain::model::Model;
+use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
-use super::{Keep, cache};
+use super::{IMAGES, Keep, cache};
 use crate::error::Error;
 
 /// Parameters that change nothing in an answer that its reader relies on: where a format has none
@@ -133,7 +133,7 @@ impl<'a> Params<'a> {
             }
             dropped.push(name.to_owned());
         }
-        dropped.extend(lost(self.messages).map(str::to_owned));
+        dropped.extend(lost(self.messages, self.model).map(str::to_owned));
         dropped.sort_unstable();
         Ok(dropped)
     }
@@ -156,8 +156,9 @@ fn is_idle(name: &str, value: &Value) -> bool {
     }
 }
 
-/// What only this format's messages have: the name of who speaks, and how closely to look at an image.
-fn lost(messages: &[Message]) -> impl Iterator<Item = &'static str> {
+/// What only this format's messages have: the name of who speaks, how closely to look at an image, and
+/// images of the model's own, which only Gemini takes back.
+fn lost<'a>(messages: &'a [Message], model: &'a Model) -> impl Iterator<Item = &'static str> {
     let is_named = |message: &Message| {
         message.role != Role::Tool && message.extra.get("name").is_some_and(|name| !name.is_null())
     };
@@ -168,7 +169,10 @@ fn lost(messages: &[Message]) -> impl Iterator<Item = &'static str> {
     let has_close = |message: &Message| message.body.parts().iter().any(is_close);
     let names = messages.iter().any(is_named).then_some("messages.name");
     let details = messages.iter().any(has_close).then_some("image_url.detail");
-    names.into_iter().chain(details)
+    let paints = |message: &Message| message.extra.get(IMAGES).is_some_and(Value::is_array);
+    let is_lost = model.provider != Provider::Gemini && messages.iter().any(paints);
+    let images = is_lost.then_some("messages.images");
+    names.into_iter().chain(details).chain(images)
 }
 
 #[cfg(test)]
@@ -193,6 +197,12 @@ mod tests {
             };
             assert_eq!(dropped(closely.clone()), ["image_url.detail", "messages.name"]);
             assert!(dropped(plainly.clone()).is_empty(), "{provider:?}");
+            let painted = json!([{"role": "user", "content": "Paint."},
+                {"role": "assistant", "content": "So.", "images": [parts[0]]},
+                {"role": "user", "content": "Bluer."}]);
+            let lost = ["image_url.detail", "messages.images"];
+            let is_lost = provider != Provider::Gemini;
+            assert_eq!(dropped(painted).contains(&lost[1].to_owned()), is_lost, "{provider:?}");
         }
     }
 }

@@ -128,9 +128,9 @@ fn model_parts<'a>(
     let mut pieces = Vec::with_capacity(turn.parts.len());
     for part in &turn.parts {
         match part {
-            Part::Own(part) => {
+            Part::Own(part, index) => {
                 pieces.push(Piece::Own(part));
-                asked.extend(own_call(part, asked.len()));
+                asked.extend(own_call(part, *index));
             }
             Part::Call(call) => {
                 // Only the first of parallel calls is signed.
@@ -230,7 +230,7 @@ fn said<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
             "Gemini models do not fetch images: send image_url as a data: URL",
         )),
         // A conversation has calls and results only where their speakers put them.
-        Part::Call(_) | Part::Result(_) | Part::Own(_) | Part::Breakpoint(_) => {
+        Part::Call(_) | Part::Result(_) | Part::Own(..) | Part::Breakpoint(_) => {
             Err(Error::unsupported("A message holds what its role cannot say"))
         }
     }

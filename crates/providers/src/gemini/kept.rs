@@ -9,7 +9,7 @@ use crate::chat_form;
 use crate::error::Error;
 
 /// About the most bytes of one answer that are kept; a whole answer may be as long.
-pub(super) const MOST_KEPT_BYTES: usize = 32 * 1024 * 1024;
+const MOST_KEPT_BYTES: usize = 32 * 1024 * 1024;
 /// About what a part takes besides its content.
 const PART_BYTES: usize = 64;
 const SIGNATURE: &str = "thoughtSignature";
@@ -25,19 +25,14 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn add(&mut self, part: Part) -> Result<(), Error> {
         let id = part.get("functionCall").and_then(|call| call.get("id"));
-        let image = part.get("inlineData");
-        self.matters |= id.is_some() || image.is_some() || part.contains_key(SIGNATURE);
+        self.matters |= id.is_some() || part.contains_key(SIGNATURE);
         let text = plain_text(&part);
         if text == Some("") || part.is_empty() {
             return Ok(());
         }
-        let data = image.and_then(|image| image.get("data")?.as_str());
-        self.bytes += match (text, data) {
-            (Some(text), _) => text.len(),
-            (None, Some(data)) => PART_BYTES + data.len(),
-            (None, None) => {
-                PART_BYTES + serde_json::to_vec(&part).map_or(0, |written| written.len())
-            }
+        self.bytes += match text {
+            Some(text) => text.len(),
+            None => PART_BYTES + serde_json::to_vec(&part).map_or(0, |written| written.len()),
         };
         if self.bytes > MOST_KEPT_BYTES {
             return Err(Error::malformed("it is longer than 32 MiB"));

@@ -4,7 +4,7 @@ use domain::conversation::StreamEvent;
 use domain::model::Model;
 use domain::step::FinishReason;
 
-use super::kept::{Kept, MOST_KEPT_BYTES};
+use super::kept::Kept;
 use super::wire::{Generated, Part, Said, said};
 use crate::adapter::Decoder;
 use crate::chat_form::{
@@ -12,6 +12,9 @@ use crate::chat_form::{
 };
 use crate::error::Error;
 use crate::sse::Sse;
+
+/// The most bytes of one event of a model that paints: an image comes whole, in one event.
+const MOST_IMAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Reads one stream.
 pub(super) struct Reader {
@@ -22,8 +25,9 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(model: &Model) -> Self {
         let answer = Heard { model: model.upstream_name().to_owned(), ..Heard::default() };
-        // An image comes whole, in one event.
-        Self { sse: Sse::with_most(MOST_KEPT_BYTES), answer }
+        let paints = answer.model.contains("image");
+        let sse = if paints { Sse::with_most(MOST_IMAGE_BYTES) } else { Sse::default() };
+        Self { sse, answer }
     }
 }
 
@@ -82,7 +86,8 @@ impl Heard {
         let heard = self.answer(&mut response, events);
         // The counts before a reason are of an unfinished answer, and some have no completion. The last
         // one counts.
-        if heard.is_err() || self.finish.is_some() {
+        let ends = self.finish.is_some() && usage.is_some_and(|usage| usage.completion > 0);
+        if heard.is_err() || ends || self.finish == Some(FinishReason::ContentFilter) {
             events.extend(usage.map(StreamEvent::Usage));
         } else if !self.counted
             && let Some(usage) = usage

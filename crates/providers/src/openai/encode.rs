@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::Encoded;
-use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
+use crate::chat_form::{IMAGES, STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -103,7 +103,7 @@ fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
         Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
         Role::Assistant => {
             matches!(name, STATE | STOP_DETAILS | STOP_SEQUENCE | "annotations" | "parsed")
-                || (is_vendor && name == "images")
+                || (is_vendor && name == IMAGES)
         }
         Role::Tool => matches!(name, "name" | TOOL_FAILED),
         _ => matches!(name, STATE | TOOL_FAILED),

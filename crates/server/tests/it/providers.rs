@@ -145,7 +145,7 @@ async fn a_new_address_closes_the_circuit(backend: Backend) {
 async fn a_provider_that_refuses(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
-    for status in [400, 401, 403, 404, 422] {
+    for status in [400, 401, 403, 404, 408, 422, 424] {
         let message = format!("Incorrect API key provided: {CANARY}. You asked for too much.");
         let mock =
             Mock::always(Answer::json(status, &json!({"error": {"message": message}}))).await;
