@@ -56,10 +56,10 @@ enum Command {
     Key(commands::keys::KeyCommand),
     /// Print the API description
     Openapi,
-    /// Judge texts: JSON Lines {"id","text"} in, findings out
-    Check(commands::jsonl::Jsonl),
-    /// Route prompts: JSON Lines {"id","input"} in, tier and complexity out
-    Route(commands::jsonl::Jsonl),
+    /// Judge a text, or JSON Lines {"id","text","role"}: findings out
+    Check(commands::judge::Check),
+    /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
+    Route(commands::judge::Source),
 }
 
 fn main() -> ExitCode {
@@ -76,8 +76,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let flags = cli.flags;
     match cli.command.unwrap_or(Command::Serve) {
-        Command::Check(jsonl) => commands::jsonl::check(&jsonl),
-        Command::Route(jsonl) => commands::jsonl::route(&jsonl),
+        Command::Check(asked) => commands::judge::check(&asked),
+        Command::Route(source) => commands::judge::route(&source),
         Command::Openapi => commands::openapi(),
         Command::CheckConfig { defaults } => commands::check_config::run(&flags, defaults),
         command => {

@@ -2,7 +2,7 @@
 
 pub(crate) mod check_config;
 pub(crate) mod doctor;
-pub(crate) mod jsonl;
+pub(crate) mod judge;
 pub(crate) mod keys;
 pub(crate) mod users;
 

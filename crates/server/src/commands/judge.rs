@@ -1,0 +1,256 @@
+//! Safety and routing of texts, without a database: one text for people, JSON Lines for scorers and
+//! pipelines.
+
+use std::io::{self, BufRead, Read, Write};
+use std::time::Instant;
+
+use checks::{Part, Policy, Report};
+use clap::{Args, ValueEnum};
+use domain::safety::{Category, Origin, Safety};
+use domain::tier::Tier;
+use routing::{Classification, DEFAULT_THRESHOLD, Shape};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Failure;
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Source {
+    /// A file that is one text, or - for the standard input
+    #[arg(value_name = "FILE")]
+    text: Option<String>,
+    /// A file of JSON Lines, each of which is a text, or - for the standard input
+    #[arg(long, value_name = "FILE")]
+    jsonl: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    source: Source,
+    /// Who wrote the text; a line may say it for itself
+    #[arg(long, value_enum, default_value = "user")]
+    role: Role,
+}
+
+/// Who wrote a text.
+#[derive(Clone, Copy, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+impl Role {
+    fn origin(self) -> Origin {
+        match self {
+            Self::System => Origin::System,
+            Self::User => Origin::User,
+            Self::Assistant => Origin::Assistant,
+            Self::Tool => Origin::Tool,
+        }
+    }
+}
+
+/// A line to judge.
+#[derive(Deserialize)]
+struct ToCheck {
+    #[serde(default)]
+    id: Value,
+    text: String,
+    role: Option<Role>,
+}
+
+/// A line to route.
+#[derive(Deserialize)]
+struct ToRoute {
+    #[serde(default)]
+    id: Value,
+    input: String,
+}
+
+/// A text, or lines `{"id","text"}`, in, findings out.
+pub(crate) fn check(asked: &Check) -> Result<(), Failure> {
+    let policy = policy()?;
+    let inspect = |text: &str, role: Role| policy.inspect(&[Part { origin: role.origin(), text }]);
+    if let Some(file) = &asked.source.text {
+        let text = whole(file)?;
+        return print(&findings(&text, &inspect(&text, asked.role)));
+    }
+    // Tables are made at first use: not on the first line's time.
+    inspect("warm", asked.role);
+    each(&asked.source, |line: &ToCheck| {
+        let began = Instant::now();
+        let report = inspect(&line.text, line.role.unwrap_or(asked.role));
+        let took = began.elapsed();
+        let personal = report.findings.iter().filter(|finding| finding.category == Category::Pii);
+        let entities: Vec<Value> = personal
+            .map(
+                |finding| json!({"type": finding.kind, "start": finding.start, "end": finding.end}),
+            )
+            .collect();
+        json!({
+            "id": line.id,
+            "allowed": report.block.is_none(),
+            "reason": report.block.as_ref().map(|block| &block.reason),
+            "pii_detected": report.pii_detected(),
+            "injection_attempt": report.injection_attempt(),
+            "secret_leaked": report.secret_leaked(),
+            "risk_score": report.risk_score,
+            "pii_entities": entities,
+            "findings": report.findings,
+            "latency_us": took.as_secs_f64() * 1e6,
+        })
+    })
+}
+
+/// A text, or lines `{"id","input"}`, in, tier and complexity out.
+pub(crate) fn route(source: &Source) -> Result<(), Failure> {
+    let policy = policy()?;
+    let classify = |text: &str| {
+        routing::classify(text, &Shape { turns: 1, total_chars: text.len(), tools: 0 })
+    };
+    let resolve = |text: &str, classification: &mut Classification| {
+        let report = policy.inspect(&[Part { origin: Origin::User, text }]);
+        match routing::sensitive(report.pii_detected(), false, false) {
+            Some(why) => {
+                classification.reasons.insert(0, why.to_owned());
+                Tier::Secure
+            }
+            None => routing::tier(classification, DEFAULT_THRESHOLD),
+        }
+    };
+    if let Some(file) = &source.text {
+        let text = whole(file)?;
+        let mut classification = classify(&text);
+        let tier = resolve(&text, &mut classification);
+        let Classification { complexity, intent, reasons } = classification;
+        let head =
+            format!("{}, complexity {complexity:.3}, intent {}\n", tier.as_str(), intent.as_str());
+        let reasons = reasons.iter().map(|reason| format!("  {reason}\n"));
+        return print(&reasons.fold(head, |all, reason| all + &reason));
+    }
+    classify("warm");
+    each(source, |line: &ToRoute| {
+        let began = Instant::now();
+        let mut classification = classify(&line.input);
+        let took = began.elapsed();
+        let tier = resolve(&line.input, &mut classification);
+        json!({
+            "id": line.id,
+            "tier": tier,
+            "complexity": classification.complexity,
+            "intent": classification.intent,
+            "reasons": classification.reasons,
+            "us": took.as_secs_f64() * 1e6,
+        })
+    })
+}
+
+fn policy() -> Result<Policy, Failure> {
+    Policy::compile(&Safety::default()).map_err(|faults| Failure(faults.join("; ")))
+}
+
+/// What was found, for people: where it stands, never what it says.
+fn findings(text: &str, report: &Report) -> String {
+    let risk = report.risk_score;
+    let head = match &report.block {
+        Some(block) => format!("blocked: {}, risk {risk:.2}\n", block.reason),
+        None if report.review => format!("allowed, to be reviewed, risk {risk:.2}\n"),
+        None => format!("allowed, risk {risk:.2}\n"),
+    };
+    let lines = report.findings.iter().map(|finding| {
+        let place = place(text, finding.bytes.start);
+        let (category, kind) = (finding.category.as_str(), &finding.kind);
+        let (start, end, score) = (finding.start, finding.end, finding.score);
+        format!("  {place} (characters {start} to {end}): {category} {kind}, score {score:.2}\n")
+    });
+    lines.fold(head, |all, line| all + &line)
+}
+
+/// The line and the column of a byte, counted from 1.
+fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    format!("line {line}, column {}", before[start..].chars().count() + 1)
+}
+
+fn open(name: &str) -> Result<Box<dyn BufRead>, Failure> {
+    Ok(if name == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = std::fs::File::open(name).map_err(|error| unreadable(name, &error))?;
+        Box::new(io::BufReader::new(file))
+    })
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure(format!("{name}: {error}"))
+}
+
+fn whole(name: &str) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    open(name)?.read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
+    String::from_utf8(bytes).map_err(|_| Failure(format!("{name}: it is no text in UTF-8")))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    written(io::stdout().lock().write_all(text.as_bytes())).map(drop)
+}
+
+/// Whether anybody still reads what is written.
+fn written(result: io::Result<()>) -> Result<bool, Failure> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(unreadable("standard output", &error)),
+        Ok(()) => Ok(true),
+    }
+}
+
+/// Answers each line with one. What cannot be read is answered with what is wrong with it; the command
+/// fails then, at the end.
+fn each<Line: DeserializeOwned>(
+    source: &Source,
+    answer: impl Fn(&Line) -> Value,
+) -> Result<(), Failure> {
+    let name = source.jsonl.as_deref().unwrap_or("-");
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    let mut faults = Vec::new();
+    for (index, line) in open(name)?.split(b'\n').enumerate() {
+        let line = line.map_err(|error| unreadable(name, &error))?;
+        let mark: &[u8] = if index == 0 { b"\xef\xbb\xbf" } else { b"" };
+        let line = line.strip_prefix(mark).unwrap_or(&line).trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        let said = serde_json::from_slice(line).map_or_else(
+            |error| {
+                let fault = unusable(index + 1, &error);
+                faults.push(fault.clone());
+                json!({"line": index + 1, "error": fault})
+            },
+            |line| answer(&line),
+        );
+        let result = writeln!(output, "{said}").and_then(|()| output.flush());
+        if !written(result)? {
+            return Ok(());
+        }
+    }
+    match faults.as_slice() {
+        [] => Ok(()),
+        [fault] => Err(Failure(fault.clone())),
+        [fault, rest @ ..] => Err(Failure(format!("{fault} (and {} more lines)", rest.len()))),
+    }
+}
+
+/// Which line is wrong, and how. To the parser each line is the first.
+fn unusable(number: usize, error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
+    format!("line {number}, column {}: {what}", error.column())
+}
