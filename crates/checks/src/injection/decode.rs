@@ -89,6 +89,14 @@ fn hexadecimal(code: &[u8], limit: usize) -> Vec<u8> {
     code.chunks_exact(2).take(limit).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
+/// Whether a text has what an order in ROT13 would have: the ends of "instruction", "prompt" and
+/// "previous", which no language has.
+pub(crate) fn looks_rotated(text: &str, most: usize) -> bool {
+    let start = &text.as_bytes()[..text.len().min(most)];
+    let words: [&[u8]; 3] = [b"afgehpgvba", b"ebzcg", b"erivbhf"];
+    words.iter().any(|word| memchr::memmem::find(start, word).is_some())
+}
+
 /// Rotates letters by thirteen.
 pub(crate) fn rot13(text: &str, limit: usize) -> String {
     let turn = |c: char, base: u8| ((c as u8 - base + 13) % 26 + base) as char;

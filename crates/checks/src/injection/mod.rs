@@ -51,6 +51,14 @@ const UNDONE: f32 = 0.5;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
 
+/// Of a text shorter than this, in bytes, wording alone says too little to block: "show me your previous
+/// message" is an attack on one page and everyday talk on the next. A rule that is as sure as [`FIRM`] says
+/// more.
+const SHORT: usize = 100;
+const FIRM: f64 = 0.6;
+/// The highest score of such a text: it is noted, and not blocked by the threshold that is the default.
+const HELD: f64 = 0.69;
+
 /// All there is to say of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -83,8 +91,10 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
         let least = reading.evidence() + UNDONE;
         reading.hidden(&undisguise(text, MAX_UNDONE), all.clone(), least);
     }
-    if scan.classes & vocabulary::ENCODE != 0
-        && memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some()
+    let named =
+        || memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some();
+    if (scan.classes & vocabulary::ENCODE != 0 && named())
+        || decode::looks_rotated(text, MAX_UNDONE)
     {
         reading.hidden(&decode::rot13(text, MAX_UNDONE), all, f32::NEG_INFINITY);
     }
@@ -130,8 +140,14 @@ impl Reading {
         }
     }
 
+    /// A score as far as a text of this length bears it.
+    fn held(&self, text: &str, score: f64) -> f64 {
+        let is_firm = self.attempts.iter().any(|attempt| attempt.score >= FIRM);
+        if text.trim().len() < SHORT && !is_firm { score.min(HELD) } else { score }
+    }
+
     fn verdict(mut self, text: &str, anchors: &[Anchor], distrust: f32) -> Verdict {
-        let open = doubted(self.evidence(), distrust);
+        let open = self.held(text, doubted(self.evidence(), distrust));
         let hidden = self.hidden.take().map_or(0.0, |Hidden { evidence, place }| {
             let score = doubted(evidence, distrust);
             if score > open.max(WORTH) {
@@ -143,7 +159,7 @@ impl Reading {
         if score < WORTH {
             return Verdict { attempts: Vec::new(), score };
         }
-        let wording = doubted(self.opinion.evidence, distrust);
+        let wording = self.held(text, doubted(self.opinion.evidence, distrust));
         if wording >= WORTH || self.attempts.is_empty() {
             let bytes = model::strongest(text, anchors, &self.opinion.bytes);
             self.attempts.push(Attempt {
