@@ -8,7 +8,7 @@ use regex::Regex;
 use super::{Secret, placeholder};
 use crate::pii::context::Context;
 use crate::scan::{self, Scan};
-use crate::words::{ceil, floor, free_before, is_word};
+use crate::words::{ceil, floor, is_name};
 
 /// What a rare mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around.
 struct Rule {
@@ -28,20 +28,20 @@ const RULES: &[Rule] = &[
     Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
     Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
     Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, buried: true },
-    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^\w:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^\w-])", score: 0.9, before: 12, after: 38, buried: true },
+    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^A-Za-z0-9_:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^A-Za-z0-9_-])", score: 0.9, before: 12, after: 38, buried: true },
     Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90, buried: false },
-    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|\W)", score: 0.9, before: 34, after: 8, buried: false },
+    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|[^A-Za-z0-9_])", score: 0.9, before: 34, after: 8, buried: false },
     Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, buried: false },
-    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})\b"#, score: 0.9, before: 0, after: 40, buried: false },
+    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})(?-u:\b)"#, score: 0.9, before: 0, after: 40, buried: false },
     Rule { mark: "@gems.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, buried: false },
-    Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"\b([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})\b", score: 0.95, before: 52, after: 28, buried: true },
+    Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"(?-u:\b)([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})(?-u:\b)", score: 0.95, before: 52, after: 28, buried: true },
     Rule { mark: "+ASt", kind: "azure_storage_key", pattern: r"([A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, buried: true },
-    Rule { mark: "+ACR", kind: "azure_registry_password", pattern: r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})\b", score: 0.95, before: 44, after: 8, buried: true },
-    Rule { mark: "AzSe", kind: "azure_search_key", pattern: r"\b([A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5})\b", score: 0.95, before: 43, after: 8, buried: true },
+    Rule { mark: "+ACR", kind: "azure_registry_password", pattern: r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})(?-u:\b)", score: 0.95, before: 44, after: 8, buried: true },
+    Rule { mark: "AzSe", kind: "azure_search_key", pattern: r"(?-u:\b)([A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5})(?-u:\b)", score: 0.95, before: 43, after: 8, buried: true },
     Rule { mark: "AzFu", kind: "azure_functions_key", pattern: r"([A-Za-z0-9_-]{44}AzFu[A-Za-z0-9_-]{5}[AQgw]==)", score: 0.95, before: 45, after: 10, buried: true },
     Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, buried: true },
     Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, buried: true },
-    Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"\b(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, buried: true },
+    Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"(?-u:\b)(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, buried: true },
     Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, buried: false },
     Rule { mark: "sshpass -p", kind: "password", pattern: r#"-p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, buried: false },
     Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, buried: false },
@@ -281,12 +281,17 @@ fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
             let lead = text[floor(text, begin.saturating_sub(24))..begin].to_ascii_lowercase();
             let other = ["tx", "hash", "transaction", "block", "root", "sign"];
             let named = other.iter().any(|word| lead.contains(word));
-            if length == 64 && !named && free_before(text.as_bytes(), begin) {
+            if length == 64 && !named && begins(text.as_bytes(), begin) {
                 let bytes = begin..begin + 66;
                 found.push(Secret { kind: "wallet_private_key", bytes, score: 0.55 });
             }
         }
     }
+}
+
+/// Whether no name in code runs into `at` from the left.
+fn begins(text: &[u8], at: usize) -> bool {
+    at == 0 || !is_name(text[at - 1])
 }
 
 /// Tokens of parts joined by dots: JWTs (`eyJ...`) and Discord bot tokens.
@@ -306,8 +311,9 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         if first < scan::LONG as usize {
             continue;
         }
-        // A prefix may be joined to it: `ghs_123_eyJ...`.
-        let lead = memmem::find(&bytes[start..dot], b"_eyJ").map_or(start, |at| start + at + 1);
+        // Something may be joined to it: `ghs_123_eyJ...`, `token-eyJ...`, a line's end written as `\n`.
+        let lead = memmem::find(&bytes[start..dot], b"eyJ").map_or(start, |at| start + at);
+        let start = if lead > start && bytes[lead - 1] == b'_' { start } else { lead };
         let second = run(dot + 1);
         let third =
             if bytes.get(dot + 1 + second) == Some(&b'.') { run(dot + 2 + second) } else { 0 };
@@ -319,9 +325,9 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
             && second == 6
             && (27..=40).contains(&third)
             && b"MNO".contains(&bytes[start])
-            && free_before(bytes, start)
+            && begins(bytes, start)
             && bytes[start..dot].iter().any(u8::is_ascii_digit)
-            && !bytes.get(end).is_some_and(|&b| is_word(b))
+            && !bytes.get(end).is_some_and(|&b| is_name(b))
         {
             found.push(Secret { kind: "discord_bot_token", bytes: start..end, score: 0.9 });
         }

@@ -22,6 +22,35 @@ const VALUES: [&str; 14] = [
     "BUNDLE_GEMS__CONTRIBSYS__COM=\"1f2e3d4c:9a8b7c6d\"",
 ];
 
+/// What stands close to credentials, which are where `@` is.
+const NEIGHBOURS: [&str; 25] = [
+    "<td>@</td>",
+    "<code>@<br>",
+    "密钥是@。",
+    "キーは@です",
+    "key is @。",
+    "@✅",
+    "→@",
+    "é@é",
+    "\\n@\\n",
+    "line\\t@\\r\\n",
+    "\\u000a@",
+    "a%0A@%0A",
+    "token%3D@",
+    "\u{1b}[31m@\u{1b}[0m",
+    "\\x1b[1;32m@\\x1b[m",
+    "**@**",
+    "*@*",
+    "***@***",
+    "_@_",
+    "__@__",
+    "_@_.",
+    "„@“",
+    "`@`",
+    "（@）",
+    "~~@~~",
+];
+
 fn secrets(text: &str) -> Vec<Secret> {
     find(text, &Scan::new(text, Scope::Leaks), 100)
 }
@@ -84,9 +113,11 @@ pub(crate) fn samples() -> Vec<String> {
         ),
         format!("-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----", lines.join("\\n")),
     ];
+    let neighbours =
+        NEIGHBOURS.map(|text| text.replace('@', "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5"));
     let formats = unchecked()
         .map(|format| format!("{}{}", format.prefix, body(format.rest, shortest(format))));
-    formats.chain(structured).chain(VALUES.map(str::to_owned)).collect()
+    formats.chain(structured).chain(neighbours).chain(VALUES.map(str::to_owned)).collect()
 }
 
 #[test]
@@ -99,6 +130,37 @@ fn every_format_is_found_from_its_shortest_form_on() {
         };
         assert!(found(shortest(format)) && found(most), "{} {}", format.kind, format.prefix);
         assert!(!found(least - 1) && !found(most + 1), "{} {}", format.kind, format.prefix);
+    }
+}
+
+#[test]
+fn what_stands_close_hides_no_credential() {
+    let url = body(Charset::Url, 35);
+    for value in
+        ["ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5", "AKIAQ3ZK7TWM2XVN5RPL", &format!("AIza{url}")]
+    {
+        for neighbours in NEIGHBOURS {
+            let text = neighbours.replace('@', value);
+            let found = secrets(&text);
+            assert!(
+                found.len() == 1 && &text[found[0].bytes.clone()] == value,
+                "{text}: {found:?}"
+            );
+        }
+        for cut in ["x@", "@_", "@...", "@…", "@•••", "@****", "@<your", "1@", "a_@"] {
+            let text = cut.replace('@', value);
+            assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+        }
+    }
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI3NyJ9.c2lnbmF0dXJlLW9mLXRlc3Q";
+    let bot = format!("Mx{}.Gk3d9Q.{}", body(Charset::Alnum, 22), body(Charset::Alnum, 27));
+    for (value, kind) in [(token, "jwt"), (&bot, "discord_bot_token")] {
+        for text in ["密钥是@。", "token:@です", "(@)"] {
+            assert_eq!(kinds(&text.replace('@', value)), [kind], "{text}");
+        }
+    }
+    for text in ["token-@", "-@", "\\n@", "session=ab-c-@"] {
+        assert_eq!(kinds(&text.replace('@', token)), ["jwt"], "{text}");
     }
 }
 
