@@ -141,13 +141,20 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
         let found = judged.map(|score| (to, score)).or_else(|| quoted(bytes, from, to, join));
         if let Some((to, score)) = found {
             let whole = floor(text, start.saturating_sub(24));
-            if misfits(&text[whole..at], &text[from..to]) {
+            if misfits(&text[whole..at], &text[from..to]) || is_code_around(bytes, at, from, to) {
                 return None;
             }
             let kind = if password { "password" } else { "assigned_secret" };
             return Some(Secret { kind, bytes: from..to, score });
         }
-        if value.len() > 12 || to >= bytes.len() || join == Join::Spaced || password {
+        let is_closed =
+            matches!(bytes[from - 1], b'"' | b'\'') && bytes.get(to) == bytes.get(from - 1);
+        if value.len() > 12
+            || to >= bytes.len()
+            || join == Join::Spaced
+            || password
+            || is_closed && !value.is_empty()
+        {
             return None;
         }
         let gap = bytes[to..]
@@ -165,13 +172,37 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     None
 }
 
-/// Whether a name, with what leads up to it, says that a value is none: that it is public, or of another length than the
-/// forty characters of a secret key of AWS.
+/// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
+/// element of a form, or of another length than the forty characters of a secret key of AWS.
 fn misfits(lead: &str, value: &str) -> bool {
     let lead = lead.to_ascii_lowercase();
     let name = lead.rsplit(|c: char| c.is_whitespace() || "\"',;{(".contains(c)).next();
-    name.is_some_and(|name| name.contains("public"))
+    let name = name.unwrap_or_default();
+    let public = ["public", "publishable", "site_key", "site-key", "sitekey"];
+    let identifier = name.ends_with("id") && name.contains("key");
+    let is_bare = ["key", "id"].contains(&name) || name.ends_with("_id") || name.ends_with("-id");
+    public.iter().any(|word| name.contains(word))
+        || identifier && placeholder::is_hex(value)
+        || (is_bare || name.contains("idempot")) && placeholder::is_uuid(value)
+        || placeholder::is_file(name)
+        || name.ends_with("dsn") && value.contains("host=")
+        || lead.contains("for=\"")
         || lead.contains("aws_secret_access_key") && value.len() != 40
+}
+
+/// Whether what stands around a value shows that it is code, or no value of this name: an argument or the name of a call,
+/// an account of a provider of identities (`auth0|...`), user and password as documentation writes them.
+fn is_code_around(bytes: &[u8], name_end: usize, from: usize, to: usize) -> bool {
+    let is_named = |b: &u8| b.is_ascii_alphanumeric() || b"_.:*&".contains(b);
+    let called = bytes.get(to) == Some(&b'(') && bytes[from..to].iter().all(is_named);
+    let account = bytes.get(name_end) == Some(&b'|') && bytes[name_end - 1].is_ascii_digit();
+    let basic = bytes[..from]
+        .last_chunk()
+        .is_some_and(|lead: &[u8; 6]| lead.eq_ignore_ascii_case(b"basic "));
+    bytes[from - 1] == b'('
+        || called
+        || account
+        || basic && placeholder::is_stock_login(&bytes[from..to])
 }
 
 /// A value in quotes that holds more signs than a bare one may, up to the quote that closes it: where it ends, and its
@@ -291,6 +322,7 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
         || value.len() > MAX_VALUE
         || placeholder::is_code(value)
         || placeholder::is_stand_in(value)
+        || placeholder::is_address(value)
         || !value.is_ascii()
         || is_digest(text, from, value)
     {
@@ -307,7 +339,8 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
             mixed && plain && !path && !(join == Join::Spaced && digits == 0) && value.len() <= 64;
         return sure.then_some(if join == Join::Assigned { 0.85 } else { 0.75 });
     }
-    if value.contains("###") || repeats_name(text, from, value) {
+    if value.contains("###") || placeholder::is_plain_data(value) || repeats_name(text, from, value)
+    {
         return None;
     }
     if placeholder::is_uuid(value) {

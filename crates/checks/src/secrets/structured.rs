@@ -24,7 +24,7 @@ struct Rule {
 
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    Rule { mark: "://", kind: "url_credentials", pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, buried: false },
+    Rule { mark: "://", kind: URL, pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, buried: false },
     Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
     Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
     Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, buried: true },
@@ -50,6 +50,9 @@ const RULES: &[Rule] = &[
     Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, buried: false },
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, buried: false },
 ];
+
+/// What passwords in URLs are reported as.
+const URL: &str = "url_credentials";
 
 /// All marks: those of the rules, in their order, and last that of a key block. The scan looks for most of them, in any
 /// case, so that only what is there is looked for again.
@@ -115,12 +118,23 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             let Some(value) = pattern.captures(&text[from..to]).and_then(|c| c.get(1)) else {
                 continue;
             };
+            if rule.kind == URL && is_port(&text[from..from + value.start()], value.as_str()) {
+                continue;
+            }
             if let Some(score) = liveness(rule, value.as_str()) {
                 let bytes = from + value.start()..from + value.end();
                 found.push(Secret { kind: rule.kind, bytes, score });
             }
         }
     }
+}
+
+/// Whether what stands behind the colon of a URL is a port: behind a host, or before a path.
+fn is_port(lead: &str, value: &str) -> bool {
+    let user = lead.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    (2..=5).contains(&digits)
+        && (digits == value.len() && user.contains('.') || value[digits..].starts_with('/'))
 }
 
 /// How live the value of a rule looks.
@@ -134,32 +148,12 @@ fn liveness(rule: &Rule, value: &str) -> Option<f64> {
 
 fn is_live(kind: &str, value: &str) -> bool {
     let password = value.rsplit(':').next().unwrap_or(value);
-    let lower = password.to_ascii_lowercase();
-    let stock = [
-        "password",
-        "pass",
-        "passwd",
-        "secret",
-        "pwd",
-        "user",
-        "username",
-        "token",
-        "test",
-        "mypassword",
-        "guest",
-        "admin",
-        "root",
-        "postgres",
-        "changeme",
-        "xxx",
-        "abc",
-    ]
-    .contains(&lower.as_str())
-        || lower.starts_with('[')
+    let stock = placeholder::is_stock(password)
+        || password.starts_with('[')
         || placeholder::is_repeated(password)
         || placeholder::is_stand_in(password);
     let code = placeholder::is_code(value) || password.starts_with(['$', '<', '{', '%']);
-    let path = kind == "url_credentials" && password.starts_with('/');
+    let path = kind == URL && password.starts_with('/');
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
     !(stock || code || path || clock || placeholder::is_masked(value))
 }
