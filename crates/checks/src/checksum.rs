@@ -83,9 +83,18 @@ pub(crate) fn number(digits: &[u8]) -> u64 {
 
 /// `Base58Check`: legacy wallet addresses.
 pub(crate) fn base58check(token: &[u8]) -> bool {
+    base58::<25>(token.iter().copied())
+}
+
+/// The same for keys of so many bytes, of which the first characters are apart.
+pub(crate) fn base58check_key<const BYTES: usize>(prefix: &str, rest: &str) -> bool {
+    base58::<BYTES>(prefix.bytes().chain(rest.bytes()))
+}
+
+fn base58<const BYTES: usize>(token: impl Iterator<Item = u8>) -> bool {
     const ALPHABET: &[u8] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-    let mut bytes = [0u8; 25];
-    for &c in token {
+    let mut bytes = [0u8; BYTES];
+    for c in token {
         let Some(digit) = ALPHABET.iter().position(|&a| a == c) else { return false };
         let mut carry = digit as u32;
         for byte in bytes.iter_mut().rev() {
@@ -97,7 +106,7 @@ pub(crate) fn base58check(token: &[u8]) -> bool {
             return false;
         }
     }
-    sha256::digest(&sha256::digest(&bytes[..21]))[..4] == bytes[21..]
+    sha256::digest(&sha256::digest(&bytes[..BYTES - 4]))[..4] == bytes[BYTES - 4..]
 }
 
 /// Bech32 and Bech32m: `bc1...` addresses, lower-case.
