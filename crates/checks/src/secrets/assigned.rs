@@ -45,11 +45,56 @@ pub(crate) const NAMES: &[&str] = &[
     "hasło",
     "пароль",
     "密码",
+    "密碼",
+    "kennwort",
+    "wachtwoord",
+    "lösenord",
+    "adgangskode",
+    "heslo",
+    "jelszó",
+    "parola",
+    "şifre",
+    "Şifre",
+    "비밀번호",
+    "パスワード",
+    "mật khẩu",
+    "kata sandi",
+    "clave",
+    "pw$",
 ];
 
 /// Those of them that announce what a person has chosen.
-const PASSWORDS: &[&str] =
-    &["pass", "pwd", "contra", "mot", "_pass", "senha", "hasło", "пароль", "密码"];
+const PASSWORDS: &[&str] = &[
+    "pass",
+    "pw",
+    "contra",
+    "mot",
+    "_pass",
+    "senha",
+    "hasło",
+    "пароль",
+    "密",
+    "kennwort",
+    "wachtwoord",
+    "lösenord",
+    "adgangskode",
+    "heslo",
+    "jelszó",
+    "parola",
+    "şifre",
+    "Şifre",
+    "비밀번호",
+    "パスワード",
+    "mật",
+    "kata",
+    "clave",
+];
+
+/// Words that join a name and its value, with the space behind them where their script has such.
+const SAID: &[&str] = &[
+    "is ", "as ", "was ", "ist ", "est ", "lautet ", "è ", "é ", "es ", "er ", "är ", "on ", "to ",
+    "jest ", "là ", "は", "是", "为", "為", "은 ", "는 ",
+];
 
 /// The longest value that is looked at.
 const MAX_VALUE: usize = 512;
@@ -132,7 +177,7 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     for _ in 0..3 {
         let to = value_end(bytes, from, password);
         let value = &text[from..to];
-        let cut = bytes[to..].starts_with(b"..") && !value.is_empty();
+        let cut = super::is_cut(&bytes[to..]) && !value.is_empty();
         let judged = if cut || identifier && placeholder::is_uuid(value) {
             None
         } else {
@@ -261,16 +306,11 @@ fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
             b',' if join == Join::Said => join = Join::Assigned,
             b'<' | b'@' | b'#' | b'-' if at > from => {}
             b'\n' | b'\r' if join == Join::Assigned => {}
-            _ if bytes[at..].starts_with(b"is ") || bytes[at..].starts_with(b"as ") => {
-                join = Join::Said;
-                at += 2;
-            }
-            _ if bytes[at..].starts_with(b"was ")
-                || bytes[at..].starts_with(b"ist ")
-                || bytes[at..].starts_with(b"est ") =>
+            _ if let Some(word) =
+                SAID.iter().find(|word| bytes[at..].starts_with(word.as_bytes())) =>
             {
                 join = Join::Said;
-                at += 3;
+                at += word.len() - 1;
             }
             _ if bytes[at..].starts_with(b"string ") || bytes[at..].starts_with(b"String ") => {
                 at += 6;
@@ -287,7 +327,9 @@ fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
 
 fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
     let stop = |b: u8| {
+        // From `0xe2` on: punctuation and letters of scripts in which no credential is written.
         b <= b' '
+            || b >= 0xe2
             || matches!(b, b'"' | b'\'' | b'`' | b'<' | b'>' | b'|')
             || !password
                 && matches!(b, b',' | b';' | b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'&' | b'\\')
@@ -331,7 +373,15 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let symbols = value.len() - digits - letters;
     if password {
-        let mixed = digits > 0 && letters > 0
+        let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
+        let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+        let random = letters >= 12
+            && letters == value.len()
+            && upper.min(lower) * 4 >= letters
+            && join != Join::Spaced
+            && !placeholder::is_wordy(value);
+        let mixed = random
+            || digits > 0 && letters > 0
             || symbols > 0 && letters > 0 && value.bytes().any(|b| b"!@#$%^&*?~+".contains(&b));
         let path = value.contains('/') && !value.contains('!') || value.contains("://");
         let plain = value.bytes().any(|b| b.is_ascii_uppercase()) || digits >= 2 || symbols > 0;

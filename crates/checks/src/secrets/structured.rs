@@ -35,6 +35,8 @@ pub(crate) enum Seek {
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     Rule { mark: "://", kind: URL, pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, seek: Seek::Anywhere },
+    // Passwords of databases are written with signs that URLs have for themselves: they run to the last `@` before a host.
+    Rule { mark: "://", kind: URL, pattern: r#"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|oracle)(?:\+[a-z0-9]+)?://[^\s:/?#@"'<>]*:([^\s"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 24, after: 260, seek: Seek::Anywhere },
     Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
     Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
     Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, seek: Seek::Run },
@@ -170,7 +172,7 @@ fn is_live(kind: &str, value: &str) -> bool {
         || placeholder::is_repeated(password)
         || placeholder::is_stand_in(password);
     let code = placeholder::is_code(value) || password.starts_with(['$', '<', '{', '%']);
-    let path = kind == URL && password.starts_with('/');
+    let path = kind == URL && (password.starts_with('/') || value.contains("://"));
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
     !(stock || code || path || clock || placeholder::is_masked(value))
 }

@@ -100,6 +100,12 @@ pub(crate) fn samples() -> Vec<String> {
         "docker login registry.example.org -u ci -p Kd92mQx1Lp".to_owned(),
         "<password>Kd92mQx1Lp</password>".to_owned(),
         "my password is Tr0ub4dor&3".to_owned(),
+        "パスワードはKd92mQx1Lpです。".to_owned(),
+        "密码是Kd92mQx1Lp。".to_owned(),
+        "비밀번호는 Kd92mQx1Lp 입니다".to_owned(),
+        "Das Kennwort lautet Kd92mQx1Lp.".to_owned(),
+        "password: qWxTrBnMkLpZ".to_owned(),
+        "postgres://app:p@ss#w0rd@db.internal:5432/main".to_owned(),
         format!("//registry.example.org/:_authToken=npm_{}", &key[..36]),
         format!("https://a.blob.example.org/c?sv=2024&sig={}%3D", &key[..43]),
         format!("AccountName=a;AccountKey={key}==;"),
@@ -270,6 +276,69 @@ fn tokens_of_github_say_whether_they_are_whole() {
 fn values_are_found_in_all_kinds_of_files() {
     for text in VALUES {
         assert!(!secrets(text).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn passwords_are_found_in_many_languages() {
+    for text in [
+        "Das Kennwort lautet Kd92mQx1Lp.",
+        "wachtwoord: Kd92mQx1Lp",
+        "lösenord är Kd92mQx1Lp",
+        "adgangskode er Kd92mQx1Lp",
+        "heslo: Kd92mQx1Lp",
+        "A jelszó: Kd92mQx1Lp",
+        "şifre: Kd92mQx1Lp",
+        "La password è Kd92mQx1Lp",
+        "La contraseña es Kd92mQx1Lp",
+        "la clave es Kd92mQx1Lp",
+        "비밀번호는 Kd92mQx1Lp 입니다",
+        "비밀번호: Kd92mQx1Lp입니다",
+        "パスワードはKd92mQx1Lpです。",
+        "パスワード:Kd92mQx1Lp",
+        "密码是Kd92mQx1Lp。",
+        "密碼: Kd92mQx1Lp,不要告訴別人",
+        "mật khẩu: Kd92mQx1Lp",
+        "kata sandi: Kd92mQx1Lp",
+        "pw: Kd92mQx1Lp",
+        "password: qWxTrBnMkLpZ",
+    ] {
+        let found = secrets(text);
+        assert!(found.len() == 1 && found[0].kind == "password", "{text}: {found:?}");
+        assert!(
+            ["Kd92mQx1Lp", "qWxTrBnMkLpZ"].contains(&&text[found[0].bytes.clone()]),
+            "{text}: {found:?}"
+        );
+    }
+    for text in [
+        "password: Kd92mQx1…",
+        "password: PasswordResetTokenGenerator",
+        "la clave es Importante",
+        "密码是什么？",
+        "Das Kennwort lautet anders",
+        "パスワードは必要ありません",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}
+
+#[test]
+fn a_password_in_the_url_of_a_database_runs_to_its_last_at() {
+    for (text, password) in [
+        ("postgres://app:p@ss#w0rd@db.internal:5432/main", "p@ss#w0rd"),
+        ("mysql+pymysql://app:a/b:c9@10.0.0.7/shop?ssl=1", "a/b:c9"),
+        ("amqp://app:t9Kz!w4Qm@mq.internal", "t9Kz!w4Qm"),
+    ] {
+        let found = secrets(text);
+        assert!(found.len() == 1 && &text[found[0].bytes.clone()] == password, "{text}: {found:?}");
+    }
+    for text in [
+        "redis://cache:6379/0 is for jo@acme.org",
+        "redis://cache:6379/0?user=jo@acme.org",
+        "postgres://db:5432/main,postgres://app@db2/main",
+        "mongodb://user:password@host/db",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
 }
 
