@@ -218,7 +218,7 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
 }
 
 /// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
-/// element of a form, or of another length than the forty characters of a secret key of AWS.
+/// element of a form, a type, or of another length than the forty characters of a secret key of AWS.
 fn misfits(lead: &str, value: &str) -> bool {
     let lead = lead.to_ascii_lowercase();
     let name = lead.rsplit(|c: char| c.is_whitespace() || "\"',;{(".contains(c)).next();
@@ -227,6 +227,7 @@ fn misfits(lead: &str, value: &str) -> bool {
     let identifier = name.ends_with("id") && name.contains("key");
     let is_bare = ["key", "id"].contains(&name) || name.ends_with("_id") || name.ends_with("-id");
     public.iter().any(|word| name.contains(word))
+        || name.contains("::")
         || identifier && placeholder::is_hex(value)
         || (is_bare || name.contains("idempot")) && placeholder::is_uuid(value)
         || placeholder::is_file(name)

@@ -212,10 +212,25 @@ pub(crate) fn is_code(value: &str) -> bool {
         .iter()
         .any(|part| value.contains(part))
         || value.contains('(') && value.ends_with([')', '('])
-        || value.starts_with(['*', '&'])
-            && value.contains(['_', '('])
-            && !value.ends_with(['*', '&'])
+        || is_pointer(value)
+        || value.contains("&#")
         || value.contains(")[") && value.ends_with(']')
+        || is_open_call(value)
+}
+
+/// Whether a value is a type or a function of C or Rust behind the sign of a pointer: `*const`, `*find_user(`.
+fn is_pointer(value: &str) -> bool {
+    let Some(name) = value.strip_prefix(['*', '&']) else { return false };
+    name.bytes().all(|b| b.is_ascii_lowercase())
+        || name.contains(['_', '(']) && !name.ends_with(['*', '&'])
+}
+
+/// Whether a value is a call whose arguments go on behind it: `Piecewise((0,`.
+fn is_open_call(value: &str) -> bool {
+    let Some((name, rest)) = value.split_once('(') else { return false };
+    name.len() >= 4
+        && name.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.'))
+        && rest.matches('(').count() >= rest.matches(')').count()
 }
 
 /// Shannon entropy in bits per character.

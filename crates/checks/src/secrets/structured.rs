@@ -66,7 +66,7 @@ const RULES: &[Rule] = &[
     Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
     Rule { mark: "oracle:thin:", kind: URL, pattern: r#"oracle:thin:[A-Za-z0-9_$]{1,60}/([^\s"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
     Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
-    Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#"^kty"[^{}]{0,480}?"(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
+    Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#"^kty"[^{}]{0,420}?"(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
 ];
 
 /// What passwords in URLs are reported as.
@@ -216,7 +216,7 @@ fn key_body(text: &[u8]) -> Option<usize> {
     let dashes = memmem::find(line.get(KEY_BLOCK.len()..)?, b"-----")?;
     let body = KEY_BLOCK.len() + dashes + 5;
     let is_secret = |name: &&[u8]| memmem::find(&line[..body], name).is_some();
-    [&b"PRIVATE KEY"[..], b"OpenVPN Static key"].iter().any(|name| is_secret(&name)).then_some(body)
+    [&b"PRIVATE KEY"[..], b"OpenVPN Static key"].iter().any(is_secret).then_some(body)
 }
 
 /// How much of a body without an end is enough to take it for a key. What is long in front of it may be there to hide it.
