@@ -46,6 +46,11 @@ pub(crate) const NAMES: &[&str] = &[
     "пароль",
     "密码",
     "密碼",
+    "密钥",
+    "密鑰",
+    "令牌",
+    "トークン",
+    "キー",
     "kennwort",
     "wachtwoord",
     "lösenord",
@@ -73,7 +78,8 @@ const PASSWORDS: &[&str] = &[
     "senha",
     "hasło",
     "пароль",
-    "密",
+    "密码",
+    "密碼",
     "kennwort",
     "wachtwoord",
     "lösenord",
@@ -245,7 +251,9 @@ fn is_code_around(bytes: &[u8], name_end: usize, from: usize, to: usize) -> bool
     let basic = bytes[..from]
         .last_chunk()
         .is_some_and(|lead: &[u8; 6]| lead.eq_ignore_ascii_case(b"basic "));
-    bytes[from - 1] == b'('
+    // In a sentence, too, a value may stand in brackets: alone, behind a space.
+    let in_brackets = bytes[..from].ends_with(b" (") && bytes.get(to) == Some(&b')');
+    bytes[from - 1] == b'(' && !in_brackets
         || called
         || account
         || basic && placeholder::is_stock_login(&bytes[from..to])
@@ -305,6 +313,7 @@ fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
             b'"' | b'\'' | b'`' if join == Join::Spaced => join = Join::Said,
             b' ' | b'\t' | b'"' | b'\'' | b'`' | b'{' | b'[' | b']' | b'\\' | b'+' => {}
             b',' if join == Join::Said => join = Join::Assigned,
+            b'*' if closes_emphasis(&bytes[at - 1..]) => {}
             b'<' | b'@' | b'#' | b'-' if at > from => {}
             b'\n' | b'\r' if join == Join::Assigned => {}
             _ if let Some(word) =
@@ -324,6 +333,12 @@ fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
         at += 1;
     }
     None
+}
+
+/// Whether asterisks end the emphasis of a name, by what stands in front of them and behind: no value begins with them.
+fn closes_emphasis(bytes: &[u8]) -> bool {
+    let rest = bytes.iter().skip(1).take(4).find(|&&b| b != b'*');
+    !matches!(bytes[0], b'"' | b'\'') && rest.is_some_and(|rest| b" :=-".contains(rest))
 }
 
 fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {

@@ -102,6 +102,9 @@ pub(crate) fn samples() -> Vec<String> {
         "my password is Tr0ub4dor&3".to_owned(),
         "パスワードはKd92mQx1Lpです。".to_owned(),
         "密码是Kd92mQx1Lp。".to_owned(),
+        "我的API密钥是9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1。".to_owned(),
+        "**Password:** Kd92mQx1Lp".to_owned(),
+        "my password (Kd92mQx1Lp) works".to_owned(),
         "비밀번호는 Kd92mQx1Lp 입니다".to_owned(),
         "Das Kennwort lautet Kd92mQx1Lp.".to_owned(),
         "password: qWxTrBnMkLpZ".to_owned(),
@@ -274,7 +277,14 @@ fn tokens_of_github_say_whether_they_are_whole() {
 
 #[test]
 fn values_are_found_in_all_kinds_of_files() {
-    for text in VALUES {
+    let sentences = [
+        "my token (9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1) works",
+        "**API key**: `9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1`",
+        "我的API密钥是9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1。",
+        "APIキー: 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1です",
+        "api_key=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1。",
+    ];
+    for text in VALUES.into_iter().chain(sentences) {
         assert!(!secrets(text).is_empty(), "{text}");
     }
 }
@@ -302,6 +312,9 @@ fn passwords_are_found_in_many_languages() {
         "kata sandi: Kd92mQx1Lp",
         "pw: Kd92mQx1Lp",
         "password: qWxTrBnMkLpZ",
+        "my password (Kd92mQx1Lp) works",
+        "**Password:** Kd92mQx1Lp",
+        "- **password** - Kd92mQx1Lp",
     ] {
         let found = secrets(text);
         assert!(found.len() == 1 && found[0].kind == "password", "{text}: {found:?}");
