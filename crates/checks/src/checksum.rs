@@ -83,21 +83,53 @@ pub(crate) fn number(digits: &[u8]) -> u64 {
 
 /// `Base58Check`: legacy wallet addresses.
 pub(crate) fn base58check(token: &[u8]) -> bool {
+    base58::<25>(token.iter().copied())
+}
+
+/// The same for keys of so many bytes, of which the first characters are apart.
+pub(crate) fn base58check_key<const BYTES: usize>(prefix: &str, rest: &str) -> bool {
+    base58::<BYTES>(prefix.bytes().chain(rest.bytes()))
+}
+
+/// The longest value in base 58 that is checked: an extended key.
+const LONGEST: usize = 82;
+
+fn base58<const BYTES: usize>(token: impl Iterator<Item = u8>) -> bool {
     const ALPHABET: &[u8] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-    let mut bytes = [0u8; 25];
-    for &c in token {
+    /// As many digits at once as fit: 58 to the fifth is less than 2 to the 32nd.
+    const AT_ONCE: usize = 5;
+    let mut words = [0u32; LONGEST.div_ceil(4)];
+    let used = words.len() - BYTES.div_ceil(4);
+    let mut add = |factor: u64, digits: u64| {
+        words[used..].iter_mut().rev().fold(digits, |carry, word| {
+            let sum = u64::from(*word) * factor + carry;
+            *word = sum as u32;
+            sum >> 32
+        }) == 0
+    };
+    let (mut factor, mut digits, mut count) = (1, 0, 0);
+    for c in token {
         let Some(digit) = ALPHABET.iter().position(|&a| a == c) else { return false };
-        let mut carry = digit as u32;
-        for byte in bytes.iter_mut().rev() {
-            carry += u32::from(*byte) * 58;
-            *byte = carry as u8;
-            carry >>= 8;
-        }
-        if carry != 0 {
-            return false;
+        (factor, digits, count) = (factor * 58, digits * 58 + digit as u64, count + 1);
+        if count == AT_ONCE {
+            if !add(factor, digits) {
+                return false;
+            }
+            (factor, digits, count) = (1, 0, 0);
         }
     }
-    sha256::digest(&sha256::digest(&bytes[..21]))[..4] == bytes[21..]
+    if !add(factor, digits) {
+        return false;
+    }
+    let mut all = [0u8; LONGEST.next_multiple_of(4)];
+    for (four, word) in all.chunks_exact_mut(4).zip(words) {
+        four.copy_from_slice(&word.to_be_bytes());
+    }
+    let (rest, bytes) = all.split_at(all.len() - BYTES);
+    if rest.iter().any(|&byte| byte != 0) {
+        return false;
+    }
+    sha256::digest(&sha256::digest(&bytes[..BYTES - 4]))[..4] == bytes[BYTES - 4..]
 }
 
 /// Bech32 and Bech32m: `bc1...` addresses, lower-case.
@@ -141,6 +173,7 @@ mod tests {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert!(mod_11_10(&digits("86095742719")) && !mod_11_10(&digits("86095742718")));
         assert!(base58check(b"1BoatSLRHtKNngkdXEeobR76b53LETtpyT"));
+        assert!(!base58check(b"1BoatSLRHtKNngkdXEeobR76b53LETtpyU") && !base58check(&[b'z'; 40]));
         assert!(bech32(b"bc", b"qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"));
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::injection::vocabulary;
 use crate::pii::context::{self, Context};
-use crate::secrets::{assigned, formats, structured};
+use crate::secrets::structured::{self, Seek};
+use crate::secrets::{assigned, formats};
 use crate::words;
 
 /// Slots of a table; a power of two.
@@ -66,12 +67,14 @@ pub(crate) fn all() -> Vec<Keyword> {
         out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Anchor(*bit))));
     }
     for (index, mark) in structured::MARKS.iter().enumerate() {
-        if !structured::is_scanned(index) {
-            continue;
-        }
+        let place = match structured::seek(index) {
+            Seek::Anywhere => Place::Inside,
+            Seek::Word => Place::Word,
+            Seek::Run => continue,
+        };
         let text = mark.to_ascii_lowercase().into_bytes().into();
         let meaning = Meaning::Mark(index);
-        out.push(Keyword { text, meaning, place: Place::Inside, right: false });
+        out.push(Keyword { text, meaning, place, right: false });
     }
     out
 }

@@ -31,7 +31,7 @@ pub(crate) struct Scan {
     /// All classes of such words that are anywhere.
     pub(crate) classes: u64,
     /// Which of [`crate::secrets::structured::MARKS`] the text holds, in any case, as bits.
-    pub(crate) marks: u32,
+    pub(crate) marks: u64,
     /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
     pub(crate) long_runs: bool,
 }
@@ -54,6 +54,8 @@ struct Index {
     signs: Option<Table<1, 3>>,
     foreign: Table<4, 4>,
     inside: Option<Inside>,
+    /// Whether credentials are among them.
+    formats: bool,
 }
 
 /// Keywords that may stand inside words: a search for their beginnings, and those that share each.
@@ -98,11 +100,13 @@ impl Scan {
         last[..rest.len()].copy_from_slice(rest);
         let mut runs = Runs::default();
         let mut inside = 0;
+        let mut foreign_inside = 0;
         for (number, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate()
         {
             let base = number * 64;
             let word = words::bits(block, words::is_word);
-            for_each(word & !(word << 1 | inside), |bit| {
+            let begun = word & !(word << 1 | inside);
+            for_each(begun, |bit| {
                 let at = base + bit;
                 index.words.at(&index.keywords, text, at, |id| {
                     let keyword = &index.keywords[id as usize];
@@ -111,13 +115,31 @@ impl Scan {
             });
             inside = word >> 63;
             runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
-            if let Some(signs) = &index.signs {
-                for_each(words::bits(block, words::is_sign), |bit| {
-                    let at = base + bit;
+            for_each(words::bits(block, words::is_sign), |bit| {
+                let at = base + bit;
+                if let Some(signs) = &index.signs {
                     signs.at(&index.keywords, text, at, |id| elsewhere.push(index.order(id, at)));
+                }
+                if let Some(behind) = behind_escape(text, at) {
+                    self.format_at(text, index, behind);
+                }
+            });
+            if index.formats {
+                for_each(begun & words::bits(block, |byte| byte == b'_'), |bit| {
+                    self.format_at(text, index, behind_emphasis(text, base + bit));
                 });
             }
+            let mut foreign = 0;
             if !block.is_ascii() {
+                foreign = words::bits(block, |byte| byte >= 0x80);
+            }
+            if index.formats && foreign | foreign_inside != 0 {
+                for_each(word & !foreign & (foreign << 1 | foreign_inside), |bit| {
+                    self.format_at(text, index, base + bit);
+                });
+            }
+            foreign_inside = foreign >> 63;
+            if foreign != 0 {
                 for_each(words::bits(block, |byte| byte >= 0xc0), |bit| {
                     let at = base + bit;
                     let push = |id| elsewhere.push(index.order(id, at));
@@ -126,6 +148,18 @@ impl Scan {
             }
         }
         self.long_runs = runs.long;
+    }
+
+    /// Looks up credentials alone, where no word begins but the one before has ended for a reader.
+    fn format_at(&mut self, text: &[u8], index: &Index, at: usize) {
+        if !index.formats || at >= text.len() {
+            return;
+        }
+        index.words.at(&index.keywords, text, at, |id| {
+            if let Meaning::Format(format) = index.keywords[id as usize].meaning {
+                self.formats.push((at, format));
+            }
+        });
     }
 
     fn note(&mut self, text: &[u8], keyword: &Keyword, start: usize, end: usize) {
@@ -147,6 +181,31 @@ impl Scan {
             Meaning::Mark(index) => self.marks |= 1 << index,
         }
     }
+}
+
+/// Where what a sign begins is over that stands for something else: `\n` and `\u000a` as in code, `%0A` as in URLs, `[31m` as
+/// terminals are told colours.
+fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
+    let rest = &text[at + 1..];
+    let is_hex = |from: usize, to: usize| {
+        rest.get(from..to).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    match (text[at], rest.first()?) {
+        (b'\\', b'n' | b'r' | b't') => Some(at + 2),
+        (b'\\', b'u') if is_hex(1, 5) => Some(at + 6),
+        (b'%', _) if is_hex(0, 2) => Some(at + 3),
+        (b'[', _) => {
+            let is_part = |b: &&u8| b.is_ascii_digit() || **b == b';';
+            let codes = rest.iter().take(16).take_while(is_part).count();
+            (rest.get(codes) == Some(&b'm')).then_some(at + codes + 2)
+        }
+        _ => None,
+    }
+}
+
+/// Where what is emphasised begins behind `_` or `__`.
+fn behind_emphasis(text: &[u8], at: usize) -> usize {
+    at + text[at..].iter().take(3).take_while(|&&b| b == b'_').count()
 }
 
 /// Calls back with the place of each bit, the lowest first.
@@ -192,6 +251,7 @@ impl Index {
             signs: any_sign.then(|| Table::new(&keywords, Place::Sign)),
             foreign: Table::new(&keywords, Place::Foreign),
             inside: Inside::new(&keywords),
+            formats: keywords.iter().any(|keyword| matches!(keyword.meaning, Meaning::Format(_))),
             keywords,
         }
     }

@@ -2,7 +2,12 @@
 
 /// Whether a byte may be part of a word: ASCII letters, digits, `_`, and every byte of a non-ASCII character.
 pub(crate) const fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+    is_name(byte) || byte >= 0x80
+}
+
+/// Whether a byte may be part of a name in code, of which credentials are made too: ASCII letters, digits and `_`.
+pub(crate) const fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// Whether a byte is one of the signs that a keyword may begin with. A few others come along, so that it takes few

@@ -45,11 +45,62 @@ pub(crate) const NAMES: &[&str] = &[
     "hasło",
     "пароль",
     "密码",
+    "密碼",
+    "密钥",
+    "密鑰",
+    "令牌",
+    "トークン",
+    "キー",
+    "kennwort",
+    "wachtwoord",
+    "lösenord",
+    "adgangskode",
+    "heslo",
+    "jelszó",
+    "parola",
+    "şifre",
+    "Şifre",
+    "비밀번호",
+    "パスワード",
+    "mật khẩu",
+    "kata sandi",
+    "clave",
+    "pw$",
 ];
 
 /// Those of them that announce what a person has chosen.
-const PASSWORDS: &[&str] =
-    &["pass", "pwd", "contra", "mot", "_pass", "senha", "hasło", "пароль", "密码"];
+const PASSWORDS: &[&str] = &[
+    "pass",
+    "pw",
+    "contra",
+    "mot",
+    "_pass",
+    "senha",
+    "hasło",
+    "пароль",
+    "密码",
+    "密碼",
+    "kennwort",
+    "wachtwoord",
+    "lösenord",
+    "adgangskode",
+    "heslo",
+    "jelszó",
+    "parola",
+    "şifre",
+    "Şifre",
+    "비밀번호",
+    "パスワード",
+    "mật",
+    "kata",
+    "clave",
+];
+
+/// Words that join a name and its value, with the space behind them where their script has such.
+const SAID: &[&str] = &[
+    "is ", "as ", "was ", "ist ", "est ", "lautet ", "è ", "é ", "es ", "er ", "är ", "on ", "to ",
+    "jest ", "là ", "は", "是", "为", "為", "은 ", "는 ",
+];
 
 /// The longest value that is looked at.
 const MAX_VALUE: usize = 512;
@@ -132,7 +183,7 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     for _ in 0..3 {
         let to = value_end(bytes, from, password);
         let value = &text[from..to];
-        let cut = bytes[to..].starts_with(b"..") && !value.is_empty();
+        let cut = super::is_cut(&bytes[to..]) && !value.is_empty();
         let judged = if cut || identifier && placeholder::is_uuid(value) {
             None
         } else {
@@ -141,13 +192,20 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
         let found = judged.map(|score| (to, score)).or_else(|| quoted(bytes, from, to, join));
         if let Some((to, score)) = found {
             let whole = floor(text, start.saturating_sub(24));
-            if misfits(&text[whole..at], &text[from..to]) {
+            if misfits(&text[whole..at], &text[from..to]) || is_code_around(bytes, at, from, to) {
                 return None;
             }
             let kind = if password { "password" } else { "assigned_secret" };
             return Some(Secret { kind, bytes: from..to, score });
         }
-        if value.len() > 12 || to >= bytes.len() || join == Join::Spaced || password {
+        let is_closed =
+            matches!(bytes[from - 1], b'"' | b'\'') && bytes.get(to) == bytes.get(from - 1);
+        if value.len() > 12
+            || to >= bytes.len()
+            || join == Join::Spaced
+            || password
+            || is_closed && !value.is_empty()
+        {
             return None;
         }
         let gap = bytes[to..]
@@ -165,13 +223,40 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     None
 }
 
-/// Whether a name, with what leads up to it, says that a value is none: that it is public, or of another length than the
-/// forty characters of a secret key of AWS.
+/// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
+/// element of a form, a type, or of another length than the forty characters of a secret key of AWS.
 fn misfits(lead: &str, value: &str) -> bool {
     let lead = lead.to_ascii_lowercase();
     let name = lead.rsplit(|c: char| c.is_whitespace() || "\"',;{(".contains(c)).next();
-    name.is_some_and(|name| name.contains("public"))
+    let name = name.unwrap_or_default();
+    let public = ["public", "publishable", "site_key", "site-key", "sitekey"];
+    let identifier = name.ends_with("id") && name.contains("key");
+    let is_bare = ["key", "id"].contains(&name) || name.ends_with("_id") || name.ends_with("-id");
+    public.iter().any(|word| name.contains(word))
+        || name.contains("::")
+        || identifier && placeholder::is_hex(value)
+        || (is_bare || name.contains("idempot")) && placeholder::is_uuid(value)
+        || placeholder::is_file(name)
+        || name.ends_with("dsn") && value.contains("host=")
+        || lead.contains("for=\"")
         || lead.contains("aws_secret_access_key") && value.len() != 40
+}
+
+/// Whether what stands around a value shows that it is code, or no value of this name: an argument or the name of a call,
+/// an account of a provider of identities (`auth0|...`), user and password as documentation writes them.
+fn is_code_around(bytes: &[u8], name_end: usize, from: usize, to: usize) -> bool {
+    let is_named = |b: &u8| b.is_ascii_alphanumeric() || b"_.:*&".contains(b);
+    let called = bytes.get(to) == Some(&b'(') && bytes[from..to].iter().all(is_named);
+    let account = bytes.get(name_end) == Some(&b'|') && bytes[name_end - 1].is_ascii_digit();
+    let basic = bytes[..from]
+        .last_chunk()
+        .is_some_and(|lead: &[u8; 6]| lead.eq_ignore_ascii_case(b"basic "));
+    // In a sentence, too, a value may stand in brackets: alone, behind a space.
+    let in_brackets = bytes[..from].ends_with(b" (") && bytes.get(to) == Some(&b')');
+    bytes[from - 1] == b'(' && !in_brackets
+        || called
+        || account
+        || basic && placeholder::is_stock_login(&bytes[from..to])
 }
 
 /// A value in quotes that holds more signs than a bare one may, up to the quote that closes it: where it ends, and its
@@ -228,18 +313,14 @@ fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
             b'"' | b'\'' | b'`' if join == Join::Spaced => join = Join::Said,
             b' ' | b'\t' | b'"' | b'\'' | b'`' | b'{' | b'[' | b']' | b'\\' | b'+' => {}
             b',' if join == Join::Said => join = Join::Assigned,
+            b'*' if closes_emphasis(&bytes[at - 1..]) => {}
             b'<' | b'@' | b'#' | b'-' if at > from => {}
             b'\n' | b'\r' if join == Join::Assigned => {}
-            _ if bytes[at..].starts_with(b"is ") || bytes[at..].starts_with(b"as ") => {
-                join = Join::Said;
-                at += 2;
-            }
-            _ if bytes[at..].starts_with(b"was ")
-                || bytes[at..].starts_with(b"ist ")
-                || bytes[at..].starts_with(b"est ") =>
+            _ if let Some(word) =
+                SAID.iter().find(|word| bytes[at..].starts_with(word.as_bytes())) =>
             {
                 join = Join::Said;
-                at += 3;
+                at += word.len() - 1;
             }
             _ if bytes[at..].starts_with(b"string ") || bytes[at..].starts_with(b"String ") => {
                 at += 6;
@@ -254,9 +335,17 @@ fn joined(bytes: &[u8], from: usize) -> Option<(usize, Join)> {
     None
 }
 
+/// Whether asterisks end the emphasis of a name, by what stands in front of them and behind: no value begins with them.
+fn closes_emphasis(bytes: &[u8]) -> bool {
+    let rest = bytes.iter().skip(1).take(4).find(|&&b| b != b'*');
+    !matches!(bytes[0], b'"' | b'\'') && rest.is_some_and(|rest| b" :=-".contains(rest))
+}
+
 fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
     let stop = |b: u8| {
+        // From `0xe2` on: punctuation and letters of scripts in which no credential is written.
         b <= b' '
+            || b >= 0xe2
             || matches!(b, b'"' | b'\'' | b'`' | b'<' | b'>' | b'|')
             || !password
                 && matches!(b, b',' | b';' | b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'&' | b'\\')
@@ -291,6 +380,7 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
         || value.len() > MAX_VALUE
         || placeholder::is_code(value)
         || placeholder::is_stand_in(value)
+        || placeholder::is_address(value)
         || !value.is_ascii()
         || is_digest(text, from, value)
     {
@@ -299,7 +389,15 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let symbols = value.len() - digits - letters;
     if password {
-        let mixed = digits > 0 && letters > 0
+        let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
+        let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+        let random = letters >= 12
+            && letters == value.len()
+            && upper.min(lower) * 4 >= letters
+            && join != Join::Spaced
+            && !placeholder::is_wordy(value);
+        let mixed = random
+            || digits > 0 && letters > 0
             || symbols > 0 && letters > 0 && value.bytes().any(|b| b"!@#$%^&*?~+".contains(&b));
         let path = value.contains('/') && !value.contains('!') || value.contains("://");
         let plain = value.bytes().any(|b| b.is_ascii_uppercase()) || digits >= 2 || symbols > 0;
@@ -307,7 +405,8 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
             mixed && plain && !path && !(join == Join::Spaced && digits == 0) && value.len() <= 64;
         return sure.then_some(if join == Join::Assigned { 0.85 } else { 0.75 });
     }
-    if value.contains("###") || repeats_name(text, from, value) {
+    if value.contains("###") || placeholder::is_plain_data(value) || repeats_name(text, from, value)
+    {
         return None;
     }
     if placeholder::is_uuid(value) {

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use self::formats::{Body, Charset, Format};
 use crate::scan::Scan;
-use crate::words::is_word;
+use crate::words::is_name;
 
 /// A credential, before overlaps are resolved.
 #[derive(Clone, Debug)]
@@ -67,27 +67,55 @@ fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
     }
     let from = at + format.prefix.len();
     let rest =
-        bytes[from..].iter().take(format.length.1 + 1).take_while(|&&b| format.rest.has(b)).count();
+        bytes[from..].iter().take(format.length.1 + 4).take_while(|&&b| format.rest.has(b)).count();
     // Full stops and the like at the end belong to the sentence, unless they pad base64.
     let ends = matches!(format.rest, Charset::Dotted | Charset::Path | Charset::Signs);
     let trailing =
         bytes[from..from + rest].iter().rev().take_while(|b| b".,:=!-/@%$~+".contains(b));
     let rest = if ends { rest - trailing.count() } else { rest };
+    let rest = rest - emphasis(&bytes[..at], &bytes[from..from + rest]);
     let end = from + rest;
-    if rest < format.length.0
-        || rest > format.length.1
-        || bytes.get(end).is_some_and(|&b| is_word(b))
-    {
+    if rest < format.length.0 || rest > format.length.1 {
         return None;
     }
-    let cut = matches!(bytes.get(end), Some(b'#' | b'*' | b'<' | b'[' | b'{'))
-        || bytes[end..].starts_with(b"..");
     let inside = at > 0 && bytes[at - 1] == b'.' && !matches!(format.rest, Charset::Path);
-    if cut || inside {
+    if inside || goes_on(&bytes[..at], &bytes[end..]) {
         return None;
     }
     let score = liveness(format, &text[from..end])?;
     Some(Secret { kind: format.kind, bytes: at..end, score })
+}
+
+/// How many of the `_` at the end of a value close what as many in front of it have opened.
+fn emphasis(before: &[u8], value: &[u8]) -> usize {
+    let trailing = value.iter().rev().take_while(|&&b| b == b'_').count();
+    if trailing == opened(before, b'_') { trailing } else { 0 }
+}
+
+/// How many of a sign stand in front, at most three.
+fn opened(before: &[u8], sign: u8) -> usize {
+    before.iter().rev().take(3).take_while(|&&b| b == sign).count()
+}
+
+/// Whether what stands behind a value shows that it goes on, is masked or is cut short.
+fn goes_on(before: &[u8], behind: &[u8]) -> bool {
+    let Some(&next) = behind.first() else { return false };
+    match next {
+        b'_' | b'*' => {
+            let count = behind.iter().take(4).take_while(|&&b| b == next).count();
+            let is_emphasis = count == opened(before, next) || next == b'*' && count <= 2;
+            !is_emphasis || behind.get(count).is_some_and(|&b| next == b'_' && is_name(b))
+        }
+        // A tag ends or breaks the line; others are to be filled in.
+        b'<' => ![&b"</"[..], b"<br"].iter().any(|tag| behind.starts_with(tag)),
+        b'#' | b'[' | b'{' => true,
+        _ => is_name(next) || is_cut(behind),
+    }
+}
+
+/// Whether dots or bullets stand for what is left out.
+fn is_cut(behind: &[u8]) -> bool {
+    ["..", "…", "•"].iter().any(|sign| behind.starts_with(sign.as_bytes()))
 }
 
 /// How live the characters behind a beginning look.

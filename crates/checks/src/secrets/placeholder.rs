@@ -54,6 +54,84 @@ pub(crate) fn is_asking(value: &str) -> bool {
     ["your_", "replace_with", "_here", "placeholder"].iter().any(|word| lower.contains(word))
 }
 
+/// Whether a value says where something is: a path of Windows, a resource of AWS; or what follows is tagged, as in YAML.
+pub(crate) fn is_address(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let drive =
+        bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes[1..].starts_with(b":\\");
+    let tag =
+        value.strip_prefix('!').is_some_and(|tag| tag.bytes().all(|b| b.is_ascii_alphabetic()));
+    drive || tag || value.starts_with("arn:")
+}
+
+/// Whether a value is what keys of other kinds are made of: a date, a file, a version of an interface, the alphabet.
+pub(crate) fn is_plain_data(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let digits = |range: std::ops::Range<usize>| {
+        bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
+    };
+    let dash = |at: usize| bytes.get(at) == Some(&b'-');
+    let dated = digits(0..4) && dash(4) && digits(5..7) && dash(7) && digits(8..10);
+    let lower = value.to_ascii_lowercase();
+    let counts = ["abcdefghijklm", "0123456789abcdef"].iter().any(|run| lower.starts_with(run));
+    let interface = value.rsplit_once('/').is_some_and(|(group, version)| {
+        let number = version.strip_prefix('v').unwrap_or_default().as_bytes();
+        group.contains('.') && version.len() < 12 && number.first().is_some_and(u8::is_ascii_digit)
+    });
+    dated || counts || interface || is_file(value)
+}
+
+/// Whether a value ends as the names of files do.
+pub(crate) fn is_file(value: &str) -> bool {
+    const ENDS: [&str; 31] = [
+        "jpg", "jpeg", "png", "gif", "svg", "webp", "pdf", "csv", "json", "jsonl", "xml", "txt",
+        "gz", "zip", "tar", "tgz", "pem", "crt", "cer", "der", "html", "htm", "js", "ts", "py",
+        "yml", "yaml", "mp4", "mp3", "parquet", "log",
+    ];
+    value.rsplit_once('.').is_some_and(|(name, end)| {
+        name.len() >= 2 && ENDS.iter().any(|known| end.eq_ignore_ascii_case(known))
+    })
+}
+
+/// Whether a value is one number in hexadecimal, or a UUID.
+pub(crate) fn is_hex(value: &str) -> bool {
+    let digits = value.strip_prefix("0x").unwrap_or(value);
+    digits.bytes().all(|b| b.is_ascii_hexdigit() || matches!(b, b'-' | b':'))
+}
+
+/// Whether base64 decodes to a user and a password that documentation is written with.
+pub(crate) fn is_stock_login(value: &[u8]) -> bool {
+    let decoded = crate::injection::decode::base64(value, 120);
+    let Ok(login) = std::str::from_utf8(&decoded) else { return false };
+    login.split_once(':').is_some_and(|(_, password)| is_stock(password) || is_stand_in(password))
+}
+
+/// Whether a password is one that documentation is written with.
+pub(crate) fn is_stock(password: &str) -> bool {
+    const STOCK: [&str; 18] = [
+        "password",
+        "pass",
+        "passwd",
+        "secret",
+        "pwd",
+        "user",
+        "username",
+        "token",
+        "test",
+        "mypassword",
+        "guest",
+        "admin",
+        "root",
+        "postgres",
+        "changeme",
+        "xxx",
+        "abc",
+        "open sesame",
+    ];
+    let lower = password.to_ascii_lowercase();
+    STOCK.contains(&lower.as_str())
+}
+
 /// Whether all characters are the same.
 pub(crate) fn is_repeated(value: &str) -> bool {
     value.as_bytes().windows(2).all(|pair| pair[0] == pair[1])
@@ -134,6 +212,25 @@ pub(crate) fn is_code(value: &str) -> bool {
         .iter()
         .any(|part| value.contains(part))
         || value.contains('(') && value.ends_with([')', '('])
+        || is_pointer(value)
+        || value.contains("&#")
+        || value.contains(")[") && value.ends_with(']')
+        || is_open_call(value)
+}
+
+/// Whether a value is a type or a function of C or Rust behind the sign of a pointer: `*const`, `*find_user(`.
+fn is_pointer(value: &str) -> bool {
+    let Some(name) = value.strip_prefix(['*', '&']) else { return false };
+    name.bytes().all(|b| b.is_ascii_lowercase())
+        || name.contains(['_', '(']) && !name.ends_with(['*', '&'])
+}
+
+/// Whether a value is a call whose arguments go on behind it: `Piecewise((0,`.
+fn is_open_call(value: &str) -> bool {
+    let Some((name, rest)) = value.split_once('(') else { return false };
+    name.len() >= 4
+        && name.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.'))
+        && rest.matches('(').count() >= rest.matches(')').count()
 }
 
 /// Shannon entropy in bits per character.

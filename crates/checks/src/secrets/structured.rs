@@ -8,7 +8,7 @@ use regex::Regex;
 use super::{Secret, placeholder};
 use crate::pii::context::Context;
 use crate::scan::{self, Scan};
-use crate::words::{ceil, floor, free_before, is_word};
+use crate::words::{ceil, floor, is_name};
 
 /// What a rare mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around.
 struct Rule {
@@ -18,38 +18,59 @@ struct Rule {
     score: f64,
     before: usize,
     after: usize,
-    /// Whether the mark stands inside of a long run: it is then looked for only where there is one, not by the scan.
-    buried: bool,
+    seek: Seek,
+}
+
+/// Where the mark of a rule is looked for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Seek {
+    /// By the scan, anywhere.
+    Anywhere,
+    /// By the scan, where words begin.
+    Word,
+    /// Inside of long runs: only where there is one, not by the scan.
+    Run,
 }
 
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    Rule { mark: "://", kind: "url_credentials", pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, buried: false },
-    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
-    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, buried: false },
-    Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, buried: true },
-    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^\w:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^\w-])", score: 0.9, before: 12, after: 38, buried: true },
-    Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90, buried: false },
-    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|\W)", score: 0.9, before: 34, after: 8, buried: false },
-    Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, buried: false },
-    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})\b"#, score: 0.9, before: 0, after: 40, buried: false },
-    Rule { mark: "@gems.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, buried: false },
-    Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"\b([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})\b", score: 0.95, before: 52, after: 28, buried: true },
-    Rule { mark: "+ASt", kind: "azure_storage_key", pattern: r"([A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, buried: true },
-    Rule { mark: "+ACR", kind: "azure_registry_password", pattern: r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})\b", score: 0.95, before: 44, after: 8, buried: true },
-    Rule { mark: "AzSe", kind: "azure_search_key", pattern: r"\b([A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5})\b", score: 0.95, before: 43, after: 8, buried: true },
-    Rule { mark: "AzFu", kind: "azure_functions_key", pattern: r"([A-Za-z0-9_-]{44}AzFu[A-Za-z0-9_-]{5}[AQgw]==)", score: 0.95, before: 45, after: 10, buried: true },
-    Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, buried: true },
-    Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, buried: true },
-    Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"\b(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, buried: true },
-    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, buried: false },
-    Rule { mark: "sshpass -p", kind: "password", pattern: r#"-p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, buried: false },
-    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, buried: false },
-    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, buried: false },
-    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, buried: false },
-    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, buried: false },
-    Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, buried: false },
+    Rule { mark: "://", kind: URL, pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, seek: Seek::Anywhere },
+    // Passwords of databases are written with signs that URLs have for themselves: they run to the last `@` before a host.
+    Rule { mark: "://", kind: URL, pattern: r#"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|oracle)(?:\+[a-z0-9]+)?://[^\s:/?#@"'<>]*:([^\s"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 24, after: 260, seek: Seek::Anywhere },
+    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, seek: Seek::Run },
+    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^A-Za-z0-9_:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^A-Za-z0-9_-])", score: 0.9, before: 12, after: 38, seek: Seek::Run },
+    Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90, seek: Seek::Anywhere },
+    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|[^A-Za-z0-9_])", score: 0.9, before: 34, after: 8, seek: Seek::Anywhere },
+    Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, seek: Seek::Anywhere },
+    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})(?-u:\b)"#, score: 0.9, before: 0, after: 40, seek: Seek::Anywhere },
+    Rule { mark: "@gems.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, seek: Seek::Anywhere },
+    Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"(?-u:\b)([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})(?-u:\b)", score: 0.95, before: 52, after: 28, seek: Seek::Run },
+    Rule { mark: "+ASt", kind: "azure_storage_key", pattern: r"([A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
+    Rule { mark: "+ACR", kind: "azure_registry_password", pattern: r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})(?-u:\b)", score: 0.95, before: 44, after: 8, seek: Seek::Run },
+    Rule { mark: "AzSe", kind: "azure_search_key", pattern: r"(?-u:\b)([A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5})(?-u:\b)", score: 0.95, before: 43, after: 8, seek: Seek::Run },
+    Rule { mark: "AzFu", kind: "azure_functions_key", pattern: r"([A-Za-z0-9_-]{44}AzFu[A-Za-z0-9_-]{5}[AQgw]==)", score: 0.95, before: 45, after: 10, seek: Seek::Run },
+    Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, seek: Seek::Run },
+    Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
+    Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"(?-u:\b)(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, seek: Seek::Run },
+    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
+    Rule { mark: "sshpass -p", kind: "password", pattern: r#"-p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
+    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
+    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
+    Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, seek: Seek::Anywhere },
+    Rule { mark: "AZDO", kind: "azure_devops_token", pattern: r"(?-u:\b)([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?-u:\b)", score: 0.95, before: 77, after: 5, seek: Seek::Run },
+    Rule { mark: "NRAL", kind: "new_relic_key", pattern: r"(?-u:\b)([A-Za-z0-9]{28,36}NRAL)(?-u:\b)", score: 0.95, before: 37, after: 1, seek: Seek::Run },
+    Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
+    Rule { mark: "oracle:thin:", kind: URL, pattern: r#"oracle:thin:[A-Za-z0-9_$]{1,60}/([^\s"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
+    Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
+    Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#"^kty"[^{}]{0,420}?"(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
 ];
+
+/// What passwords in URLs are reported as.
+const URL: &str = "url_credentials";
 
 /// All marks: those of the rules, in their order, and last that of a key block. The scan looks for most of them, in any
 /// case, so that only what is there is looked for again.
@@ -82,9 +103,9 @@ const KEY_LEAD: usize = 12;
 /// No key is longer.
 pub(crate) const MAX_KEY: usize = 12_000;
 
-/// Whether the scan looks for a mark.
-pub(crate) fn is_scanned(index: usize) -> bool {
-    RULES.get(index).is_none_or(|rule| !rule.buried)
+/// Where a mark is looked for.
+pub(crate) fn seek(index: usize) -> Seek {
+    RULES.get(index).map_or(Seek::Anywhere, |rule| rule.seek)
 }
 
 /// A search for the mark of each rule, and its expression once the mark was met: most never are.
@@ -102,9 +123,10 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
     if scan.long_runs {
         wallet_keys(text, scan, found, limit);
         dotted_tokens(text, found, limit);
+        piped_tokens(text, found, limit);
     }
     let possible =
-        |&index: &usize| if RULES[index].buried { scan.long_runs } else { marked(index) };
+        |&index: &usize| if seek(index) == Seek::Run { scan.long_runs } else { marked(index) };
     for index in (0..RULES.len()).filter(possible) {
         let (rule, (finder, pattern)) = (&RULES[index], &COMPILED[index]);
         for at in finder.find_iter(text.as_bytes()).take(limit) {
@@ -115,12 +137,23 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             let Some(value) = pattern.captures(&text[from..to]).and_then(|c| c.get(1)) else {
                 continue;
             };
+            if rule.kind == URL && is_port(&text[from..from + value.start()], value.as_str()) {
+                continue;
+            }
             if let Some(score) = liveness(rule, value.as_str()) {
                 let bytes = from + value.start()..from + value.end();
                 found.push(Secret { kind: rule.kind, bytes, score });
             }
         }
     }
+}
+
+/// Whether what stands behind the colon of a URL is a port: behind a host, or before a path.
+fn is_port(lead: &str, value: &str) -> bool {
+    let user = lead.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    (2..=5).contains(&digits)
+        && (digits == value.len() && user.contains('.') || value[digits..].starts_with('/'))
 }
 
 /// How live the value of a rule looks.
@@ -134,32 +167,12 @@ fn liveness(rule: &Rule, value: &str) -> Option<f64> {
 
 fn is_live(kind: &str, value: &str) -> bool {
     let password = value.rsplit(':').next().unwrap_or(value);
-    let lower = password.to_ascii_lowercase();
-    let stock = [
-        "password",
-        "pass",
-        "passwd",
-        "secret",
-        "pwd",
-        "user",
-        "username",
-        "token",
-        "test",
-        "mypassword",
-        "guest",
-        "admin",
-        "root",
-        "postgres",
-        "changeme",
-        "xxx",
-        "abc",
-    ]
-    .contains(&lower.as_str())
-        || lower.starts_with('[')
+    let stock = placeholder::is_stock(password)
+        || password.starts_with('[')
         || placeholder::is_repeated(password)
         || placeholder::is_stand_in(password);
     let code = placeholder::is_code(value) || password.starts_with(['$', '<', '{', '%']);
-    let path = kind == "url_credentials" && password.starts_with('/');
+    let path = kind == URL && (password.starts_with('/') || value.contains("://"));
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
     !(stock || code || path || clock || placeholder::is_masked(value))
 }
@@ -202,7 +215,8 @@ fn key_body(text: &[u8]) -> Option<usize> {
     let line = &text[..text.len().min(KEY_LINE)];
     let dashes = memmem::find(line.get(KEY_BLOCK.len()..)?, b"-----")?;
     let body = KEY_BLOCK.len() + dashes + 5;
-    memmem::find(&line[..body], b"PRIVATE KEY").map(|_| body)
+    let is_secret = |name: &&[u8]| memmem::find(&line[..body], name).is_some();
+    [&b"PRIVATE KEY"[..], b"OpenVPN Static key"].iter().any(is_secret).then_some(body)
 }
 
 /// How much of a body without an end is enough to take it for a key. What is long in front of it may be there to hide it.
@@ -281,12 +295,17 @@ fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
             let lead = text[floor(text, begin.saturating_sub(24))..begin].to_ascii_lowercase();
             let other = ["tx", "hash", "transaction", "block", "root", "sign"];
             let named = other.iter().any(|word| lead.contains(word));
-            if length == 64 && !named && free_before(text.as_bytes(), begin) {
+            if length == 64 && !named && begins(text.as_bytes(), begin) {
                 let bytes = begin..begin + 66;
                 found.push(Secret { kind: "wallet_private_key", bytes, score: 0.55 });
             }
         }
     }
+}
+
+/// Whether no name in code runs into `at` from the left.
+fn begins(text: &[u8], at: usize) -> bool {
+    at == 0 || !is_name(text[at - 1])
 }
 
 /// Tokens of parts joined by dots: JWTs (`eyJ...`) and Discord bot tokens.
@@ -306,8 +325,9 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         if first < scan::LONG as usize {
             continue;
         }
-        // A prefix may be joined to it: `ghs_123_eyJ...`.
-        let lead = memmem::find(&bytes[start..dot], b"_eyJ").map_or(start, |at| start + at + 1);
+        // Something may be joined to it: `ghs_123_eyJ...`, `token-eyJ...`, a line's end written as `\n`.
+        let lead = memmem::find(&bytes[start..dot], b"eyJ").map_or(start, |at| start + at);
+        let start = if lead > start && bytes[lead - 1] == b'_' { start } else { lead };
         let second = run(dot + 1);
         let third =
             if bytes.get(dot + 1 + second) == Some(&b'.') { run(dot + 2 + second) } else { 0 };
@@ -319,11 +339,29 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
             && second == 6
             && (27..=40).contains(&third)
             && b"MNO".contains(&bytes[start])
-            && free_before(bytes, start)
+            && begins(bytes, start)
             && bytes[start..dot].iter().any(u8::is_ascii_digit)
-            && !bytes.get(end).is_some_and(|&b| is_word(b))
+            && !bytes.get(end).is_some_and(|&b| is_name(b))
         {
             found.push(Secret { kind: "discord_bot_token", bytes: start..end, score: 0.9 });
+        }
+    }
+}
+
+/// Tokens of applications of Facebook: an identifier of fifteen or sixteen digits, a bar, twenty-seven characters.
+fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
+    let bytes = text.as_bytes();
+    for bar in memchr::memchr_iter(b'|', bytes).take(limit * 50) {
+        let digits = bytes[..bar].iter().rev().take(17).take_while(|b| b.is_ascii_digit()).count();
+        if !matches!(digits, 15 | 16) || !begins(bytes, bar - digits) {
+            continue;
+        }
+        let is_part = |b: &&u8| is_name(**b) || **b == b'-';
+        let length = bytes[bar + 1..].iter().take(28).take_while(is_part).count();
+        let end = bar + 1 + length;
+        if length == 27 && placeholder::is_mixed(&text[bar + 1..end]) {
+            let bytes = bar - digits..end;
+            found.push(Secret { kind: "facebook_app_token", bytes, score: 0.9 });
         }
     }
 }

@@ -22,6 +22,35 @@ const VALUES: [&str; 14] = [
     "BUNDLE_GEMS__CONTRIBSYS__COM=\"1f2e3d4c:9a8b7c6d\"",
 ];
 
+/// What stands close to credentials, which are where `@` is.
+const NEIGHBOURS: [&str; 25] = [
+    "<td>@</td>",
+    "<code>@<br>",
+    "密钥是@。",
+    "キーは@です",
+    "key is @。",
+    "@✅",
+    "→@",
+    "é@é",
+    "\\n@\\n",
+    "line\\t@\\r\\n",
+    "\\u000a@",
+    "a%0A@%0A",
+    "token%3D@",
+    "\u{1b}[31m@\u{1b}[0m",
+    "\\x1b[1;32m@\\x1b[m",
+    "**@**",
+    "*@*",
+    "***@***",
+    "_@_",
+    "__@__",
+    "_@_.",
+    "„@“",
+    "`@`",
+    "（@）",
+    "~~@~~",
+];
+
 fn secrets(text: &str) -> Vec<Secret> {
     find(text, &Scan::new(text, Scope::Leaks), 100)
 }
@@ -71,6 +100,15 @@ pub(crate) fn samples() -> Vec<String> {
         "docker login registry.example.org -u ci -p Kd92mQx1Lp".to_owned(),
         "<password>Kd92mQx1Lp</password>".to_owned(),
         "my password is Tr0ub4dor&3".to_owned(),
+        "パスワードはKd92mQx1Lpです。".to_owned(),
+        "密码是Kd92mQx1Lp。".to_owned(),
+        "我的API密钥是9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1。".to_owned(),
+        "**Password:** Kd92mQx1Lp".to_owned(),
+        "my password (Kd92mQx1Lp) works".to_owned(),
+        "비밀번호는 Kd92mQx1Lp 입니다".to_owned(),
+        "Das Kennwort lautet Kd92mQx1Lp.".to_owned(),
+        "password: qWxTrBnMkLpZ".to_owned(),
+        "postgres://app:p@ss#w0rd@db.internal:5432/main".to_owned(),
         format!("//registry.example.org/:_authToken=npm_{}", &key[..36]),
         format!("https://a.blob.example.org/c?sv=2024&sig={}%3D", &key[..43]),
         format!("AccountName=a;AccountKey={key}==;"),
@@ -84,9 +122,17 @@ pub(crate) fn samples() -> Vec<String> {
         ),
         format!("-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----", lines.join("\\n")),
     ];
+    let neighbours =
+        NEIGHBOURS.map(|text| text.replace('@', "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5"));
     let formats = unchecked()
         .map(|format| format!("{}{}", format.prefix, body(format.rest, shortest(format))));
-    formats.chain(structured).chain(VALUES.map(str::to_owned)).collect()
+    let documented = structures().into_iter().map(|(_, text)| text);
+    formats
+        .chain(structured)
+        .chain(documented)
+        .chain(neighbours)
+        .chain(VALUES.map(str::to_owned))
+        .collect()
 }
 
 #[test]
@@ -99,6 +145,37 @@ fn every_format_is_found_from_its_shortest_form_on() {
         };
         assert!(found(shortest(format)) && found(most), "{} {}", format.kind, format.prefix);
         assert!(!found(least - 1) && !found(most + 1), "{} {}", format.kind, format.prefix);
+    }
+}
+
+#[test]
+fn what_stands_close_hides_no_credential() {
+    let url = body(Charset::Url, 35);
+    for value in
+        ["ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5", "AKIAQ3ZK7TWM2XVN5RPL", &format!("AIza{url}")]
+    {
+        for neighbours in NEIGHBOURS {
+            let text = neighbours.replace('@', value);
+            let found = secrets(&text);
+            assert!(
+                found.len() == 1 && &text[found[0].bytes.clone()] == value,
+                "{text}: {found:?}"
+            );
+        }
+        for cut in ["x@", "@_", "@...", "@…", "@•••", "@****", "@<your", "1@", "a_@"] {
+            let text = cut.replace('@', value);
+            assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+        }
+    }
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI3NyJ9.c2lnbmF0dXJlLW9mLXRlc3Q";
+    let bot = format!("Mx{}.Gk3d9Q.{}", body(Charset::Alnum, 22), body(Charset::Alnum, 27));
+    for (value, kind) in [(token, "jwt"), (&bot, "discord_bot_token")] {
+        for text in ["密钥是@。", "token:@です", "(@)"] {
+            assert_eq!(kinds(&text.replace('@', value)), [kind], "{text}");
+        }
+    }
+    for text in ["token-@", "-@", "\\n@", "session=ab-c-@"] {
+        assert_eq!(kinds(&text.replace('@', token)), ["jwt"], "{text}");
     }
 }
 
@@ -200,8 +277,81 @@ fn tokens_of_github_say_whether_they_are_whole() {
 
 #[test]
 fn values_are_found_in_all_kinds_of_files() {
-    for text in VALUES {
+    let sentences = [
+        "my token (9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1) works",
+        "**API key**: `9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1`",
+        "我的API密钥是9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1。",
+        "APIキー: 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1です",
+        "api_key=9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1。",
+    ];
+    for text in VALUES.into_iter().chain(sentences) {
         assert!(!secrets(text).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn passwords_are_found_in_many_languages() {
+    for text in [
+        "Das Kennwort lautet Kd92mQx1Lp.",
+        "wachtwoord: Kd92mQx1Lp",
+        "lösenord är Kd92mQx1Lp",
+        "adgangskode er Kd92mQx1Lp",
+        "heslo: Kd92mQx1Lp",
+        "A jelszó: Kd92mQx1Lp",
+        "şifre: Kd92mQx1Lp",
+        "La password è Kd92mQx1Lp",
+        "La contraseña es Kd92mQx1Lp",
+        "la clave es Kd92mQx1Lp",
+        "비밀번호는 Kd92mQx1Lp 입니다",
+        "비밀번호: Kd92mQx1Lp입니다",
+        "パスワードはKd92mQx1Lpです。",
+        "パスワード:Kd92mQx1Lp",
+        "密码是Kd92mQx1Lp。",
+        "密碼: Kd92mQx1Lp,不要告訴別人",
+        "mật khẩu: Kd92mQx1Lp",
+        "kata sandi: Kd92mQx1Lp",
+        "pw: Kd92mQx1Lp",
+        "password: qWxTrBnMkLpZ",
+        "my password (Kd92mQx1Lp) works",
+        "**Password:** Kd92mQx1Lp",
+        "- **password** - Kd92mQx1Lp",
+    ] {
+        let found = secrets(text);
+        assert!(found.len() == 1 && found[0].kind == "password", "{text}: {found:?}");
+        assert!(
+            ["Kd92mQx1Lp", "qWxTrBnMkLpZ"].contains(&&text[found[0].bytes.clone()]),
+            "{text}: {found:?}"
+        );
+    }
+    for text in [
+        "password: Kd92mQx1…",
+        "password: PasswordResetTokenGenerator",
+        "la clave es Importante",
+        "密码是什么？",
+        "Das Kennwort lautet anders",
+        "パスワードは必要ありません",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}
+
+#[test]
+fn a_password_in_the_url_of_a_database_runs_to_its_last_at() {
+    for (text, password) in [
+        ("postgres://app:p@ss#w0rd@db.internal:5432/main", "p@ss#w0rd"),
+        ("mysql+pymysql://app:a/b:c9@10.0.0.7/shop?ssl=1", "a/b:c9"),
+        ("amqp://app:t9Kz!w4Qm@mq.internal", "t9Kz!w4Qm"),
+    ] {
+        let found = secrets(text);
+        assert!(found.len() == 1 && &text[found[0].bytes.clone()] == password, "{text}: {found:?}");
+    }
+    for text in [
+        "redis://cache:6379/0 is for jo@acme.org",
+        "redis://cache:6379/0?user=jo@acme.org",
+        "postgres://db:5432/main,postgres://app@db2/main",
+        "mongodb://user:password@host/db",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
 }
 
@@ -227,6 +377,36 @@ fn what_is_no_value_is_left_alone() {
         "max_tokens=4096, token_count=128000",
         "example.net/x/tool v0.4.1/go.mod h1:Qx7+dN2vKc9LmW4hTzR8sYbJ1pGfE6uAo3iXwZq5VhM=",
         "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "idempotency_key: 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+        "Idempotency-Key: 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+        "key: 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+        "client_id=7c9e6679-7425-40de-944b-e07fc1f90ae7",
+        "sort_key = \"2024-03-09T08:15:30Z#ORDER#77120\"",
+        "s3_key = \"uploads/2024/q3x7/IMG_20240309_77120.jpg\"",
+        "the object key is avatars/8f14e45fceea167a/large_2x.jpg",
+        "kms_key = \"arn:aws:kms:eu-west-1:210987654321:key/Zx81kQmW0aLr5T\"",
+        "key_id: 9b74c9897bac770ffc029102a200c5de",
+        "keyid: 0x9b74c9897bac770f",
+        "recaptcha_site_key = 6LcKq7Zx81kQmW0aLr5TnBv7YdJ2cHs9EfGuPoI4",
+        "{\"sub\":\"auth0|5f7c8ec7c33c6c004bbafe82\"}",
+        "api: networking.k8s.io/v1beta1",
+        "dsn = \"mysql:host=db7.internal;dbname=shop2\"",
+        "password: !vault |",
+        "pwd=C:\\Users\\bob1",
+        "<a accesskey=\"n\" href=\"libxslt-imports2.html7\">",
+        "<label for=\"password\">Password2</label>",
+        "pwd.getpwuid(prop.st_uid)[0]",
+        "SRP_user_pwd *SRP_VBASE_get1_by_user(SRP_VBASE *vb, char *username)",
+        "int KeyDataDsaAdoptKeyPair2(sslKeyDataPtr7x9 data, size_t key_at)",
+        "pub password: *const u16,",
+        "\"AWS::KMS::ReplicaKey\": \"903f43e74c8d8853\"",
+        "title=\"Extend&#60;TokenTree&#62;\">Extend&#60;TokenTree2&#62;<",
+        "pw = Piecewise((0, x < -1), (x**2, x <= 1))",
+        "run('-out','keycert.passwd.pem','-aes256')",
+        "Authorization: Basic dXNlcm5hbWU6cGFzc3dvcmQ=",
+        "proxy = http://proxy.corp:8080@intranet",
+        "key = \"abcdefghijklmnopqrstuvwxyz0123456789\"",
+        "KEY_CHARS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'",
     ] {
         assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
@@ -269,6 +449,59 @@ fn keys_of_wallets_are_told_from_hashes_of_transactions() {
     assert_eq!(kinds(&format!("this opens my wallet {key} now")), ["wallet_private_key"]);
     assert!(kinds(&format!("my wallet has sent it in tx {key}")).is_empty());
     assert!(kinds(&format!("see {key}")).is_empty());
+}
+
+/// Documented forms that no beginning alone tells, each with what it is.
+#[rustfmt::skip]
+fn structures() -> Vec<(&'static str, String)> {
+    let (long, key) = (body(Charset::Alnum, 76), body(Charset::Alnum, 43));
+    let hex = "5d0e7a91c3f84b26a8e1d97c402b6f35";
+    vec![
+        ("azure_devops_token", format!("PAT {long}AZDOx7Kd.")),
+        ("new_relic_key", format!("{hex}e98aNRAL")),
+        ("okta_token", format!("Authorization: SSWS 00{}", &key[..40])),
+        ("url_credentials", "jdbc:oracle:thin:scott/Kd92mQx1Lp@//db.internal:1521/shop".to_owned()),
+        ("password", "redis-cli -h cache.internal -p 6380 -a Kd92mQx1Lp ping".to_owned()),
+        ("password", "redis-cli -a correcthorsebattery ping".to_owned()),
+        ("jwk_private_key", format!("{{\"kty\":\"EC\",\"crv\":\"P-256\",\"d\":\"{key}\"}}")),
+        ("jwk_private_key", format!("{{\n  \"kty\": \"RSA\",\n  \"n\": \"{0}\",\n  \"e\": \"AQAB\",\n  \"d\": \"{0}\"\n}}", body(Charset::Url, 342))),
+        ("facebook_app_token", format!("token 417203958161245|{}", &key[..27])),
+        ("checkout_key", "sk_7c9e6679-7425-40de-944b-e07fc1f90ae7".to_owned()),
+        ("asana_token", format!("2/1203958161245417/1203958161245999:{hex}")),
+        ("asana_token", format!("1/1203958161245417:{hex}")),
+        ("django_secret_key", "SECRET_KEY = 'django-insecure-k2$w!9x@h#4v_z7(m)q+e5=t8&b1*c6^n3-r0pyudsjgfaloi2'".to_owned()),
+        ("bitcoin_private_key", "5KcgNLWeDzvxwd9bQCDp5iHK6HSZz6FkpjUCRMG5sCx9pv2utUk".to_owned()),
+        ("bitcoin_private_key", "L5AUmB7qJNhBv6YvqNXYooCzrKZrazC8RgT3QURaUbkRx8FNMF4n".to_owned()),
+        ("bitcoin_private_key", "xprv9s21ZrQH143K2XCgXuh37stVQZkKC5KQVKgkQ7uxKm4mKZFruLSnkzK34wFAWQTJw4jLFGTGMj6cK1H4JzUEm1B859Rth7QRwFc6cYGUHZX".to_owned()),
+        ("nostr_private_key", "nsec1a5ykcc5mdzvhqwzyy73x0906dv3sksec6m90293cffuer58vwa3s4h0ytw".to_owned()),
+        ("private_key", format!(
+            "-----BEGIN OpenVPN Static key V1-----\n{}-----END OpenVPN Static key V1-----",
+            format!("{hex}\n").repeat(16)
+        )),
+    ]
+}
+
+#[test]
+fn documented_structures_are_found() {
+    for (kind, text) in structures() {
+        assert_eq!(kinds(&text), [kind], "{text}");
+    }
+    for (_, text) in structures()
+        .iter()
+        .filter(|(kind, _)| kind.starts_with("bitcoin") || kind.starts_with("nostr"))
+    {
+        let other = text.replace(['2', '3', 'q'], "4");
+        assert!(secrets(&other).is_empty(), "{other}");
+    }
+    for text in [
+        "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\"}",
+        "| 1417203958161245 | of | them |",
+        "redis-cli -h cache.internal -p 6380 ping",
+        "1/2/2024 and 2/3",
+        "jdbc:oracle:thin:@//db.internal:1521/shop",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
 }
 
 #[test]

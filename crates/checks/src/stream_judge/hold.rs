@@ -33,7 +33,7 @@ const WALLET: usize = 170;
 /// No credential that is made of letters alone is shorter, but for those behind an option.
 const SHORTEST: usize = 16;
 /// What options for passwords begin with.
-const PASSWORD_OPTION: &[u8] = b"-p";
+const PASSWORD_OPTIONS: [&[u8]; 2] = [b"-p", b"-a"];
 
 /// The beginnings of addresses that more words may complete, at the end of a text.
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -83,7 +83,9 @@ pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) ->
         && is_whole(open)
         && !(acts && policy.recognizers().is_any())
         && text[said..open].split_whitespace().all(is_word)
-        && memmem::find(&text.as_bytes()[..open], PASSWORD_OPTION).is_none()
+        && PASSWORD_OPTIONS
+            .iter()
+            .all(|option| memmem::find(&text.as_bytes()[..open], option).is_none())
         && memmem::find(&text.as_bytes()[..open], KEY_BLOCK.as_bytes()).is_none()
 }
 

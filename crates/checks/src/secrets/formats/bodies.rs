@@ -1,6 +1,6 @@
 //! What providers document of the characters behind a beginning.
 
-use crate::checksum::crc32;
+use crate::checksum::{base58check_key, bech32, crc32};
 use crate::secrets::placeholder;
 
 /// Whether the parts between separators have these lengths; 0 stands for any.
@@ -161,6 +161,35 @@ pub(super) fn mercado_pago(body: &str) -> bool {
 /// Eight hexadecimal digits are the check value behind thirty-two characters.
 pub(super) fn grafana(body: &str) -> bool {
     parts(body, '_', &[32, 8])
+}
+
+/// Numbers of a user, or of an application and a user, a colon, thirty-two hexadecimal digits.
+pub(super) fn asana(body: &str) -> bool {
+    body.split_once(':').is_some_and(|(ids, secret)| {
+        ids.split('/').all(|id| is_number(id) && id.len() >= 10)
+            && ids.split('/').count() <= 2
+            && secret.len() == 32
+            && is_hex(secret)
+    })
+}
+
+/// A private key of Bitcoin in its import format, of 37 bytes: one that belongs to an uncompressed public key.
+pub(super) fn wif(prefix: &str, body: &str) -> bool {
+    base58check_key::<37>(prefix, body)
+}
+
+/// The same with a byte more, which says that the public key is compressed.
+pub(super) fn wif_compressed(prefix: &str, body: &str) -> bool {
+    base58check_key::<38>(prefix, body)
+}
+
+/// An extended private key, of which all keys of a wallet derive.
+pub(super) fn extended(body: &str) -> bool {
+    ["xprv", "yprv", "zprv", "tprv"].iter().any(|prefix| base58check_key::<82>(prefix, body))
+}
+
+pub(super) fn nostr(body: &str) -> bool {
+    bech32(b"nsec", body.as_bytes())
 }
 
 #[cfg(test)]

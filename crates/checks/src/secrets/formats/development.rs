@@ -1,6 +1,6 @@
 //! Where source is kept, built, shipped and watched over.
 
-use super::Charset::{Alnum, Base64, Dotted, Hex, Lower, Signs, Upper, Url};
+use super::Charset::{Alnum, Base64, Django, Dotted, Hex, Lower, Signs, Upper, Url};
 use super::{Format, bodies, c, f, free, r};
 
 #[rustfmt::skip]
@@ -132,4 +132,5 @@ pub(super) const FORMATS: &[Format] = &[
     f("frameio_token", "fio-u-", Url, 64, 64),
     r("beamer_token", "b_", Dotted, 44, 44),
     r("looker_key", "looker_", Alnum, 20, 60),
+    f("django_secret_key", "django-insecure-", Django, 50, 50),
 ];

@@ -28,6 +28,8 @@ pub(crate) enum Charset {
     Path,
     /// Letters, digits and nearly all signs that need no quotes: `- _ . : = ! $ ~ + / %`.
     Signs,
+    /// What Django draws its keys from.
+    Django,
 }
 
 /// What is asked of the characters behind the beginning, besides their set and their number.
@@ -98,6 +100,7 @@ impl Charset {
             Self::Base64 => b"+/=-_,",
             Self::Path => b"/-_@.",
             Self::Signs => b"-_.:=!$~+/%",
+            Self::Django => b"!@#$%^&*(-_=+)",
         };
         byte.is_ascii_alphanumeric() || signs.contains(&byte)
     }
