@@ -109,6 +109,9 @@ impl Scan {
                     self.note(text, keyword, at, at + keyword.text.len());
                 });
             });
+            for_each(words::bits(block, words::is_inner), |bit| {
+                self.part(text, index, base + bit);
+            });
             inside = word >> 63;
             runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
             if let Some(signs) = &index.signs {
@@ -128,8 +131,28 @@ impl Scan {
         self.long_runs = runs.long;
     }
 
+    /// Looks up the names of personal data that begin within a word, behind its `_` or at its hump: `customer_ssn`,
+    /// `customerSsn`.
+    #[inline]
+    fn part(&mut self, text: &[u8], index: &Index, at: usize) {
+        let begin = match text[at] {
+            b'_' => at + 1,
+            _ if words::is_hump(text, at) => at,
+            _ => return,
+        };
+        if begin < text.len() {
+            index.words.at(&index.keywords, text, begin, |id| {
+                let keyword = &index.keywords[id as usize];
+                if keyword.is_field() {
+                    self.note(text, keyword, begin, begin + keyword.text.len());
+                }
+            });
+        }
+    }
+
     fn note(&mut self, text: &[u8], keyword: &Keyword, start: usize, end: usize) {
-        if keyword.right && !words::free_after(text, end) {
+        let ends = || keyword.is_field() && words::parts_after(text, end);
+        if keyword.right && !words::free_after(text, end) && !ends() {
             return;
         }
         match keyword.meaning {

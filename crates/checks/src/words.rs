@@ -11,6 +11,21 @@ pub(crate) const fn is_sign(byte: u8) -> bool {
     byte.wrapping_sub(b'!') < 7 || byte == b'@' || (byte | 0x60).wrapping_sub(b'{') < 2
 }
 
+/// Whether a part of a word may begin with a byte or behind it: `_` and capitals.
+pub(crate) const fn is_inner(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_uppercase()
+}
+
+/// Whether a capital follows a small letter, as in `dateOf`.
+pub(crate) fn is_hump(text: &[u8], at: usize) -> bool {
+    at > 0 && text.get(at).is_some_and(u8::is_ascii_uppercase) && text[at - 1].is_ascii_lowercase()
+}
+
+/// Whether a part of a word ends at `at` and another follows: `ssn_last`, `ssnOf`.
+pub(crate) fn parts_after(text: &[u8], at: usize) -> bool {
+    text.get(at) == Some(&b'_') || is_hump(text, at)
+}
+
 /// What a byte is, as bits.
 pub(crate) static KINDS: [u8; 256] = {
     let mut out = [0; 256];

@@ -10,6 +10,8 @@ pub(crate) use words::WORDS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
     Phone,
+    /// What is only said of a telephone: "call me".
+    Called,
     Card,
     Ssn,
     Itin,
@@ -76,6 +78,13 @@ pub(crate) enum Context {
     Rfc,
     Gstin,
     Voter,
+}
+
+impl Context {
+    /// Whether names of fields are made of such words. Those of sentences and addresses are not.
+    pub(crate) fn names_field(self) -> bool {
+        !matches!(self, Self::Called | Self::Name | Self::Street | Self::Version)
+    }
 }
 
 /// Whether a word of this meaning stands near a value, before or after.

@@ -84,6 +84,8 @@ fn value(view: &View<'_>, from: usize) -> Option<Range<usize>> {
         } else if matches!(
             byte,
             b' ' | b':' | b'#' | b'\'' | b'"' | b'.' | b'=' | b'(' | b')' | b'-' | b'*' | b'`'
+                // Fields, tables and elements: `"account_no":`, `| passport |`, `<passport>`.
+                | b'_' | b'|' | b',' | b'<' | b'>' | b'[' | b'\t'
         ) {
             at += 1;
         } else {

@@ -128,7 +128,9 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     if is_date(lens, digits) || spaced(b'/') && lens.len() > 2 {
         return 0.0;
     }
-    let called = context::near(view.scan, Context::Phone, start, end);
+    let called = [Context::Phone, Context::Called]
+        .iter()
+        .any(|&context| context::near(view.scan, context, start, end));
     if american && count == 10 && digits[0] >= 2 && digits[3] >= 2 && digits[1] != 9 {
         return if called { 0.7 } else { 0.45 };
     }

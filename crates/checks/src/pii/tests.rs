@@ -144,3 +144,36 @@ fn a_sin_of_handbooks_counts_where_it_is_called_one() {
         assert_eq!(entities(text), [], "{text}");
     }
 }
+
+#[test]
+fn names_of_fields_are_read_as_the_words_they_are_made_of() {
+    for (text, kind, value) in [
+        (r#"{"date_of_birth":"1985-03-14"}"#, "DATE_OF_BIRTH", "1985-03-14"),
+        (r#"{"dateOfBirth": "1985-03-14"}"#, "DATE_OF_BIRTH", "1985-03-14"),
+        ("DATE_OF_BIRTH=14.03.1985", "DATE_OF_BIRTH", "14.03.1985"),
+        (r#"{"account_number": "20942740"}"#, "BANK_ACCOUNT", "20942740"),
+        ("bankAccountNumber: 20942740", "BANK_ACCOUNT", "20942740"),
+        (r#"{"customerSsn":"536228741"}"#, "US_SSN", "536228741"),
+        ("social_security_number: 536228741", "US_SSN", "536228741"),
+        ("CUSTOMER_SSN=536228741", "US_SSN", "536228741"),
+        ("| ssn | 536228741 |", "US_SSN", "536228741"),
+        ("<ssn>536228741</ssn>", "US_SSN", "536228741"),
+        ("sin_number = 130692544", "CA_SIN", "130692544"),
+        ("home_phone: 4155552671", "PHONE_NUMBER", "4155552671"),
+        (r#""contactNumber": 4155552671"#, "PHONE_NUMBER", "4155552671"),
+        ("tax_id: 12-3456789", "TAX_ID", "12-3456789"),
+        ("employer-identification: 12-3456789", "TAX_ID", "12-3456789"),
+        (r#"{"national_id":"AB1234567"}"#, "NATIONAL_ID", "AB1234567"),
+        (r#"{"driver_license": "D1234567"}"#, "DRIVER_LICENSE", "D1234567"),
+        (r#"{"driverLicenseNumber": "D1234567"}"#, "DRIVER_LICENSE", "D1234567"),
+        ("member_id: XYZ123456", "HEALTH_ID", "XYZ123456"),
+        ("<passportNumber>K1234567</passportNumber>", "PASSPORT", "K1234567"),
+        ("| passport | K1234567 |", "PASSPORT", "K1234567"),
+        ("passport,K1234567", "PASSPORT", "K1234567"),
+    ] {
+        assert_eq!(entities(text), [(kind, value.to_owned())], "{text}");
+    }
+    for text in ["classname 536228741", "lessn_count 536228741", "microphones_total 536228741"] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+}
