@@ -33,7 +33,7 @@ struct Row {
 const ROWS: &[Row] = &[
     Row { kind: "US_SSN", shapes: &[&[3, 2, 4]], separators: b"-. ", run: 9, check: ssn, context: C::Ssn, grouped: 0.7, plain: 0.0, whole: 0.0 },
     Row { kind: "US_ITIN", shapes: &[&[3, 2, 4], &[3, 6], &[5, 4]], separators: b"- ", run: 9, check: itin, context: C::Itin, grouped: 0.72, plain: 0.0, whole: 0.5 },
-    Row { kind: "TAX_ID", shapes: &[&[2, 7]], separators: b"-", run: 9, check: any, context: C::TaxId, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "TAX_ID", shapes: &[&[2, 7]], separators: b"-", run: 0, check: any, context: C::TaxId, grouped: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sin, context: C::Sin, grouped: 0.55, plain: 0.0, whole: 0.5 },
     Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sample_sin, context: C::Sin, grouped: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "AU_TFN", shapes: &[&[3, 3, 3]], separators: b" -", run: 9, check: tfn, context: C::Tfn, grouped: 0.52, plain: 0.0, whole: 0.42 },

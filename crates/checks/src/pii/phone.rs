@@ -10,6 +10,8 @@ use super::{Entity, View};
 const MIN_DIGITS: usize = 7;
 /// And at most this many.
 const MAX_DIGITS: usize = 16;
+/// How far behind its word a short one may stand.
+const REACH: usize = 34;
 /// In at most this many groups.
 const MAX_GROUPS: usize = 8;
 
@@ -37,6 +39,8 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     }
     let plus = before(1) == b'+' || before(1) == b'(' && before(2) == b'+';
     let paren = before(1) == b'(';
+    // Nor is a number behind the name of a language.
+    let plus = plus && before(2) != b'+';
     let start = group.start
         - usize::from(before(1) == b'+')
         - usize::from(paren)
@@ -99,16 +103,28 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     if count < MIN_DIGITS || digits.iter().all(|d| *d == digits[0]) {
         return 0.0;
     }
+    let called = || {
+        let words = [Context::Phone, Context::Called];
+        words.iter().any(|&context| context::near(view.scan, context, start, end))
+    };
     if plus {
-        return if (8..=15).contains(&count) && digits[0] != 0 { 0.8 } else { 0.0 };
+        // A line of a patch begins with `+`, too: who writes all digits in one run writes all of them.
+        let least = if lens.len() > 1 { 8 } else { 10 };
+        let whole = (least..=15).contains(&count) && (digits[0] != 1 || count == 11);
+        let may = digits[0] != 0 && (whole || (8..=15).contains(&count) && called());
+        return if may { 0.8 } else { 0.0 };
     }
     let spaced = |b: u8| text.contains(&b);
+    if text.contains(&b'.') && lens[1..].contains(&1) {
+        return 0.0;
+    }
     let american = lens.ends_with(&[3, 3, 4])
         && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
     if american
         && (10..=13).contains(&count)
         && (spaced(b'-') || spaced(b'.') || paren)
         && !spaced(b'/')
+        && (digits[count - 10] >= 2 || called())
     {
         return 0.65;
     }
@@ -128,19 +144,79 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     if is_date(lens, digits) || spaced(b'/') && lens.len() > 2 {
         return 0.0;
     }
-    let called = [Context::Phone, Context::Called]
-        .iter()
-        .any(|&context| context::near(view.scan, context, start, end));
     if american && count == 10 && digits[0] >= 2 && digits[3] >= 2 && digits[1] != 9 {
-        return if called { 0.7 } else { 0.45 };
+        return if called() { 0.7 } else { 0.45 };
     }
-    if called && (7..=13).contains(&count) {
-        // A number in the same sentence as a phone, but with a nearer label of its own, is left to that label.
-        return if lens.len() > 1 || count >= 7 { 0.57 } else { 0.0 };
+    // So few digits in one run may count anything: only what the word itself leads up to.
+    let short = lens.len() == 1 && count < 10;
+    if (7..=13).contains(&count) && called() && (!short || announced(view, start)) {
+        return 0.57;
     }
     let trunk =
         digits[0] == 0 && digits[1] != 0 && lens.len() >= 2 && lens[0] >= 3 && !spaced(b'.');
     if trunk && (10..=11).contains(&count) { 0.45 } else { 0.0 }
+}
+
+/// Whether only small words stand between a word for a telephone and a number.
+fn announced(view: &View<'_>, start: usize) -> bool {
+    const SMALL: &[&str] = &[
+        "number",
+        "numbers",
+        "no",
+        "nr",
+        "num",
+        "nummer",
+        "numero",
+        "número",
+        "numéro",
+        "n",
+        "is",
+        "was",
+        "at",
+        "on",
+        "to",
+        "or",
+        "and",
+        "me",
+        "us",
+        "my",
+        "his",
+        "her",
+        "the",
+        "line",
+        "phone",
+        "mobile",
+        "cell",
+        "fax",
+        "home",
+        "work",
+        "office",
+        "es",
+        "est",
+        "ist",
+        "unter",
+        "é",
+        "o",
+        "s",
+        "e",
+        "direct",
+        "tel",
+        "telephone",
+    ];
+    let lead = [Context::Phone, Context::Called]
+        .iter()
+        .filter_map(|&context| context::last(view.scan, context, start, REACH))
+        .max();
+    lead.is_some_and(|end| {
+        view.text[end..start]
+            .trim_start_matches(|c: char| c.is_ascii_lowercase())
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .all(|word| {
+                SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
+                    || word.len() >= MIN_DIGITS && word.bytes().all(|b| b.is_ascii_digit())
+            })
+    })
 }
 
 /// `2024-05-31`, `31.05.2024`, and dates followed by an hour.

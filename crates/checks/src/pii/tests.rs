@@ -177,3 +177,47 @@ fn names_of_fields_are_read_as_the_words_they_are_made_of() {
         assert_eq!(entities(text), [], "{text}");
     }
 }
+
+#[test]
+fn what_only_looks_like_a_number_of_a_person_is_not() {
+    for text in [
+        "mobile version 12345678",
+        "the fax machine has 1234567 pages",
+        "office 2019 version 16.0.10396.20023",
+        "tel aviv 1234567",
+        "range 100-200-3000",
+        "diff +12345678",
+        "C++11 14 17 20",
+        "see 9780.1234.5678",
+        "[.213D.0020.0002]",
+        "tin can 123456789",
+        "aba 12345678",
+        "fixed in aa0001271e",
+        "fixed in bbaca8442a",
+        "openssl 1.1.1.2",
+        "Section 3.2.1.4",
+        "clause 12.3.4.5",
+        "libfoo.so.1.2.3.4",
+        "foo-1.2.3.4",
+        "Git 1.8.1.2 Release",
+    ] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+    for (text, kind, value) in [
+        ("mobile no. 12345678", "PHONE_NUMBER", "12345678"),
+        ("tel: 7946095", "PHONE_NUMBER", "7946095"),
+        ("call me at 5552671", "PHONE_NUMBER", "5552671"),
+        ("phone 5552671 or 5552672", "PHONE_NUMBER", "5552671"),
+        ("+442079460958", "PHONE_NUMBER", "+442079460958"),
+        ("phone +12345678", "PHONE_NUMBER", "+12345678"),
+        ("seen 213d.0020.0002 there", "MAC_ADDRESS", "213d.0020.0002"),
+        ("tin: 123456789", "TAX_ID", "123456789"),
+        ("bank code 12345678", "ROUTING_NUMBER", "12345678"),
+        ("the PAN bbaca8442a", "IN_PAN", "bbaca8442a"),
+        ("blocked 10.0.0.1 and", "IP_ADDRESS", "10.0.0.1"),
+        ("ping 1.1.1.1", "IP_ADDRESS", "1.1.1.1"),
+        ("nginx 203.0.113.9", "IP_ADDRESS", "203.0.113.9"),
+    ] {
+        assert_eq!(entities(text)[0], (kind, value.to_owned()), "{text}");
+    }
+}

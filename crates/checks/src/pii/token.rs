@@ -86,12 +86,24 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
 
 fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Vec<Entity>) {
     for row in ROWS.iter().filter(|row| matches(row.mask, token) && (row.check)(token)) {
-        let alone = if view.is_whole(&(start..end)) { row.whole.max(row.plain) } else { row.plain };
+        let alone = if view.is_whole(&(start..end)) {
+            row.whole.max(row.plain)
+        } else if is_small_hex(&view.bytes[start..end]) {
+            // The beginning of a checksum or of a commit has the form of many numbers.
+            0.0
+        } else {
+            row.plain
+        };
         let score = if context::near(view.scan, row.context, start, end) { 0.85 } else { alone };
         if score > 0.0 {
             found.push(Entity::new(row.kind, start..end, score));
         }
     }
+}
+
+/// Whether a token may be written hexadecimally, in small letters.
+fn is_small_hex(token: &[u8]) -> bool {
+    token.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn matches(mask: &[u8], token: &[u8]) -> bool {
