@@ -55,6 +55,12 @@ pub(crate) fn kind(text: &[u8], at: usize) -> u8 {
     text.get(at).map_or(0, |&byte| KINDS[byte as usize])
 }
 
+/// Whether a character is of a script that is written without spaces: Thai, Chinese, Japanese, and Korean, whose words
+/// take endings.
+pub(crate) fn is_unspaced(c: char) -> bool {
+    matches!(c as u32, 0x0e00..=0x0eff | 0x1100..=0x11ff | 0x2e80..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x20000..=0x3ffff)
+}
+
 /// Whether no word runs into `at` from the left.
 pub(crate) fn free_before(text: &[u8], at: usize) -> bool {
     at == 0 || !is_word(text[at - 1])

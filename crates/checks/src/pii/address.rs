@@ -17,15 +17,28 @@ static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let more = format!(r"(?: (?:(?:{small}) ){{0,2}}(?:{word}|\p{{Lu}}\.?)){{0,3}}");
     Regex::new(&format!(r"^\.?[:\s]{{1,2}}({word}{more})")).ok()
 });
+/// What the names of months begin with, in the languages that birthdays are announced in.
+#[rustfmt::skip]
+pub(crate) const MONTHS: [&str; 64] = [
+    "jan", "feb", "fev", "fév", "mar", "mär", "maa", "mrt", "apr", "abr", "avr", "may", "mai", "mei", "mag", "maj",
+    "jun", "juin", "jul", "juil", "giu", "lug", "aug", "ago", "aoû", "aou", "sep", "set", "oct", "okt", "ott", "out",
+    "nov", "dec", "dez", "dic", "déc", "des", "ene", "gen", "янв", "фев", "мар", "апр", "мая", "май", "июн", "июл",
+    "авг", "сен", "окт", "ноя", "дек", "sty", "lut", "kwi", "cze", "lip", "sie", "wrz", "paź", "paz", "lis", "gru",
+];
 static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let months = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\p{L}*\.?";
+    let months = format!(r"(?:{})\p{{L}}*\.?", MONTHS.join("|"));
     let shapes = [
         r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)?\d{2}".to_owned(),
         r"(?:19|20)\d{2}[./-]\d{1,2}[./-]\d{1,2}".to_owned(),
-        format!(r"\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of)? {months},? (?:19|20)\d{{2}}"),
+        r"(?:19|20)\d{2} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일]".to_owned(),
+        format!(
+            r"\d{{1,2}}(?:st|nd|rd|th|er|º|\.)?(?: of| de)? {months},?(?: de| del)? (?:19|20)\d{{2}}"
+        ),
         format!(r"{months} \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d{{2}}"),
     ];
-    Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?\\b({})", shapes.join("|"))).ok()
+    // Scripts without spaces do not set the date off from the word.
+    let begin = r"(?:\b|[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])";
+    Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?{begin}({})", shapes.join("|"))).ok()
 });
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway)";

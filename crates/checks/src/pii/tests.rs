@@ -221,3 +221,45 @@ fn what_only_looks_like_a_number_of_a_person_is_not() {
         assert_eq!(entities(text)[0], (kind, value.to_owned()), "{text}");
     }
 }
+
+#[test]
+fn birthdays_in_other_languages() {
+    for (text, value) in [
+        ("出生日期：1985年3月14日", "1985年3月14日"),
+        ("出生日期1985-03-14", "1985-03-14"),
+        ("生年月日: 1985/03/14", "1985/03/14"),
+        ("생년월일 1985년 3월 14일", "1985년 3월 14일"),
+        ("Дата рождения: 14 марта 1985", "14 марта 1985"),
+        ("data urodzenia: 14.03.1985", "14.03.1985"),
+        ("geboortedatum 14 maart 1985", "14 maart 1985"),
+        ("data de nascimento: 14 de março de 1985", "14 de março de 1985"),
+        ("født 14. mars 1985", "14. mars 1985"),
+        ("nacida el 14 de marzo de 1985", "14 de marzo de 1985"),
+        ("née le 14 février 1985", "14 février 1985"),
+        ("né le 1er août 1985", "1er août 1985"),
+        ("nato il 14 luglio 1985", "14 luglio 1985"),
+        ("her birthday's March 14, 1985", "March 14, 1985"),
+    ] {
+        assert_eq!(entities(text), [("DATE_OF_BIRTH", value.to_owned())], "{text}");
+    }
+    assert_eq!(entities("会议于1985年3月14日举行"), []);
+}
+
+#[test]
+fn addresses_end_where_the_sentence_goes_on() {
+    for (text, value) in [
+        ("联系zhang.wei@qq.com谢谢", "zhang.wei@qq.com"),
+        ("メールはjane@x.orgです", "jane@x.org"),
+        ("jane@x.org으로 보내", "jane@x.org"),
+        ("อีเมลjane@x.orgครับ", "jane@x.org"),
+        ("jane@x.org。谢谢", "jane@x.org"),
+        ("张伟@例子.中国", "张伟@例子.中国"),
+        ("jane@mail.中国", "jane@mail.中国"),
+        (r"To:\njane@x.org", "jane@x.org"),
+        ("mailto%3Ajane@x.org", "jane@x.org"),
+        ("jane%2Bnews@x.org", "jane%2Bnews@x.org"),
+        ("müller@straße.example", "müller@straße.example"),
+    ] {
+        assert_eq!(entities(text), [("EMAIL", value.to_owned())], "{text}");
+    }
+}

@@ -8,12 +8,12 @@ use regex::Regex;
 
 use super::BEHIND;
 use crate::fold::Folded;
-use crate::pii::address::PARTICLES;
+use crate::pii::address::{MONTHS, PARTICLES};
 use crate::pii::context::Context;
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
 use crate::secrets::structured::{KEY_BLOCK, Key, PASSWORD_REACH, PASSWORD_TAG};
-use crate::words;
+use crate::words::{self, is_unspaced};
 
 /// No number, name or address with the words that tell it takes more than this.
 const REACH: usize = 128;
@@ -231,18 +231,16 @@ fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
 
 /// What may be a birthday behind a word that announces one.
 fn birthday(tail: &str) -> usize {
-    const MONTHS: [&str; 16] = [
-        "jan", "feb", "mar", "mär", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt",
-        "nov", "dec", "dez",
-    ];
     let may_begin = |unit: &str| {
-        let lower: String = unit.chars().take(3).flat_map(char::to_lowercase).collect();
-        unit.starts_with(|c: char| c.is_ascii_digit()) || MONTHS.contains(&&*lower)
+        let lower: String = unit.chars().take(4).flat_map(char::to_lowercase).collect();
+        unit.starts_with(|c: char| c.is_ascii_digit())
+            || MONTHS.iter().any(|month| lower.starts_with(month))
     };
     let near = tail.len().saturating_sub(BIRTHDAY);
     let from = words::floor(tail, near.saturating_sub(BIRTHDAY / 2));
-    // Quotes and asterisks may stand around it.
-    let runs = tail[from..].split(|c: char| !c.is_alphanumeric()).filter(|run| may_begin(run));
+    // Quotes and asterisks may stand around it, and scripts without spaces.
+    let joint = |c: char| !c.is_alphanumeric() || is_unspaced(c);
+    let runs = tail[from..].split(joint).filter(|run| may_begin(run));
     let runs: Vec<usize> = runs.map(|run| run.as_ptr() as usize - tail.as_ptr() as usize).collect();
     if runs.last().is_none_or(|&last| last < near) {
         return tail.len();
