@@ -34,6 +34,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     // A group in the middle of a number is not its beginning.
     if matches!(before(1), b'-' | b'.' | b'/' | b':' | b',' | b')') && before(2).is_ascii_digit()
         || before(1) == b'$'
+        || is_card_like(view, first)
     {
         return;
     }
@@ -75,6 +76,19 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         }
     }
     found.extend(best);
+}
+
+/// Whether a group is one of four of four digits each: a card's, even where its check digit is wrong.
+fn is_card_like(view: &View<'_>, first: usize) -> bool {
+    let groups = &view.groups;
+    let follows = |at: usize| {
+        groups[at].len() == 4
+            && groups[at - 1].len() == 4
+            && groups[at].start - groups[at - 1].end <= MAX_GAP
+    };
+    let ahead = (first + 1..groups.len()).take(3).take_while(|&at| follows(at)).count();
+    let behind = (1..=first).rev().take(3).take_while(|&at| follows(at)).count();
+    ahead + behind >= 3
 }
 
 /// Whether enough digits follow each other: nearly all numbers in a text are too short, and alone.

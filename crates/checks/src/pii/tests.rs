@@ -263,3 +263,32 @@ fn addresses_end_where_the_sentence_goes_on() {
         assert_eq!(entities(text), [("EMAIL", value.to_owned())], "{text}");
     }
 }
+
+#[test]
+fn cards_with_other_separators_and_lengths_are_whole() {
+    for card in [
+        "4111/1111/1111/1111",
+        "4111_1111_1111_1111",
+        "4111 - 1111 - 1111 - 1111",
+        "4111  1111  1111  1111",
+        "4111\u{b7}1111\u{b7}1111\u{b7}1111",
+        "6234 5678 9012 3456 780",
+        "6304-0000-0000-0000-018",
+        "2200 7007 1234 5676",
+        "9792-1234-5678-9018",
+    ] {
+        let found = entities(&format!("take {card} then"));
+        assert_eq!(found, [("PAYMENT_CARD", card.to_owned())], "{card}");
+    }
+    for text in [
+        "call me, it is 9111 1111 1111 1112 or",
+        "row 2200700712345676",
+        "2024_1231_2359_5900",
+        "4111 1112  1113 1114",
+        "17  4111  1111  1111  1111  20",
+        "phone list 1234 5678 9012 3456",
+    ] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+    assert_eq!(entities("Telefone: (21) 98765-4321"), [("PHONE_NUMBER", "(21) 98765-4321".into())]);
+}
