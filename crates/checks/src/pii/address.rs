@@ -41,9 +41,9 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?{begin}({})", shapes.join("|"))).ok()
 });
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway)";
+    let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway|Pkwy|Way|Close|Loop|Place)";
     Regex::new(&format!(
-        r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?|(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{{1,6}}|\b\p{{Lu}}\p{{L}}+(?:straße|strasse) \d{{1,4}}[a-z]?\b|\b\d{{1,4}},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{{Lu}}\p{{L}}+(?:[ -]\p{{Lu}}\p{{L}}+)?|\b(?:Calle|Via|calle|via) (?:de |del |della |la )*\p{{Lu}}\p{{L}}+,? \d{{1,4}}\b"
+        r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?|(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{{1,6}}|\b\p{{Lu}}\p{{L}}+(?:straße|strasse|str\.|allee|platz|straat|gracht) \d{{1,4}}[a-z]?\b|\b\d{{1,4}},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{{Lu}}\p{{L}}+(?:[ -]\p{{Lu}}\p{{L}}+)?|\b(?:Calle|Via|Rua|Avenida|calle|via|rua|[Uu]l\.) (?:de |del |della |la |da |do |das |dos )*\p{{Lu}}\p{{L}}+(?: \p{{Lu}}\p{{L}}+)?,? \d{{1,4}}\b"
     ))
     .ok()
 });
@@ -62,7 +62,13 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
                 let from =
                     floor(view.text, start.saturating_sub(60)).max(floor(view.text, streets_until));
                 let to = ceil(view.text, (end + 60).min(view.text.len()));
-                let matches = STREET.iter().flat_map(|r| r.find_iter(&view.text[from..to]));
+                let window = &view.text[from..to];
+                // "By the way": most such words stand in sentences, without a number.
+                if !window.bytes().any(|b| b.is_ascii_digit()) {
+                    continue;
+                }
+                let matches = STREET.iter().flat_map(|r| r.find_iter(window));
+                let matches = matches.filter(|m| !is_seat(m.as_str()));
                 found.extend(
                     matches.map(|m| Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6)),
                 );
@@ -71,6 +77,13 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
             _ => {}
         }
     }
+}
+
+/// Places with numbers that nobody lives at.
+fn is_seat(found: &str) -> bool {
+    ["Arbeitsplatz", "Sitzplatz", "Parkplatz", "Stellplatz", "Stehplatz", "Spielplatz"]
+        .iter()
+        .any(|seat| found.starts_with(seat))
 }
 
 fn name(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {

@@ -22,6 +22,8 @@ pub(crate) enum Context {
     Passport,
     Licence,
     Account,
+    /// An account, perhaps of a bank.
+    PlainAccount,
     Routing,
     Iban,
     Aadhaar,

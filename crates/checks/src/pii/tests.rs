@@ -292,3 +292,55 @@ fn cards_with_other_separators_and_lengths_are_whole() {
     }
     assert_eq!(entities("Telefone: (21) 98765-4321"), [("PHONE_NUMBER", "(21) 98765-4321".into())]);
 }
+
+#[test]
+fn labels_in_other_languages() {
+    for (text, kind, value) in [
+        ("passeport n° 12AB34567", "PASSPORT", "12AB34567"),
+        ("paspoort: NX1234567", "PASSPORT", "NX1234567"),
+        ("护照号码：E12345678", "PASSPORT", "E12345678"),
+        ("护照E12345678号", "PASSPORT", "E12345678"),
+        ("パスポート TK1234567", "PASSPORT", "TK1234567"),
+        ("паспорт 4510 123456", "PASSPORT", "4510 123456"),
+        ("Паспорта серия и номер 4510 123456", "PASSPORT", "4510 123456"),
+        ("pasaporte número XDB123456", "PASSPORT", "XDB123456"),
+        ("permis de conduire n° 123456789012", "DRIVER_LICENSE", "123456789012"),
+        ("CNH 12345678900", "DRIVER_LICENSE", "12345678900"),
+        ("rijbewijs 5123456789", "DRIVER_LICENSE", "5123456789"),
+        ("口座番号 1234567", "BANK_ACCOUNT", "1234567"),
+        ("numéro de compte 12345678901", "BANK_ACCOUNT", "12345678901"),
+        ("DNI 47.279.859-R", "ES_NIF", "47.279.859-R"),
+        ("NIE X-6989172-R", "ES_NIE", "X-6989172-R"),
+        ("RUT 20204793-9", "CL_RUT", "20204793-9"),
+    ] {
+        assert_eq!(entities(text), [(kind, value.to_owned())], "{text}");
+    }
+    let bank = entities("sort code 20-00-00 account 12345678");
+    assert_eq!(bank[1], ("BANK_ACCOUNT", "12345678".to_owned()));
+    for text in ["account 12345678 has been closed", "lot 20204793-9", "passport 2019 edition"] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+}
+
+#[test]
+fn streets_of_more_kinds_and_languages() {
+    for text in [
+        "4711 Maple Way",
+        "12 Orchard Close",
+        "1600 Amphitheatre Pkwy",
+        "7 Elm Place",
+        "Lindenallee 7",
+        "Lindenstr. 7",
+        "Marktplatz 3",
+        "Herengracht 12",
+        "Rua das Flores, 12",
+        "ul. Polna 12",
+    ] {
+        assert_eq!(entities(&format!("send it to {text} today")), [("ADDRESS", text.to_owned())]);
+    }
+    for text in
+        ["2 by the way", "5 steps to close 3 gaps", "for 3 loops", "Arbeitsplatz 12 ist frei"]
+    {
+        assert_eq!(entities(text), [], "{text}");
+    }
+}

@@ -40,8 +40,8 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms = [
         r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? )?(?:(?:\p{Lu}[\p{L}'.-]+|\d{1,3}(?:st|nd|rd|th)) ){0,3}",
         r"\d{1,4},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*(?:\p{Lu}\p{L}+[ -])?",
-        r"(?:[Cc]alle|[Vv]ia) (?:de |del |della |la )*(?:\p{Lu}\p{L}+,? )?",
-        r"\p{Lu}\p{L}+(?:straße|strasse) ",
+        r"(?:[Cc]alle|[Vv]ia|[Rr]ua|Avenida|[Uu]l\.) (?:de |del |della |la |da |do |das |dos )*(?:\p{Lu}\p{L}+,? ){0,2}",
+        r"\p{Lu}\p{L}+(?:straße|strasse|str\.|allee|platz|straat|gracht) ",
     ];
     let post_box = r"[Pp]\.?[Oo]\.? ?(?:[Bb]ox )?";
     Regex::new(&format!(r"(?:\b(?:{})|{post_box})\z", forms.join("|"))).ok()
