@@ -68,7 +68,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
                     continue;
                 }
                 let matches = STREET.iter().flat_map(|r| r.find_iter(window));
-                let matches = matches.filter(|m| !is_seat(m.as_str()));
+                let matches = matches.filter(|m| !is_nobodys(m.as_str()));
                 found.extend(
                     matches.map(|m| Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6)),
                 );
@@ -79,11 +79,19 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
     }
 }
 
-/// Places with numbers that nobody lives at.
-fn is_seat(found: &str) -> bool {
-    ["Arbeitsplatz", "Sitzplatz", "Parkplatz", "Stellplatz", "Stehplatz", "Spielplatz"]
-        .iter()
-        .any(|seat| found.starts_with(seat))
+/// Places with numbers that nobody lives at: seats, and the sender of licences.
+fn is_nobodys(found: &str) -> bool {
+    const SEATS: &[&str] = &[
+        "Arbeitsplatz",
+        "Sitzplatz",
+        "Parkplatz",
+        "Stellplatz",
+        "Stehplatz",
+        "Spielplatz",
+        "59 Temple Place",
+        "51 Franklin St",
+    ];
+    SEATS.iter().any(|seat| found.starts_with(seat))
 }
 
 fn name(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {

@@ -53,7 +53,8 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         if index > 0 && !is_gap(&bytes[view.groups[first + index - 1].end..next.start]) {
             break;
         }
-        if count + next.len() > MAX_DIGITS {
+        let into_card = index > 0 && is_card_like(view, first + index);
+        if into_card || count + next.len() > MAX_DIGITS {
             break;
         }
         for (digit, byte) in digits[count..].iter_mut().zip(&bytes[next.clone()]) {
