@@ -54,6 +54,8 @@ struct Index {
     signs: Option<Table<1, 3>>,
     foreign: Table<4, 4>,
     inside: Option<Inside>,
+    /// Whether any of them may be a part of a field's name.
+    any_field: bool,
 }
 
 /// Keywords that may stand inside words: a search for their beginnings, and those that share each.
@@ -109,9 +111,11 @@ impl Scan {
                     self.note(text, keyword, at, at + keyword.text.len());
                 });
             });
-            for_each(words::bits(block, words::is_inner), |bit| {
-                self.part(text, index, base + bit);
-            });
+            if index.any_field {
+                for_each(words::bits(block, words::is_inner), |bit| {
+                    self.part(text, index, base + bit);
+                });
+            }
             inside = word >> 63;
             runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
             if let Some(signs) = &index.signs {
@@ -215,6 +219,7 @@ impl Index {
             signs: any_sign.then(|| Table::new(&keywords, Place::Sign)),
             foreign: Table::new(&keywords, Place::Foreign),
             inside: Inside::new(&keywords),
+            any_field: keywords.iter().any(Keyword::is_field),
             keywords,
         }
     }

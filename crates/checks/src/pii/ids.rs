@@ -142,9 +142,9 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
             (false, true) => row.plain,
             (false, false) => row.grouped,
         };
-        let near = context::near(view.scan, row.context, n.range.start, n.range.end);
+        let near = context::near(view, row.context, n.range.start, n.range.end);
         // Over the end of a line groups of digits are often several numbers, and so is "Suite 512 48 3920 Maple Lane".
-        let street = || context::near(view.scan, C::Street, n.range.start, n.range.end);
+        let street = || context::near(view, C::Street, n.range.start, n.range.end);
         let loose = n.broken || n.separator == b' ' && n.lens == [3, 2, 4] && street();
         let score = if near {
             0.85
@@ -187,7 +187,7 @@ fn fits(separators: &[u8], separator: u8) -> bool {
 }
 
 fn near_card(view: &View<'_>, n: &Number<'_>) -> bool {
-    context::near(view.scan, C::Card, n.range.start, n.range.end)
+    context::near(view, C::Card, n.range.start, n.range.end)
 }
 
 /// Payment cards: issuer range, length, Luhn, and the way of grouping.

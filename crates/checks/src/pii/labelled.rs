@@ -57,8 +57,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
 
 /// Whether a number of an account stands near one of a bank.
 fn is_of_bank(view: &View<'_>, range: &Range<usize>) -> bool {
-    let near = |&context| context::near(view.scan, context, range.start, range.end);
-    [C::SortCode, C::Routing, C::Ifsc].iter().any(near)
+    context::beside(view, &[C::SortCode, C::Routing, C::Ifsc], range.start, range.end)
 }
 
 /// `4510 123456`: passports and licences of Russia have a series and a number.

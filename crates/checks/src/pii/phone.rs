@@ -120,7 +120,7 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     }
     let called = || {
         let words = [Context::Phone, Context::Called];
-        words.iter().any(|&context| context::near(view.scan, context, start, end))
+        words.iter().any(|&context| context::near(view, context, start, end))
     };
     if plus {
         // A line of a patch begins with `+`, too: who writes all digits in one run writes all of them.

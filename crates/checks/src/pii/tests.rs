@@ -173,6 +173,13 @@ fn names_of_fields_are_read_as_the_words_they_are_made_of() {
     ] {
         assert_eq!(entities(text), [(kind, value.to_owned())], "{text}");
     }
+    // The name of the next field says nothing of the value before it.
+    let next = r#"{"order": 219099998, "ssn": "536228741"}"#;
+    assert_eq!(entities(next), [("US_SSN", "536228741".to_owned())]);
+    let next = "order: 2190999981\nphone: 4155552671";
+    assert_eq!(entities(next), [("PHONE_NUMBER", "4155552671".to_owned())]);
+    let bank = r#"{"account": "12345678", "sort_code": "20-00-00"}"#;
+    assert_eq!(entities(bank)[0], ("BANK_ACCOUNT", "12345678".to_owned()));
     for text in ["classname 536228741", "lessn_count 536228741", "microphones_total 536228741"] {
         assert_eq!(entities(text), [], "{text}");
     }

@@ -97,7 +97,7 @@ fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Ve
         } else {
             row.plain
         };
-        let score = if context::near(view.scan, row.context, start, end) { 0.85 } else { alone };
+        let score = if context::near(view, row.context, start, end) { 0.85 } else { alone };
         if score > 0.0 {
             found.push(Entity::new(row.kind, start..end, score));
         }
@@ -204,7 +204,7 @@ fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
 fn dashed_rut(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
     let Some(&[b'-', check]) = view.bytes.get(end..end + 2) else { return };
     let range = start..end + 2;
-    let known = view.is_whole(&range) || context::near(view.scan, C::Rut, start, range.end);
+    let known = view.is_whole(&range) || context::near(view, C::Rut, start, range.end);
     if known && free_after(view.bytes, range.end) && is_rut(&view.bytes[start..end], check) {
         found.push(Entity::new("CL_RUT", range, 0.85));
     }
