@@ -57,14 +57,16 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
         }
         match context {
             C::Name => name(view, start, end, found),
-            C::Birth => behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found),
+            C::Birth if has_digit(&view.bytes[end..], 60) => {
+                behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found)
+            }
             C::Street if end > streets_until => {
                 let from =
                     floor(view.text, start.saturating_sub(60)).max(floor(view.text, streets_until));
                 let to = ceil(view.text, (end + 60).min(view.text.len()));
                 let window = &view.text[from..to];
                 // "By the way": most such words stand in sentences, without a number.
-                if !window.bytes().any(|b| b.is_ascii_digit()) {
+                if !has_digit(window.as_bytes(), window.len()) {
                     continue;
                 }
                 let matches = STREET.iter().flat_map(|r| r.find_iter(window));
@@ -77,6 +79,11 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
             _ => {}
         }
     }
+}
+
+/// Whether a digit is among the next bytes: asked before a pattern is tried.
+fn has_digit(bytes: &[u8], reach: usize) -> bool {
+    bytes.iter().take(reach).any(u8::is_ascii_digit)
 }
 
 /// Places with numbers that nobody lives at: seats, and the sender of licences.
