@@ -66,6 +66,21 @@ pub(crate) fn samples() -> impl Iterator<Item = &'static str> {
         "the mac is aa:bb:cc:dd:ee:ff",
         "pay to asha.k@oksbi",
         "电话：138 0013 8000。",
+        "паспорт 4510 123456 выдан",
+        "出生日期：1985年3月14日",
+        "nacida el 14 de marzo de 1985",
+        "联系zhang.wei@qq.com谢谢",
+        "my card 4111 - 1111 - 1111 - 1111, thanks",
+        "pay by 6304 0000 0000 0000 018 then",
+        "DNI 47.279.859-R or NIE X-6989172-R",
+        "RUT 20204793-9",
+        "{\"date_of_birth\": \"1985-03-14\"}",
+        "{\"account_number\": \"20942740\"}",
+        "sort code 20-00-00 account 12345678",
+        "Lindenstr. 7",
+        "4711 Maple Way, please",
+        "Rua das Flores, 12",
+        "ul. Polna 12",
     ];
     others.into_iter().chain(IDENTITIES.map(|identity| identity.0))
 }

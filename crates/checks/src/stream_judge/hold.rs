@@ -159,7 +159,11 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
             open = open.min(at);
         }
         if digits == 0 {
-            chain = None;
+            // `4111 - 1111`
+            chain = chain.filter(|chain| chain.is_open && matches!(unit, "-" | "/" | "." | "·"));
+            if let Some(chain) = chain.as_ref().filter(|_| is_last) {
+                open = open.min(chain.start);
+            }
             continue;
         }
         let goes_on = chain.take().filter(|c| c.is_open && at - c.end <= MAX_GAP);
@@ -170,7 +174,7 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
             start: goes_on.as_ref().map_or(lead, |c| c.start),
             end: at + unit.len(),
             digits: digits + goes_on.as_ref().map_or(0, |c| c.digits),
-            is_open: unit.ends_with(|c: char| c.is_ascii_digit() || "-./()+:".contains(c)),
+            is_open: unit.ends_with(|c: char| c.is_ascii_digit() || "-./()+:_·".contains(c)),
         };
         let is_code = digits >= 4 && unit.bytes().filter(u8::is_ascii_alphanumeric).count() >= 7;
         let is_named = this.digits >= FEWEST_DIGITS || is_code;
