@@ -58,7 +58,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
         match context {
             C::Name => name(view, start, end, found),
             C::Birth if has_digit(&view.bytes[end..], 60) => {
-                behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found)
+                behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found);
             }
             C::Street if end > streets_until => {
                 let from =

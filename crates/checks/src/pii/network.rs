@@ -207,13 +207,17 @@ fn numbered(view: &View<'_>, start: usize, text: &str) -> bool {
     ];
     let bytes = view.bytes;
     let before = |back: usize| start.checked_sub(back).map_or(0, |at| bytes[at]);
-    if matches!(before(1), b'.' | b'-') && before(2).is_ascii_alphanumeric() {
+    let stuck = before(2).is_ascii_alphanumeric();
+    if before(1) == b'.' && stuck {
         return true;
     }
     // Private networks and known resolvers are made of small numbers, too.
     let common = text.starts_with("10.") || matches!(text, "1.1.1.1" | "8.8.8.8" | "9.9.9.9");
     let small =
         !common && text.split('.').all(|part| part.len() < 2 || part.len() == 2 && part < "32");
+    if before(1) == b'-' && stuck {
+        return small;
+    }
     let word = super::before(view.text, start, 24);
     let Some(word) = word.strip_suffix(' ') else { return false };
     let letters = |b: &u8| b.is_ascii_alphabetic();

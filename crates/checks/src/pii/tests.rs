@@ -237,6 +237,7 @@ fn what_only_looks_like_a_number_of_a_person_is_not() {
         ("bank code 12345678", "ROUTING_NUMBER", "12345678"),
         ("the PAN bbaca8442a", "IN_PAN", "bbaca8442a"),
         ("blocked 10.0.0.1 and", "IP_ADDRESS", "10.0.0.1"),
+        ("host-203.0.113.9 is down", "IP_ADDRESS", "203.0.113.9"),
         ("ping 1.1.1.1", "IP_ADDRESS", "1.1.1.1"),
         ("nginx 203.0.113.9", "IP_ADDRESS", "203.0.113.9"),
     ] {
