@@ -60,7 +60,15 @@ pub(crate) fn all() -> Vec<Keyword> {
         out.push(Keyword { text, meaning, place: Place::Word, right: false });
     }
     for (context, texts) in context::WORDS {
-        out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Context(*context))));
+        for text in *texts {
+            let meaning = Meaning::Context(*context);
+            out.push(Keyword::read(text, meaning));
+            // Names of fields write "date of birth" as `date_of_birth`, `date-of-birth` and `dateOfBirth`.
+            if context.names_field() && text.is_ascii() && text.contains(' ') {
+                let joined = ["_", "-", ""].map(|joint| text.replace(' ', joint));
+                out.extend(joined.iter().map(|text| Keyword::read(text, meaning)));
+            }
+        }
     }
     out.extend(assigned::NAMES.iter().map(|name| Keyword::read(name, Meaning::Name)));
     for (bit, texts) in vocabulary::CLASSES {
@@ -93,6 +101,11 @@ impl Keyword {
             _ => Place::Word,
         };
         Self { text, meaning, place, right }
+    }
+
+    /// Whether names of fields hold it as one of their parts.
+    pub(crate) fn is_field(&self) -> bool {
+        matches!(self.meaning, Meaning::Context(context) if context.names_field())
     }
 
     /// Whether a text begins with it, in any case.

@@ -56,6 +56,8 @@ struct Index {
     inside: Option<Inside>,
     /// Whether credentials are among them.
     formats: bool,
+    /// Whether any of them may be a part of a field's name.
+    any_field: bool,
 }
 
 /// Keywords that may stand inside words: a search for their beginnings, and those that share each.
@@ -113,6 +115,11 @@ impl Scan {
                     self.note(text, keyword, at, at + keyword.text.len());
                 });
             });
+            if index.any_field {
+                for_each(words::bits(block, words::is_inner), |bit| {
+                    self.part(text, index, base + bit);
+                });
+            }
             inside = word >> 63;
             runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
             for_each(words::bits(block, words::is_sign), |bit| {
@@ -162,8 +169,28 @@ impl Scan {
         });
     }
 
+    /// Looks up the names of personal data that begin within a word, behind its `_` or at its hump: `customer_ssn`,
+    /// `customerSsn`.
+    #[inline]
+    fn part(&mut self, text: &[u8], index: &Index, at: usize) {
+        let begin = match text[at] {
+            b'_' => at + 1,
+            _ if words::is_hump(text, at) => at,
+            _ => return,
+        };
+        if begin < text.len() {
+            index.words.at(&index.keywords, text, begin, |id| {
+                let keyword = &index.keywords[id as usize];
+                if keyword.is_field() {
+                    self.note(text, keyword, begin, begin + keyword.text.len());
+                }
+            });
+        }
+    }
+
     fn note(&mut self, text: &[u8], keyword: &Keyword, start: usize, end: usize) {
-        if keyword.right && !words::free_after(text, end) {
+        let ends = || keyword.is_field() && words::parts_after(text, end);
+        if keyword.right && !words::free_after(text, end) && !ends() {
             return;
         }
         match keyword.meaning {
@@ -252,6 +279,7 @@ impl Index {
             foreign: Table::new(&keywords, Place::Foreign),
             inside: Inside::new(&keywords),
             formats: keywords.iter().any(|keyword| matches!(keyword.meaning, Meaning::Format(_))),
+            any_field: keywords.iter().any(Keyword::is_field),
             keywords,
         }
     }

@@ -16,6 +16,21 @@ pub(crate) const fn is_sign(byte: u8) -> bool {
     byte.wrapping_sub(b'!') < 7 || byte == b'@' || (byte | 0x60).wrapping_sub(b'{') < 2
 }
 
+/// Whether a part of a word may begin with a byte or behind it: `_` and capitals.
+pub(crate) const fn is_inner(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_uppercase()
+}
+
+/// Whether a capital follows a small letter, as in `dateOf`.
+pub(crate) fn is_hump(text: &[u8], at: usize) -> bool {
+    at > 0 && text.get(at).is_some_and(u8::is_ascii_uppercase) && text[at - 1].is_ascii_lowercase()
+}
+
+/// Whether a part of a word ends at `at` and another follows: `ssn_last`, `ssnOf`.
+pub(crate) fn parts_after(text: &[u8], at: usize) -> bool {
+    text.get(at) == Some(&b'_') || is_hump(text, at)
+}
+
 /// What a byte is, as bits.
 pub(crate) static KINDS: [u8; 256] = {
     let mut out = [0; 256];
@@ -43,6 +58,12 @@ pub(crate) const STICKY: u8 = 1 << 3;
 #[inline]
 pub(crate) fn kind(text: &[u8], at: usize) -> u8 {
     text.get(at).map_or(0, |&byte| KINDS[byte as usize])
+}
+
+/// Whether a character is of a script that is written without spaces: Thai, Chinese, Japanese, and Korean, whose words
+/// take endings.
+pub(crate) fn is_unspaced(c: char) -> bool {
+    matches!(c as u32, 0x0e00..=0x0eff | 0x1100..=0x11ff | 0x2e80..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 
 /// Whether no word runs into `at` from the left.

@@ -17,20 +17,33 @@ static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let more = format!(r"(?: (?:(?:{small}) ){{0,2}}(?:{word}|\p{{Lu}}\.?)){{0,3}}");
     Regex::new(&format!(r"^\.?[:\s]{{1,2}}({word}{more})")).ok()
 });
+/// What the names of months begin with, in the languages that birthdays are announced in.
+#[rustfmt::skip]
+pub(crate) const MONTHS: [&str; 64] = [
+    "jan", "feb", "fev", "fév", "mar", "mär", "maa", "mrt", "apr", "abr", "avr", "may", "mai", "mei", "mag", "maj",
+    "jun", "juin", "jul", "juil", "giu", "lug", "aug", "ago", "aoû", "aou", "sep", "set", "oct", "okt", "ott", "out",
+    "nov", "dec", "dez", "dic", "déc", "des", "ene", "gen", "янв", "фев", "мар", "апр", "мая", "май", "июн", "июл",
+    "авг", "сен", "окт", "ноя", "дек", "sty", "lut", "kwi", "cze", "lip", "sie", "wrz", "paź", "paz", "lis", "gru",
+];
 static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let months = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\p{L}*\.?";
+    let months = format!(r"(?:{})\p{{L}}*\.?", MONTHS.join("|"));
     let shapes = [
         r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)?\d{2}".to_owned(),
         r"(?:19|20)\d{2}[./-]\d{1,2}[./-]\d{1,2}".to_owned(),
-        format!(r"\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of)? {months},? (?:19|20)\d{{2}}"),
+        r"(?:19|20)\d{2} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일]".to_owned(),
+        format!(
+            r"\d{{1,2}}(?:st|nd|rd|th|er|º|\.)?(?: of| de)? {months},?(?: de| del)? (?:19|20)\d{{2}}"
+        ),
         format!(r"{months} \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d{{2}}"),
     ];
-    Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?\\b({})", shapes.join("|"))).ok()
+    // Scripts without spaces do not set the date off from the word.
+    let begin = r"(?:\b|[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])";
+    Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?{begin}({})", shapes.join("|"))).ok()
 });
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway)";
+    let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway|Pkwy|Way|Close|Loop|Place)";
     Regex::new(&format!(
-        r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?|(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{{1,6}}|\b\p{{Lu}}\p{{L}}+(?:straße|strasse) \d{{1,4}}[a-z]?\b|\b\d{{1,4}},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{{Lu}}\p{{L}}+(?:[ -]\p{{Lu}}\p{{L}}+)?|\b(?:Calle|Via|calle|via) (?:de |del |della |la )*\p{{Lu}}\p{{L}}+,? \d{{1,4}}\b"
+        r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?|(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{{1,6}}|\b\p{{Lu}}\p{{L}}+(?:straße|strasse|str\.|allee|platz|straat|gracht) \d{{1,4}}[a-z]?\b|\b\d{{1,4}},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{{Lu}}\p{{L}}+(?:[ -]\p{{Lu}}\p{{L}}+)?|\b(?:Calle|Via|Rua|Avenida|calle|via|rua|[Uu]l\.) (?:de |del |della |la |da |do |das |dos )*\p{{Lu}}\p{{L}}+(?: \p{{Lu}}\p{{L}}+)?,? \d{{1,4}}\b"
     ))
     .ok()
 });
@@ -44,12 +57,20 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
         }
         match context {
             C::Name => name(view, start, end, found),
-            C::Birth => behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found),
+            C::Birth if has_digit(&view.bytes[end..], 60) => {
+                behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found);
+            }
             C::Street if end > streets_until => {
                 let from =
                     floor(view.text, start.saturating_sub(60)).max(floor(view.text, streets_until));
                 let to = ceil(view.text, (end + 60).min(view.text.len()));
-                let matches = STREET.iter().flat_map(|r| r.find_iter(&view.text[from..to]));
+                let window = &view.text[from..to];
+                // "By the way": most such words stand in sentences, without a number.
+                if !has_digit(window.as_bytes(), window.len()) {
+                    continue;
+                }
+                let matches = STREET.iter().flat_map(|r| r.find_iter(window));
+                let matches = matches.filter(|m| !is_nobodys(m.as_str()));
                 found.extend(
                     matches.map(|m| Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6)),
                 );
@@ -58,6 +79,26 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
             _ => {}
         }
     }
+}
+
+/// Whether a digit is among the next bytes: asked before a pattern is tried.
+fn has_digit(bytes: &[u8], reach: usize) -> bool {
+    bytes.iter().take(reach).any(u8::is_ascii_digit)
+}
+
+/// Places with numbers that nobody lives at: seats, and the sender of licences.
+fn is_nobodys(found: &str) -> bool {
+    const SEATS: &[&str] = &[
+        "Arbeitsplatz",
+        "Sitzplatz",
+        "Parkplatz",
+        "Stellplatz",
+        "Stehplatz",
+        "Spielplatz",
+        "59 Temple Place",
+        "51 Franklin St",
+    ];
+    SEATS.iter().any(|seat| found.starts_with(seat))
 }
 
 fn name(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {

@@ -1,5 +1,6 @@
 //! Words that say what the number next to them is.
 
+use super::View;
 use crate::scan::Scan;
 
 mod words;
@@ -10,6 +11,8 @@ pub(crate) use words::WORDS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
     Phone,
+    /// What is only said of a telephone: "call me".
+    Called,
     Card,
     Ssn,
     Itin,
@@ -20,6 +23,8 @@ pub(crate) enum Context {
     Passport,
     Licence,
     Account,
+    /// An account, perhaps of a bank.
+    PlainAccount,
     Routing,
     Iban,
     Aadhaar,
@@ -78,15 +83,45 @@ pub(crate) enum Context {
     Voter,
 }
 
-/// Whether a word of this meaning stands near a value, before or after.
-pub(crate) fn near(scan: &Scan, context: Context, start: usize, end: usize) -> bool {
-    around(scan, start, 64, end + 28).any(|&(_, _, c)| c == context)
+impl Context {
+    /// Whether names of fields are made of such words. Those of sentences and addresses are not.
+    pub(crate) fn names_field(self) -> bool {
+        !matches!(self, Self::Called | Self::Name | Self::Street | Self::Version)
+    }
+}
+
+/// Whether a word of this meaning stands near a value, before or after; but not as the name of the next value.
+pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
+    around(view.scan, start, 64, end + 28)
+        .any(|hit| hit.2 == context && (hit.1 <= start || !names_next(view.bytes, hit.1)))
+}
+
+/// Whether a word of these meanings stands near a value, also as the name of another value.
+pub(super) fn beside(view: &View<'_>, contexts: &[Context], start: usize, end: usize) -> bool {
+    around(view.scan, start, 64, end + 28).any(|hit| contexts.contains(&hit.2))
+}
+
+/// Whether a word ends the name of a field: `"ssn": `, `ssn=`.
+fn names_next(bytes: &[u8], end: usize) -> bool {
+    let is_name = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    let length = bytes[end..].iter().take(24).take_while(|b| is_name(b)).count();
+    let rest = &bytes[end + length..];
+    let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    matches!(rest, [b':' | b'=', ..] | [b' ', b':' | b'=', ..])
 }
 
 /// The closest word of this meaning that leads up to a value.
 pub(crate) fn leads(scan: &Scan, context: Context, start: usize, reach: usize) -> bool {
     around(scan, start, reach + 24, start)
         .any(|&(_, end, c)| c == context && end <= start && start - end <= reach)
+}
+
+/// Where the last word of this meaning ends that stands in front of a value.
+pub(crate) fn last(scan: &Scan, context: Context, start: usize, reach: usize) -> Option<usize> {
+    around(scan, start, reach, start)
+        .filter(|&&(_, end, c)| c == context && end <= start)
+        .map(|hit| hit.1)
+        .last()
 }
 
 fn around(

@@ -1,6 +1,7 @@
 //! E-mail addresses, found from their `@`.
 
 use super::{Entity, View};
+use crate::words::is_unspaced;
 
 /// Longest local part and longest domain that are looked at.
 const REACH: usize = 128;
@@ -58,25 +59,54 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 
 fn local_start(text: &str, at: usize) -> usize {
     let allowed = |c: char| c.is_alphanumeric() || "._%+-'&".contains(c);
+    // Where the part before the sign is of ASCII, a script without spaces is the sentence around it.
+    let ascii = text[..at].ends_with(|c: char| c.is_ascii());
     let taken = text[..at]
         .chars()
         .rev()
         .take(REACH)
-        .take_while(|&c| allowed(c))
+        .take_while(|&c| allowed(c) && !(ascii && is_unspaced(c)))
         .map(char::len_utf8)
         .sum::<usize>();
-    let local = &text[at - taken..at];
-    at - local.trim_start_matches(['.', '\'', '-', '&', '%', '+']).len()
+    let start = behind_escape(text, at - taken, at);
+    at - text[start..at].trim_start_matches(['.', '\'', '-', '&', '%', '+']).len()
+}
+
+/// Where a local part begins behind an escape that runs into it: the `n` of a line's end written out, or `%3A`.
+fn behind_escape(text: &str, start: usize, at: usize) -> usize {
+    let local = &text[start..at];
+    if let Some(percent) = local.rfind('%') {
+        let code = local.get(percent + 1..percent + 3);
+        let sign = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        // An encoded character that may be part of one is.
+        let ends = |sign: u8| {
+            sign.is_ascii() && !sign.is_ascii_alphanumeric() && !b"+-._%".contains(&sign)
+        };
+        if sign.is_some_and(ends) {
+            return start + percent + 3;
+        }
+    }
+    let written_out = text[..start].ends_with('\\') && local.starts_with(['n', 'r', 't']);
+    start + usize::from(written_out)
 }
 
 fn domain_end(text: &str, from: usize) -> usize {
     let allowed = |c: char| c.is_alphanumeric() || c == '.' || c == '-';
-    let taken = text[from..]
-        .chars()
-        .take(REACH)
-        .take_while(|&c| allowed(c))
-        .map(char::len_utf8)
-        .sum::<usize>();
+    let mut taken = 0;
+    for c in text[from..].chars().take(REACH) {
+        // A script without spaces may be that of a whole label, but behind one of ASCII the sentence goes on.
+        let goes_on = || {
+            let domain = &text[from..from + taken];
+            let labels = domain.trim_end_matches('.');
+            !domain.is_empty()
+                && domain.is_ascii()
+                && (labels.len() == domain.len() || labels.contains('.'))
+        };
+        if !allowed(c) || is_unspaced(c) && goes_on() {
+            break;
+        }
+        taken += c.len_utf8();
+    }
     from + text[from..from + taken].trim_end_matches(['.', '-']).len()
 }
 

@@ -6,7 +6,7 @@ use super::digits::{
     italian_vat, itin, medicare, nhs, nir, npi, pesel, pnr, rrn, sample_sin, sin, south_african,
     ssn, swiss, tfn, thai, turkish,
 };
-use super::number::{MAX_DIGITS, Number};
+use super::number::{MAX_DIGITS, Number, WIDE};
 use super::{Entity, View, world};
 use crate::checksum::{luhn, mod_11_10, number};
 
@@ -33,7 +33,7 @@ struct Row {
 const ROWS: &[Row] = &[
     Row { kind: "US_SSN", shapes: &[&[3, 2, 4]], separators: b"-. ", run: 9, check: ssn, context: C::Ssn, grouped: 0.7, plain: 0.0, whole: 0.0 },
     Row { kind: "US_ITIN", shapes: &[&[3, 2, 4], &[3, 6], &[5, 4]], separators: b"- ", run: 9, check: itin, context: C::Itin, grouped: 0.72, plain: 0.0, whole: 0.5 },
-    Row { kind: "TAX_ID", shapes: &[&[2, 7]], separators: b"-", run: 9, check: any, context: C::TaxId, grouped: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "TAX_ID", shapes: &[&[2, 7]], separators: b"-", run: 0, check: any, context: C::TaxId, grouped: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sin, context: C::Sin, grouped: 0.55, plain: 0.0, whole: 0.5 },
     Row { kind: "CA_SIN", shapes: &[&[3, 3, 3]], separators: b"- ", run: 9, check: sample_sin, context: C::Sin, grouped: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "AU_TFN", shapes: &[&[3, 3, 3]], separators: b" -", run: 9, check: tfn, context: C::Tfn, grouped: 0.52, plain: 0.0, whole: 0.42 },
@@ -111,8 +111,12 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
     if n.continued || n.digits.iter().all(|d| *d == n.digits[0]) {
         return;
     }
-    if let Some(score) = card(view, n).filter(|_| !n.broken || near_card(view, n)) {
+    let alone = || n.separator != WIDE || !in_columns(view.bytes, &n.range);
+    if let Some(score) = card(view, n).filter(|_| alone() && (!n.broken || near_card(view, n))) {
         found.push(Entity::new("PAYMENT_CARD", n.range.clone(), score));
+    }
+    if n.separator == WIDE || behind_area(view.bytes, n.range.start) {
+        return;
     }
     let whole = view.is_whole(&n.range);
     let at_sign = |at: Option<usize>| {
@@ -138,9 +142,9 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
             (false, true) => row.plain,
             (false, false) => row.grouped,
         };
-        let near = context::near(view.scan, row.context, n.range.start, n.range.end);
+        let near = context::near(view, row.context, n.range.start, n.range.end);
         // Over the end of a line groups of digits are often several numbers, and so is "Suite 512 48 3920 Maple Lane".
-        let street = || context::near(view.scan, C::Street, n.range.start, n.range.end);
+        let street = || context::near(view, C::Street, n.range.start, n.range.end);
         let loose = n.broken || n.separator == b' ' && n.lens == [3, 2, 4] && street();
         let score = if near {
             0.85
@@ -153,6 +157,20 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
             found.push(Entity::new(row.kind, n.range.clone(), score));
         }
     }
+}
+
+/// Whether more numbers stand on either side, as in a table.
+fn in_columns(bytes: &[u8], range: &std::ops::Range<usize>) -> bool {
+    let is_joint = |b: &&u8| b" -_/|,".contains(*b);
+    let behind = bytes[range.end..].iter().take(8).find(|b| !is_joint(b));
+    let before = bytes[..range.start].iter().rev().take(8).find(|b| !is_joint(b));
+    behind.is_some_and(u8::is_ascii_digit) || before.is_some_and(u8::is_ascii_digit)
+}
+
+/// Whether a number stands behind the area code of a telephone: `(21) 98765-4321`.
+fn behind_area(bytes: &[u8], start: usize) -> bool {
+    let before = bytes[..start].strip_suffix(b" ").unwrap_or(&bytes[..start]);
+    matches!(before, [.., digit, b')'] if digit.is_ascii_digit())
 }
 
 /// Whether more digits follow or precede behind the same separator: a part of something longer.
@@ -169,7 +187,7 @@ fn fits(separators: &[u8], separator: u8) -> bool {
 }
 
 fn near_card(view: &View<'_>, n: &Number<'_>) -> bool {
-    context::near(view.scan, C::Card, n.range.start, n.range.end)
+    context::near(view, C::Card, n.range.start, n.range.end)
 }
 
 /// Payment cards: issuer range, length, Luhn, and the way of grouping.
@@ -179,7 +197,7 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
     let grouped = match n.lens {
         [_] => true,
         [4, 4, 4, 1..=4] | [4, 4, 4, 4, 1..=3] | [4, 6, 4 | 5] => {
-            matches!(n.separator, b' ' | b'-' | b'.')
+            matches!(n.separator, b' ' | b'-' | b'.' | b'/' | WIDE)
         }
         _ => false,
     };
@@ -212,6 +230,7 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
                 || (56..=69).contains(&two)
                 || (8100..=8171).contains(&four)
                 || (300..=305).contains(&(four / 10))
+                || n.lens.len() > 1 && matches!(four, 2200..=2204 | 9792)
         }
         12 | 17..=19 => {
             d[0] == 4 && d.len() == 19 || two == 62 || two == 50 || (56..=69).contains(&two)
@@ -233,6 +252,8 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
         (true, ..) => 0.95,
         (false, true, true) => 0.9,
         (false, true, false) => 0.8,
+        // Surer than a part of it.
+        (false, false, true) if d.len() == 19 => 0.92,
         (false, false, _) => {
             if view.is_whole(&n.range) {
                 0.6

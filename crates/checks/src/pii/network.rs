@@ -80,8 +80,15 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
         return;
     }
     let text = &view.text[start..end];
+    // With dots it needs a letter, and nothing in front: `1234.5678.9012` may be any number.
+    let dotted = text.len() == 14;
+    let told = !dotted
+        || text.bytes().any(|b| b.is_ascii_alphabetic())
+            && (start == 0 || view.bytes[start - 1] != b'.');
     if is_mac(text.as_bytes()) {
-        found.push(Entity::new("MAC_ADDRESS", start..end, 0.8));
+        if told {
+            found.push(Entity::new("MAC_ADDRESS", start..end, 0.8));
+        }
     } else if text.bytes().filter(|&b| b == b':').count() >= 2 {
         let shown = text.len() > 4 || view.is_whole(&(start..end)) || text == "::1";
         if text.parse::<Ipv6Addr>().is_ok() && shown {
@@ -108,7 +115,8 @@ fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
     let version = marked
         || lead.ends_with("version")
         || lead.ends_with('v')
-        || context::leads(view.scan, Context::Version, start, 3);
+        || context::leads(view.scan, Context::Version, start, 3)
+        || numbered(view, start, text);
     if !version
         && view
             .bytes
@@ -117,6 +125,105 @@ fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
     {
         found.push(Entity::new("IP_ADDRESS", start..tail(view, end, false), 0.75));
     }
+}
+
+/// Whether an address is rather the number of a version or of a section: part of a file's name, or small numbers behind a
+/// word that does not lead up to an address.
+fn numbered(view: &View<'_>, start: usize, text: &str) -> bool {
+    const LEADS: &[&str] = &[
+        "ip",
+        "ips",
+        "ipv4",
+        "addr",
+        "address",
+        "addresses",
+        "host",
+        "hosts",
+        "server",
+        "servers",
+        "node",
+        "router",
+        "gateway",
+        "dns",
+        "nameserver",
+        "resolver",
+        "subnet",
+        "network",
+        "cidr",
+        "range",
+        "mask",
+        "netmask",
+        "ping",
+        "traceroute",
+        "curl",
+        "ssh",
+        "telnet",
+        "nslookup",
+        "dig",
+        "proxy",
+        "client",
+        "peer",
+        "inet",
+        "default",
+        "localhost",
+        "broadcast",
+        "from",
+        "to",
+        "at",
+        "is",
+        "was",
+        "are",
+        "on",
+        "of",
+        "for",
+        "via",
+        "by",
+        "and",
+        "or",
+        "the",
+        "in",
+        "with",
+        "through",
+        "into",
+        "block",
+        "allow",
+        "deny",
+        "ban",
+        "listen",
+        "bind",
+        "source",
+        "src",
+        "dst",
+        "destination",
+        "remote",
+        "local",
+        "machine",
+        "reach",
+        "visit",
+        "connect",
+        "add",
+        "use",
+        "using",
+    ];
+    let bytes = view.bytes;
+    let before = |back: usize| start.checked_sub(back).map_or(0, |at| bytes[at]);
+    let stuck = before(2).is_ascii_alphanumeric();
+    if before(1) == b'.' && stuck {
+        return true;
+    }
+    // Private networks and known resolvers are made of small numbers, too.
+    let common = text.starts_with("10.") || matches!(text, "1.1.1.1" | "8.8.8.8" | "9.9.9.9");
+    let small =
+        !common && text.split('.').all(|part| part.len() < 2 || part.len() == 2 && part < "32");
+    if before(1) == b'-' && stuck {
+        return small;
+    }
+    let word = super::before(view.text, start, 24);
+    let Some(word) = word.strip_suffix(' ') else { return false };
+    let letters = |b: &u8| b.is_ascii_alphabetic();
+    let length = word.bytes().rev().take_while(|b| letters(b)).count();
+    let word = &word[word.len() - length..];
+    small && length > 0 && !LEADS.iter().any(|lead| word.eq_ignore_ascii_case(lead))
 }
 
 /// A zone (`%eth0`) or the length of a prefix (`/24`).

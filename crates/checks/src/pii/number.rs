@@ -14,13 +14,21 @@ const MIN_DIGITS: usize = 6;
 /// Groups that are further apart never belong together.
 pub(super) const MAX_GAP: usize = 3;
 
+/// Stands for separators that only the groups of a card are written with.
+pub(super) const WIDE: u8 = b'~';
+
+/// Whether a gap is one of these: `4111 - 1111`, `4111_1111`.
+fn is_wide(gap: &[u8]) -> bool {
+    matches!(gap, b"_" | b"  " | b" - " | b" / " | b" . " | b"\xc2\xb7")
+}
+
 /// A candidate: one or more groups of digits.
 pub(super) struct Number<'a> {
     /// The digits, as numbers.
     pub(super) digits: &'a [u8],
     /// How many digits each group has.
     pub(super) lens: &'a [u8],
-    /// The one separator between all groups; 0 for a single group, `*` for differing ones.
+    /// The one separator between all groups; 0 for a single group, `*` for differing ones, [`WIDE`] for those of cards.
     pub(super) separator: u8,
     pub(super) range: Range<usize>,
     /// Whether digits go on right behind or in front, after a separator without space.
@@ -93,9 +101,15 @@ fn is_extended(run: &[u8], digits: usize) -> bool {
 /// Whether a word character other than a letter or digit of ASCII sticks to the token. Scripts written without spaces
 /// (Chinese, Japanese, Korean, Thai) do not stick.
 fn attached(text: &str, start: usize, end: usize) -> bool {
-    let sticks = |c: char| c == '_' || c.is_alphabetic() && (c as u32) < 0x0e00 && !c.is_ascii();
-    text[..start].chars().next_back().is_some_and(sticks)
-        || text[end..].chars().next().is_some_and(sticks)
+    // Nor does `_` between the groups of a card.
+    let digit = |at: usize| kind(text.as_bytes(), at) & DIGIT != 0;
+    let quad = end - start == 4;
+    let sticks = |c: char, beyond: usize| {
+        c == '_' && !(quad && digit(beyond))
+            || c.is_alphabetic() && (c as u32) < 0x0e00 && !c.is_ascii()
+    };
+    text[..start].chars().next_back().is_some_and(|c| sticks(c, start.wrapping_sub(2)))
+        || text[end..].chars().next().is_some_and(|c| sticks(c, end + 1))
 }
 
 /// Tries every chain of groups as an identity number, a card or a phone number.
@@ -123,10 +137,17 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             let gap = &view.bytes[view.groups[first + index - 1].end..group.start];
             match *gap {
                 [byte @ (b' ' | b'-' | b'.' | b'/' | b':' | b'+')] => {
-                    separator =
-                        if matches!(separator, 0) || separator == byte { byte } else { b'*' };
+                    separator = match separator {
+                        0 => byte,
+                        WIDE => WIDE,
+                        _ if separator == byte => byte,
+                        _ => b'*',
+                    };
                 }
                 [b'\n'] | [b'\r' | b' ', b'\n'] if !broken => broken = true,
+                _ if is_wide(gap) && lens[0] == 4 && matches!(lens[index - 1], 4 | 6) => {
+                    separator = WIDE;
+                }
                 _ => return,
             }
         }

@@ -10,6 +10,8 @@ use super::{Entity, View};
 const MIN_DIGITS: usize = 7;
 /// And at most this many.
 const MAX_DIGITS: usize = 16;
+/// How far behind its word a short one may stand.
+const REACH: usize = 34;
 /// In at most this many groups.
 const MAX_GROUPS: usize = 8;
 
@@ -32,11 +34,14 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     // A group in the middle of a number is not its beginning.
     if matches!(before(1), b'-' | b'.' | b'/' | b':' | b',' | b')') && before(2).is_ascii_digit()
         || before(1) == b'$'
+        || is_card_like(view, first)
     {
         return;
     }
     let plus = before(1) == b'+' || before(1) == b'(' && before(2) == b'+';
     let paren = before(1) == b'(';
+    // Nor is a number behind the name of a language.
+    let plus = plus && before(2) != b'+';
     let start = group.start
         - usize::from(before(1) == b'+')
         - usize::from(paren)
@@ -48,7 +53,8 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         if index > 0 && !is_gap(&bytes[view.groups[first + index - 1].end..next.start]) {
             break;
         }
-        if count + next.len() > MAX_DIGITS {
+        let into_card = index > 0 && is_card_like(view, first + index);
+        if into_card || count + next.len() > MAX_DIGITS {
             break;
         }
         for (digit, byte) in digits[count..].iter_mut().zip(&bytes[next.clone()]) {
@@ -71,6 +77,19 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         }
     }
     found.extend(best);
+}
+
+/// Whether a group is one of four of four digits each: a card's, even where its check digit is wrong.
+fn is_card_like(view: &View<'_>, first: usize) -> bool {
+    let groups = &view.groups;
+    let follows = |at: usize| {
+        groups[at].len() == 4
+            && groups[at - 1].len() == 4
+            && groups[at].start - groups[at - 1].end <= MAX_GAP
+    };
+    let ahead = (first + 1..groups.len()).take(3).take_while(|&at| follows(at)).count();
+    let behind = (1..=first).rev().take(3).take_while(|&at| follows(at)).count();
+    ahead + behind >= 3
 }
 
 /// Whether enough digits follow each other: nearly all numbers in a text are too short, and alone.
@@ -99,16 +118,28 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     if count < MIN_DIGITS || digits.iter().all(|d| *d == digits[0]) {
         return 0.0;
     }
+    let called = || {
+        let words = [Context::Phone, Context::Called];
+        words.iter().any(|&context| context::near(view, context, start, end))
+    };
     if plus {
-        return if (8..=15).contains(&count) && digits[0] != 0 { 0.8 } else { 0.0 };
+        // A line of a patch begins with `+`, too: who writes all digits in one run writes all of them.
+        let least = if lens.len() > 1 { 8 } else { 10 };
+        let whole = (least..=15).contains(&count) && (digits[0] != 1 || count == 11);
+        let may = digits[0] != 0 && (whole || (8..=15).contains(&count) && called());
+        return if may { 0.8 } else { 0.0 };
     }
     let spaced = |b: u8| text.contains(&b);
+    if text.contains(&b'.') && lens[1..].contains(&1) {
+        return 0.0;
+    }
     let american = lens.ends_with(&[3, 3, 4])
         && (lens.len() == 3 || lens.len() == 4 && matches!(digits[0], 0 | 1));
     if american
         && (10..=13).contains(&count)
         && (spaced(b'-') || spaced(b'.') || paren)
         && !spaced(b'/')
+        && (digits[count - 10] >= 2 || called())
     {
         return 0.65;
     }
@@ -128,17 +159,79 @@ fn judge(view: &View<'_>, shape: &Shape<'_>, start: usize, end: usize) -> f64 {
     if is_date(lens, digits) || spaced(b'/') && lens.len() > 2 {
         return 0.0;
     }
-    let called = context::near(view.scan, Context::Phone, start, end);
     if american && count == 10 && digits[0] >= 2 && digits[3] >= 2 && digits[1] != 9 {
-        return if called { 0.7 } else { 0.45 };
+        return if called() { 0.7 } else { 0.45 };
     }
-    if called && (7..=13).contains(&count) {
-        // A number in the same sentence as a phone, but with a nearer label of its own, is left to that label.
-        return if lens.len() > 1 || count >= 7 { 0.57 } else { 0.0 };
+    // So few digits in one run may count anything: only what the word itself leads up to.
+    let short = lens.len() == 1 && count < 10;
+    if (7..=13).contains(&count) && called() && (!short || announced(view, start)) {
+        return 0.57;
     }
     let trunk =
         digits[0] == 0 && digits[1] != 0 && lens.len() >= 2 && lens[0] >= 3 && !spaced(b'.');
     if trunk && (10..=11).contains(&count) { 0.45 } else { 0.0 }
+}
+
+/// Whether only small words stand between a word for a telephone and a number.
+fn announced(view: &View<'_>, start: usize) -> bool {
+    const SMALL: &[&str] = &[
+        "number",
+        "numbers",
+        "no",
+        "nr",
+        "num",
+        "nummer",
+        "numero",
+        "número",
+        "numéro",
+        "n",
+        "is",
+        "was",
+        "at",
+        "on",
+        "to",
+        "or",
+        "and",
+        "me",
+        "us",
+        "my",
+        "his",
+        "her",
+        "the",
+        "line",
+        "phone",
+        "mobile",
+        "cell",
+        "fax",
+        "home",
+        "work",
+        "office",
+        "es",
+        "est",
+        "ist",
+        "unter",
+        "é",
+        "o",
+        "s",
+        "e",
+        "direct",
+        "tel",
+        "telephone",
+    ];
+    let lead = [Context::Phone, Context::Called]
+        .iter()
+        .filter_map(|&context| context::last(view.scan, context, start, REACH))
+        .max();
+    lead.is_some_and(|end| {
+        view.text[end..start]
+            .trim_start_matches(|c: char| c.is_ascii_lowercase())
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .all(|word| {
+                SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
+                    || word.len() >= MIN_DIGITS && word.bytes().all(|b| b.is_ascii_digit())
+            })
+    })
 }
 
 /// `2024-05-31`, `31.05.2024`, and dates followed by an hour.

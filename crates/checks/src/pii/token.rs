@@ -75,7 +75,10 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     }
     for range in &view.groups {
         match range.len() {
-            7 | 8 => dashed_letter(view, range.start, range.end, found),
+            7 | 8 => {
+                dashed_letter(view, range.start, range.end, found);
+                dashed_rut(view, range.start, range.end, found);
+            }
             3 => chilean(view, range.start, range.end, found),
             6 => dashed_hetu(view, range.start, range.end, found),
             2 if behind_pair(view.bytes, range.start) => spaced(view, range.start - 3, found),
@@ -86,12 +89,24 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
 
 fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Vec<Entity>) {
     for row in ROWS.iter().filter(|row| matches(row.mask, token) && (row.check)(token)) {
-        let alone = if view.is_whole(&(start..end)) { row.whole.max(row.plain) } else { row.plain };
-        let score = if context::near(view.scan, row.context, start, end) { 0.85 } else { alone };
+        let alone = if view.is_whole(&(start..end)) {
+            row.whole.max(row.plain)
+        } else if is_small_hex(&view.bytes[start..end]) {
+            // The beginning of a checksum or of a commit has the form of many numbers.
+            0.0
+        } else {
+            row.plain
+        };
+        let score = if context::near(view, row.context, start, end) { 0.85 } else { alone };
         if score > 0.0 {
             found.push(Entity::new(row.kind, start..end, score));
         }
     }
+}
+
+/// Whether a token may be written hexadecimally, in small letters.
+fn is_small_hex(token: &[u8]) -> bool {
+    token.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn matches(mask: &[u8], token: &[u8]) -> bool {
@@ -112,11 +127,19 @@ fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Enti
         && rest[1].is_ascii_alphabetic()
         && free_after(view.bytes, end + 2)
     {
-        let mut token = [0u8; 9];
-        let digits = end - start;
-        token[..digits].copy_from_slice(&view.bytes[start..end]);
+        let mut token = [0u8; 10];
+        // `X-1234567-Z`: of a foreigner.
+        let lead = match start.checked_sub(2).map(|at| &view.bytes[at..start]) {
+            Some([letter, b'-']) if free_before(view.bytes, start - 2) => {
+                token[0] = letter.to_ascii_uppercase();
+                usize::from(letter.is_ascii_alphabetic())
+            }
+            _ => 0,
+        };
+        let digits = lead + end - start;
+        token[lead..digits].copy_from_slice(&view.bytes[start..end]);
         token[digits] = rest[1].to_ascii_uppercase();
-        judge(view, &token[..=digits], start, end + 2, found);
+        judge(view, &token[..=digits], start - 2 * lead, end + 2, found);
     }
 }
 
@@ -161,14 +184,39 @@ fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
     }
     let begin =
         lead - bytes[..lead].iter().rev().take(2).take_while(|b| b.is_ascii_digit()).count();
-    let digits = bytes[begin..end].iter().filter(|b| b.is_ascii_digit()).map(|b| b - b'0');
+    if begin == lead || !free_before(bytes, begin) {
+        return;
+    }
+    if is_rut(&bytes[begin..end], check) {
+        found.push(Entity::new("CL_RUT", begin..end + 2, 0.75));
+    } else if lead - begin == 2 && check.is_ascii_alphabetic() {
+        // A Spanish number is written with dots, too.
+        let mut token = [0u8; 9];
+        for (to, from) in token.iter_mut().zip(bytes[begin..end].iter().filter(|&&b| b != b'.')) {
+            *to = *from;
+        }
+        token[8] = check.to_ascii_uppercase();
+        judge(view, &token, begin, end + 2, found);
+    }
+}
+
+/// `12345678-5`: a Chilean number without its dots, next to its name.
+fn dashed_rut(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    let Some(&[b'-', check]) = view.bytes.get(end..end + 2) else { return };
+    let range = start..end + 2;
+    let known = view.is_whole(&range) || context::near(view, C::Rut, start, range.end);
+    if known && free_after(view.bytes, range.end) && is_rut(&view.bytes[start..end], check) {
+        found.push(Entity::new("CL_RUT", range, 0.85));
+    }
+}
+
+/// Whether a check digit is that of a Chilean number.
+fn is_rut(number: &[u8], check: u8) -> bool {
+    let digits = number.iter().filter(|b| b.is_ascii_digit()).map(|b| b - b'0');
     let sum: u32 = digits.rev().zip([2, 3, 4, 5, 6, 7, 2, 3]).map(|(d, w)| u32::from(d) * w).sum();
-    let fits = match (11 - sum % 11) % 11 {
+    match (11 - sum % 11) % 11 {
         10 => check.eq_ignore_ascii_case(&b'K'),
         value => u32::from(check) == value + u32::from(b'0'),
-    };
-    if begin < lead && fits && free_before(bytes, begin) {
-        found.push(Entity::new("CL_RUT", begin..end + 2, 0.75));
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
         {
             let mixed = token[2..].iter().any(u8::is_ascii_uppercase)
                 && token[2..].iter().any(u8::is_ascii_lowercase);
-            if mixed || context::near(view.scan, Context::Wallet, range.start, range.end) {
+            if mixed || context::near(view, Context::Wallet, range.start, range.end) {
                 0.8
             } else {
                 0.45

@@ -8,12 +8,12 @@ use regex::Regex;
 
 use super::BEHIND;
 use crate::fold::Folded;
-use crate::pii::address::PARTICLES;
+use crate::pii::address::{MONTHS, PARTICLES};
 use crate::pii::context::Context;
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
 use crate::secrets::structured::{KEY_BLOCK, Key, PASSWORD_REACH, PASSWORD_TAG};
-use crate::words;
+use crate::words::{self, is_unspaced};
 
 /// No number, name or address with the words that tell it takes more than this.
 const REACH: usize = 128;
@@ -40,8 +40,8 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms = [
         r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? )?(?:(?:\p{Lu}[\p{L}'.-]+|\d{1,3}(?:st|nd|rd|th)) ){0,3}",
         r"\d{1,4},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*(?:\p{Lu}\p{L}+[ -])?",
-        r"(?:[Cc]alle|[Vv]ia) (?:de |del |della |la )*(?:\p{Lu}\p{L}+,? )?",
-        r"\p{Lu}\p{L}+(?:straße|strasse) ",
+        r"(?:[Cc]alle|[Vv]ia|[Rr]ua|Avenida|[Uu]l\.) (?:de |del |della |la |da |do |das |dos )*(?:\p{Lu}\p{L}+,? ){0,2}",
+        r"\p{Lu}\p{L}+(?:straße|strasse|str\.|allee|platz|straat|gracht) ",
     ];
     let post_box = r"[Pp]\.?[Oo]\.? ?(?:[Bb]ox )?";
     Regex::new(&format!(r"(?:\b(?:{})|{post_box})\z", forms.join("|"))).ok()
@@ -161,7 +161,11 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
             open = open.min(at);
         }
         if digits == 0 {
-            chain = None;
+            // `4111 - 1111`
+            chain = chain.filter(|chain| chain.is_open && matches!(unit, "-" | "/" | "." | "·"));
+            if let Some(chain) = chain.as_ref().filter(|_| is_last) {
+                open = open.min(chain.start);
+            }
             continue;
         }
         let goes_on = chain.take().filter(|c| c.is_open && at - c.end <= MAX_GAP);
@@ -172,7 +176,7 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
             start: goes_on.as_ref().map_or(lead, |c| c.start),
             end: at + unit.len(),
             digits: digits + goes_on.as_ref().map_or(0, |c| c.digits),
-            is_open: unit.ends_with(|c: char| c.is_ascii_digit() || "-./()+:".contains(c)),
+            is_open: unit.ends_with(|c: char| c.is_ascii_digit() || "-./()+:_·".contains(c)),
         };
         let is_code = digits >= 4 && unit.bytes().filter(u8::is_ascii_alphanumeric).count() >= 7;
         let is_named = this.digits >= FEWEST_DIGITS || is_code;
@@ -233,18 +237,16 @@ fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
 
 /// What may be a birthday behind a word that announces one.
 fn birthday(tail: &str) -> usize {
-    const MONTHS: [&str; 16] = [
-        "jan", "feb", "mar", "mär", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt",
-        "nov", "dec", "dez",
-    ];
     let may_begin = |unit: &str| {
-        let lower: String = unit.chars().take(3).flat_map(char::to_lowercase).collect();
-        unit.starts_with(|c: char| c.is_ascii_digit()) || MONTHS.contains(&&*lower)
+        let lower: String = unit.chars().take(4).flat_map(char::to_lowercase).collect();
+        unit.starts_with(|c: char| c.is_ascii_digit())
+            || MONTHS.iter().any(|month| lower.starts_with(month))
     };
     let near = tail.len().saturating_sub(BIRTHDAY);
     let from = words::floor(tail, near.saturating_sub(BIRTHDAY / 2));
-    // Quotes and asterisks may stand around it.
-    let runs = tail[from..].split(|c: char| !c.is_alphanumeric()).filter(|run| may_begin(run));
+    // Quotes and asterisks may stand around it, and scripts without spaces.
+    let joint = |c: char| !c.is_alphanumeric() || is_unspaced(c);
+    let runs = tail[from..].split(joint).filter(|run| may_begin(run));
     let runs: Vec<usize> = runs.map(|run| run.as_ptr() as usize - tail.as_ptr() as usize).collect();
     if runs.last().is_none_or(|&last| last < near) {
         return tail.len();
