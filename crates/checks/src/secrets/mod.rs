@@ -5,6 +5,8 @@ pub(crate) mod formats;
 mod placeholder;
 pub(crate) mod structured;
 #[cfg(test)]
+mod structured_tests;
+#[cfg(test)]
 pub(crate) mod tests;
 
 use std::ops::Range;
