@@ -139,7 +139,8 @@ impl Gateway {
             tracing::info!(model = %model.identifier, %what, "a model call failed");
             if error.refuses_request() && flight.heard.attempts == 1 {
                 held = flight.funded()?.keep(before);
-                flight.withdraw()?;
+                // Boxed: it is rare, and every call would carry it.
+                Box::pin(flight.withdraw()).await?;
                 // A fallback that lacks a parameter says nothing of why the model before it failed.
                 last.get_or_insert_with(|| meaning(&error));
                 continue;
@@ -173,8 +174,8 @@ impl Gateway {
 
     /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it
     /// has none that may be called, again at the same, if the provider cannot have charged or says so.
-    /// An attempt after one that may have been charged is funded for itself. What is known of each is noted as it is: whoever
-    /// hangs up between two leaves it to be recorded.
+    /// An attempt after one that may have been charged is funded for itself. What is known of each is
+    /// noted as it is: whoever hangs up between two leaves it to be recorded.
     async fn attempt<M: Mode>(
         &self,
         funded: &Funded,

@@ -309,16 +309,15 @@ impl InFlight {
         })
     }
 
-    /// Takes it back: it was refused here, and no provider was asked. It leaves no step.
-    pub(super) fn withdraw(mut self) -> Result<()> {
+    /// Takes it back: it was refused here, and no provider was asked. It leaves no step, not even if
+    /// the gateway dies once this has returned.
+    pub(super) async fn withdraw(mut self) -> Result<()> {
         let call = self.call.take().ok_or_else(ended_twice)?;
         let is_written = call.end(&self.gateway.starts, false);
-        let step = call.funded.step;
-        if is_written && !self.gateway.store.writer().note_withdrawal(step) {
-            metrics::counter!("sluice_dropped_total", "what" => "withdrawal").increment(1);
-            tracing::error!(%step, "a call that was not made will be told as a lost one");
-        }
         call.funded.settled();
+        if is_written {
+            self.gateway.store.writer().withdraw(call.funded.step).await?;
+        }
         Ok(())
     }
 

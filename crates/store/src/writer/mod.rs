@@ -129,10 +129,9 @@ impl Writer {
         self.wait(Write::Start(Box::new(start))).await.map(drop)
     }
 
-    /// Takes the start of a provider call back that was not made, without waiting for the disk. False,
-    /// and the start stays, where there is no place in the queue.
-    pub fn note_withdrawal(&self, step: StepId) -> bool {
-        self.queue.try_send(Queued { write: Write::Withdraw(step), done: None }).is_ok()
+    /// Takes the start of a provider call back that was not made, and waits for the disk.
+    pub async fn withdraw(&self, step: StepId) -> Result<()> {
+        self.wait(Write::Withdraw(step)).await.map(drop)
     }
 
     /// Stores a step with its content (a [`domain::step::Content`] as JSON), counts it in the

@@ -63,9 +63,9 @@ async fn a_call_that_was_taken_back_leaves_nothing() {
         store.writer().trace(trace(project, 1)).await.unwrap();
         let (stored, queued) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());
         store.writer().start(start(project, stored)).await.unwrap();
-        assert!(store.writer().note_withdrawal(stored));
+        store.writer().withdraw(stored).await.unwrap();
         assert!(store.writer().note_start(start(project, queued)));
-        assert!(store.writer().note_withdrawal(queued));
+        store.writer().withdraw(queued).await.unwrap();
         store.close().await;
 
         let store = database.open().await;
