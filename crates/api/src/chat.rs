@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::canonical;
 use crate::door;
 use crate::error::{Failure, Result};
 use crate::finding::FindingBody;
@@ -255,10 +256,7 @@ fn present(reply: ChatReply) -> Response {
 /// Why choice 0 has ended, as a stream tells it: some servers say `stop` beside calls of tools, or
 /// nothing. The word of the legacy form stays.
 fn tell_finish(native: &mut Map<String, Value>, finish: FinishReason) {
-    let choices = native.get_mut("choices").and_then(Value::as_array_mut);
-    let mut choices = choices.into_iter().flatten();
-    let first = choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
-    let Some(Value::Object(first)) = first else { return };
+    let Some(Value::Object(first)) = canonical::first_choice(native) else { return };
     let is_legacy = first.get("finish_reason").is_some_and(|word| word == "function_call");
     if !is_legacy {
         first.insert("finish_reason".to_owned(), finish.chat_word().into());

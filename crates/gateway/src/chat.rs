@@ -1,8 +1,6 @@
 //! Conversations, in whichever format they came: personal data redacted on the way out and put back
 //! on the way in.
 
-use std::sync::Arc;
-
 use domain::conversation::Prompt;
 use domain::ids::{StepId, TraceId};
 use domain::step::{Door, FinishReason};
@@ -68,7 +66,6 @@ pub struct ChatReply {
     pub finish: FinishReason,
     /// What was used: as the provider has told, else as it was counted here.
     pub usage: Usage,
-
     /// The provider's own answer, where it is in the chat-completions format.
     pub native: Option<Map<String, Value>>,
     /// Why the answer was withheld, if it was.
@@ -117,12 +114,10 @@ impl Gateway {
         mut ask: ChatAsk,
     ) -> std::result::Result<ChatAnswer, Unanswered> {
         prepare(&mut ask.prompt.params)?;
-        let own = self.own_trace(caller, ask.trace_id.as_deref()).await?;
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
+        let (own, trace) = (turn.own.clone(), turn.trace.id());
         let own_id = own.as_deref().map(OwnTrace::id);
         let untold = |error| Unanswered { error, trace: own_id };
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), own.clone(), ask.door).await;
-        let turn = turn.map_err(untold)?;
-        let trace = turn.trace.id();
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => {
                 self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
@@ -145,12 +140,10 @@ impl Gateway {
         mut ask: ChatAsk,
     ) -> std::result::Result<Streamed, Unanswered> {
         prepare(&mut ask.prompt.params)?;
-        let own = self.own_trace(caller, ask.trace_id.as_deref()).await?;
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
+        let (own, trace) = (turn.own.clone(), turn.trace.id());
         let own_id = own.as_deref().map(OwnTrace::id);
         let untold = |error| Unanswered { error, trace: own_id };
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), own.clone(), ask.door).await;
-        let turn = turn.map_err(untold)?;
-        let trace = turn.trace.id();
         let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => self.relay(*routed).await,
             Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
@@ -180,33 +173,25 @@ impl Gateway {
         }
     }
 
-    /// Opens a trace for a call that names none, where the project says so.
-    async fn own_trace(
-        &self,
-        caller: &Caller,
-        trace_id: Option<&str>,
-    ) -> Result<Option<Arc<OwnTrace>>> {
-        if trace_id.is_some() {
-            return Ok(None);
-        }
-        if !caller.project.settings.auto_trace {
-            return Err(Error::Malformed("Missing required parameter: trace_id".to_owned()));
-        }
-        OwnTrace::open(self, caller).await.map(Some)
-    }
-
-    /// The turn of a chat completion, on the caller's trace or on its own.
+    /// The turn of a chat completion: on the caller's trace, or on one that is opened for a call that
+    /// names none, where the project says so.
     async fn chat_turn(
         &self,
         caller: &Caller,
         trace_id: Option<&str>,
-        own: Option<Arc<OwnTrace>>,
         door: Door,
-    ) -> Result<Turn> {
-        let own_id = own.as_deref().map(|own| own.id().to_string());
-        let id = own_id.as_deref().or(trace_id).unwrap_or_default();
-        let turn = self.turn(caller, id, None, door).await?;
-        Ok(Turn { own, ..turn })
+    ) -> std::result::Result<Turn, Unanswered> {
+        if let Some(id) = trace_id {
+            return Ok(self.turn(caller, id, None, door).await?);
+        }
+        if !caller.project.settings.auto_trace {
+            let missing = "Missing required parameter: trace_id".to_owned();
+            return Err(Error::Malformed(missing).into());
+        }
+        let own = OwnTrace::open(self, caller).await?;
+        let turn = self.turn(caller, &own.id().to_string(), None, door).await;
+        let turn = turn.map_err(|error| Unanswered { error, trace: Some(own.id()) })?;
+        Ok(Turn { own: Some(own), ..turn })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.
@@ -242,8 +227,8 @@ impl Gateway {
     }
 }
 
-/// Brings tools into one form, leaves out what says nothing, and refuses parameters that would choose another model than the
-/// one that was checked, routed and funded.
+/// Brings tools into one form, leaves out what says nothing, and refuses parameters that would choose
+/// another model than the one that was checked, routed and funded.
 fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     // To clients null means "not given"; providers refuse it.
     params.retain(|_, value| !value.is_null());

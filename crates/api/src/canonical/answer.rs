@@ -29,6 +29,13 @@ pub(crate) struct Call {
     pub(crate) arguments: String,
 }
 
+/// The first choice in a provider's own answer, or in a chunk of one: who leaves its index out has
+/// no other.
+pub(crate) fn first_choice(native: &mut Map<String, Value>) -> Option<&mut Value> {
+    let choices = native.get_mut("choices").and_then(Value::as_array_mut);
+    choices.into_iter().flatten().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0)
+}
+
 impl Answer {
     /// Takes the content out of a reply.
     pub(crate) fn of(reply: &mut ChatReply) -> Self {

@@ -9,7 +9,7 @@ mod read;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use answer::{Answer, Call};
+pub(crate) use answer::{Answer, Call, first_choice};
 pub(crate) use hear::Hearing;
 pub(crate) use order::{Beat, Order, Part, Voice};
 pub(crate) use prompt::{

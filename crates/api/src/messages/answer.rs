@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::canonical::{Answer, Call, State};
+use crate::canonical::{Answer, Call, State, first_choice};
 use crate::finding::FindingBody;
 
 /// A message of the model's. `step_id`, `trace_id`, `reason` and `cause` are ours.
@@ -168,10 +168,7 @@ pub(super) struct Ending {
 impl Ending {
     /// Takes it out of an answer, or out of a chunk of one.
     pub(super) fn hear(&mut self, native: &mut Map<String, Value>, said: &str) {
-        let choices = native.get_mut("choices").and_then(Value::as_array_mut);
-        let mut choices = choices.into_iter().flatten();
-        let first = choices.find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
-        let said = first.and_then(|choice| choice.get_mut(said)?.as_object_mut());
+        let said = first_choice(native).and_then(|choice| choice.get_mut(said)?.as_object_mut());
         let Some(said) = said else { return };
         if let Some(details @ Value::Object(_)) = said.remove(STOP_DETAILS) {
             self.details = Some(details);

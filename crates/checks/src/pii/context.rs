@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::scan::Scan;
+use crate::words::is_name;
 
 mod words;
 
@@ -103,8 +104,7 @@ pub(super) fn beside(view: &View<'_>, contexts: &[Context], start: usize, end: u
 
 /// Whether a word ends the name of a field: `"ssn": `, `ssn=`.
 fn names_next(bytes: &[u8], end: usize) -> bool {
-    let is_name = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-    let length = bytes[end..].iter().take(24).take_while(|b| is_name(b)).count();
+    let length = bytes[end..].iter().take(24).take_while(|&&b| is_name(b)).count();
     let rest = &bytes[end + length..];
     let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
     matches!(rest, [b':' | b'=', ..] | [b' ', b':' | b'=', ..])

@@ -108,25 +108,10 @@ pub(crate) fn is_stock_login(value: &[u8]) -> bool {
 
 /// Whether a password is one that documentation is written with.
 pub(crate) fn is_stock(password: &str) -> bool {
+    #[rustfmt::skip]
     const STOCK: [&str; 18] = [
-        "password",
-        "pass",
-        "passwd",
-        "secret",
-        "pwd",
-        "user",
-        "username",
-        "token",
-        "test",
-        "mypassword",
-        "guest",
-        "admin",
-        "root",
-        "postgres",
-        "changeme",
-        "xxx",
-        "abc",
-        "open sesame",
+        "password", "pass", "passwd", "secret", "pwd", "user", "username", "token", "test",
+        "mypassword", "guest", "admin", "root", "postgres", "changeme", "xxx", "abc", "open sesame",
     ];
     let lower = password.to_ascii_lowercase();
     STOCK.contains(&lower.as_str())

@@ -57,11 +57,8 @@ pub(crate) struct Turn {
     pub(crate) trace: Arc<TraceHandle>,
     pub(crate) parent: Option<StepId>,
     pub(crate) door: Door,
-    /// The trace, where it was opened for this request alone.
-    #[expect(
-        dead_code,
-        reason = "held: it is completed when the last who works on the call lets go"
-    )]
+    /// The trace, where it was opened for this request alone: it is completed when the last who works
+    /// on the call lets go.
     pub(crate) own: Option<Arc<OwnTrace>>,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,

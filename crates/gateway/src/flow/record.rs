@@ -115,11 +115,9 @@ impl Gateway {
         };
         let speaks = !ended.text.is_empty() || !ended.refusal.is_empty();
         let stored = Stored {
-            input: Some(Input::of(turn.door, prompt)),
-            params: (!prompt.params.is_empty()).then_some(&prompt.params),
             output: (step.status != StepStatus::Failed || speaks).then_some(output),
-            placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
             mcp: turn.mcp.as_ref().map(mcp::Round::servers),
+            ..Stored::asked(screened)
         };
         metrics::counter!("sluice_spend_nanodollars_total", "project" => labels::project(project.id()))
             .increment(cost.0.unsigned_abs());
@@ -211,13 +209,12 @@ impl Gateway {
         step.error = ran.error;
         let stored = Stored {
             input: Some(Input::Value(&input)),
-            params: None,
             output: match &message.body {
                 Body::Text(said) if ran.call.is_some() => Some(Output::Text(said)),
                 _ => None,
             },
             placeholders: (!placeholders.is_empty()).then_some(&placeholders),
-            mcp: None,
+            ..Stored::default()
         };
         let recorded = (step.id, step.finished_at);
         self.store(turn, step.into(), &stored).await?;
@@ -240,13 +237,7 @@ impl Gateway {
             ..self.plain_step(turn, StepKind::Blocked).await?
         };
         let id = step.id;
-        let stored = Stored {
-            input: Some(Input::of(turn.door, prompt)),
-            params: None,
-            output: None,
-            placeholders: None,
-            mcp: None,
-        };
+        let stored = Stored { input: Some(Input::of(turn.door, prompt)), ..Stored::default() };
         self.store(turn, step.into(), &stored).await?;
         Ok(id)
     }
@@ -255,7 +246,7 @@ impl Gateway {
     /// could have been, is open. A step without a call costs nothing and tells no latency of a model.
     pub(super) async fn record_uncalled(&self, routed: &Routed, model: &str) -> Result<()> {
         let screened = routed.screened();
-        let (turn, prompt) = (screened.turn(), screened.prompt());
+        let turn = screened.turn();
         let step = Step {
             status: StepStatus::Failed,
             error: Some(format!("Model {model} was not called: its circuit is open")),
@@ -263,14 +254,7 @@ impl Gateway {
             security: screened.security().clone(),
             ..self.plain_step(turn, StepKind::Run).await?
         };
-        let stored = Stored {
-            input: Some(Input::of(turn.door, prompt)),
-            params: (!prompt.params.is_empty()).then_some(&prompt.params),
-            output: None,
-            placeholders: (!screened.placeholders().is_empty()).then(|| screened.placeholders()),
-            mcp: None,
-        };
-        self.store(turn, step.into(), &stored).await.map(drop)
+        self.store(turn, step.into(), &Stored::asked(screened)).await.map(drop)
     }
 
     /// Records a step that called no model: a check or a log entry.
@@ -283,10 +267,8 @@ impl Gateway {
     ) -> Result<()> {
         let stored = Stored {
             input: input.map(Input::Text),
-            params: None,
             output: Some(Output::Value(output)),
-            placeholders: None,
-            mcp: None,
+            ..Stored::default()
         };
         self.store(turn, step.into(), &stored).await.map(drop)
     }

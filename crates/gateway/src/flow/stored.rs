@@ -5,10 +5,11 @@ use domain::step::Door;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::Screened;
 use crate::mcp;
 
 /// A step's content as it is stored; see [`domain::step::Content`].
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct Stored<'a> {
     pub(super) input: Option<Input<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -18,6 +19,19 @@ pub(super) struct Stored<'a> {
     pub(super) placeholders: Option<&'a checks::Placeholders>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mcp: Option<&'a [mcp::Server]>,
+}
+
+impl<'a> Stored<'a> {
+    /// What was asked, and what the placeholders in it stand for.
+    pub(super) fn asked(screened: &'a Screened) -> Self {
+        let (prompt, placeholders) = (screened.prompt(), screened.placeholders());
+        Self {
+            input: Some(Input::of(screened.turn().door, prompt)),
+            params: (!prompt.params.is_empty()).then_some(&prompt.params),
+            placeholders: (!placeholders.is_empty()).then_some(placeholders),
+            ..Self::default()
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -22,9 +22,9 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(super) fn new(stream: EventStream, pass: Option<Pass>, clock: Clock) -> Self {
-        let reader = Reader::new(clock.now());
-        let mut watched = Self { stream, pass, reader, clock };
-        watched.note_begin();
+        let now = clock.now();
+        let mut watched = Self { stream, pass, reader: Reader::new(now), clock };
+        watched.note_begin(now);
         watched
     }
 
@@ -51,7 +51,7 @@ impl Watched {
         let read = ready!(read);
         let now = self.clock.now();
         match &read {
-            Some(Ok(_)) => self.note_begin(),
+            Some(Ok(_)) => self.note_begin(now),
             Some(Err(_)) if self.reader.is_to_blame(now) => drop(self.pass.take()),
             Some(Err(error)) => self.tell(Some(error), now),
             None => self.tell(None, now),
@@ -60,9 +60,9 @@ impl Watched {
         Poll::Ready(read)
     }
 
-    fn note_begin(&mut self) {
+    fn note_begin(&mut self, now: Timestamp) {
         if self.stream.has_begun() {
-            self.pass = self.pass.take().map(|pass| pass.begun(self.clock.now()));
+            self.pass = self.pass.take().map(|pass| pass.begun(now));
         }
     }
 
