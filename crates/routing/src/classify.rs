@@ -123,7 +123,7 @@ fn describe(
     let plain = match (name, harder) {
         ("length", true) if features.words >= 40 => return Some(length(features.words).into()),
         ("short", false) => "short input",
-        ("numbers" | "number_share", _) if c.numbers > 1 => {
+        ("numbers" | "number_share" | "any_number", _) if c.numbers > 1 => {
             return Some(format!("holds {} numbers", c.numbers).into());
         }
         ("list_items", true) if c.items > 1 => {
@@ -140,7 +140,7 @@ fn describe(
             return Some(format!("long conversation ({} turns)", shape.turns).into());
         }
         ("maths_signs" | "latex", true) => "contains formulas",
-        ("code_signs", true) => "contains code",
+        ("code_signs" | "code_lines", true) => "contains code",
         ("lines", true) => "many lines",
         ("long_words" | "word_length", true) => "specialist vocabulary",
         ("line_length" | "sentence_length" | "sentences", true) if features.words >= 20 => {
@@ -162,6 +162,7 @@ fn describe(
         ("law", true) => "law or ethics",
         ("medicine", true) => "medicine or biology",
         ("humanities", false) => "general knowledge",
+        ("persona", false) => "a part to be played, or prose for its style",
         ("business", true) => "business or economics",
         _ => return None,
     };

@@ -126,11 +126,28 @@ fn a_subject_counts_only_where_there_are_options_to_choose_from() {
 
 #[test]
 fn a_choice_between_two_and_a_program_speak_for_a_capable_model() {
-    let program = judged("Write a function that finds the longest common prefix of two strings.");
-    assert!(program.reasons.iter().any(|said| said == "asks for a program"), "{program:?}");
+    for task in [
+        "Write a function that finds the longest common prefix of two strings.",
+        "Write a python function to count the vowels of a string.",
+        "Write a C++ program that merges two sorted files.",
+    ] {
+        let program = judged(task);
+        assert!(program.reasons.iter().any(|said| said == "asks for a program"), "{program:?}");
+    }
     let two =
         judged("The trophy does not fit into the case because _ is too big.\nA) trophy\nB) case");
     assert!(two.reasons.iter().any(|said| said.contains("two readings")), "{two:?}");
+}
+
+#[test]
+fn a_part_to_be_played_speaks_for_a_cheap_model_and_amounts_for_a_capable_one() {
+    let tree = "an old tree in a forest when loggers arrive. How do you feel?";
+    let (played, told) =
+        (judged(&format!("Pretend you are {tree}")), judged(&format!("You are {tree}")));
+    assert!(played.complexity < told.complexity, "{played:?} {told:?}");
+    let bare = judged("A firm buys pens and then half as many. How many pens does it own?");
+    let amounts = judged("A firm buys 80 pens and then half as many. How many pens does it own?");
+    assert!(amounts.complexity > bare.complexity, "{amounts:?} {bare:?}");
 }
 
 proptest! {
