@@ -7,7 +7,7 @@
 use crate::features::NAMES;
 
 /// Added to every score.
-pub(crate) const BIAS: f32 = -1.05;
+pub(crate) const BIAS: f32 = -1.06;
 /// One coefficient for each of `NAMES`.
 #[rustfmt::skip]
 pub(crate) const FEATURES: [f32; NAMES.len()] = [
@@ -25,7 +25,7 @@ pub(crate) const FEATURES: [f32; NAMES.len()] = [
     0.05, // long_words
     0.50, // capitalised
     0.54, // options
-    0.38, // blank
+    0.37, // blank
     0.11, // quotes
     0.74, // line_length
     0.56, // commas
@@ -42,17 +42,17 @@ pub(crate) const FEATURES: [f32; NAMES.len()] = [
     0.80, // conversation
     0.80, // tools
     3.40, // proof
-    1.13, // reason
+    1.12, // reason
     -0.48, // condition
     0.04, // constraint
     0.59, // negation
     1.20, // quantity
-    0.30, // sequence
-    0.87, // build
-    -1.44, // task
+    0.31, // sequence
+    0.90, // build
+    -1.45, // task
     -0.38, // everyday
     -0.37, // maths
-    0.55, // science
+    0.54, // science
     0.85, // technical
     0.23, // law
     0.10, // medicine
