@@ -39,8 +39,8 @@ pub struct Shape {
 ///
 /// Looks at the first and the last 8 KB of `text`; of what lies between only the length counts.
 /// The score is linear in what [`measure`](crate::measure) counts, corrected by a forest of small
-/// trees over the same counts and, for a question with options to choose from, by the subject that
-/// its words tell; `train/train.py` fits all three to published outcomes of weak and strong models.
+/// trees over the same counts and by the subject that its words tell; `train/train.py` fits all three
+/// to published outcomes of weak and strong models.
 /// It never falls when only the conversation grows or tools are added.
 pub fn classify(text: &str, shape: &Shape) -> Classification {
     let mut vote = Vote::new(text.len().min(2 * EDGE));
@@ -57,10 +57,10 @@ pub fn classify(text: &str, shape: &Shape) -> Classification {
 }
 
 /// What the forest and the subject add. Most prompts that the forest knows have options to choose
-/// from; of others it is believed by half. Subjects are known of such questions only.
+/// from; of others it is believed by half.
 fn learned(features: &Features) -> f32 {
     let trust = if features.counts.options >= 2 { 1.0 } else { 0.5 };
-    let subject = if features.counts.options >= 3 { features.said.worth() } else { 0.0 };
+    let subject = features.said.worth(features.counts.options >= 3);
     trust * forest::predict(&features.values) + subject
 }
 

@@ -380,7 +380,7 @@ fn log_share(count: f32, full: f32) -> f32 {
 }
 
 impl Features {
-    /// Where its words stand in the table of subjects, in order.
+    /// Where its words stand in the tables of subjects, in order.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.said.places()
     }

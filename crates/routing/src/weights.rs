@@ -7,7 +7,7 @@
 use crate::features::NAMES;
 
 /// Added to every score.
-pub(crate) const BIAS: f32 = -1.06;
+pub(crate) const BIAS: f32 = -1.1;
 /// One coefficient for each of `NAMES`.
 #[rustfmt::skip]
 pub(crate) const FEATURES: [f32; NAMES.len()] = [

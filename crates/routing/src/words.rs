@@ -1,20 +1,24 @@
-//! What a question is about, by its words: a capable model is worth its price in some subjects more
-//! than in others.
+//! What a prompt is about, by its words: a capable model is worth its price in some subjects more than
+//! in others.
 //!
-//! `subjects.bin`, written by `train/train.py`, all numbers little-endian: the magic `SLRS`, the version
-//! and the logarithm of the number of places as bytes, the worth of one unit as a 32-bit float, then
-//! for each place what a word there says, as a signed byte.
+//! `subjects.bin`, for questions with options to choose from, and `kinds.bin`, for all others, written
+//! by `train/train.py`, all numbers little-endian: the magic `SLRS`, the version and the logarithm of
+//! the number of places as bytes, the worth of one unit as a 32-bit float, then for each place what a
+//! word there says, as a signed byte.
 
 use std::iter::successors;
 
-const BYTES: &[u8] = include_bytes!("subjects.bin");
+/// Of questions with options to choose from.
+const SUBJECTS: &[u8] = include_bytes!("subjects.bin");
+/// Of all other prompts.
+const KINDS: &[u8] = include_bytes!("kinds.bin");
 const HEADER: [u8; 6] = [b'S', b'L', b'R', b'S', 1, BITS as u8];
 const BITS: u32 = 15;
 /// Words fall into so many places; those that share one are not told apart. A word of the training
 /// prompts, which have 26,000, shares its place with less than one other on average.
 const PLACES: usize = 1 << BITS;
-/// The most that a subject adds to the logit or takes from it: prompts that the table was not fitted
-/// to have its words, too. `train.py` measures with the same bound, which costs nothing there.
+/// The most that a subject adds to the logit or takes from it: prompts that a table was not fitted to
+/// have its words, too. `train.py` measures with the same bound, which costs nothing there.
 const MOST: f32 = 1.0;
 
 /// Which words a text has, by the first eight letters of each. Words of one letter say nothing.
@@ -45,10 +49,11 @@ impl Words {
         })
     }
 
-    /// What the subject adds to the logit of a question with options to choose from.
-    pub(crate) fn worth(&self) -> f32 {
+    /// What the subject adds to the logit; questions with options to choose from have their own table.
+    pub(crate) fn worth(&self, has_options: bool) -> f32 {
+        let bytes = if has_options { SUBJECTS } else { KINDS };
         // A build with a broken file passes no test; without a table no subject is known.
-        read(BYTES).map_or(0.0, |table| table.worth(self))
+        read(bytes).map_or(0.0, |table| table.worth(self))
     }
 }
 
@@ -89,29 +94,35 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_table_is_whole() {
-        let table = read(BYTES).expect("subjects.bin is readable");
-        assert!(table.scale > 0.0 && table.units.iter().any(|unit| *unit == 127 || *unit == 129));
+    fn the_shipped_tables_are_whole() {
+        for bytes in [SUBJECTS, KINDS] {
+            let table = read(bytes).expect("it is readable");
+            let full = |unit: &u8| *unit == 127 || *unit == 129;
+            assert!(table.scale > 0.0 && table.units.iter().any(full));
+        }
     }
 
-    /// What a reader of the file in another language makes of it. New coefficients change it.
+    /// What a reader of the files in another language makes of them. New coefficients change it.
     #[test]
-    fn the_shipped_table_answers_as_it_was_written() {
-        for (text, expected) in [
-            ("", 0.0),
-            ("Which court may hear an appeal against this judgment?", 0.1711),
-            ("What is the sum of all solutions of this equation?", -MOST),
+    fn the_shipped_tables_answer_as_they_were_written() {
+        for (text, has_options, expected) in [
+            ("", true, 0.0),
+            ("", false, 0.0),
+            ("Which court may hear an appeal against this judgment?", true, 0.1711),
+            ("Which court may hear an appeal against this judgment?", false, -0.1250),
+            ("What is the sum of all solutions of this equation?", true, -MOST),
+            ("What is the sum of all solutions of this equation?", false, -0.2343),
         ] {
-            let found = words(text).worth();
+            let found = words(text).worth(has_options);
             assert!((found - expected).abs() < 0.001, "{text}: {found}");
         }
     }
 
     #[test]
     fn broken_tables_are_refused() {
-        assert!(read(&BYTES[..BYTES.len() - 1]).is_none());
-        assert!(read(&[BYTES, &[0]].concat()).is_none());
-        let mut other_version = BYTES.to_vec();
+        assert!(read(&SUBJECTS[..SUBJECTS.len() - 1]).is_none());
+        assert!(read(&[SUBJECTS, &[0]].concat()).is_none());
+        let mut other_version = SUBJECTS.to_vec();
         other_version[4] += 1;
         assert!(read(&other_version).is_none());
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the complexity score and writes weights.rs, forest.bin and subjects.bin in ../src. Needs numpy and
+"""Fits the complexity score and writes weights.rs, forest.bin, subjects.bin and kinds.bin in ../src. Needs numpy and
 scikit-learn, which brings scipy.
 
     cargo build --release -p routing --example features
@@ -15,11 +15,13 @@ they learn what makes a prompt hard, not which benchmark it is from):
   say makes a prompt hard. Where the data is silent, or a kind of prompt was never seen, the prior holds.
 - a forest of extremely randomised trees on what the line leaves. Its trees may not contradict the sign
   that RISES and FALLS give a feature: without that it wins on the kinds it has seen and loses on others.
-- a table of words, for questions with options to choose from: a ridge regression of the mean gain of a
-  question's subject on the words that it has. Single outcomes are too noisy to tell what a word is worth.
+- two tables of words: a ridge regression of the mean gain of a prompt's subject on the words that it has.
+  Single outcomes are too noisy to tell what a word is worth. One is for questions with options to choose
+  from; the other, for all others, is taught by all and believed less: few open prompts have a subject.
 
-`--evaluate` prints the APGR (0.5 = random) of each source when a fifth of it, and when all of it, was
-kept out of training. Prompts that are alike fall into one fold, and leave training with their source.
+`--evaluate` prints the APGR (0.5 = random) of each source when a random fifth of it, when a fifth of which
+nothing alike is left in training, and when all of it was kept out. Prompts that are alike leave training
+with their source, too.
 """
 import argparse, glob, json, math, os, re, struct, subprocess
 import numpy as np
@@ -34,7 +36,7 @@ RIDGE, RIDGE_FIRM = 0.005, 0.015
 TREES, LEAVES, IN_LEAF = 80, 128, 15
 # Places for words, as in words.rs. The mean of a subject is drawn to its source's as by so many prompts;
 # the table, drawn to zero by its ridge too, says less than is so and counts by more than it says.
-PLACE_BITS, SUBJECT_SHRINK, SUBJECT_RIDGE, SUBJECT_TRUST = 15, 10, 0.5, 1.5
+PLACE_BITS, SUBJECT_SHRINK, SUBJECT_RIDGE, SUBJECT_TRUST, KIND_TRUST = 15, 10, 0.5, 1.5, 0.4
 MAIN = ["mmlu", "gsm8k", "llmrouter_mix", "mmlu_pro", "math_l5", "rb_arc", "rb_winogrande"]
 # Sources with the outcomes of one pair of models.
 POOL = ["mmlu", "gsm8k", "rb_arc", "rb_mbpp", "rb_winogrande"]
@@ -146,21 +148,25 @@ def forest(d, train, v):
 
 
 def subjects(d, train):
-    """What a word at each place says of the mean gain of a question's subject."""
+    """What a word at each place says of the mean gain of a prompt's subject: where there are options to
+    choose from, and elsewhere."""
     gain, of = d.centred(d.y, train)[train], d.subject[train]
     size = d.subject.max() + 1
     mean = np.bincount(of, gain, size) / (np.bincount(of, minlength=size) + SUBJECT_SHRINK)
-    fit = train & d.choice
-    model = Ridge(SUBJECT_RIDGE, fit_intercept=False, solver="sparse_cg", tol=1e-8)
-    weight = d.weight[fit] / d.weight[fit].mean()
-    return SUBJECT_TRUST * model.fit(d.words[fit], mean[d.subject[fit]], sample_weight=weight).coef_
+
+    def table(fit, trust):
+        model = Ridge(SUBJECT_RIDGE, fit_intercept=False, solver="sparse_cg", tol=1e-8)
+        weight = d.weight[fit] / d.weight[fit].mean()
+        return trust * model.fit(d.words[fit], mean[d.subject[fit]], sample_weight=weight).coef_
+
+    return table(train & d.choice, SUBJECT_TRUST), table(train, KIND_TRUST)
 
 
 def parts(p, v, trees, worth):
     """What each part adds to the score. A subject adds one unit of the logit at most: kinds of prompts
-    that the table was not fitted to have the words, too."""
-    subject = p.choice * np.clip(p.words @ worth, -GAIN, GAIN)
-    return np.array([p.x @ v, p.trust * trees.predict(p.steps), subject])
+    that the tables were not fitted to have the words, too."""
+    subject = np.where(p.choice, *(p.words @ table for table in worth))
+    return np.array([p.x @ v, p.trust * trees.predict(p.steps), np.clip(subject, -GAIN, GAIN)])
 
 
 def apgr(score, y, w=None):
@@ -174,20 +180,24 @@ def apgr(score, y, w=None):
 
 
 def evaluate(d):
-    inside, outside = np.zeros((3, len(d.y))), np.zeros((3, len(d.y)))
+    chance, inside, outside = np.zeros((3, 3, len(d.y)))
+    fifth = np.random.RandomState(1).randint(0, 5, len(d.y))
 
     def judge(out, train, test):
         v = line(d, train)
         out[:, test] = parts(d, v, forest(d, train, v), subjects(d, train)).cumsum(axis=0)[:, test]
 
     for k in range(5):
+        judge(chance, fifth != k, fifth == k)
         judge(inside, d.fold != k, d.fold == k)
     for s in d.sources:
         test = d.source == s
         judge(outside, ~test & ~np.isin(d.group, d.group[test]), test)
-    scores = [*inside, *outside, d.x @ np.array(list(PRIOR.values()))]
-    print("| source | fold out: line | with forest | and subjects | source out: line | with forest | and subjects | prior |")
-    print("|---|---|---|---|---|---|---|---|")
+    scores = [chance[2], *inside, *outside, d.x @ np.array(list(PRIOR.values()))]
+    print(
+        "| source | random fifths: all | fold out: line | with forest | and subjects "
+        "| source out: line | with forest | and subjects | prior |")
+    print("|---|---|---|---|---|---|---|---|---|")
     table = {s: [apgr(a[d.source == s], d.y[d.source == s])[0] for a in scores] for s in d.sources}
     table["mean of seven"] = np.mean([table[s] for s in MAIN], axis=0)
     table["mean of all"] = np.mean([table[s] for s in d.sources], axis=0)
@@ -249,10 +259,11 @@ def write(d, cut, v, trees, worth):
         for t in trees:
             packed = nodes(t, scale)
             out.write(struct.pack("<H", len(packed)) + b"".join(packed))
-    scale = np.abs(worth).max() / 127
-    with open(os.path.join(HERE, "..", "src", "subjects.bin"), "wb") as out:
-        out.write(b"SLRS" + struct.pack("<BBf", 1, PLACE_BITS, scale / GAIN))
-        out.write(np.round(worth / scale).astype(np.int8).tobytes())
+    for name, table in zip(["subjects.bin", "kinds.bin"], worth):
+        scale = np.abs(table).max() / 127
+        with open(os.path.join(HERE, "..", "src", name), "wb") as out:
+            out.write(b"SLRS" + struct.pack("<BBf", 1, PLACE_BITS, scale / GAIN))
+            out.write(np.round(table / scale).astype(np.int8).tobytes())
 
 
 def main():

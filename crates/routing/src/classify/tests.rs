@@ -112,16 +112,21 @@ fn what_the_forest_has_learned_is_said_in_words() {
 }
 
 #[test]
-fn a_subject_counts_only_where_there_are_options_to_choose_from() {
+fn a_subject_counts_for_what_it_is_worth_with_options_and_without() {
     let learned_of = |text: &str| {
         let features = measure_with(text, &Shape::default(), |_| {});
-        (learned(&features) - forest::predict(&features.values), features.said.worth())
+        let by_forest = forest::predict(&features.values);
+        let options = features.counts.options;
+        let trust = if options >= 2 { 1.0 } else { 0.5 };
+        let worth = [false, true].map(|has_options| features.said.worth(has_options));
+        (learned(&features) - trust * by_forest, worth)
     };
     let question = "What is the sum of all solutions of this equation?\nA) 2\nB) 3\n";
-    let (subject, worth) = learned_of(question);
-    assert!(worth < -0.5 && subject.abs() < 1e-6, "{worth} {subject}");
-    let (subject, worth) = learned_of(&format!("{question}C) 4\n"));
-    assert!(worth < -0.5 && (subject - worth).abs() < 1e-6, "{worth} {subject}");
+    for (text, has_options) in [(question.to_owned(), false), (format!("{question}C) 4\n"), true)] {
+        let (subject, worth) = learned_of(&text);
+        assert!((worth[0] - worth[1]).abs() > 0.3, "{worth:?}");
+        assert!((subject - worth[usize::from(has_options)]).abs() < 1e-6, "{subject} {worth:?}");
+    }
 }
 
 #[test]
