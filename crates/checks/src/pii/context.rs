@@ -41,6 +41,7 @@ pub(crate) enum Context {
     Cpf,
     Rrn,
     Personnummer,
+    Cpr,
     Hetu,
     ThaiId,
     Npi,

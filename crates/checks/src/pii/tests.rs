@@ -5,7 +5,7 @@ use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
 
 /// Kinds and texts of what is found.
-fn entities(source: &str) -> Vec<(&'static str, String)> {
+pub(super) fn entities(source: &str) -> Vec<(&'static str, String)> {
     let folded = Folded::new(source);
     let found = find(&folded.text, &Scan::new(&folded.text, Scope::Leaks), 100);
     let original = |bytes| source[folded.original(bytes)].to_owned();
