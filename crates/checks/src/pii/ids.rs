@@ -6,7 +6,7 @@ use super::digits::{
     german_tax, italian_vat, itin, medicare, nhs, nir, npi, pesel, pnr, rrn, sample_sin, sin,
     south_african, ssn, swiss, tfn, thai, turkish,
 };
-use super::number::{MAX_DIGITS, Number, Separator};
+use super::number::{MAX_DIGITS, MAX_GROUPS, Number, Separator};
 use super::{Entity, View, world};
 use crate::checksum::{luhn, mod_11_10, number};
 
@@ -110,13 +110,63 @@ static ROWS_OF: [[u64; MAX_DIGITS + 1]; 2] = {
     out
 };
 
+/// The groups of payment cards; the last one may have fewer digits.
+const CARDS: [&[u8]; 3] = [&[4, 4, 4, 4], &[4, 4, 4, 4, 3], &[4, 6, 5]];
+/// Stands for them among the rows.
+const CARD: u64 = 1 << 63;
+
+/// The rows, as bits, of which a group of so many digits may be the first, the second and so on: nearly all chains of
+/// groups are given up by this.
+pub(super) static ROWS_AT: [[u64; MAX_DIGITS + 1]; MAX_GROUPS] = {
+    assert!(ROWS.len() < 63, "the last bit is for cards");
+    let mut out = [[0; MAX_DIGITS + 1]; MAX_GROUPS];
+    let mut index = 0;
+    while index < ROWS.len() {
+        let mut shape = 0;
+        while shape < ROWS[index].shapes.len() {
+            let mut group = 0;
+            while group < ROWS[index].shapes[shape].len() {
+                out[group][ROWS[index].shapes[shape][group] as usize] |= 1 << index;
+                group += 1;
+            }
+            shape += 1;
+        }
+        index += 1;
+    }
+    let mut shape = 0;
+    while shape < CARDS.len() {
+        let mut group = 0;
+        while group < CARDS[shape].len() {
+            let mut digits = CARDS[shape][group] as usize;
+            out[group][digits] |= CARD;
+            while group > 1 && digits > 1 {
+                digits -= 1;
+                out[group][digits] |= CARD;
+            }
+            group += 1;
+        }
+        shape += 1;
+    }
+    out
+};
+
 /// Tries a number as every kind of identity number, and as a payment card.
 pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
-    if n.digits.iter().all(|d| *d == n.digits[0]) {
+    let single = n.lens.len() == 1;
+    let mut rows = ROWS_OF[usize::from(!single)][n.digits.len()];
+    if !single {
+        rows &= n.shapes;
+    }
+    let may_be_card = (12..=19).contains(&n.digits.len()) && (single || n.shapes & CARD != 0);
+    if rows == 0 && !may_be_card
+        || n.digits.iter().all(|d| *d == n.digits[0])
+        || n.is_continued(view.bytes)
+    {
         return;
     }
     let alone = || n.separator != Separator::Wide || !in_columns(view.bytes, &n.range);
-    if let Some(score) = card(view, n).filter(|_| alone() && (!n.broken || near_card(view, n))) {
+    let may_be_card = || may_be_card && alone() && (!n.broken || near_card(view, n));
+    if let Some(score) = card(view, n).filter(|_| may_be_card()) {
         found.push(Entity::new("PAYMENT_CARD", n.range.clone(), score));
     }
     if n.separator == Separator::Wide || behind_area(view.bytes, n.range.start) {
@@ -129,11 +179,9 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
     if at_sign(Some(n.range.end)) || view.bytes.get(n.range.start.wrapping_sub(1)) == Some(&b'+') {
         return;
     }
-    let single = n.lens.len() == 1;
     if !single && runs_on(view.bytes, n) {
         return;
     }
-    let mut rows = ROWS_OF[usize::from(!single)][n.digits.len()];
     while rows != 0 {
         let row = &ROWS[rows.trailing_zeros() as usize];
         rows &= rows - 1;

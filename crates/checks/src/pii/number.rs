@@ -10,7 +10,7 @@ use crate::scan::behind_escape;
 use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
 
 /// More groups than this never form one number.
-const MAX_GROUPS: usize = 8;
+pub(super) const MAX_GROUPS: usize = 8;
 /// Nor more digits.
 pub(super) const MAX_DIGITS: usize = 24;
 /// Nor fewer.
@@ -41,6 +41,8 @@ pub(super) struct Number<'a> {
     pub(super) digits: &'a [u8],
     /// How many digits each group has.
     pub(super) lens: &'a [u8],
+    /// The kinds of numbers that may have such groups, as bits of [`ids::ROWS_AT`].
+    pub(super) shapes: u64,
     pub(super) separator: Separator,
     pub(super) range: Range<usize>,
     /// Whether a line ends between two of its groups.
@@ -161,7 +163,8 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 
 fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
-    let (mut count, mut separator, mut broken) = (0, Separator::None, false);
+    let (mut count, mut shapes) = (0, u64::MAX);
+    let (mut separator, mut broken) = (Separator::None, false);
     let start = view.groups[first].start;
     for (index, group) in view.groups[first..].iter().take(MAX_GROUPS).enumerate() {
         if index > 0 {
@@ -191,24 +194,27 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             count += 1;
         }
         lens[index] = group.len() as u8;
+        shapes &= ids::ROWS_AT[index][group.len()];
+        if index > 0 && shapes == 0 {
+            return;
+        }
         if count >= MIN_DIGITS && (separator != Separator::None || !broken) {
             let number = Number {
                 digits: &digits[..count],
                 lens: &lens[..=index],
+                shapes,
                 separator,
                 range: start..group.end,
                 broken,
             };
-            if !number.is_continued(view.bytes) {
-                ids::find(view, &number, found);
-            }
+            ids::find(view, &number, found);
         }
     }
 }
 
 impl Number<'_> {
     /// Whether this is a part of something longer: of `1.2.3.4`, `2020-01-01`, `12/34`, `0.1234567`.
-    fn is_continued(&self, bytes: &[u8]) -> bool {
+    pub(super) fn is_continued(&self, bytes: &[u8]) -> bool {
         let Range { start, end } = self.range;
         let at = |at: usize| bytes.get(at).copied().unwrap_or(0);
         // What is told by its check digit or its form alone stands in lists: with a date, a time or the next one.

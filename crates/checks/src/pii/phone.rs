@@ -52,7 +52,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     };
     let mut best = None;
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0usize; MAX_GROUPS]);
-    let mut count = 0;
+    let (mut count, mut signs) = (0, 0);
     for (index, next) in view.groups[first..].iter().enumerate().take(MAX_GROUPS) {
         if index > 0 {
             let gap = &bytes[view.groups[first + index - 1].end..next.start];
@@ -62,6 +62,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             if !is_gap(gap) || parts || gap == b" " && is_full(&lens[..index], count) {
                 break;
             }
+            signs |= gap.iter().fold(0, |signs, &byte| signs | forms::sign(byte));
         }
         let into_card = index > 0 && is_card_like(view, first + index);
         if into_card || count + next.len() > MAX_DIGITS {
@@ -89,6 +90,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             lens: &lens[..=index],
             plus,
             paren,
+            signs,
             groups: &view.groups[first..=first + index],
             bytes,
         };

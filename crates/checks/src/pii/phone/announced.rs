@@ -57,6 +57,7 @@ pub(super) fn behind(view: &View<'_>, end: usize) -> bool {
             let between = &view.text[end..hit.0];
             let next = view.bytes[hit.1..].iter().take(4).find(|b| !b" :>\t(".contains(b));
             !between.contains(['.', ',', ';', ':', '"', '\n'])
+                && !matches!(view.bytes.get(hit.1), Some(b':' | b'='))
                 && all_words(between, is_small)
                 // Another number follows, which it is the name of.
                 && !next.is_some_and(|b| b.is_ascii_digit() || *b == b'+')

@@ -15,9 +15,23 @@ pub(super) struct Written<'a> {
     pub(super) plus: bool,
     /// Whether its first group stands in parentheses.
     pub(super) paren: bool,
+    /// What stands between its groups, each as its [`sign`].
+    pub(super) signs: u8,
     /// Where its groups stand.
     pub(super) groups: &'a [Range<usize>],
     pub(super) bytes: &'a [u8],
+}
+
+/// A separator, as a bit.
+pub(super) fn sign(separator: u8) -> u8 {
+    match separator {
+        b'-' => 1,
+        b'.' => 1 << 1,
+        b'/' => 1 << 2,
+        b'(' => 1 << 3,
+        b')' => 1 << 4,
+        _ => 0,
+    }
 }
 
 /// One form, and how sure a number of that form is.
@@ -26,21 +40,21 @@ struct Form {
     alone: f64,
     /// With a word for a telephone near it.
     near: f64,
-    /// With one that leads up to it.
+    /// With one that leads up to it, where one near it says nothing.
     announced: f64,
 }
 
 #[rustfmt::skip]
 const FORMS: &[Form] = &[
-    Form { is: |w| w.is_american() && w.is_assigned(), alone: 0.65, near: 0.7, announced: 0.7 },
-    Form { is: |w| w.is_american() && w.own()[0] >= 2, alone: 0.55, near: 0.65, announced: 0.7 },
-    Form { is: |w| w.is_american(), alone: 0.0, near: 0.65, announced: 0.7 },
-    Form { is: |w| w.lens == [3, 3, 4] && w.is_assigned() && w.digits[1] != 9, alone: 0.45, near: 0.7, announced: 0.7 },
-    Form { is: |w| w.has_area(), alone: 0.6, near: 0.6, announced: 0.6 },
-    Form { is: |w| w.is_russian(), alone: 0.65, near: 0.7, announced: 0.7 },
-    Form { is: |w| w.is_french(), alone: 0.65, near: 0.65, announced: 0.65 },
-    Form { is: |w| w.has_trunk(), alone: 0.45, near: 0.57, announced: 0.57 },
-    Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0, alone: 0.0, near: 0.57, announced: 0.57 },
+    Form { is: |w| w.is_american() && w.is_assigned(), alone: 0.65, near: 0.7, announced: 0.0 },
+    Form { is: |w| w.is_american() && w.own()[0] >= 2, alone: 0.55, near: 0.65, announced: 0.0 },
+    Form { is: |w| w.is_american(), alone: 0.0, near: 0.65, announced: 0.0 },
+    Form { is: |w| w.lens == [3, 3, 4] && w.is_assigned() && w.digits[1] != 9, alone: 0.45, near: 0.7, announced: 0.0 },
+    Form { is: |w| w.has_area(), alone: 0.6, near: 0.6, announced: 0.0 },
+    Form { is: |w| w.is_russian(), alone: 0.65, near: 0.7, announced: 0.0 },
+    Form { is: |w| w.is_french(), alone: 0.65, near: 0.65, announced: 0.0 },
+    Form { is: |w| w.has_trunk(), alone: 0.45, near: 0.57, announced: 0.0 },
+    Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0, alone: 0.0, near: 0.57, announced: 0.0 },
     Form { is: |w| w.digits.len() <= 13, alone: 0.0, near: 0.0, announced: 0.57 },
 ];
 
@@ -61,7 +75,8 @@ impl Written<'_> {
         if self.is_abroad() {
             return 0.7;
         }
-        if self.is_something_else() {
+        // What is written like any other number is told by a word alone.
+        if view.scan.contexts.is_empty() && !self.is_telling() || self.is_something_else() {
             return 0.0;
         }
         let (mut alone, mut beside, mut announced) = (0.0, 0.0, 0.0);
@@ -70,11 +85,20 @@ impl Written<'_> {
             beside = form.near.max(beside);
             announced = form.announced.max(announced);
         }
-        if announced <= alone || !near() {
-            return alone;
-        }
         let told = || announced::before(view, start) || announced::behind(view, end);
-        if beside == 0.0 && told() { announced } else { beside }
+        if beside == 0.0 {
+            if told() { announced } else { 0.0 }
+        } else if beside > alone && near() {
+            beside
+        } else {
+            alone
+        }
+    }
+
+    /// Whether any form may tell without a word.
+    fn is_telling(&self) -> bool {
+        let grouped = self.digits[0] == 0 || self.paren || self.has(b')');
+        self.lens.len() > 1 && (grouped || self.lens.ends_with(&[3, 3, 4]))
     }
 
     /// What stands between two groups.
@@ -83,7 +107,7 @@ impl Written<'_> {
     }
 
     fn has(&self, separator: u8) -> bool {
-        self.gaps().any(|gap| gap.contains(&separator))
+        self.signs & sign(separator) != 0
     }
 
     /// The ten digits of a number of North America, without the prefix.
@@ -204,14 +228,16 @@ impl Written<'_> {
     fn is_something_else(&self) -> bool {
         let (lens, digits) = (self.lens, self.digits);
         let dots = self.has(b'.');
-        let slash = self.gaps().position(|gap| gap.contains(&b'/'));
-        let is_slash_odd = slash.is_some_and(|at| at > 0 || lens.len() > 2 && digits[0] != 0);
+        let is_slash_odd = || {
+            let slash = self.gaps().position(|gap| gap.contains(&b'/'));
+            slash.is_some_and(|at| at > 0 || lens.len() > 2 && digits[0] != 0)
+        };
         let is_moment = lens == [13] && digits[0] == 1;
         is_date(lens, digits)
             || dots && (lens[1..].contains(&1) || self.has(b'-'))
             || self.is_thousands() && (lens[0] == 1 || dots)
             || digits.len() == 13 && digits.starts_with(&[9, 7]) && digits[2] >= 8
-            || is_slash_odd
+            || self.has(b'/') && is_slash_odd()
             || is_moment
     }
 
