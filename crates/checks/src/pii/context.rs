@@ -117,14 +117,6 @@ pub(crate) fn leads(scan: &Scan, context: Context, start: usize, reach: usize) -
         .any(|&(_, end, c)| c == context && end <= start && start - end <= reach)
 }
 
-/// Where the last word of this meaning ends that stands in front of a value.
-pub(crate) fn last(scan: &Scan, context: Context, start: usize, reach: usize) -> Option<usize> {
-    around(scan, start, reach, start)
-        .filter(|&&(_, end, c)| c == context && end <= start)
-        .map(|hit| hit.1)
-        .last()
-}
-
 fn around(
     scan: &Scan,
     start: usize,

@@ -38,10 +38,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     let before = |n: usize| group.start.checked_sub(n).map_or(0, |i| bytes[i]);
     let behind_digit = before(2).is_ascii_digit();
     // A group in the middle of a number is not its beginning.
-    if matches!(before(1), b'-' | b'.' | b')') && behind_digit
-        || before(1) == b'$'
-        || is_card_like(view, first)
-    {
+    if matches!(before(1), b'-' | b'.' | b')') && behind_digit || before(1) == b'$' {
         return;
     }
     let joined_before = behind_digit && matches!(before(1), b'/' | b':');
@@ -50,6 +47,15 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         b'(' => before(2) == b'+' && is_prefix(bytes, group.start - 2),
         _ => false,
     };
+    // Of most numbers nothing but a word could tell.
+    let may_tell = plus
+        || bytes[group.start] == b'0'
+        || matches!(group.len(), 1 | 3)
+        || before(1) == b'('
+        || !view.scan.contexts.is_empty();
+    if !may_tell || is_card_like(view, first) {
+        return;
+    }
     let mut best = None;
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0usize; MAX_GROUPS]);
     let (mut count, mut signs) = (0, 0);

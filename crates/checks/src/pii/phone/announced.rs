@@ -1,7 +1,7 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
 use super::super::View;
-use super::super::context::{self, Context};
+use super::super::context::Context;
 use crate::words::is_unspaced;
 
 /// How far behind its word a number may stand.
@@ -30,26 +30,31 @@ const OTHER: &[&str] = &[
     "rechnung", "kosten", "bytes", "hits", "views", "downloads", "survey", "book", "extension",
 ];
 
+/// A word with a meaning: where it begins and ends.
+type Hit = (usize, usize, Context);
+
+/// Whether a word in front of a number or behind it says so.
+pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize) -> bool {
+    let hits = &view.scan.contexts;
+    // Hits are ordered by their end.
+    let (front, back) = hits.split_at(hits.partition_point(|hit| hit.1 <= start));
+    let mut front = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
+    let last = front.find(|hit| matches!(hit.2, Context::Phone | Context::Called));
+    last.is_some_and(|hit| leads_up(view, hit, start)) || names_behind(view, back, end)
+}
+
 /// Whether a word leads up to a number: small words stand between, or the number is the value of a field of that name.
-pub(super) fn before(view: &View<'_>, start: usize) -> bool {
-    let ends = [Context::Phone, Context::Called]
-        .map(|context| context::last(view.scan, context, start, REACH));
-    let Some(end) = ends.into_iter().flatten().max() else { return false };
-    let between = &view.text[end..start];
+fn leads_up(view: &View<'_>, hit: &Hit, start: usize) -> bool {
+    let between = &view.text[hit.1..start];
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
-    if is_other(&between[..between.len() - rest.len()]) {
-        return false;
-    }
-    all_words(rest, is_small) || ends[0] == Some(end) && is_field(rest)
+    !is_other(&between[..between.len() - rest.len()])
+        && (all_words(rest, is_small) || hit.2 == Context::Phone && is_field(rest))
 }
 
 /// Whether a number is said to be one of a telephone right behind it: "415 555 2671 (mobile)".
-pub(super) fn behind(view: &View<'_>, end: usize) -> bool {
-    let hits = &view.scan.contexts;
-    let first = hits.partition_point(|hit| hit.1 < end);
-    hits[first..]
-        .iter()
+fn names_behind(view: &View<'_>, hits: &[Hit], end: usize) -> bool {
+    hits.iter()
         .take_while(|hit| hit.1 <= end + 3 * REACH_BACK)
         .filter(|hit| hit.0 >= end && hit.0 - end <= REACH_BACK)
         .filter(|hit| hit.2 == Context::Phone || is_place(&view.text[hit.0..hit.1]))

@@ -75,8 +75,7 @@ impl Written<'_> {
         if self.is_abroad() {
             return 0.7;
         }
-        // What is written like any other number is told by a word alone.
-        if view.scan.contexts.is_empty() && !self.is_telling() || self.is_something_else() {
+        if self.is_something_else() {
             return 0.0;
         }
         let (mut alone, mut beside, mut announced) = (0.0, 0.0, 0.0);
@@ -85,20 +84,13 @@ impl Written<'_> {
             beside = form.near.max(beside);
             announced = form.announced.max(announced);
         }
-        let told = || announced::before(view, start) || announced::behind(view, end);
         if beside == 0.0 {
-            if told() { announced } else { 0.0 }
+            if announced::is_announced(view, start, end) { announced } else { 0.0 }
         } else if beside > alone && near() {
             beside
         } else {
             alone
         }
-    }
-
-    /// Whether any form may tell without a word.
-    fn is_telling(&self) -> bool {
-        let grouped = self.digits[0] == 0 || self.paren || self.has(b')');
-        self.lens.len() > 1 && (grouped || self.lens.ends_with(&[3, 3, 4]))
     }
 
     /// What stands between two groups.
