@@ -318,6 +318,9 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
         let named = n.lens == [4, 4, 4, 4] && context::leads(view.scan, C::Card, n.range.start, 12);
         return (issued && named).then_some(0.5);
     }
+    if n.lens == [4, 4, 4, 4] && counts_up(d) {
+        return None;
+    }
     let usual = matches!(d.len(), 14..=16);
     Some(match (near, usual, n.lens.len() > 1) {
         (true, ..) => 0.95,
@@ -332,5 +335,14 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
                 return None;
             }
         }
+    })
+}
+
+/// `5492 5493 5494 5495`: as in tables of codes.
+fn counts_up(digits: &[u8]) -> bool {
+    let (groups, _) = digits.as_chunks::<4>();
+    groups.windows(2).all(|pair| {
+        let (one, next) = (number(&pair[0]), number(&pair[1]));
+        (one + 1..one + 16).contains(&next)
     })
 }

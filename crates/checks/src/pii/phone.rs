@@ -47,6 +47,9 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         b'(' => before(2) == b'+' && is_prefix(bytes, group.start - 2),
         _ => false,
     };
+    if before(1) == b'+' && !plus {
+        return;
+    }
     // Of most numbers nothing but a word could tell.
     let may_tell = plus
         || bytes[group.start] == b'0'

@@ -54,7 +54,7 @@ const FORMS: &[Form] = &[
     Form { is: |w| w.is_russian(), alone: 0.65, near: 0.7, announced: 0.0 },
     Form { is: |w| w.is_french(), alone: 0.65, near: 0.65, announced: 0.0 },
     Form { is: |w| w.has_trunk(), alone: 0.45, near: 0.57, announced: 0.0 },
-    Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0, alone: 0.0, near: 0.57, announced: 0.0 },
+    Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0 && w.digits.len() >= 9, alone: 0.0, near: 0.57, announced: 0.0 },
     Form { is: |w| w.digits.len() <= 13, alone: 0.0, near: 0.0, announced: 0.57 },
 ];
 
@@ -117,7 +117,7 @@ impl Written<'_> {
         let (first, last) = (gaps.next().unwrap_or_default(), gaps.next().unwrap_or_default());
         // `1) 415-555-2671` begins with the mark of a list.
         let has_lead = || !self.gaps().next().is_some_and(|gap| gap.contains(&b')'));
-        let prefixed = || matches!(lead, [1] | [0] | [0, 0, 1]) && has_lead();
+        let prefixed = || matches!(lead, [0 | 1] | [0, 0, 1]) && has_lead();
         (self.lens.len() == 3 || self.lens.len() == 4 && prefixed())
             && (first.contains(&b')')
                 || matches!(
@@ -201,7 +201,18 @@ impl Written<'_> {
         let amount = self.is_thousands() && (count < 10 || self.digits.ends_with(&[0, 0, 0]));
         is_country(self.digits)
             && !is_date(self.lens, self.digits)
+            && !self.is_place()
             && (whole && !amount || (8..=15).contains(&count) && near())
+    }
+
+    /// `+404251-0740023`, `+4024-00341`: degrees, minutes and seconds.
+    fn is_place(&self) -> bool {
+        let (latitude, longitude) = self.digits.split_at(self.lens[0]);
+        matches!(self.lens, [4, 5] | [6, 7])
+            && self.has(b'-')
+            && latitude[2] < 6
+            && longitude[0] <= 1
+            && longitude[3] < 6
     }
 
     /// `0049 30 1234567`: `00` for the plus sign.
