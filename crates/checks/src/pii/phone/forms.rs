@@ -40,22 +40,24 @@ struct Form {
     alone: f64,
     /// With a word for a telephone near it.
     near: f64,
-    /// With one that leads up to it, where one near it says nothing.
-    announced: f64,
 }
+
+/// Score of a number of no form that a word leads up to.
+const ANNOUNCED: f64 = 0.57;
+/// More digits in no form are no number.
+const MOST_DIGITS: usize = 13;
 
 #[rustfmt::skip]
 const FORMS: &[Form] = &[
-    Form { is: |w| w.is_american() && w.is_assigned(), alone: 0.65, near: 0.7, announced: 0.0 },
-    Form { is: |w| w.is_american() && w.own()[0] >= 2, alone: 0.55, near: 0.65, announced: 0.0 },
-    Form { is: |w| w.is_american(), alone: 0.0, near: 0.65, announced: 0.0 },
-    Form { is: |w| w.lens == [3, 3, 4] && w.is_assigned() && w.digits[1] != 9, alone: 0.45, near: 0.7, announced: 0.0 },
-    Form { is: |w| w.has_area(), alone: 0.6, near: 0.6, announced: 0.0 },
-    Form { is: |w| w.is_russian(), alone: 0.65, near: 0.7, announced: 0.0 },
-    Form { is: |w| w.is_french(), alone: 0.65, near: 0.65, announced: 0.0 },
-    Form { is: |w| w.has_trunk(), alone: 0.45, near: 0.57, announced: 0.0 },
-    Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0 && w.digits.len() >= 9, alone: 0.0, near: 0.57, announced: 0.0 },
-    Form { is: |w| w.digits.len() <= 13, alone: 0.0, near: 0.0, announced: 0.57 },
+    Form { is: |w| w.is_american() && w.is_assigned(), alone: 0.65, near: 0.7 },
+    Form { is: |w| w.is_american() && w.own()[0] >= 2, alone: 0.55, near: 0.65 },
+    Form { is: |w| w.is_american(), alone: 0.0, near: 0.65 },
+    Form { is: |w| w.lens == [3, 3, 4] && w.is_assigned() && w.digits[1] != 9, alone: 0.45, near: 0.7 },
+    Form { is: |w| w.has_area(), alone: 0.6, near: 0.6 },
+    Form { is: |w| w.is_russian(), alone: 0.65, near: 0.7 },
+    Form { is: |w| w.is_french(), alone: 0.65, near: 0.65 },
+    Form { is: |w| w.has_trunk(), alone: 0.45, near: 0.57 },
+    Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0 && w.digits.len() >= 9, alone: 0.0, near: 0.57 },
 ];
 
 impl Written<'_> {
@@ -78,19 +80,16 @@ impl Written<'_> {
         if self.is_something_else() {
             return 0.0;
         }
-        let (mut alone, mut beside, mut announced) = (0.0, 0.0, 0.0);
+        let (mut alone, mut beside) = (0.0, 0.0);
         for form in FORMS.iter().filter(|form| (form.is)(self)) {
             alone = form.alone.max(alone);
             beside = form.near.max(beside);
-            announced = form.announced.max(announced);
         }
         if beside == 0.0 {
-            if announced::is_announced(view, start, end) { announced } else { 0.0 }
-        } else if beside > alone && near() {
-            beside
-        } else {
-            alone
+            let told = count <= MOST_DIGITS && announced::is_announced(view, start, end);
+            return if told { ANNOUNCED } else { 0.0 };
         }
+        if beside > alone && near() { beside } else { alone }
     }
 
     /// What stands between two groups.
