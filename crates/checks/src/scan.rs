@@ -128,7 +128,7 @@ impl Scan {
                     signs.at(&index.keywords, text, at, |id| elsewhere.push(index.order(id, at)));
                 }
                 if let Some(behind) = behind_escape(text, at) {
-                    self.format_at(text, index, behind);
+                    self.leak_at(text, index, behind);
                 }
             });
             if index.formats {
@@ -155,6 +155,19 @@ impl Scan {
             }
         }
         self.long_runs = runs.long;
+    }
+
+    /// Looks up credentials and what names personal data behind an escape, which ends the word before for a reader.
+    fn leak_at(&mut self, text: &[u8], index: &Index, at: usize) {
+        if !index.formats || at >= text.len() {
+            return;
+        }
+        index.words.at(&index.keywords, text, at, |id| {
+            let keyword = &index.keywords[id as usize];
+            if matches!(keyword.meaning, Meaning::Format(_) | Meaning::Context(_)) {
+                self.note(text, keyword, at, at + keyword.text.len());
+            }
+        });
     }
 
     /// Looks up credentials alone, where no word begins but the one before has ended for a reader.
@@ -212,7 +225,7 @@ impl Scan {
 
 /// Where what a sign begins is over that stands for something else: `\n` and `\u000a` as in code, `%0A` as in URLs, `[31m` as
 /// terminals are told colours.
-fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
     let rest = &text[at + 1..];
     let is_hex = |from: usize, to: usize| {
         rest.get(from..to).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))

@@ -41,6 +41,7 @@ pub(crate) enum Context {
     Cpf,
     Rrn,
     Personnummer,
+    Cpr,
     Hetu,
     ThaiId,
     Npi,
@@ -114,14 +115,6 @@ fn names_next(bytes: &[u8], end: usize) -> bool {
 pub(crate) fn leads(scan: &Scan, context: Context, start: usize, reach: usize) -> bool {
     around(scan, start, reach + 24, start)
         .any(|&(_, end, c)| c == context && end <= start && start - end <= reach)
-}
-
-/// Where the last word of this meaning ends that stands in front of a value.
-pub(crate) fn last(scan: &Scan, context: Context, start: usize, reach: usize) -> Option<usize> {
-    around(scan, start, reach, start)
-        .filter(|&&(_, end, c)| c == context && end <= start)
-        .map(|hit| hit.1)
-        .last()
 }
 
 fn around(

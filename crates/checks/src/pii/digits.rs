@@ -143,6 +143,12 @@ pub(super) fn rrn(d: &[u8]) -> bool {
     is_day(number(&d[2..4]), number(&d[4..6])) && (1..=4).contains(&d[6])
 }
 
+/// One from before October 2020: those since then have no check digit.
+pub(super) fn checked_rrn(d: &[u8]) -> bool {
+    let sum = weighted(&d[..12], &[2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5]);
+    rrn(d) && (11 - sum % 11) % 10 == u32::from(d[12])
+}
+
 pub(super) fn thai(d: &[u8]) -> bool {
     let sum = weighted(&d[..12], &[13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2]);
     // The provinces, as they are numbered.

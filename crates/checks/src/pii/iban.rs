@@ -1,7 +1,7 @@
 //! International bank account numbers.
 
 use super::context::{self, Context};
-use super::{Entity, View};
+use super::{Entity, Refused, View};
 use crate::checksum;
 
 /// How long an account number of each country is.
@@ -120,8 +120,10 @@ fn named(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
     }
 }
 
-/// Finds account numbers that begin with a token such as `GB82` or `GB82WEST...`.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+/// Finds account numbers that begin with a token such as `GB82` or `GB82WEST...`. Gives the ranges that are built like
+/// one but for the check: their groups are no phone or identity numbers either.
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) -> Vec<Refused> {
+    let mut refused: Vec<Refused> = Vec::new();
     for token in &view.tokens {
         let start = &view.bytes[token.clone()];
         if start.len() < 4
@@ -138,25 +140,58 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
         let mut compact = Vec::with_capacity(34);
         let (mut end, mut broken) = (token.start, false);
         while compact.len() < length && end < view.bytes.len() {
-            match view.bytes[end] {
-                b if b.is_ascii_alphanumeric() => compact.push(b.to_ascii_uppercase()),
-                b' ' | b'-' if view.bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric) => {}
-                b'\n' if !broken => broken = true,
-                _ => break,
+            let byte = view.bytes[end];
+            if byte.is_ascii_alphanumeric() {
+                compact.push(byte.to_ascii_uppercase());
+                end += 1;
+                continue;
             }
-            end += 1;
+            let gap = gap(&view.bytes[end..]);
+            let ends_line = view.bytes[end..end + gap].contains(&b'\n');
+            if gap == 0 || ends_line && broken {
+                break;
+            }
+            broken |= ends_line;
+            end += gap;
         }
         let over = view.bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
         let full = compact.len() == length && !over;
         if full && checksum::iban(&compact) {
             found.push(Entity::new("IBAN", token.start..end, 0.95));
-        } else if full && !broken {
-            // One with a slip of the pen: none of its groups is a payment card.
-            found.push(Entity::new("", token.start..end, 0.92));
+            continue;
+        }
+        if full && !broken {
             named(view, token.start, found);
-        } else if end - token.start >= 15 && end - token.start > compact.len() {
-            // Built like one, but wrong: its groups are no phone or identity numbers either.
-            found.push(Entity::new("", token.start..end, 0.75));
+        }
+        let follows = refused.last().is_none_or(|last| last.bytes.end <= token.start);
+        if follows && is_printed(&view.bytes[token.start..end]) {
+            // With a slip of the pen, none of its groups is a payment card either.
+            let below = if full { 0.92 } else { 0.75 };
+            refused.push(Refused { bytes: token.start..end, below });
         }
     }
+    refused
+}
+
+/// How long what stands between two groups is: one or two spaces, a dash, the end of a line; 0 for anything else.
+fn gap(rest: &[u8]) -> usize {
+    let length = match rest {
+        [b' ', b' ' | b'\n', ..] | [b'\r', b'\n', ..] => 2,
+        [b' ' | b'-' | b'\n', ..] => 1,
+        _ => 0,
+    };
+    if rest.get(length).is_some_and(u8::is_ascii_alphanumeric) { length } else { 0 }
+}
+
+/// Whether a chain is grouped as account numbers are printed: by four, with one separator, in capitals.
+fn is_printed(chain: &[u8]) -> bool {
+    let Some(separator @ (b' ' | b'-')) = chain.get(4) else { return false };
+    let groups = chain.split(|byte| byte == separator);
+    let last = groups.clone().count() - 1;
+    let part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    chain.iter().filter(|b| b.is_ascii_digit()).count() >= 8
+        && chain.len() >= 15
+        && groups.enumerate().all(|(index, group)| {
+            (group.len() == 4 || index == last && group.len() < 4) && group.iter().all(part)
+        })
 }

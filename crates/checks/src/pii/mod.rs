@@ -40,6 +40,12 @@ impl Entity {
     }
 }
 
+/// A range that is known to be something else: nothing in it counts that is not surer.
+struct Refused {
+    bytes: Range<usize>,
+    below: f64,
+}
+
 /// A text with what the scan found in it, and the numbers and tokens in it.
 struct View<'a> {
     text: &'a str,
@@ -91,11 +97,11 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
         joined,
         whole: begin..begin + trimmed.len(),
     };
-    let mut found = Vec::new();
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
     email::find(&view, &mut found, limit);
     if !view.groups.is_empty() || !view.tokens.is_empty() {
         network::find(&view, &mut found);
-        iban::find(&view, &mut found);
+        refused = iban::find(&view, &mut found);
         wallet::find(&view, &mut found);
         number::find(&view, &mut found, limit);
         token::find(&view, &mut found);
@@ -105,12 +111,18 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
         network::find_without_digits(&view, &mut found);
         address::find(&view, &mut found, limit);
     }
-    settle(found, limit)
+    settle(found, &refused, limit)
 }
 
 /// Keeps the surest of overlapping entities, the longer of equally sure ones.
-fn settle(mut found: Vec<Entity>, limit: usize) -> Vec<Entity> {
-    found.retain(|e| e.score > 0.0 && !e.bytes.is_empty());
+fn settle(mut found: Vec<Entity>, refused: &[Refused], limit: usize) -> Vec<Entity> {
+    let is_refused = |entity: &Entity| {
+        let last = refused.partition_point(|range| range.bytes.start <= entity.bytes.start);
+        refused[..last]
+            .last()
+            .is_some_and(|range| entity.bytes.end <= range.bytes.end && entity.score <= range.below)
+    };
+    found.retain(|e| e.score > 0.0 && !e.bytes.is_empty() && !is_refused(e));
     found.sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(b.bytes.end.cmp(&a.bytes.end)));
     let mut kept: Vec<Entity> = Vec::new();
     for entity in found {
@@ -128,7 +140,6 @@ fn settle(mut found: Vec<Entity>, limit: usize) -> Vec<Entity> {
             kept.push(entity);
         }
     }
-    kept.retain(|e| !e.kind.is_empty());
     kept.truncate(limit);
     kept
 }

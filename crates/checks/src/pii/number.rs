@@ -1,12 +1,16 @@
 //! Numbers as people write them: groups of digits with separators between.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use super::{Entity, View, ids, network, phone};
+use crate::scan::behind_escape;
 use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
 
 /// More groups than this never form one number.
-const MAX_GROUPS: usize = 8;
+pub(super) const MAX_GROUPS: usize = 8;
 /// Nor more digits.
 pub(super) const MAX_DIGITS: usize = 24;
 /// Nor fewer.
@@ -14,12 +18,21 @@ const MIN_DIGITS: usize = 6;
 /// Groups that are further apart never belong together.
 pub(super) const MAX_GAP: usize = 3;
 
-/// Stands for separators that only the groups of a card are written with.
-pub(super) const WIDE: u8 = b'~';
+/// What stands between the groups of a number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Separator {
+    /// There is one group only, or the ends of lines between them.
+    None,
+    One(u8),
+    /// Different ones: `12.345-6`.
+    Mixed,
+    /// One that only the groups of a card are written with.
+    Wide,
+}
 
-/// Whether a gap is one of these: `4111 - 1111`, `4111_1111`.
+/// Whether a gap is one of cards alone: `4111 - 1111`, `4111_1111`.
 fn is_wide(gap: &[u8]) -> bool {
-    matches!(gap, b"_" | b"  " | b" - " | b" / " | b" . " | b"\xc2\xb7")
+    matches!(gap, b"_" | b"\t" | b"  " | b" - " | b" / " | b" . " | b"\xc2\xb7")
 }
 
 /// A candidate: one or more groups of digits.
@@ -28,11 +41,10 @@ pub(super) struct Number<'a> {
     pub(super) digits: &'a [u8],
     /// How many digits each group has.
     pub(super) lens: &'a [u8],
-    /// The one separator between all groups; 0 for a single group, `*` for differing ones, [`WIDE`] for those of cards.
-    pub(super) separator: u8,
+    /// The kinds of numbers that may have such groups, as bits of [`ids::ROWS_AT`].
+    pub(super) shapes: u64,
+    pub(super) separator: Separator,
     pub(super) range: Range<usize>,
-    /// Whether digits go on right behind or in front, after a separator without space.
-    pub(super) continued: bool,
     /// Whether a line ends between two of its groups.
     pub(super) broken: bool,
 }
@@ -54,12 +66,19 @@ pub(super) fn split(text: &str) -> Runs {
     let mut out = Runs::default();
     let mut at = 0;
     while let Some(digit) = next_digit(bytes, at) {
-        if at == 0 {
+        if out.groups.capacity() == 0 {
             out.groups.reserve(32);
         }
         let mut start = digit;
         while start > at && kind(bytes, start - 1) & LETTER != 0 {
             start -= 1;
+        }
+        if let Some(behind) = escaped(bytes, start) {
+            start = behind;
+            if behind > digit {
+                at = behind;
+                continue;
+            }
         }
         let mut end = digit + 1;
         while kind(bytes, end) & DIGIT != 0 {
@@ -88,6 +107,20 @@ pub(super) fn split(text: &str) -> Runs {
         }
     }
     out
+}
+
+/// Where an escape ends that runs into a token: the `n` of a line's end written out, `3D` behind `%`, `31m` behind `[`.
+fn escaped(bytes: &[u8], start: usize) -> Option<usize> {
+    let sign = match bytes.get(start.wrapping_sub(1))? {
+        b'\\' | b'%' | b'[' => start - 1,
+        b';' => {
+            let is_part = |b: &&u8| b.is_ascii_digit() || **b == b';';
+            let parts = bytes[..start].iter().rev().take(8).take_while(is_part).count();
+            start.checked_sub(parts + 1)?
+        }
+        _ => return None,
+    };
+    behind_escape(bytes, sign)
 }
 
 /// `0190x769`: the end of a phone number with its extension.
@@ -130,7 +163,8 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
 
 fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
-    let (mut count, mut separator, mut broken) = (0, 0u8, false);
+    let (mut count, mut shapes) = (0, u64::MAX);
+    let (mut separator, mut broken) = (Separator::None, false);
     let start = view.groups[first].start;
     for (index, group) in view.groups[first..].iter().take(MAX_GROUPS).enumerate() {
         if index > 0 {
@@ -138,15 +172,16 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             match *gap {
                 [byte @ (b' ' | b'-' | b'.' | b'/' | b':' | b'+')] => {
                     separator = match separator {
-                        0 => byte,
-                        WIDE => WIDE,
-                        _ if separator == byte => byte,
-                        _ => b'*',
+                        Separator::None => Separator::One(byte),
+                        Separator::One(first) if first != byte => Separator::Mixed,
+                        same => same,
                     };
                 }
-                [b'\n'] | [b'\r' | b' ', b'\n'] if !broken => broken = true,
+                [b'\n'] | [b'\r' | b' ' | b'-', b'\n'] | [b'-', b'\r', b'\n'] if !broken => {
+                    broken = true;
+                }
                 _ if is_wide(gap) && lens[0] == 4 && matches!(lens[index - 1], 4 | 6) => {
-                    separator = WIDE;
+                    separator = Separator::Wide;
                 }
                 _ => return,
             }
@@ -159,13 +194,17 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             count += 1;
         }
         lens[index] = group.len() as u8;
-        if count >= MIN_DIGITS && (separator != 0 || !broken) {
+        shapes &= ids::ROWS_AT[index][group.len()];
+        if index > 0 && shapes == 0 {
+            return;
+        }
+        if count >= MIN_DIGITS && (separator != Separator::None || !broken) {
             let number = Number {
                 digits: &digits[..count],
                 lens: &lens[..=index],
+                shapes,
                 separator,
                 range: start..group.end,
-                continued: continued(view.bytes, start, group.end),
                 broken,
             };
             ids::find(view, &number, found);
@@ -173,11 +212,37 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     }
 }
 
-/// Whether a number goes on before or behind, without space or after one: `1.2.3.4`, `2020-01-01`, `12/34`.
-fn continued(bytes: &[u8], start: usize, end: usize) -> bool {
-    let tight = |b: u8| matches!(b, b'-' | b'.' | b'/' | b':' | b',');
-    let left = start >= 2 && tight(bytes[start - 1]) && bytes[start - 2].is_ascii_digit();
-    let right =
-        end + 1 < bytes.len() && tight(bytes[end]) && bytes[end + 1].is_ascii_alphanumeric();
-    left || right
+impl Number<'_> {
+    /// Whether this is a part of something longer: of `1.2.3.4`, `2020-01-01`, `12/34`, `0.1234567`.
+    pub(super) fn is_continued(&self, bytes: &[u8]) -> bool {
+        let Range { start, end } = self.range;
+        let at = |at: usize| bytes.get(at).copied().unwrap_or(0);
+        // What is told by its check digit or its form alone stands in lists: with a date, a time or the next one.
+        let telling = self.digits.len() >= 13 || self.lens == [3, 2, 4];
+        let left = at(start.wrapping_sub(2)).is_ascii_digit()
+            && match at(start.wrapping_sub(1)) {
+                b'-' | b'.' => true,
+                b'/' | b':' => !telling,
+                b',' => at(start.wrapping_sub(2)) == b'0' && is_zero(bytes, start - 2),
+                _ => false,
+            };
+        let right = match at(end) {
+            b'-' => at(end + 1).is_ascii_alphanumeric(),
+            b'.' => at(end + 1).is_ascii_digit(),
+            b'/' | b':' => !telling && at(end + 1).is_ascii_digit(),
+            b',' => is_thousands(self.lens) && at(end + 1).is_ascii_digit(),
+            _ => false,
+        };
+        left || right
+    }
+}
+
+/// Whether a digit stands alone, as in front of a comma of decimals, and not in a list.
+fn is_zero(bytes: &[u8], at: usize) -> bool {
+    at.checked_sub(1).and_then(|i| bytes.get(i)).is_none_or(|b| *b == b' ')
+}
+
+/// Whether groups are those of a large count: `12 345 678`.
+pub(super) fn is_thousands(lens: &[u8]) -> bool {
+    matches!(lens, [1..=3, rest @ ..] if !rest.is_empty() && rest.iter().all(|l| *l == 3))
 }

@@ -5,7 +5,7 @@ use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
 
 /// Kinds and texts of what is found.
-fn entities(source: &str) -> Vec<(&'static str, String)> {
+pub(super) fn entities(source: &str) -> Vec<(&'static str, String)> {
     let folded = Folded::new(source);
     let found = find(&folded.text, &Scan::new(&folded.text, Scope::Leaks), 100);
     let original = |bytes| source[folded.original(bytes)].to_owned();
@@ -81,6 +81,17 @@ pub(crate) fn samples() -> impl Iterator<Item = &'static str> {
         "4711 Maple Way, please",
         "Rua das Flores, 12",
         "ul. Polna 12",
+        "Teléfono de contacto: 612345678",
+        "416 60 039 office",
+        "Tel.: 030 / 123 45 67",
+        "Tel: 2123 4567 / 2123 4568",
+        "1,Jane Roe,4111111111111111,12/27",
+        "SSNs: 536-22-8741,400-12-3456",
+        r"Hi\n4111 1111 1111 1111\nDE89370400440532013000",
+        "SSN 536-22-\n8741",
+        "DE89 3704 0044\r\n0532 0130 00",
+        "415-555-2671, ext. 12",
+        "415-555-2671/415-555-2672",
     ];
     others.into_iter().chain(IDENTITIES.map(|identity| identity.0))
 }

@@ -205,11 +205,13 @@ fn digits(unit: &str) -> (usize, usize) {
 
 /// Two letters and two digits, as of a country and a check.
 fn begins_iban(unit: &str) -> bool {
-    // Behind whatever names it: `"iban":"GB82`.
+    // Behind whatever names it: `"iban":"GB82`; and behind an escape: `\nGB82`, `%3DGB82`.
+    let escapes = if unit.contains(['\\', '%', '[']) { 6 } else { 1 };
     unit.split(|c: char| !c.is_alphanumeric()).map(str::as_bytes).any(|run| {
-        run.len() >= 4
-            && run[..2].iter().all(u8::is_ascii_alphabetic)
-            && run[2..4].iter().all(u8::is_ascii_digit)
+        run.windows(4).take(escapes).any(|four| {
+            four[..2].iter().all(u8::is_ascii_alphabetic)
+                && four[2..].iter().all(u8::is_ascii_digit)
+        })
     })
 }
 

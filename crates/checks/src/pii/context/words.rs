@@ -5,64 +5,8 @@ use super::Context as C;
 
 /// `~` in front: may stand inside a word; `$` behind: the word ends there.
 pub(crate) const WORDS: &[(Context, &[&str])] = &[
-    (
-        C::Phone,
-        &[
-            "phone",
-            "telephone",
-            "telefon",
-            "teléfono",
-            "téléphone",
-            "tel$",
-            "mobile",
-            "cellphone",
-            "fax$",
-            "~whatsapp",
-            "sms$",
-            "móvil",
-            "cellulare",
-            "hotline",
-            "telefone",
-            "telefoon",
-            "τηλέφωνο",
-            "Τηλέφωνο",
-            "телефон",
-            "Телефон",
-            "電話",
-            "携帯",
-            "전화",
-            "contact number",
-            "mob$",
-            "电话",
-            "手机",
-        ],
-    ),
-    (
-        C::Called,
-        &[
-            "call me",
-            "call us",
-            "call him",
-            "call her",
-            "you can call",
-            "can call$",
-            "call on$",
-            "answering at",
-            "reach me",
-            "reach you",
-            "reach him",
-            "reach her",
-            "dial$",
-            "text me",
-            "office$",
-            "desk$",
-            "handy$",
-            "registered$",
-            "my number",
-            "ring me",
-            "cell$",
-        ],
-    ),
+    (C::Phone, PHONE),
+    (C::Called, CALLED),
     (
         C::Card,
         &[
@@ -81,6 +25,8 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
             "cc$",
             "cartão",
             "卡号",
+            "银行卡",
+            "信用卡",
             "カード",
         ],
     ),
@@ -227,16 +173,9 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
     (C::Rrn, &["rrn$", "korean", "resident registration", "주민"]),
     (
         C::Personnummer,
-        &[
-            "personnummer",
-            "pnr",
-            "swedish",
-            "samordningsnummer",
-            "fødselsnummer",
-            "fodselsnummer",
-            "cpr$",
-        ],
+        &["personnummer", "pnr", "swedish", "samordningsnummer", "fødselsnummer", "fodselsnummer"],
     ),
+    (C::Cpr, &["cpr$", "danish"]),
     (C::Hetu, &["hetu", "henkilötunnus", "finnish"]),
     (C::ThaiId, &["thai", "tnin", "บัตรประชาชน"]),
     (C::Npi, &["npi$", "provider identifier", "national provider"]),
@@ -411,4 +350,26 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
     (C::Gstin, &["gstin", "gst n", "gst number"]),
     (C::Voter, &["voter", "epic n"]),
     (C::Hardware, &["mac$", "physical address", "hardware address", "ethernet", "bssid"]),
+];
+
+/// Names of telephones and of their numbers.
+#[rustfmt::skip]
+const PHONE: &[&str] = &[
+    "phone", "telephone", "telefon", "teléfono", "téléphone", "tel$", "tél$", "tél.", "ph$", "mobile",
+    "mobil$", "mobiln", "mobilt", "mobilf", "mobiel", "cellphone", "fax$", "~whatsapp", "sms$", "mob$",
+    "móvil", "celular", "cellulare", "cel$", "hotline", "telefone", "telefoon", "telemóvel", "tlf$",
+    "tfno$", "handynummer", "handy-n", "rufnummer", "numéro est", "komórk", "kom$", "puhelin", "puh$",
+    "contact number", "contact no", "τηλέφωνο", "Τηλέφωνο", "телефон", "Телефон", "тел.", "Тел.", "моб.",
+    "Моб.", "電話", "携帯", "电话", "手机", "微信", "전화", "휴대폰", "연락처", "मोबाइल", "फ़ोन", "फोन",
+    "هاتف", "جوال", "موبايل",
+];
+
+/// What is only said of a telephone.
+#[rustfmt::skip]
+const CALLED: &[&str] = &[
+    "call$", "call me", "call us", "call him", "call her", "you can call", "can call$", "call on$",
+    "answering at", "reach me", "reach you", "reach him", "reach her", "dial$", "text me", "office$",
+    "desk:", "handy$", "my number", "ring me", "ring mig", "cell:", "cell.", "cell is", "cell n", "my cell",
+    "his cell", "her cell", "llámame", "chiamami", "bel me", "bel mij", "zadzwoń", "ruf mich",
+    "rufen sie",
 ];
