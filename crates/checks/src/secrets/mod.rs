@@ -2,12 +2,14 @@
 
 pub(crate) mod assigned;
 pub(crate) mod formats;
+pub(crate) mod key_block;
 mod placeholder;
 pub(crate) mod structured;
 #[cfg(test)]
 mod structured_tests;
 #[cfg(test)]
 pub(crate) mod tests;
+mod url;
 
 use std::ops::Range;
 

@@ -109,12 +109,21 @@ pub(crate) fn is_stock_login(value: &[u8]) -> bool {
 /// Whether a password is one that documentation is written with.
 pub(crate) fn is_stock(password: &str) -> bool {
     #[rustfmt::skip]
-    const STOCK: [&str; 18] = [
+    const STOCK: [&str; 19] = [
         "password", "pass", "passwd", "secret", "pwd", "user", "username", "token", "test",
         "mypassword", "guest", "admin", "root", "postgres", "changeme", "xxx", "abc", "open sesame",
+        "anonymous",
     ];
     let lower = password.to_ascii_lowercase();
     STOCK.contains(&lower.as_str())
+}
+
+/// Whether a password, or what ends in one behind a colon, is somebody's own.
+pub(crate) fn is_live_login(value: &str) -> bool {
+    let password = value.rsplit(':').next().unwrap_or(value);
+    let stand_in = is_stock(password) || is_repeated(password) || is_stand_in(password);
+    let code = is_code(value) || password.starts_with(['$', '<', '{', '%', '[']);
+    !(stand_in || code || is_masked(value))
 }
 
 /// Whether all characters are the same.
@@ -145,6 +154,12 @@ pub(crate) fn is_jumbled(value: &str) -> bool {
     let bytes = value.as_bytes();
     let changes = bytes.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
     bytes.len() >= 12 && changes * 2 >= bytes.len()
+}
+
+/// Whether the kind of character changes as often as in base64 or in hexadecimal, and not as in words and paths.
+pub(crate) fn is_scrambled(run: &[u8]) -> bool {
+    let changes = run.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
+    changes * 3 >= run.len()
 }
 
 /// Whether a value ends in the number of a version: `parser-2.11.0`.

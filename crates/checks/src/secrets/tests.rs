@@ -336,11 +336,13 @@ fn passwords_are_found_in_many_languages() {
 }
 
 #[test]
-fn a_password_in_the_url_of_a_database_runs_to_its_last_at() {
+fn a_password_in_the_url_of_a_database_runs_to_the_at_before_its_host() {
     for (text, password) in [
         ("postgres://app:p@ss#w0rd@db.internal:5432/main", "p@ss#w0rd"),
         ("mysql+pymysql://app:a/b:c9@10.0.0.7/shop?ssl=1", "a/b:c9"),
         ("amqp://app:t9Kz!w4Qm@mq.internal", "t9Kz!w4Qm"),
+        ("postgres://john.doe:48213@db.internal/main", "48213"),
+        ("postgres://app:Kd92mQx1Lp@db.internal/main,ADMIN=ops@acme.org", "Kd92mQx1Lp"),
     ] {
         let found = secrets(text);
         assert!(found.len() == 1 && &text[found[0].bytes.clone()] == password, "{text}: {found:?}");
@@ -350,6 +352,7 @@ fn a_password_in_the_url_of_a_database_runs_to_its_last_at() {
         "redis://cache:6379/0?user=jo@acme.org",
         "postgres://db:5432/main,postgres://app@db2/main",
         "mongodb://user:password@host/db",
+        "ftp://anonymous:anonymous@ftp.acme.org/pub",
     ] {
         assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
