@@ -81,12 +81,16 @@ fn is_padding(body: &[u8]) -> bool {
     body.len() >= KEY_PADDED && letters * 4 < body.len()
 }
 
-/// Whether a body, however little there is of it, begins as keys do: with the frame of one in ASN.1, or OpenSSH's name.
-fn begins_a_key(body: &str) -> bool {
-    let body = body.trim_start_matches("\\n").trim();
-    let is_key = ["MII", "b3BlbnNzaC1rZXk"].iter().any(|lead| body.starts_with(lead));
-    let is_cut_out = || body.contains("...") || body.contains(['…', '<', '*']);
-    is_key && body.bytes().take_while(|&b| is_base64(b)).count() >= KEY_LEAD && !is_cut_out()
+/// How long the beginning of a body is that begins as keys do, however little there is of it: with the frame of one in
+/// ASN.1, or OpenSSH's name.
+fn begun_key(body: &str) -> Option<usize> {
+    let inner = body.trim_start_matches("\\n").trim_start();
+    let is_key = ["MII", "b3BlbnNzaC1rZXk"].iter().any(|lead| inner.starts_with(lead));
+    let run = inner.bytes().take_while(|&b| is_base64(b)).count();
+    let behind = &inner[run..];
+    let is_cut_out =
+        || ["...", "…", "<", "*"].iter().any(|sign| behind.trim_start().starts_with(sign));
+    (is_key && run >= KEY_LEAD && !is_cut_out()).then_some(body.len() - behind.len())
 }
 
 /// How many characters of a key there are: in runs that are longer than words and mix kinds as words and paths do not.
@@ -113,36 +117,43 @@ pub(crate) fn key_end(text: &[u8]) -> Option<usize> {
 pub(super) fn find(text: &str, found: &mut Vec<Secret>, limit: usize) {
     let bytes = text.as_bytes();
     let most = found.len() + limit;
-    let (mut done, mut close) = (0, None);
+    // Up to where nothing has to be looked for again behind another first line: the last line, and what is solid.
+    let (mut done, mut close, mut clear) = (0, 0, 0);
     for at in memmem::find_iter(bytes, KEY_BLOCK) {
         if at < done || found.len() >= most {
             continue;
         }
         let Some(body) = key_body(&bytes[at..]).map(|body| at + body) else { continue };
-        // Looked for once, not again from each of the first lines in front of it.
-        if close.is_none_or(|close| close < body) {
+        if close < body {
             let end = memmem::find(&bytes[body..], KEY_END.as_bytes());
-            close = Some(end.map_or(bytes.len() + MAX_KEY, |end| body + end));
+            close = end.map_or(usize::MAX, |end| body + end);
         }
         let to = floor(text, (body + MAX_KEY).min(bytes.len()));
-        let closed = close.filter(|&close| close < to);
-        let inner = match closed {
-            Some(close) => &text[body..close],
-            None => match open_body(&bytes[body..to]) {
-                Some(length) => &text[body..ceil(text, body + length).min(to)],
-                None => &text[body..to],
-            },
-        };
-        let head = &inner.as_bytes()[..inner.len().min(KEY_PADDED)];
-        let is_solid = solid(head) >= KEY_SOLID || begins_a_key(inner);
-        let is_hidden =
-            || is_padding(head) && (closed.is_none() || solid(inner.as_bytes()) >= KEY_SOLID);
-        if !(is_solid && !placeholder::is_masked(inner.trim()) || is_hidden()) {
-            continue;
+        let closed = Some(close).filter(|&close| close < to);
+        let end = closed.unwrap_or(to);
+        let head = body..end.min(body + KEY_PADDED);
+        let solid_head = solid(&bytes[head.start.max(clear).min(head.end)..head.end]);
+        if solid_head == 0 {
+            let open = bytes[head.clone()].iter().rev().take_while(|&&b| is_base64(b)).count();
+            clear = clear.max(head.end - open);
         }
-        done = closed.map_or(body + inner.len(), |close| {
-            key_end(&bytes[close..to]).map_or(close, |end| close + end)
-        });
+        let is_hidden = || {
+            is_padding(&bytes[head.clone()])
+                && (closed.is_none() || solid(&bytes[body..end]) >= KEY_SOLID)
+        };
+        let begun = || begun_key(&text[body..end]);
+        let inner = if solid_head >= KEY_SOLID || is_hidden() {
+            let open =
+                || open_body(&bytes[body..to]).map(|length| ceil(text, body + length).min(to));
+            closed.or_else(open).unwrap_or(to)
+        } else if let Some(length) = begun() {
+            // Of what follows the little there is belongs to it, not a long text.
+            if closed.is_some() || end - body < KEY_PADDED { end } else { body + length }
+        } else {
+            continue;
+        };
+        done = closed
+            .map_or(inner, |close| key_end(&bytes[close..to]).map_or(close, |end| close + end));
         found.push(Secret { kind: PRIVATE_KEY, bytes: at..done, score: 0.98 });
     }
 }

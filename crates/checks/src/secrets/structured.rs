@@ -55,20 +55,20 @@ const RULES: &[Rule] = &[
     Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, seek: Seek::Run },
     Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
     Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"(?-u:\b)(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, seek: Seek::Run },
-    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
-    Rule { mark: "sshpass -p", kind: "password", pattern: r#"^sshpass -p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
-    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
-    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: "mysqldump -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: "mysqladmin -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)^<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
+    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([^\x00-\x20:"'$]{0,60}:[^\x00-\x20"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
+    Rule { mark: "sshpass -p", kind: "password", pattern: r#"^sshpass -p\s*["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\x00-\x20"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
+    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysqldump -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysqladmin -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)^<password>([^\x00-\x20<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
     Rule { mark: ":_authToken=", kind: "npm_token", pattern: r"^:_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, seek: Seek::Anywhere },
     Rule { mark: "AZDO", kind: "azure_devops_token", pattern: r"(?-u:\b)([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?-u:\b)", score: 0.95, before: 77, after: 5, seek: Seek::Run },
     Rule { mark: "NRAL", kind: "new_relic_key", pattern: r"(?-u:\b)([A-Za-z0-9]{28,36}NRAL)(?-u:\b)", score: 0.95, before: 37, after: 1, seek: Seek::Run },
     Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"^SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
-    Rule { mark: "oracle:thin:", kind: url::KIND, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\s"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
-    Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
+    Rule { mark: "oracle:thin:", kind: url::KIND, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\x00-\x20"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
+    Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
     Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#""(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
 ];
 
@@ -131,6 +131,9 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
     };
     let mut marks = finder.find_iter(text.as_bytes()).peekable();
     while let Some(at) = marks.next() {
+        if rule.before > 1 && !(at > 0 && is_token(text.as_bytes()[at - 1])) {
+            continue;
+        }
         let Some(pattern) = pattern.get_or_init(|| Regex::new(rule.pattern).ok()) else { return };
         let Range { start, mut end } = near(at);
         if !rule.pattern.contains('^') {
@@ -159,6 +162,11 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
             return;
         }
     }
+}
+
+/// Whether a byte may stand in front of a mark that is in the middle of a credential.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_+/".contains(&byte)
 }
 
 /// How live the value of a rule looks.

@@ -162,7 +162,12 @@ fn what_stands_close_hides_no_credential() {
                 "{text}: {found:?}"
             );
         }
-        for cut in ["x@", "@_", "@...", "@…", "@•••", "@****", "@<your", "1@", "a_@"] {
+        for cut in ["@...", "@…", "@•••"] {
+            assert_eq!(secrets(&cut.replace('@', value)).len(), 1, "nothing is cut off {value}");
+            let text = cut.replace('@', &value[..value.len() - 1]);
+            assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+        }
+        for cut in ["x@", "@_", "@****", "@<your", "1@", "a_@"] {
             let text = cut.replace('@', value);
             assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
         }
