@@ -300,7 +300,7 @@ impl Borders {
     fn is_behind(&self, c: char) -> bool {
         c.is_whitespace()
             || c == '"' && !self.quoted
-            || is_unspaced(c) && !self.addressed
+            || is_own_word(c) && !self.addressed
             || matches!(c, '、' | '。' | '，' | '！' | '？')
     }
 
@@ -315,8 +315,9 @@ impl Borders {
     }
 }
 
-/// Whether a character belongs to a script that puts no space between words: those of Southeast and East Asia.
-fn is_unspaced(c: char) -> bool {
+/// Whether a letter may end a word wherever it stands: in the scripts of Southeast and East Asia that put no space between
+/// words. Korean does.
+fn is_own_word(c: char) -> bool {
     let asian = matches!(
         u32::from(c),
         0x0e00..0x10a0 | 0x1780..0x1800 | 0x2e80..0x3130 | 0x31a0..0xa000 | 0xf900..0xfb00 | 0xff66..0xff9e | 0x20000..0x40000

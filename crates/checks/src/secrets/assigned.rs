@@ -64,10 +64,12 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
 }
 
 fn is_password(keyword: &str) -> bool {
-    let bare = |name: &'static str| name.trim_start_matches('~').trim_end_matches('$');
-    // Nearly all others are of another length, with or without the notation.
+    // Nearly all others are of another length, whatever the notation adds to it.
     let is_near = |name: &&&str| name.len().wrapping_sub(keyword.len()) <= 2;
-    PASSWORDS.iter().filter(is_near).any(|name| bare(name).eq_ignore_ascii_case(keyword))
+    PASSWORDS.iter().filter(is_near).any(|name| {
+        let name = name.strip_prefix('~').unwrap_or(name);
+        name.strip_suffix('$').unwrap_or(name).eq_ignore_ascii_case(keyword)
+    })
 }
 
 fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
@@ -186,13 +188,13 @@ fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f6
     }
     let reach = &bytes[from..bytes.len().min(from + MAX_VALUE)];
     let length = reach.iter().position(|b| *b == quote || !b.is_ascii_graphic())?;
+    if !(16..=128).contains(&length) || from + length <= to || reach[length] != quote {
+        return None;
+    }
     let value = std::str::from_utf8(&reach[..length]).ok()?;
     let has = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
     let signs = has(u8::is_ascii_punctuation);
-    let live = reach[length] == quote
-        && from + length > to
-        && (16..=128).contains(&length)
-        && has(u8::is_ascii_digit) >= 2
+    let live = has(u8::is_ascii_digit) >= 2
         // Django draws fifty of these, without capitals.
         && (has(u8::is_ascii_uppercase) >= 2 || length == 50 && signs >= 4)
         && has(u8::is_ascii_lowercase) >= 2
@@ -262,9 +264,12 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
     let possible = if password {
         (6..=MAX_PASSWORD).contains(&value.len())
     } else {
-        value.len() <= MAX_VALUE
-            && (value.len() >= 16 || value.len() >= 10 && digits > 0)
-            && placeholder::distinct(value) >= 6
+        match value.len() {
+            // So short a value is one behind few names.
+            10..16 => join == Join::Assigned && digits >= 3 && is_strong(text, from),
+            16..=MAX_VALUE => placeholder::distinct(value) >= 6,
+            _ => false,
+        }
     };
     if !possible || !value.is_ascii() {
         return None;

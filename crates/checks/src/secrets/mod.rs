@@ -1,6 +1,8 @@
 //! Credentials: by the format a provider gives them, by where they stand, by the name they are assigned to.
 
 pub(crate) mod assigned;
+#[cfg(test)]
+mod assigned_tests;
 pub(crate) mod formats;
 mod joint;
 pub(crate) mod key_block;
@@ -125,6 +127,8 @@ fn opened(before: &[u8], sign: u8) -> usize {
 /// Whether a place is in the middle of base64, by what stands in front of it in its line, or in the line before.
 fn is_in_base64(text: &[u8], at: usize) -> bool {
     let line = base64_before(&text[..at]);
+    // Of the end of a line that is written as `\\n` the letter is no part of the next one.
+    let line = line - usize::from(line > 0 && text[..at - line].ends_with(b"\\"));
     let lead = &text[..at - line];
     let is_code = |run: &[u8]| placeholder::is_scrambled(&run[run.len() - run.len().min(40)..]);
     if line >= 20 {

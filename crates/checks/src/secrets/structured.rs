@@ -61,7 +61,7 @@ const RULES: &[Rule] = &[
     Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
     Rule { mark: "mysqldump -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
     Rule { mark: "mysqladmin -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)^<password>([^\x00-\x20<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
+    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"^(?i:<password>)([^\x00-\x20<>${}]{6,100})(?i:</password>)", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
     Rule { mark: ":_authToken=", kind: "npm_token", pattern: r"^:_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, seek: Seek::Anywhere },
     Rule { mark: "AZDO", kind: "azure_devops_token", pattern: r"(?-u:\b)([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?-u:\b)", score: 0.95, before: 77, after: 5, seek: Seek::Run },
@@ -136,7 +136,7 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
         }
         let Some(pattern) = pattern.get_or_init(|| Regex::new(rule.pattern).ok()) else { return };
         let Range { start, mut end } = near(at);
-        if !rule.pattern.contains('^') {
+        if !rule.pattern.starts_with('^') {
             while let Some(next) = marks.next_if(|&next| near(next).start <= end) {
                 end = near(next).end;
             }

@@ -23,7 +23,10 @@ const VALUES: [&str; 14] = [
 ];
 
 /// What stands close to credentials, which are where `@` is.
-const NEIGHBOURS: [&str; 25] = [
+const NEIGHBOURS: [&str; 28] = [
+    "<li>@<li>x",
+    "@<!-- x",
+    "it is @... please",
     "<td>@</td>",
     "<code>@<br>",
     "密钥是@。",
@@ -131,6 +134,7 @@ pub(crate) fn samples() -> Vec<String> {
         .chain(structured)
         .chain(documented)
         .chain(neighbours)
+        .chain(super::assigned_tests::found().map(|(text, _)| text))
         .chain(VALUES.map(str::to_owned))
         .collect()
 }
