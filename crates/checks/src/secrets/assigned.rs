@@ -1,5 +1,6 @@
 //! Random values behind names that announce a secret: `api_key = "..."`, `<token>...</token>`, `password is ...`.
 
+use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
 use super::joint::{Join, joined};
 use super::{Secret, placeholder, refuted};
 use crate::scan::Scan;
@@ -20,7 +21,7 @@ const PASSWORDS: &[&str] = &[
     "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "pass$",
     "~_pass$", "pw$", "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
     "adgangskode", "heslo", "jelszó", "parola", "şifre", "Şifre", "비밀번호", "パスワード", "mật khẩu",
-    "kata sandi", "clave", "salasana",
+    "kata sandi", "clave", "clave de acceso", "salasana",
 ];
 
 /// All parts of names.
@@ -28,14 +29,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SECRETS.iter().chain(PASSWORDS).copied()
 }
 
-/// The longest value that is looked at, and the longest password.
-const MAX_VALUE: usize = 512;
-const MAX_PASSWORD: usize = 128;
 /// Longer passwords are no words.
 const MAX_CHOSEN: usize = 64;
-/// How many names are looked behind in a run without spaces, quotes and brackets: more are not written in one, and each
-/// may read all the rest of it.
-const NAMES_IN_RUN: u32 = 4;
+/// Behind how many names with a value it is looked in a run without spaces, quotes and brackets: more are not written in
+/// one, and each may read all the rest of it.
+const NAMES_IN_RUN: u32 = 5;
 /// How far in front of a name the words are that make something else of it.
 const LEAD: usize = 40;
 
@@ -48,15 +46,15 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             continue;
         }
         if start >= run_end {
-            let run = text.as_bytes()[end..].iter().position(|&b| is_end(b) || is_bracket(b));
-            run_end = run.map_or(text.len(), |length| end + length);
+            run_end = extent::run_end(text.as_bytes(), end);
             names = 0;
         }
-        names += 1;
-        if names > NAMES_IN_RUN {
+        if names == NAMES_IN_RUN {
             continue;
         }
-        if let Some(secret) = behind(text, start, end) {
+        let Some(name) = Name::read(text, start, end) else { continue };
+        names += 1;
+        if let Some(secret) = behind(text, &name) {
             done = secret.bytes.end;
             found.push(secret);
         }
@@ -72,22 +70,42 @@ fn is_password(keyword: &str) -> bool {
     })
 }
 
-fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
-    let bytes = text.as_bytes();
-    let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.[]".contains(b);
-    // The rest of the name.
-    let at = end + bytes[end..].iter().take(24).take_while(is_part).count();
-    let (keyword, lead) = (&text[start..end], &text[floor(text, start.saturating_sub(LEAD))..end]);
-    let (value_at, join) = joined(bytes, lead, at)?;
-    let is_bare_key = || {
-        keyword.eq_ignore_ascii_case("key") && start > 0 && bytes[start - 1].is_ascii_alphabetic()
-    };
-    if join == Join::Spaced && at == end && is_bare_key()
-        || refuted::is_other_name(lead, keyword, &text[start..at])
-        || super::is_in_base64(bytes, start)
-    {
-        return None;
+/// A name that is joined to a value.
+struct Name<'t> {
+    /// What of it announces a secret.
+    keyword: &'t str,
+    /// Where that begins, and where all of the name ends.
+    start: usize,
+    end: usize,
+    /// Where the value begins, and how it is joined.
+    value: usize,
+    join: Join,
+}
+
+impl<'t> Name<'t> {
+    /// Reads the name that a keyword from `start` to `end` is a part of.
+    fn read(text: &'t str, start: usize, end: usize) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let keyword = &text[start..end];
+        let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.[]".contains(b);
+        let at = end + bytes[end..].iter().take(24).take_while(is_part).count();
+        let lead = &text[floor(text, start.saturating_sub(LEAD))..end];
+        let (value, join) = joined(bytes, lead, at)?;
+        let is_bare_key = || {
+            keyword.eq_ignore_ascii_case("key")
+                && text[..start].ends_with(|c: char| c.is_ascii_alphabetic())
+        };
+        let is_other = join == Join::Spaced && at == end && is_bare_key()
+            || refuted::is_other_name(lead, keyword, &text[start..at])
+            || super::is_in_base64(bytes, start);
+        (!is_other).then_some(Self { keyword, start, end: at, value, join })
     }
+}
+
+/// The value of a name, if it is a credential.
+fn behind(text: &str, name: &Name) -> Option<Secret> {
+    let &Name { keyword, start, end: at, value: value_at, join } = name;
+    let bytes = text.as_bytes();
     let password = is_password(keyword);
     let named_id = ["id", "Id", "ID"].iter().any(|id| keyword.contains(id));
     let identifier = !named_id && at >= 2 && bytes[at - 2..at].eq_ignore_ascii_case(b"id");
@@ -142,36 +160,9 @@ fn behind(text: &str, start: usize, end: usize) -> Option<Secret> {
     None
 }
 
-/// Where a value ends that is too long to be looked at as a whole.
-fn whole_end(bytes: &[u8], from: usize, to: usize) -> usize {
-    let goes_on = |b: &&u8| b.is_ascii_alphanumeric() || b"-_.+/=~".contains(b);
-    let rest =
-        if to - from < MAX_VALUE { 0 } else { bytes[to..].iter().take_while(goes_on).count() };
-    to + rest
-}
-
 /// Whether a value stands in quotes.
 fn is_quoted(bytes: &[u8], from: usize, to: usize) -> bool {
     matches!(bytes[from - 1], b'"' | b'\'') && bytes.get(to) == bytes.get(from - 1)
-}
-
-/// A value without the asterisks or lines that emphasise it, and without a name of its own: `client_id=...`.
-fn without_marks(bytes: &[u8], from: usize, to: usize, password: bool) -> (usize, usize) {
-    let value = &bytes[from..to];
-    let marks = |ends: &mut dyn Iterator<Item = &u8>, mark: u8| {
-        ends.take(3).take_while(|&&b| b == mark).count()
-    };
-    if let Some(&mark @ (b'*' | b'_')) = value.first() {
-        let (front, back) = (marks(&mut value.iter(), mark), marks(&mut value.iter().rev(), mark));
-        if front == back && front * 2 < value.len() {
-            return (from + front, to - back);
-        }
-    }
-    let is_name = |b: &&u8| b.is_ascii_alphabetic() || **b == b'_';
-    let name = value.iter().take(24).take_while(is_name).count();
-    let is_named = !password && name > 1 && value.get(name) == Some(&b'=');
-    let is_value = is_named && value.len() > name + 8 && value[name + 1] != b'=';
-    (if is_value { from + name + 1 } else { from }, to)
 }
 
 /// Whether dots behind a value are a pause of the sentence.
@@ -205,56 +196,6 @@ fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f6
         && (signs >= 4 && has(u8::is_ascii_digit) >= 4 || !placeholder::is_expression(value))
         && !placeholder::is_stand_in(value);
     live.then_some((from + length, 0.75))
-}
-
-/// Whether a value ends in front of a byte, whatever it is.
-fn is_end(byte: u8) -> bool {
-    // From `0xe0` on: punctuation and letters of scripts in which no credential is written.
-    byte <= b' ' || byte >= 0xe0 || b"\"'`<>|".contains(&byte)
-}
-
-/// Whether a byte sets fields apart, or opens and closes them: passwords have such signs as well.
-fn is_bracket(byte: u8) -> bool {
-    b",;(){}[]&\\".contains(&byte)
-}
-
-fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
-    let most = if password { MAX_PASSWORD + 1 } else { MAX_VALUE };
-    let reach = &bytes[from..bytes.len().min(from + most)];
-    let mut equals = 0;
-    let length = reach.iter().enumerate().position(|(at, &byte)| {
-        equals += usize::from(byte == b'=');
-        // `a=b=c=d` is a list of names, not one value; without this each of them would be read to its end.
-        is_end(byte)
-            || equals > 2
-            || is_bracket(byte) && (!password || ends_password(&bytes[from + at..]))
-    });
-    let mut end = from + length.unwrap_or(reach.len());
-    while end > from && matches!(bytes[end - 1], b'.' | b',' | b';' | b':' | b')' | b'}') {
-        end -= 1;
-    }
-    while end < bytes.len() && bytes[end] & 0xc0 == 0x80 {
-        end += 1;
-    }
-    end
-}
-
-/// Whether a sign ends a password: a sign between fields, where another one follows, or a backslash that stands for
-/// something else.
-fn ends_password(rest: &[u8]) -> bool {
-    let behind = &rest[1..];
-    match rest[0] {
-        b'\\' => behind.first().is_some_and(|b| b"nrtu\"'\\".contains(b)),
-        sign @ (b'&' | b';' | b',') => {
-            let is_part = |b: &&u8| {
-                b.is_ascii_alphanumeric() || b"_.-".contains(b) || sign == b';' && **b == b' '
-            };
-            let name = behind.iter().take(40).take_while(is_part).count();
-            behind.first().is_some_and(u8::is_ascii_alphabetic)
-                && matches!(behind.get(name), Some(b'=' | b':'))
-        }
-        _ => false,
-    }
 }
 
 /// How live a value looks, if at all.

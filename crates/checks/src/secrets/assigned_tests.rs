@@ -14,9 +14,10 @@ const FOUND: &[&str] = &[
     "Host=db;Username=app;Password=#;SSLMode=Require;RootCertificate=/etc/ssl/ca.pem",
     "Data Source=db;Password=#;Initial Catalog=shop",
     "user=bob&password=#&next=/home",
+    "https://login.auth.api.acme.org/session/login/token?access_token=@&x=1",
     "jdbc:mysql://db.internal/x?user=a&password=#&useSSL=false",
     // Escapes.
-    r##"{"content":"DB_PASSWORD=#\nREDIS_URL=redis://cache:6379/0"}"##,
+    r#"{"content":"DB_PASSWORD=#\nREDIS_URL=redis://cache:6379/0"}"#,
     r##"{\"password\":\"#\"}"##,
     r#"{\"token\": \"@\"}"#,
     // Qualified names, arguments, maps.
@@ -53,6 +54,8 @@ const FOUND: &[&str] = &[
     "Reset the password to # please",
     "salasana on #",
     "mi clave es #",
+    "Usuario: ana Clave: #",
+    "Clave de acceso: #",
 ];
 
 /// The texts, each with its value.
@@ -118,6 +121,7 @@ fn a_value_that_is_none_is_left_alone() {
         "Please pass to Level3 support",
         "Do not pass Level3",
         "palabras clave: Python3, SEO",
+        "Palabras Clave: Python3, SEO",
         "El punto clave es ISO27001.",
         // Code, types, sizes, logs.
         "$password = $_POST['password'];",

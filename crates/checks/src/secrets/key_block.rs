@@ -77,7 +77,7 @@ fn open_body(body: &[u8]) -> Option<usize> {
 
 /// Whether so much stands where the key should that it is there to hide it: no text is written like that.
 fn is_padding(body: &[u8]) -> bool {
-    let is_letter = |&b: &u8| u8::from(b.is_ascii_alphanumeric() | (b >= 0x80));
+    let is_letter = |b: &u8| u8::from(b.is_ascii_alphanumeric() || !b.is_ascii());
     // Sums that fit into a byte are made of many bytes at once.
     let sums = body.chunks(255).map(|part| part.iter().map(is_letter).sum::<u8>());
     body.len() >= KEY_PADDED && sums.map(usize::from).sum::<usize>() * 4 < body.len()

@@ -3,6 +3,7 @@
 pub(crate) mod assigned;
 #[cfg(test)]
 mod assigned_tests;
+mod extent;
 pub(crate) mod formats;
 mod joint;
 pub(crate) mod key_block;

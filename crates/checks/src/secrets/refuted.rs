@@ -10,7 +10,8 @@ const DIGESTS: &[&str] = &[
     "revision", "digest", "hash", "cache", "fingerprint", "etag", "h1",
 ];
 
-/// Words in front of "clave" where it names the secret, and does not mean "main", as in "punto clave".
+/// Words in front of "clave" where it names the secret, and does not mean "main", as in "punto clave". A label of its own
+/// has a capital.
 #[rustfmt::skip]
 const BEFORE_CLAVE: &[&str] = &[
     "la", "las", "mi", "mis", "tu", "tus", "su", "sus", "una", "esta", "esa", "nueva", "nuestra", "y", "o", "con", "de",
@@ -23,7 +24,9 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         let before = &lead[..lead.len() - keyword.len()];
         let word = before.trim_end_matches([' ', '\t']);
         let word = word.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-        before.ends_with(' ') && !word.is_empty() && !BEFORE_CLAVE.contains(&&*word.to_lowercase())
+        let word = word.to_lowercase();
+        let is_label = || keyword != "clave" && !["palabra", "palabras"].contains(&&*word);
+        before.ends_with(' ') && !word.is_empty() && !BEFORE_CLAVE.contains(&&*word) && !is_label()
     };
     // `--password-stdin`, `aria-keyshortcuts`
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))
