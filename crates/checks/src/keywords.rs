@@ -70,7 +70,7 @@ pub(crate) fn all() -> Vec<Keyword> {
             }
         }
     }
-    out.extend(assigned::NAMES.iter().map(|name| Keyword::read(name, Meaning::Name)));
+    out.extend(assigned::names().map(|name| Keyword::read(name, Meaning::Name)));
     for (bit, texts) in vocabulary::CLASSES {
         out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Anchor(*bit))));
     }

@@ -14,7 +14,7 @@ use domain::safety::{Action, Category};
 use crate::policy::Policy;
 use crate::redact::Redactor;
 use crate::report::Finding;
-use crate::secrets::structured::{self, Key};
+use crate::secrets::key_block::{self, Key};
 use crate::{MAX_FINDINGS, words};
 
 /// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
@@ -200,7 +200,7 @@ impl StreamJudge {
             let tail = self.window.split_off(key.bytes.start);
             self.done = self.window.len();
             self.borders.end_at(self.done);
-            self.drops = Some(Drops::Key { tail, left: structured::MAX_KEY });
+            self.drops = Some(Drops::Key { tail, left: key_block::MAX_KEY });
         } else if matches!(until, Until::Forced(_)) {
             let goes_on = found.iter().any(|finding| finding.bytes.end == self.window.len());
             self.drops = goes_on.then_some(Drops::Word);
@@ -216,13 +216,13 @@ impl StreamJudge {
                 let (known, taken) = (tail.len(), words::floor(piece, *left));
                 *left -= taken;
                 tail.push_str(&piece[..taken]);
-                let end = structured::key_end(tail.as_bytes());
+                let end = key_block::key_end(tail.as_bytes());
                 if let Some(end) = end {
                     // What follows is read behind the last line, as in the whole answer.
                     tail.truncate(end);
                 }
                 // That line is not longer.
-                tail.drain(..words::floor(tail, tail.len().saturating_sub(structured::KEY_LINE)));
+                tail.drain(..words::floor(tail, tail.len().saturating_sub(key_block::KEY_LINE)));
                 let end = end.map(|end| end - known.min(end));
                 end.or_else(|| (taken < piece.len()).then_some(taken))
             }
@@ -254,7 +254,7 @@ impl StreamJudge {
 
 /// Whether a finding is a private key of which the end is missing.
 fn is_open_key(finding: &Finding, text: &str) -> bool {
-    finding.kind == structured::PRIVATE_KEY
+    finding.kind == key_block::PRIVATE_KEY
         && matches!(
             Key::read(&text.as_bytes()[finding.bytes.start..]),
             Some(Key::Begun | Key::Open)
@@ -300,7 +300,7 @@ impl Borders {
     fn is_behind(&self, c: char) -> bool {
         c.is_whitespace()
             || c == '"' && !self.quoted
-            || is_unspaced(c) && !self.addressed
+            || is_own_word(c) && !self.addressed
             || matches!(c, '、' | '。' | '，' | '！' | '？')
     }
 
@@ -315,8 +315,9 @@ impl Borders {
     }
 }
 
-/// Whether a character belongs to a script that puts no space between words: those of Southeast and East Asia.
-fn is_unspaced(c: char) -> bool {
+/// Whether a letter may end a word wherever it stands: in the scripts of Southeast and East Asia that put no space between
+/// words. Korean does.
+fn is_own_word(c: char) -> bool {
     let asian = matches!(
         u32::from(c),
         0x0e00..0x10a0 | 0x1780..0x1800 | 0x2e80..0x3130 | 0x31a0..0xa000 | 0xf900..0xfb00 | 0xff66..0xff9e | 0x20000..0x40000

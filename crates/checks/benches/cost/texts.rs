@@ -39,7 +39,7 @@ pub struct Family {
 
 /// What repeats without an end: values that are nearly something, beginnings without an end, codes in
 /// codes.
-const REPEATED: [(&str, &str); 54] = [
+const REPEATED: [(&str, &str); 64] = [
     ("one run of digits", "1234567890"),
     ("digits and spaces", "4 1 1 1 "),
     ("cards, miscounted", "4111 1111 1111 1112 "),
@@ -70,6 +70,16 @@ const REPEATED: [(&str, &str); 54] = [
     ("private keys without an end", "-----BEGIN RSA PRIVATE KEY-----\n"),
     ("passwords of passwords", "password=password="),
     ("names without values", "api_key = \""),
+    ("names in one run", "key:"),
+    ("names of many kinds in one run", "auth:api:key:token:"),
+    ("names of passwords in one run", "pw:"),
+    ("names and questions", "api?"),
+    ("emphasised names", "**api**:"),
+    ("names and short values", "key: a1b2c3d4e5 "),
+    ("names with arguments", "secret(\"a\","),
+    ("names in elements", "<td>key</td><td>"),
+    ("signatures without a value", "sig="),
+    ("options without a value", "mysql -p"),
     ("names and values apart", "\"name\": \"password\", \"value\": "),
     ("URLs without an end", "https://user:"),
     ("connection strings", "postgres://a:b@c,"),

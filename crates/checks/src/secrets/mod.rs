@@ -1,13 +1,20 @@
 //! Credentials: by the format a provider gives them, by where they stand, by the name they are assigned to.
 
 pub(crate) mod assigned;
+#[cfg(test)]
+mod assigned_tests;
+mod extent;
 pub(crate) mod formats;
+mod joint;
+pub(crate) mod key_block;
 mod placeholder;
+mod refuted;
 pub(crate) mod structured;
 #[cfg(test)]
 mod structured_tests;
 #[cfg(test)]
 pub(crate) mod tests;
+mod url;
 
 use std::ops::Range;
 
@@ -37,13 +44,23 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
     }
     structured::find(text, scan, &mut found, limit);
     assigned::find(text, scan, &mut found, limit);
+    apart(text, found, limit)
+}
+
+/// What was found in order, without overlaps: what is surer keeps its place, and of the other what stands in front of it
+/// and is long enough to be a credential without it.
+fn apart(text: &str, mut found: Vec<Secret>, limit: usize) -> Vec<Secret> {
     found.sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(b.bytes.end.cmp(&a.bytes.end)));
     let mut kept: Vec<Secret> = Vec::new();
     for secret in found {
         match kept.last_mut() {
             Some(last) if last.bytes.end > secret.bytes.start => {
                 if secret.score > last.score {
-                    *last = secret;
+                    last.bytes.end = secret.bytes.start;
+                    if !stands_alone(&text[last.bytes.clone()]) {
+                        kept.pop();
+                    }
+                    kept.push(secret);
                 }
             }
             _ => kept.push(secret),
@@ -51,6 +68,12 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
     }
     kept.truncate(limit);
     kept
+}
+
+/// Whether the beginning of a value is a password of its own: `Kd92mQx1Lp` of `Kd92mQx1Lp@db/x,AKIA...`.
+fn stands_alone(value: &str) -> bool {
+    let has = |class: fn(&u8) -> bool| value.bytes().any(|b| class(&b));
+    value.len() >= 6 && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
 /// Scores: a live value, one made for tests, one whose check value does not fit, one that somebody typed in the order of
@@ -81,7 +104,10 @@ fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
         return None;
     }
     let inside = at > 0 && bytes[at - 1] == b'.' && !matches!(format.rest, Charset::Path);
-    if inside || goes_on(&bytes[..at], &bytes[end..]) {
+    // Of a value that is as long as the format says nothing is cut off.
+    let is_whole = rest >= 16 && rest == format.length.0;
+    let is_part = inside || goes_on(&bytes[..at], &bytes[end..], is_whole);
+    if is_part || format.is_base64() && is_in_base64(bytes, at) {
         return None;
     }
     let score = liveness(format, &text[from..end])?;
@@ -99,8 +125,31 @@ fn opened(before: &[u8], sign: u8) -> usize {
     before.iter().rev().take(3).take_while(|&&b| b == sign).count()
 }
 
+/// Whether a place is in the middle of base64, by what stands in front of it in its line, or in the line before.
+fn is_in_base64(text: &[u8], at: usize) -> bool {
+    let line = base64_before(&text[..at]);
+    // Of the end of a line that is written as `\\n` the letter is no part of the next one.
+    let line = line - usize::from(line > 0 && text[..at - line].ends_with(b"\\"));
+    let lead = &text[..at - line];
+    let is_code = |run: &[u8]| placeholder::is_scrambled(&run[run.len() - run.len().min(40)..]);
+    if line >= 20 {
+        return is_code(&text[at - line..at]);
+    }
+    // Lines of base64 are longer than most tokens, of which there may be lists.
+    let ends = ["\\r\\n", "\\n", "\r\n", "\n"];
+    let lead = ends.iter().find_map(|end| lead.strip_suffix(end.as_bytes())).unwrap_or_default();
+    let full = base64_before(lead);
+    (60..=76).contains(&full) && is_code(&lead[lead.len() - full..])
+}
+
+/// How many characters of base64 end a text; no more than make a line.
+fn base64_before(text: &[u8]) -> usize {
+    let is_code = |b: &&u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
+    text.iter().rev().take(80).take_while(is_code).count()
+}
+
 /// Whether what stands behind a value shows that it goes on, is masked or is cut short.
-fn goes_on(before: &[u8], behind: &[u8]) -> bool {
+fn goes_on(before: &[u8], behind: &[u8], is_whole: bool) -> bool {
     let Some(&next) = behind.first() else { return false };
     match next {
         b'_' | b'*' => {
@@ -108,11 +157,24 @@ fn goes_on(before: &[u8], behind: &[u8]) -> bool {
             let is_emphasis = count == opened(before, next) || next == b'*' && count <= 2;
             !is_emphasis || behind.get(count).is_some_and(|&b| next == b'_' && is_name(b))
         }
-        // A tag ends or breaks the line; others are to be filled in.
-        b'<' => ![&b"</"[..], b"<br"].iter().any(|tag| behind.starts_with(tag)),
+        // A tag of a page ends it; others are to be filled in.
+        b'<' => !is_tag(behind),
         b'#' | b'[' | b'{' => true,
-        _ => is_name(next) || is_cut(behind),
+        _ => is_name(next) || !is_whole && is_cut(behind),
     }
+}
+
+/// Whether a tag or a comment of HTML begins a text.
+fn is_tag(text: &[u8]) -> bool {
+    const TAGS: [&[u8]; 16] = [
+        b"br", b"li", b"p", b"td", b"tr", b"th", b"div", b"span", b"code", b"pre", b"b", b"i",
+        b"hr", b"dd", b"dt", b"ul",
+    ];
+    let name = &text[1..];
+    let name = &name[..name.iter().take(5).take_while(|b| b.is_ascii_alphabetic()).count()];
+    let ends = text.get(1 + name.len()).is_none_or(|b| b" />\n\r\t".contains(b));
+    [&b"</"[..], b"<!--"].iter().any(|tag| text.starts_with(tag))
+        || ends && TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name))
 }
 
 /// Whether dots or bullets stand for what is left out.

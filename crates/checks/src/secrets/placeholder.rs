@@ -78,7 +78,32 @@ pub(crate) fn is_plain_data(value: &str) -> bool {
         let number = version.strip_prefix('v').unwrap_or_default().as_bytes();
         group.contains('.') && version.len() < 12 && number.first().is_some_and(u8::is_ascii_digit)
     });
-    dated || counts || interface || is_file(value)
+    // The parts of a key of a table: `STATUS#ACTIVE`.
+    let composed = value.split_once('#').is_some_and(|(kind, _)| {
+        kind.len() >= 3 && kind.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+    });
+    dated
+        || counts
+        || interface
+        || composed
+        || is_file(value)
+        || is_shortcut(value)
+        || is_account(value)
+}
+
+/// Whether a value names keys to press: `Ctrl+Shift+F12`.
+fn is_shortcut(value: &str) -> bool {
+    const HELD: [&str; 8] = ["ctrl", "control", "shift", "alt", "cmd", "command", "meta", "option"];
+    value
+        .split_once('+')
+        .is_some_and(|(first, _)| HELD.iter().any(|key| first.eq_ignore_ascii_case(key)))
+}
+
+/// Whether a value is the public number of an account or a key: up to forty hexadecimal digits behind `0x`.
+fn is_account(value: &str) -> bool {
+    value
+        .strip_prefix("0x")
+        .is_some_and(|number| number.len() <= 40 && number.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Whether a value ends as the names of files do.
@@ -109,12 +134,21 @@ pub(crate) fn is_stock_login(value: &[u8]) -> bool {
 /// Whether a password is one that documentation is written with.
 pub(crate) fn is_stock(password: &str) -> bool {
     #[rustfmt::skip]
-    const STOCK: [&str; 18] = [
+    const STOCK: [&str; 19] = [
         "password", "pass", "passwd", "secret", "pwd", "user", "username", "token", "test",
         "mypassword", "guest", "admin", "root", "postgres", "changeme", "xxx", "abc", "open sesame",
+        "anonymous",
     ];
     let lower = password.to_ascii_lowercase();
     STOCK.contains(&lower.as_str())
+}
+
+/// Whether a password, or what ends in one behind a colon, is somebody's own.
+pub(crate) fn is_live_login(value: &str) -> bool {
+    let password = value.rsplit(':').next().unwrap_or(value);
+    let stand_in = is_stock(password) || is_repeated(password) || is_stand_in(password);
+    let code = is_code(value) || password.starts_with(['$', '<', '{', '%', '[']);
+    !(stand_in || code || is_masked(value))
 }
 
 /// Whether all characters are the same.
@@ -124,10 +158,7 @@ pub(crate) fn is_repeated(value: &str) -> bool {
 
 /// Whether a value has as many different characters as a random one would.
 pub(crate) fn is_varied(value: &str) -> bool {
-    let mut seen = [false; 256];
-    value.bytes().for_each(|b| seen[b as usize] = true);
-    let distinct = seen.iter().filter(|s| **s).count();
-    distinct >= (value.len() / 5).clamp(2, 9)
+    distinct(value) >= (value.len() / 5).clamp(2, 9)
 }
 
 /// Whether a value mixes kinds of characters as random ones do: letters with digits, or both cases throughout.
@@ -145,6 +176,12 @@ pub(crate) fn is_jumbled(value: &str) -> bool {
     let bytes = value.as_bytes();
     let changes = bytes.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
     bytes.len() >= 12 && changes * 2 >= bytes.len()
+}
+
+/// Whether the kind of character changes as often as in base64 or in hexadecimal, and not as in words and paths.
+pub(crate) fn is_scrambled(run: &[u8]) -> bool {
+    let changes = run.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
+    changes * 5 >= run.len() * 2
 }
 
 /// Whether a value ends in the number of a version: `parser-2.11.0`.
@@ -171,51 +208,105 @@ pub(crate) fn is_stand_in(value: &str) -> bool {
     STAND_INS.iter().any(|word| lower.contains(word)) || is_masked(value)
 }
 
-/// Whether a value is code rather than data: a variable, a call, a template.
-pub(crate) fn is_code(value: &str) -> bool {
-    value.starts_with(['$', '<', '{', '%', '@', '&', '('])
-        && value.contains(['{', '<', '(', '}', '>', ')'])
-        || value.starts_with('$')
-            && value[1..].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        || [
-            "${",
-            "{{",
-            "<%",
-            "#{",
-            "%(",
-            "()",
-            "process.env",
-            "os.environ",
-            "getenv",
-            "env.",
-            "self.",
-            "this.",
-            "config.",
-            "->",
-            "::",
-        ]
-        .iter()
-        .any(|part| value.contains(part))
+/// Whether a value is filled in where it is used: a template, a variable, what stands in for one.
+pub(crate) fn is_template(value: &str) -> bool {
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let opened = value.starts_with(['$', '<', '{', '%', '@', '&', '('])
+        && value.contains(['{', '<', '}', '>']);
+    let variable = value.strip_prefix('$').is_some_and(|name| name.bytes().all(is_name));
+    let parts = ["${", "{{", "<%", "#{", "%("];
+    opened || variable || parts.iter().any(|part| value.contains(part))
+}
+
+/// Whether a value is code rather than data: a call, a field, a pointer. In quotes there is none.
+pub(crate) fn is_expression(value: &str) -> bool {
+    const PARTS: [&str; 10] = [
+        "()",
+        "process.env",
+        "os.environ",
+        "getenv",
+        "env.",
+        "self.",
+        "this.",
+        "config.",
+        "->",
+        "::",
+    ];
+    value.starts_with(['$', '%', '@', '&', '(']) && value.contains(['(', ')'])
+        || PARTS.iter().any(|part| value.contains(part))
         || value.contains('(') && value.ends_with([')', '('])
-        || is_pointer(value)
-        || value.contains("&#")
         || value.contains(")[") && value.ends_with(']')
+        || is_pointer(value)
+        || is_entity(value)
+        || is_element(value)
         || is_open_call(value)
+}
+
+/// Whether a value is code of either kind.
+pub(crate) fn is_code(value: &str) -> bool {
+    is_template(value) || is_expression(value)
 }
 
 /// Whether a value is a type or a function of C or Rust behind the sign of a pointer: `*const`, `*find_user(`.
 fn is_pointer(value: &str) -> bool {
     let Some(name) = value.strip_prefix(['*', '&']) else { return false };
-    name.bytes().all(|b| b.is_ascii_lowercase())
-        || name.contains(['_', '(']) && !name.ends_with(['*', '&'])
+    let is_name = |b: u8| b.is_ascii_lowercase() || b == b'_';
+    name.bytes().all(is_name) || name.contains('(') && !name.ends_with(['*', '&'])
+}
+
+/// Whether a value holds a character as HTML writes them: `&#60;`.
+fn is_entity(value: &str) -> bool {
+    value.split("&#").skip(1).any(|rest| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        digits > 0 && rest[digits..].starts_with(';')
+    })
+}
+
+/// Whether a value is an element of a variable: `$_POST[`.
+fn is_element(value: &str) -> bool {
+    let Some(name) = value.strip_prefix('$') else { return false };
+    let rest = name.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '_');
+    rest.len() < name.len() && rest.starts_with('[')
 }
 
 /// Whether a value is a call whose arguments go on behind it: `Piecewise((0,`.
 fn is_open_call(value: &str) -> bool {
     let Some((name, rest)) = value.split_once('(') else { return false };
+    let is_path = name.contains('.');
+    let is_name =
+        |b: u8| b.is_ascii_lowercase() || b"_.".contains(&b) || is_path && b.is_ascii_digit();
     name.len() >= 4
-        && name.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.'))
+        && (rest.starts_with('(') || name.bytes().all(is_name))
         && rest.matches('(').count() >= rest.matches(')').count()
+}
+
+/// Whether a value is a size or a time: `640px`.
+pub(crate) fn is_measure(value: &str) -> bool {
+    const UNITS: [&str; 12] =
+        ["px", "em", "rem", "pt", "vh", "vw", "mm", "cm", "dpi", "ms", "fps", "kb"];
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    unit.len() < value.len() && UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known))
+}
+
+/// Whether a value is a type that may be missing or must not: `String?`, `String!`.
+pub(crate) fn is_type(value: &str) -> bool {
+    const TYPES: [&str; 9] =
+        ["String", "Int", "Bool", "Boolean", "Any", "Data", "Char", "CharArray", "Password"];
+    let name = value.trim_start_matches('[').trim_end_matches(['!', '?', ']']);
+    name.len() < value.len() && TYPES.contains(&name)
+}
+
+/// Whether a value is a word and the number of a version or a level: `Level3`.
+pub(crate) fn is_numbered(value: &str) -> bool {
+    let number = value.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    number.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// How many different characters there are.
+pub(crate) fn distinct(value: &str) -> usize {
+    let mut seen = [false; 256];
+    value.bytes().for_each(|b| seen[b as usize] = true);
+    seen.iter().filter(|seen| **seen).count()
 }
 
 /// Shannon entropy in bits per character.

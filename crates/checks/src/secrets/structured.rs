@@ -1,16 +1,20 @@
 //! Credentials told by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
 
+use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
 use memchr::memmem;
 use regex::Regex;
 
-use super::{Secret, placeholder};
+use super::key_block::{self, KEY_BLOCK};
+use super::{Secret, placeholder, url};
 use crate::pii::context::Context;
 use crate::scan::{self, Scan};
 use crate::words::{ceil, floor, is_name};
 
-/// What a rare mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around.
+/// What a mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around. A rule
+/// that begins with `^` is looked for at each mark; others once in all that is near marks, so that many marks close to
+/// each other cost no more than one.
 struct Rule {
     mark: &'static str,
     kind: &'static str,
@@ -34,17 +38,14 @@ pub(crate) enum Seek {
 
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    Rule { mark: "://", kind: URL, pattern: r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#\[\]@"'<>]*:([^\s:/?#@"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 20, after: 260, seek: Seek::Anywhere },
-    // Passwords of databases are written with signs that URLs have for themselves: they run to the last `@` before a host.
-    Rule { mark: "://", kind: URL, pattern: r#"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|oracle)(?:\+[a-z0-9]+)?://[^\s:/?#@"'<>]*:([^\s"'<>]{3,120})@[A-Za-z0-9\[._-]+"#, score: 0.85, before: 24, after: 260, seek: Seek::Anywhere },
-    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
-    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"^AccountKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"^SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
     Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, seek: Seek::Run },
     Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^A-Za-z0-9_:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^A-Za-z0-9_-])", score: 0.9, before: 12, after: 38, seek: Seek::Run },
     Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90, seek: Seek::Anywhere },
     Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|[^A-Za-z0-9_])", score: 0.9, before: 34, after: 8, seek: Seek::Anywhere },
     Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, seek: Seek::Anywhere },
-    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})(?-u:\b)"#, score: 0.9, before: 0, after: 40, seek: Seek::Anywhere },
+    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"^CONTRIBSYS__COM[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})(?-u:\b)"#, score: 0.9, before: 0, after: 40, seek: Seek::Anywhere },
     Rule { mark: "@gems.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, seek: Seek::Anywhere },
     Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"(?-u:\b)([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})(?-u:\b)", score: 0.95, before: 52, after: 28, seek: Seek::Run },
     Rule { mark: "+ASt", kind: "azure_storage_key", pattern: r"([A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
@@ -54,31 +55,33 @@ const RULES: &[Rule] = &[
     Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, seek: Seek::Run },
     Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
     Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"(?-u:\b)(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, seek: Seek::Run },
-    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:-u|--user)[ =]?\s*["']?([^\s:"'$]{0,60}:[^\s"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
-    Rule { mark: "sshpass -p", kind: "password", pattern: r#"-p\s*["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
-    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\s"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
-    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\s"'$<{-][^\s"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"(?i)<password>([^\s<>${}]{6,100})</password>", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
-    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r":_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
+    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([^\x00-\x20:"'$]{0,60}:[^\x00-\x20"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
+    Rule { mark: "sshpass -p", kind: "password", pattern: r#"^sshpass -p\s*["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
+    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\x00-\x20"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
+    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysqldump -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysqladmin -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"^(?i:<password>)([^\x00-\x20<>${}]{6,100})(?i:</password>)", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
+    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r"^:_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, seek: Seek::Anywhere },
     Rule { mark: "AZDO", kind: "azure_devops_token", pattern: r"(?-u:\b)([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?-u:\b)", score: 0.95, before: 77, after: 5, seek: Seek::Run },
     Rule { mark: "NRAL", kind: "new_relic_key", pattern: r"(?-u:\b)([A-Za-z0-9]{28,36}NRAL)(?-u:\b)", score: 0.95, before: 37, after: 1, seek: Seek::Run },
-    Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
-    Rule { mark: "oracle:thin:", kind: URL, pattern: r#"oracle:thin:[A-Za-z0-9_$]{1,60}/([^\s"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
-    Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\s"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
-    Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#"^kty"[^{}]{0,420}?"(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
+    Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"^SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
+    Rule { mark: "oracle:thin:", kind: url::KIND, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\x00-\x20"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
+    Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
+    Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#""(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
 ];
 
-/// What passwords in URLs are reported as.
-const URL: &str = "url_credentials";
-
-/// All marks: those of the rules, in their order, and last that of a key block. The scan looks for most of them, in any
-/// case, so that only what is there is looked for again.
-pub(crate) static MARKS: [&str; RULES.len() + 1] = {
-    let mut marks = [KEY_BLOCK; RULES.len() + 1];
+/// What announces a credential without a rule of this table.
+const OTHERS: [&str; 2] = [KEY_BLOCK, url::MARK];
+/// All marks: those of the rules, in their order, then the others. The scan looks for most of them, in any case, so that
+/// only what is there is looked for again.
+pub(crate) static MARKS: [&str; RULES.len() + OTHERS.len()] = {
+    let mut marks = [""; RULES.len() + OTHERS.len()];
     let mut index = 0;
-    while index < RULES.len() {
-        marks[index] = RULES[index].mark;
+    while index < marks.len() {
+        marks[index] =
+            if index < RULES.len() { RULES[index].mark } else { OTHERS[index - RULES.len()] };
         index += 1;
     }
     marks
@@ -86,23 +89,6 @@ pub(crate) static MARKS: [&str; RULES.len() + 1] = {
 /// What a password between tags begins behind, and within how many bytes it ends with its last tag.
 pub(crate) const PASSWORD_TAG: &str = "<password>";
 pub(crate) const PASSWORD_REACH: usize = 120;
-pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
-const KEY_END: &str = "-----END";
-/// What a private key is reported as.
-pub(crate) const PRIVATE_KEY: &str = "private_key";
-/// The longest first or last line of a key block.
-pub(crate) const KEY_LINE: usize = 80;
-/// So much of a key without an end tells whether there is one.
-const KEY_HEAD: usize = 400;
-/// So much of a body without an end is taken for one, whatever it is.
-const KEY_PADDED: usize = 2048;
-/// A body has at least so many characters of a key.
-const KEY_SOLID: usize = 40;
-/// One that begins as keys do has at least so many.
-const KEY_LEAD: usize = 12;
-/// No key is longer.
-pub(crate) const MAX_KEY: usize = 12_000;
-
 /// Where a mark is looked for.
 pub(crate) fn seek(index: usize) -> Seek {
     RULES.get(index).map_or(Seek::Anywhere, |rule| rule.seek)
@@ -118,7 +104,10 @@ static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, OnceLock<Option<Regex>>)
 pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
     let marked = |index: usize| scan.marks >> index & 1 == 1;
     if marked(RULES.len()) {
-        private_keys(text, found, limit);
+        key_block::find(text, found, limit);
+    }
+    if marked(RULES.len() + 1) {
+        url::find(text, found, limit);
     }
     if scan.long_runs {
         wallet_keys(text, scan, found, limit);
@@ -128,32 +117,56 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
     let possible =
         |&index: &usize| if seek(index) == Seek::Run { scan.long_runs } else { marked(index) };
     for index in (0..RULES.len()).filter(possible) {
-        let (rule, (finder, pattern)) = (&RULES[index], &COMPILED[index]);
-        for at in finder.find_iter(text.as_bytes()).take(limit) {
-            let pattern = pattern.get_or_init(|| Regex::new(rule.pattern).ok());
-            let Some(pattern) = pattern else { break };
-            let from = floor(text, at.saturating_sub(rule.before));
-            let to = ceil(text, (at + rule.mark.len() + rule.after).min(text.len()));
-            let Some(value) = pattern.captures(&text[from..to]).and_then(|c| c.get(1)) else {
-                continue;
-            };
-            if rule.kind == URL && is_port(&text[from..from + value.start()], value.as_str()) {
-                continue;
+        by_rule(text, index, found, limit);
+    }
+}
+
+/// Finds what one rule describes near its marks.
+fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
+    let (rule, (finder, pattern)) = (&RULES[index], &COMPILED[index]);
+    let most = found.len() + limit;
+    let near = |at: usize| {
+        let end = (at + rule.mark.len() + rule.after).min(text.len());
+        floor(text, at.saturating_sub(rule.before))..ceil(text, end)
+    };
+    let mut marks = finder.find_iter(text.as_bytes()).peekable();
+    while let Some(at) = marks.next() {
+        if rule.before > 1 && !(at > 0 && is_token(text.as_bytes()[at - 1])) {
+            continue;
+        }
+        let Some(pattern) = pattern.get_or_init(|| Regex::new(rule.pattern).ok()) else { return };
+        let Range { start, mut end } = near(at);
+        if !rule.pattern.starts_with('^') {
+            while let Some(next) = marks.next_if(|&next| near(next).start <= end) {
+                end = near(next).end;
             }
+        }
+        let reach = &text[start..end];
+        let mut from = 0;
+        while let Some(value) = pattern.captures_at(reach, from).and_then(|c| c.get(1)) {
             if let Some(score) = liveness(rule, value.as_str()) {
-                let bytes = from + value.start()..from + value.end();
+                let bytes = start + value.start()..start + value.end();
                 found.push(Secret { kind: rule.kind, bytes, score });
             }
+            // A mark in front announces one value; where it is a part of the value the next one has its own.
+            let behind = value.end();
+            let next = if rule.before > 0 {
+                Some(behind)
+            } else {
+                finder.find(&reach.as_bytes()[behind..]).map(|at| behind + at)
+            };
+            let Some(next) = next.filter(|_| found.len() < most) else { break };
+            from = next;
+        }
+        if found.len() >= most {
+            return;
         }
     }
 }
 
-/// Whether what stands behind the colon of a URL is a port: behind a host, or before a path.
-fn is_port(lead: &str, value: &str) -> bool {
-    let user = lead.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
-    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
-    (2..=5).contains(&digits)
-        && (digits == value.len() && user.contains('.') || value[digits..].starts_with('/'))
+/// Whether a byte may stand in front of a mark that is in the middle of a credential.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_+/".contains(&byte)
 }
 
 /// How live the value of a rule looks.
@@ -166,15 +179,8 @@ fn liveness(rule: &Rule, value: &str) -> Option<f64> {
 }
 
 fn is_live(kind: &str, value: &str) -> bool {
-    let password = value.rsplit(':').next().unwrap_or(value);
-    let stock = placeholder::is_stock(password)
-        || password.starts_with('[')
-        || placeholder::is_repeated(password)
-        || placeholder::is_stand_in(password);
-    let code = placeholder::is_code(value) || password.starts_with(['$', '<', '{', '%']);
-    let path = kind == URL && (password.starts_with('/') || value.contains("://"));
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
-    !(stock || code || path || clock || placeholder::is_masked(value))
+    !clock && placeholder::is_live_login(value)
 }
 
 /// UUIDs of version 1 carry a clock: not made to be secret.
@@ -182,109 +188,16 @@ fn is_random_uuid(value: &str) -> bool {
     value.as_bytes().get(14) == Some(&b'4')
 }
 
-/// How much there is of a private key.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Key {
-    /// Too little to tell whether it is one.
-    Begun,
-    /// Enough to tell, without an end.
-    Open,
-    /// All of it, with its last line.
-    Whole,
-}
-
-impl Key {
-    /// Reads a text that begins with [`KEY_BLOCK`]; `None` when its first line is not that of a private key.
-    pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        let rest = text.strip_prefix(KEY_BLOCK.as_bytes())?;
-        let Some(body) = key_body(text) else {
-            let is_cut = text.len() < KEY_LINE && memmem::find(rest, b"-----").is_none();
-            return is_cut.then_some(Self::Begun);
-        };
-        let body = &text[body..text.len().min(body + MAX_KEY)];
-        Some(match key_end(body) {
-            Some(_) => Self::Whole,
-            None if open_body(body).is_some() => Self::Open,
-            None => Self::Begun,
-        })
-    }
-}
-
-/// Where the body begins in a text whose first line is that of a private key.
-fn key_body(text: &[u8]) -> Option<usize> {
-    let line = &text[..text.len().min(KEY_LINE)];
-    let dashes = memmem::find(line.get(KEY_BLOCK.len()..)?, b"-----")?;
-    let body = KEY_BLOCK.len() + dashes + 5;
-    let is_secret = |name: &&[u8]| memmem::find(&line[..body], name).is_some();
-    [&b"PRIVATE KEY"[..], b"OpenVPN Static key"].iter().any(is_secret).then_some(body)
-}
-
-/// How much of a body without an end is enough to take it for a key. What is long in front of it may be there to hide it.
-fn open_body(body: &[u8]) -> Option<usize> {
-    if body.len() >= KEY_HEAD && solid(&body[..KEY_HEAD]) >= KEY_SOLID {
-        return Some(KEY_HEAD);
-    }
-    let padded = &body[..body.len().min(KEY_PADDED)];
-    (body.len() >= KEY_PADDED || body.len() >= KEY_HEAD && solid(padded) >= KEY_SOLID)
-        .then_some(padded.len())
-}
-
-/// Whether a body, however little there is of it, begins as keys do: with the frame of one in ASN.1, or OpenSSH's name.
-fn begins_a_key(body: &str) -> bool {
-    let body = body.trim_start_matches("\\n").trim();
-    let is_cut_out = body.contains("...") || body.contains(['…', '<', '*']);
-    !is_cut_out
-        && ["MII", "b3BlbnNzaC1rZXk"].iter().any(|lead| body.starts_with(lead))
-        && solid(body.as_bytes()) >= KEY_LEAD
-}
-
-/// How many characters of a key there are.
-fn solid(body: &[u8]) -> usize {
-    let all = body.iter().filter(|b| b.is_ascii_alphanumeric() || b"+/=".contains(b)).count();
-    all - memmem::find_iter(body, b"\\n").count()
-}
-
-/// Where the last line of a key block ends.
-pub(crate) fn key_end(text: &[u8]) -> Option<usize> {
-    let line = memmem::find(text, KEY_END.as_bytes())?;
-    let from = line + KEY_END.len();
-    let dashes = memmem::find(&text[from..text.len().min(line + KEY_LINE)], b"-----")?;
-    Some(from + dashes + 5)
-}
-
-/// `-----BEGIN ... PRIVATE KEY-----` with something like a body.
-fn private_keys(text: &str, found: &mut Vec<Secret>, limit: usize) {
-    let bytes = text.as_bytes();
-    for at in memmem::find_iter(bytes, KEY_BLOCK).take(limit) {
-        let Some(body) = key_body(&bytes[at..]).map(|body| at + body) else { continue };
-        let to = floor(text, (body + MAX_KEY).min(bytes.len()));
-        let close = text[body..to].find(KEY_END).map(|i| body + i);
-        let inner = match close {
-            Some(close) => &text[body..close],
-            None => match open_body(&bytes[body..to]) {
-                Some(length) => &text[body..ceil(text, body + length).min(to)],
-                None => &text[body..to],
-            },
-        };
-        let is_hidden = close.is_none() && inner.len() >= KEY_PADDED;
-        let is_solid = (solid(inner.as_bytes()) >= KEY_SOLID || begins_a_key(inner))
-            && !placeholder::is_masked(inner.trim());
-        if !(is_solid || is_hidden) {
-            continue;
-        }
-        let end = close.map_or(body + inner.len(), |close| {
-            key_end(&bytes[close..to]).map_or(close, |end| close + end)
-        });
-        found.push(Secret { kind: PRIVATE_KEY, bytes: at..end, score: 0.98 });
-    }
-}
-
 /// Keys of wallets, sixty-four hexadecimal digits, near a word that says so. Hashes of transactions look the same: they
 /// have a word of their own in front.
 fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
+    let most = found.len() + limit;
     let mut done = 0;
     let wallets = scan.contexts.iter().filter(|hit| hit.2 == Context::Wallet);
-    for &(start, end, _) in wallets.take(limit) {
+    for &(start, end, _) in wallets {
+        if found.len() >= most {
+            break;
+        }
         let from = floor(text, start.saturating_sub(160).max(done));
         let to = floor(text, (end + 160).min(text.len()));
         done = done.max(to);
@@ -316,8 +229,9 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         bytes.get(from..).map_or(0, |rest| rest.iter().take_while(|b| url(b)).count())
     };
     let mut done = 0;
-    for dot in memchr::memchr_iter(b'.', bytes).take(limit * 50) {
-        if dot < done {
+    let most = found.len() + limit;
+    for dot in memchr::memchr_iter(b'.', bytes) {
+        if dot < done || found.len() >= most {
             continue;
         }
         let first = bytes[done..dot].iter().rev().take(2000).take_while(|b| url(b)).count();
@@ -351,9 +265,10 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
 /// Tokens of applications of Facebook: an identifier of fifteen or sixteen digits, a bar, twenty-seven characters.
 fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
     let bytes = text.as_bytes();
-    for bar in memchr::memchr_iter(b'|', bytes).take(limit * 50) {
+    let most = found.len() + limit;
+    for bar in memchr::memchr_iter(b'|', bytes) {
         let digits = bytes[..bar].iter().rev().take(17).take_while(|b| b.is_ascii_digit()).count();
-        if !matches!(digits, 15 | 16) || !begins(bytes, bar - digits) {
+        if !matches!(digits, 15 | 16) || !begins(bytes, bar - digits) || found.len() >= most {
             continue;
         }
         let is_part = |b: &&u8| is_name(**b) || **b == b'-';

@@ -62,3 +62,59 @@ fn a_signed_token_is_found_behind_a_prefix() {
     assert_eq!(kinds(token), ["jwt"]);
     assert_eq!(kinds(&format!("ghs_77_{token}")), ["jwt"]);
 }
+
+/// Each text holds a credential behind more marks of its kind than there may be findings.
+#[test]
+fn marks_that_are_none_hide_no_credential() {
+    let (body, key) = (body(Charset::Alnum, 64), body(Charset::Alnum, 43));
+    for (mark, text) in [
+        (
+            "GET https://shop.example/p/77 200\n",
+            "DATABASE_URL=postgres://app:t9Kz!w4Qm@db.internal/main",
+        ),
+        (
+            "-----BEGIN X-----\n",
+            &*format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"),
+        ),
+        ("sig=x ", &format!("https://a.blob.example.org/c?sv=2024&sig={key}%3D")),
+        ("-us ", "5d0e7a91c3f84b26a8e1d97c402b6f35-us12 "),
+        ("curl -s x ", "curl -su robot:Kd92mQx1Lp https://a.example.org"),
+        ("wallet ", "0x5d0e7a91c3f84b26a8e1d97c402b6f35e98a17d4c06b52f3917ae84d20c5b6f8"),
+    ] {
+        let text = mark.repeat(1300) + text;
+        assert_eq!(secrets(&text).len(), 1, "{mark}");
+    }
+}
+
+#[test]
+fn passwords_given_to_programs_are_found() {
+    for text in [
+        "mysqldump -h db -u root -pKd92mQx1Lp shop",
+        "mysqladmin -u root -pKd92mQx1Lp status",
+        "curl -su robot:Kd92mQx1Lp https://a.example.org",
+        "curl -sSLu 'robot:Kd92mQx1Lp' https://a.example.org",
+    ] {
+        let found = secrets(text);
+        assert!(
+            found.len() == 1 && text[found[0].bytes.clone()].ends_with("Kd92mQx1Lp"),
+            "{text}: {found:?}"
+        );
+    }
+    for text in ["curl -sout:file2.txt x", "mysqldump -p shop2024"] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}
+
+#[test]
+fn a_heading_that_is_talked_about_is_no_key() {
+    let talk = "What does -----BEGIN RSA PRIVATE KEY----- mean at the top of a file? I have never seen this before.";
+    for text in [
+        talk,
+        &format!("{talk}{}", " I have never seen this before in my life.".repeat(90)),
+        "if '-----BEGIN RSA PRIVATE KEY-----' in text: raise ValueError('do not paste private keys here, please')",
+        "-----BEGIN PRIVATE KEY-----\n(your private key goes here, usually about twenty seven lines of letters)\n-----END PRIVATE KEY-----",
+        "it begins -----BEGIN PRIVATE KEY----- as https://github.com/openssl/openssl/issues/12345 and https://github.com/openssl/openssl/issues/54321 say",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}

@@ -12,7 +12,8 @@ use crate::pii::address::{MONTHS, PARTICLES};
 use crate::pii::context::Context;
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
-use crate::secrets::structured::{KEY_BLOCK, Key, PASSWORD_REACH, PASSWORD_TAG};
+use crate::secrets::key_block::{KEY_BLOCK, Key};
+use crate::secrets::structured::{PASSWORD_REACH, PASSWORD_TAG};
 use crate::words::{self, is_unspaced};
 
 /// No number, name or address with the words that tell it takes more than this.

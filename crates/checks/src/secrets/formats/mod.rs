@@ -62,7 +62,7 @@ pub(crate) struct Format {
 /// All formats, in tables that are each short enough to be read.
 const TABLES: [&[Format]; 3] = [cloud::FORMATS, development::FORMATS, services::FORMATS];
 
-/// All formats, in the order in which [`get`] counts them. The longest match wins.
+/// All formats, in the order in which [`get`] counts them.
 pub(crate) fn all() -> impl Iterator<Item = &'static Format> {
     TABLES.iter().copied().flatten()
 }
@@ -84,6 +84,12 @@ impl Format {
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self.body, Body::Checked(_))
             || self.length.0 == self.length.1 && !matches!(self.body, Body::Random)
+    }
+
+    /// Whether it may begin by chance in the middle of base64.
+    pub(crate) fn is_base64(&self) -> bool {
+        self.prefix.len() <= 5
+            && self.prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/".contains(&b))
     }
 }
 

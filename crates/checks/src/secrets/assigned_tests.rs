@@ -1,0 +1,174 @@
+//! Values behind names, in files, sentences and code; and what only looks like one.
+
+use super::formats::Charset;
+use super::tests::{body, secrets};
+
+/// What stands for a password and for a random value in the texts below.
+const PASSWORD: &str = "Kd92mQx1Lp";
+const VALUE: &str = "9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1";
+
+/// Texts with a value at `@`, or a password at `#`, which is found from its first character to its last.
+const FOUND: &[&str] = &[
+    // Fields that follow in one run.
+    "Server=db;Password=#;MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;",
+    "Host=db;Username=app;Password=#;SSLMode=Require;RootCertificate=/etc/ssl/ca.pem",
+    "Data Source=db;Password=#;Initial Catalog=shop",
+    "user=bob&password=#&next=/home",
+    "https://login.auth.api.acme.org/session/login/token?access_token=@&x=1",
+    "jdbc:mysql://db.internal/x?user=a&password=#&useSSL=false",
+    // Escapes.
+    r#"{"content":"DB_PASSWORD=#\nREDIS_URL=redis://cache:6379/0"}"#,
+    r##"{\"password\":\"#\"}"##,
+    r#"{\"token\": \"@\"}"#,
+    // Qualified names, arguments, maps.
+    "Stripe::setApiKey('@');",
+    "self::$apiKey = '@';",
+    "Config::apiKey = \"@\";",
+    "Settings::API_SECRET = '@'",
+    "setSecret(\"prod\", \"@\")",
+    "put_secret('db', '@')",
+    "set_password('bob', '#')",
+    "db.auth('app', '@')",
+    "API_KEYS = {\"prod\": \"@\"}",
+    // Types and kinds of strings.
+    "const API_KEY: &str = \"@\";",
+    "const SECRET: &'static str = \"@\";",
+    "let api_key = b\"@\";",
+    "password = b'#'",
+    "variable \"db_password\" {\n  type        = string\n  sensitive   = true\n  default     = \"#\"\n}",
+    // Tables and elements.
+    "|API_KEY_2|@|",
+    "|token1|@|",
+    "<key>APIKey</key>\n\t<string>@</string>",
+    "<td>Password</td><td>#</td>",
+    "<dt>API key</dt>\n<dd><code>@</code></dd>",
+    // Emphasis, other scripts, pauses.
+    "API key: **@**",
+    "password: _#_",
+    "password: #ครับ",
+    "API key @ค่ะ",
+    "password: #है",
+    "token: @გთ",
+    "My password is #... don't tell",
+    // Sentences.
+    "Reset the password to # please",
+    "salasana on #",
+    "mi clave es #",
+    "Usuario: ana Clave: #",
+    "Clave de acceso: #",
+];
+
+/// The texts, each with its value.
+pub(super) fn found() -> impl Iterator<Item = (String, &'static str)> {
+    FOUND.iter().map(|form| {
+        let value = if form.contains('@') { VALUE } else { PASSWORD };
+        (form.replace(['@', '#'], value), value)
+    })
+}
+
+#[test]
+fn a_value_is_found_from_end_to_end() {
+    for (text, value) in found() {
+        let found = secrets(&text);
+        assert!(found.len() == 1 && &text[found[0].bytes.clone()] == value, "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn a_password_may_hold_any_sign() {
+    let long = body(Charset::Alnum, 90);
+    for (lead, password) in [
+        ("DB_PASSWORD=", "Summer(2024!x"),
+        ("password: ", "Pass(word2024"),
+        ("password: ", "&Kd92_mQx1Lp"),
+        ("password: ", "Kd92;mQ,x1&Lp"),
+        ("POSTGRES_PASSWORD=", "q3/Zk9+T1bWmXr8vLp0aYg=="),
+        ("password: ", &*long),
+    ] {
+        let text = format!("{lead}{password}\nnext: 1");
+        let found = secrets(&text);
+        assert!(found.len() == 1 && &text[found[0].bytes.clone()] == password, "{text}: {found:?}");
+    }
+    for password in
+        ["Kd92&#mQx1Lp", "Kd92()mQx1Lp", "k2$w!9x@h#4v_z7(m)q+e5=t8&b1*c6^n3-r0pyudsjgfaloi2"]
+    {
+        let text = format!("SECRET_PASSWORD = '{password}'");
+        assert_eq!(secrets(&text).len(), 1, "{text}: {:?}", secrets(&text));
+    }
+}
+
+#[test]
+fn of_two_that_overlap_none_is_lost() {
+    let key = "AKIAQ3ZK7TWM2XVN5RPL";
+    for text in [
+        format!("https://a.example.org/?password={PASSWORD}&k={key}"),
+        format!("postgres://app:{PASSWORD}@db/x,{key}@y"),
+    ] {
+        let found: Vec<_> = secrets(&text).into_iter().map(|s| &text[s.bytes]).collect();
+        assert!(found.len() == 2 && found[0].contains(PASSWORD) && found[1] == key, "{found:?}");
+    }
+}
+
+#[test]
+fn a_value_that_is_none_is_left_alone() {
+    let (uuid, hash) = ("7c9e6679-7425-40de-944b-e07fc1f90ae7", "9b74c9897bac770ffc029102a200c5de");
+    for text in [
+        // Words that join a name and a value in one language, and are others in another.
+        "All tests pass on Python3.12.",
+        "Tests pass on Ubuntu22.04",
+        "How do I change my password on Windows11?",
+        "I forgot the password to Office365",
+        "Please pass to Level3 support",
+        "Do not pass Level3",
+        "palabras clave: Python3, SEO",
+        "Palabras Clave: Python3, SEO",
+        "El punto clave es ISO27001.",
+        // Code, types, sizes, logs.
+        "$password = $_POST['password'];",
+        "type User { password: String! }",
+        "val password: String?",
+        "--- PASS: TestSHA256 (0.00s)",
+        "clave = hashlib.sha256(b)",
+        "pw: 1024px",
+        "pw=640px",
+        "docker login --username AWS --password-stdin 123456789012.dkr.ecr.us-east-1.amazonaws.com",
+        "{'NAME': 'django.contrib.auth.password_validation.MinimumLengthValidator2'}",
+        // What is public.
+        &format!("clientId = \"{uuid}\""),
+        &format!("auth: {{ clientId: '{uuid}', authority: 'https://login.example.org' }}"),
+        &format!("client_id={hash}"),
+        &format!("key: {hash}"),
+        &format!("Signed-off-by key {hash}"),
+        &format!("##[group]Run cache\n  key: Linux-node-{hash}{hash}"),
+        "key = STATUS#ACTIVE#2024-01-15",
+        "gpg --recv-keys 0x9b74c9897bac770f",
+        "ERC20 token 0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2",
+        "host key: SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8",
+        "<button aria-keyshortcuts=\"Control+Shift+F12\">",
+        "hotkey: Ctrl+Shift+Alt+F12",
+    ] {
+        assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
+    }
+}
+
+/// In thirty thousand characters of base64 there are names of secrets and beginnings of keys of every kind.
+#[test]
+fn there_are_no_names_in_base64() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut draw = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let index = (state >> 32) as usize % 64;
+        char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[index])
+    };
+    for end in ["", "\n", "\\n", "\r\n"] {
+        let line = |_: usize| (0..64).map(|_| draw()).collect::<String>() + end;
+        let mut text: String = (0..1800).map(line).collect();
+        for (at, name) in [(20, "+pw+"), (40, "Key+"), (60, "/sk"), (80, "+EAA"), (100, "token\\n")]
+        {
+            text.insert_str(at * (64 + end.len()) + 30, name);
+        }
+        assert!(secrets(&text).is_empty(), "{end:?}: {:?}", secrets(&text));
+    }
+}
