@@ -103,8 +103,15 @@ fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<
         };
         found.push((learned, said.into()));
     }
+    // Features that are told in the same words are one reason, which may be none when they are at odds.
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    found.dedup_by(|more, first| {
+        let is_same = more.1 == first.1;
+        first.0 += if is_same { more.0 } else { 0.0 };
+        is_same
+    });
+    found.retain(|(share, _)| share.abs() >= WORTH_SAYING);
     found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
-    found.dedup_by(|a, b| a.1 == b.1);
     if found.is_empty() {
         let nothing = if text.trim().is_empty() { "empty input" } else { "nothing stands out" };
         return vec![nothing.to_owned()];
@@ -126,6 +133,7 @@ fn describe(
         ("numbers" | "number_share" | "any_number", _) if c.numbers > 1 => {
             return Some(format!("holds {} numbers", c.numbers).into());
         }
+        ("numbers" | "number_share" | "any_number", _) if c.numbers == 1 => "holds a number",
         ("list_items", true) if c.items > 1 => {
             return Some(format!("lists {} items", c.items).into());
         }
@@ -140,7 +148,7 @@ fn describe(
             return Some(format!("long conversation ({} turns)", shape.turns).into());
         }
         ("maths_signs" | "latex", true) => "contains formulas",
-        ("code_signs" | "code_lines", true) => "contains code",
+        ("code_signs", true) => "contains code",
         ("lines", true) => "many lines",
         ("long_words" | "word_length", true) => "specialist vocabulary",
         ("line_length" | "sentence_length" | "sentences", true) if features.words >= 20 => {
@@ -162,7 +170,7 @@ fn describe(
         ("law", true) => "law or ethics",
         ("medicine", true) => "medicine or biology",
         ("humanities", false) => "general knowledge",
-        ("persona", false) => "a part to be played, or prose for its style",
+        ("persona", false) => "a part to be played",
         ("business", true) => "business or economics",
         _ => return None,
     };

@@ -12,7 +12,7 @@ use crate::words::Words;
 pub(crate) const EDGE: usize = 8 * 1024;
 
 /// What each feature is called, in order; training names its coefficients by these.
-pub const NAMES: [&str; 31 + GROUPS] = [
+pub const NAMES: [&str; 30 + GROUPS] = [
     "length",
     "short",
     "number_share",
@@ -40,7 +40,6 @@ pub const NAMES: [&str; 31 + GROUPS] = [
     "two_options",
     "program",
     "any_number",
-    "code_lines",
     "conversation",
     "tools",
     "proof",
@@ -356,7 +355,6 @@ fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32;
         f32::from(u8::from(c.options == 2)),
         f32::from(u8::from(c.programs > 0 && c.options < 2)),
         f32::from(u8::from(c.numbers > 0 && c.options < 2)),
-        if c.code >= 8 && c.latex == 0 && c.options < 2 { share(c.lines, 60) } else { 0.0 },
         log_share(around, 8000.0).max(share(earlier_turns.min(30) as u32, 30)),
         share(shape.tools.min(20) as u32, 20),
     ];

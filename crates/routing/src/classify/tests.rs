@@ -32,7 +32,8 @@ fn obvious_requests_land_where_anybody_would_send_them() {
     }
 }
 
-/// Prompts written for this project: the model was set with the first in view, not with the second.
+/// Prompts written for this project: the model was set with the first in view, and its default threshold
+/// with both.
 const OWN_PROMPTS: [&str; 2] =
     [include_str!("../../train/intent.txt"), include_str!("../../train/probe.txt")];
 
@@ -134,10 +135,20 @@ fn a_choice_between_two_and_a_program_speak_for_a_capable_model() {
     for task in [
         "Write a function that finds the longest common prefix of two strings.",
         "Write a python function to count the vowels of a string.",
-        "Write a C++ program that merges two sorted files.",
+        "Write a C++ program for merging two sorted files.",
     ] {
         let program = judged(task);
         assert!(program.reasons.iter().any(|said| said == "asks for a program"), "{program:?}");
+    }
+    for task in [
+        "Suggest a weight-loss program to follow.",
+        "Is there a vitamin C program for schools?",
+        "Write a query letter to a literary agent.",
+        "Write a class reunion invitation.",
+        "Apply the function to both sides.",
+    ] {
+        let plain = judged(task);
+        assert!(!plain.reasons.iter().any(|said| said == "asks for a program"), "{plain:?}");
     }
     let two =
         judged("The trophy does not fit into the case because _ is too big.\nA) trophy\nB) case");
@@ -145,14 +156,27 @@ fn a_choice_between_two_and_a_program_speak_for_a_capable_model() {
 }
 
 #[test]
-fn a_part_to_be_played_speaks_for_a_cheap_model_and_amounts_for_a_capable_one() {
-    let tree = "an old tree in a forest when loggers arrive. How do you feel?";
-    let (played, told) =
-        (judged(&format!("Pretend you are {tree}")), judged(&format!("You are {tree}")));
+fn a_part_to_be_played_speaks_for_a_cheap_model_and_a_number_for_a_capable_one() {
+    let told = judged("Advise me as a gardener would. When do I cut the roses?");
+    let played = judged("Act as a gardener. When do I cut the roses?");
     assert!(played.complexity < told.complexity, "{played:?} {told:?}");
-    let bare = judged("A firm buys pens and then half as many. How many pens does it own?");
-    let amounts = judged("A firm buys 80 pens and then half as many. How many pens does it own?");
-    assert!(amounts.complexity > bare.complexity, "{amounts:?} {bare:?}");
+    assert!(played.reasons.iter().any(|said| said == "a part to be played"), "{played:?}");
+    for subject in ["the role of central banks", "encodings that differ in character sets"] {
+        let plain = judged(&format!("What changed in {subject}?"));
+        assert!(!plain.reasons.iter().any(|said| said == "a part to be played"), "{plain:?}");
+    }
+    let bare = judged("A firm buys many pens and then half as many. How many pens does it own?");
+    let number = judged("A firm buys 80 pens and then half as many. How many pens does it own?");
+    assert!(number.complexity > bare.complexity, "{number:?} {bare:?}");
+}
+
+#[test]
+fn what_is_told_in_the_same_words_is_told_once() {
+    let found = judged("if (a[0] == 1) { return b; }\nwhile (c) { d(); }\nfor (;;) { e += 2; }\n");
+    let mut said = found.reasons.clone();
+    said.sort();
+    said.dedup();
+    assert_eq!(said.len(), found.reasons.len(), "{found:?}");
 }
 
 proptest! {
