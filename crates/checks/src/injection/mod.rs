@@ -1,6 +1,7 @@
 //! Prompt injection: what a text tries to do to the model that reads it.
 
 pub(crate) mod decode;
+mod matching;
 mod model;
 mod ngrams;
 mod rules;
@@ -18,7 +19,6 @@ use crate::scan::{Scan, Scope};
 use crate::words::{ceil, floor};
 pub use model::Features;
 use model::{Blocks, Opinion};
-use rules::{SEQUENCES, Sequence, TOGETHER};
 use tokens::undisguise;
 
 /// A word of the vocabulary in a text: start, end, class as a bit.
@@ -37,8 +37,6 @@ pub(crate) struct Attempt {
 
 /// Less than this is not worth a finding.
 const WORTH: f64 = 0.2;
-/// A chain may pass over this many other words of the vocabulary.
-const REACH: usize = 14;
 /// Rules add no more than this, however many apply.
 const MOST: f64 = 4.0;
 /// Evidence that comes on top in documents and tool results: they have no business giving orders.
@@ -237,35 +235,7 @@ fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
         let bytes = floor(text, bytes.start)..ceil(text, bytes.end);
         raise(&mut attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
     }
-    if scan.anchors.is_empty() {
-        return attempts;
-    }
-    let anchors = &scan.anchors;
-    let present = anchors.iter().fold(0, |bits, a| bits | a.2);
-    for rule in SEQUENCES {
-        let possible = rule.steps.iter().all(|(bits, _)| bits & present != 0);
-        if let Some(bytes) = possible.then(|| sequence(text.as_bytes(), anchors, rule)).flatten() {
-            raise(&mut attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
-        }
-    }
-    for rule in TOGETHER {
-        if !rule.all.iter().all(|bits| bits & present != 0) {
-            continue;
-        }
-        let Some(last) = rule.all.last() else { continue };
-        let mut words: Vec<&[u8]> = Vec::new();
-        let mut first = None;
-        for anchor in anchors.iter().filter(|a| a.2 & last != 0).take(400) {
-            let word = &text.as_bytes()[anchor.0..anchor.1];
-            if words.len() < rule.count && !words.iter().any(|w| w.eq_ignore_ascii_case(word)) {
-                words.push(word);
-                first.get_or_insert(anchor.0..anchor.1);
-            }
-        }
-        if let Some(bytes) = first.filter(|_| words.len() >= rule.count) {
-            raise(&mut attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
-        }
-    }
+    matching::judge(text, &scan.anchors, &mut attempts);
     attempts
 }
 
@@ -276,49 +246,4 @@ fn raise(attempts: &mut Vec<Attempt>, new: Attempt) {
         Some(old) => *old = new,
         None => attempts.push(new),
     }
-}
-
-/// The first place where the steps of a rule follow each other.
-fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
-    let (first, rest) = rule.steps.split_first()?;
-    anchors
-        .iter()
-        .enumerate()
-        .filter(|(_, a)| a.2 & first.0 != 0)
-        .find_map(|(i, a)| follow(text, anchors, i, a.1, rest).map(|end| a.0..end))
-}
-
-fn follow(
-    text: &[u8],
-    anchors: &[Anchor],
-    from: usize,
-    end: usize,
-    steps: &[(u64, usize)],
-) -> Option<usize> {
-    let Some(((bits, gap), rest)) = steps.split_first() else { return Some(end) };
-    for (index, anchor) in anchors.iter().enumerate().skip(from + 1).take(REACH) {
-        if anchor.0 < end {
-            continue;
-        }
-        if too_far(&text[end..anchor.0], *gap) || ends_sentence(&text[end..anchor.0]) {
-            return None;
-        }
-        let reached =
-            if anchor.2 & bits != 0 { follow(text, anchors, index, anchor.1, rest) } else { None };
-        if reached.is_some() {
-            return reached;
-        }
-    }
-    None
-}
-
-/// Whether a gap has more characters than allowed.
-fn too_far(gap: &[u8], most: usize) -> bool {
-    let wide = gap.len() > most * 3;
-    wide || gap.len() > most && gap.iter().filter(|&&b| b & 0xc0 != 0x80).count() > most
-}
-
-fn ends_sentence(gap: &[u8]) -> bool {
-    gap.windows(2)
-        .any(|w| matches!(w[0], b'.' | b'?' | b'!') && w[1].is_ascii_whitespace() || w == b"\n\n")
 }
