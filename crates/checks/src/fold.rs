@@ -31,7 +31,7 @@ impl<'a> Folded<'a> {
     pub(crate) fn new(source: &'a str) -> Self {
         let (mut text, mut pieces, mut hidden) = (String::new(), Vec::new(), String::new());
         let piece = |at: usize, from: usize, kept| Piece { at: at as u32, from: from as u32, kept };
-        let mut done = 0;
+        let (mut done, mut flag_end) = (0, 0);
         for (start, c, fold) in foldable(source) {
             if done == 0 {
                 text.reserve(source.len());
@@ -46,7 +46,11 @@ impl<'a> Folded<'a> {
                     pieces.push(piece(text.len(), start, false));
                     text.push(other);
                 }
-                Fold::Hidden(other) => hidden.push(other),
+                Fold::Hidden(_) if start < flag_end => {}
+                Fold::Hidden(other) => match flag(&source[..start], &source[start..]) {
+                    Some(length) => flag_end = start + length,
+                    None => hidden.push(other),
+                },
                 Fold::Drop | Fold::Keep => {}
             }
         }
@@ -75,6 +79,19 @@ impl<'a> Folded<'a> {
         let offset = if piece.kept { at - piece.at as usize } else { 0 };
         self.source.floor_char_boundary(piece.from as usize + offset)
     }
+}
+
+/// The flags of England, Scotland and Wales behind a black one: the only ones that are written with hidden letters.
+const FLAGS: [&str; 3] = [
+    "\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+    "\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
+    "\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
+];
+
+/// How many bytes of hidden letters make a flag of what stands before.
+fn flag(before: &str, rest: &str) -> Option<usize> {
+    let flag = FLAGS.iter().find(|flag| rest.starts_with(**flag))?;
+    before.ends_with('\u{1f3f4}').then_some(flag.len())
 }
 
 /// The characters of a text that do not stay as they are.
@@ -185,6 +202,16 @@ mod tests {
             .map(|(at, c)| folded.original(at..at + c.len_utf8()))
             .collect();
         assert_eq!(places, [0..2, 5..7, 7..8, 11..14, 14..16, 16..17]);
+    }
+
+    #[test]
+    fn flags_hide_nothing() {
+        for hidden in FLAGS {
+            let (flag, bare) = (format!("\u{1f3f4}{hidden} won"), format!("{hidden} won"));
+            assert_eq!(Folded::new(&flag).hidden, "");
+            assert!(Folded::new(&bare).hidden.starts_with("gb"));
+            assert_eq!(Folded::new(&format!("{flag}\u{e0068}\u{e0069}")).hidden, "hi");
+        }
     }
 
     #[test]

@@ -17,17 +17,16 @@ const REMEMBERED: usize = 3;
 pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>) {
     let text = text.as_bytes();
     let present = anchors.iter().fold(0, |bits, anchor| bits | anchor.2);
-    let mut sentences = Vec::new();
+    let sentences = sentences(text, anchors);
     for rule in SEQUENCES {
-        let possible = rule.steps.iter().all(|(bits, _)| bits & present != 0);
-        if !possible || is_known(attempts, rule.kind, rule.weight) {
+        let is_in = |present: u64| rule.steps.iter().all(|(bits, _)| bits & present != 0);
+        if !is_in(present) || is_known(attempts, rule.kind, rule.weight) {
             continue;
         }
-        if sentences.is_empty() {
-            sentences = number_sentences(text, anchors);
-        }
-        if let Some(bytes) = sequence(text, anchors, &sentences, rule) {
-            raise(attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
+        let mut possible = sentences.iter().filter(|sentence| is_in(sentence.classes));
+        let found = possible.find_map(|sentence| sequence(text, sentence.anchors, rule));
+        if let Some(bytes) = found {
+            raise(attempts, Attempt::new(rule.kind, bytes, rule.weight));
         }
     }
     for rule in TOGETHER {
@@ -36,7 +35,7 @@ pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>)
             continue;
         }
         if let Some(bytes) = together(text, anchors, rule) {
-            raise(attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
+            raise(attempts, Attempt::new(rule.kind, bytes, rule.weight));
         }
     }
 }
@@ -44,6 +43,33 @@ pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>)
 /// Whether a mechanism was seen already, and as surely.
 fn is_known(attempts: &[Attempt], kind: &str, weight: f64) -> bool {
     attempts.iter().any(|attempt| attempt.kind == kind && attempt.score >= weight)
+}
+
+/// The words of the vocabulary in one sentence: two or more, and all their classes.
+struct Sentence<'a> {
+    anchors: &'a [Anchor],
+    classes: u64,
+}
+
+/// Divides the words of the vocabulary by the sentences they stand in.
+fn sentences<'a>(text: &[u8], anchors: &'a [Anchor]) -> Vec<Sentence<'a>> {
+    let mut out = Vec::new();
+    let (mut first, mut classes, mut read) = (0, 0, 0);
+    let mut push = |anchors: &'a [Anchor], classes| {
+        if anchors.len() > 1 {
+            out.push(Sentence { anchors, classes });
+        }
+    };
+    for (index, &(start, end, class)) in anchors.iter().enumerate() {
+        if read < start && ends_sentence(&text[read..start]) {
+            push(&anchors[first..index], classes);
+            (first, classes) = (index, 0);
+        }
+        classes |= class;
+        read = read.max(end);
+    }
+    push(&anchors[first..], classes);
+    out
 }
 
 /// A word that the steps of a rule have led to.
@@ -71,14 +97,9 @@ impl Recent {
     }
 }
 
-/// The first place where the steps of a rule follow each other. Of the words that a step may come from only the last one
-/// needs a look: the gap behind it is the smallest, and ends a sentence only if those behind the others do.
-fn sequence(
-    text: &[u8],
-    anchors: &[Anchor],
-    sentences: &[u32],
-    rule: &Sequence,
-) -> Option<Range<usize>> {
+/// The first place in a sentence where the steps of a rule follow each other. Of the words that a step may come from
+/// only the last one needs a look: the gap behind it is the smallest.
+fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
     let mut recent = [Recent::default(); STEPS];
     let any = rule.steps.iter().fold(0, |bits, step| bits | step.0);
     for (index, &(start, end, class)) in anchors.iter().enumerate() {
@@ -93,10 +114,8 @@ fn sequence(
             let mut begin = start;
             if let Some(last) = step.checked_sub(1) {
                 let Some(from) = recent[last].before(start) else { continue };
-                let is_near = index - from.index <= REACH
-                    && sentences[index] == sentences[from.index]
-                    && !too_far(&text[from.end..start], gap);
-                if !is_near {
+                let between = &text[from.end..start];
+                if index - from.index > REACH || too_far(between, gap) {
                     continue;
                 }
                 begin = from.begin;
@@ -108,19 +127,6 @@ fn sequence(
         }
     }
     None
-}
-
-/// The number of the sentence that each word stands in.
-fn number_sentences(text: &[u8], anchors: &[Anchor]) -> Vec<u32> {
-    let (mut number, mut read) = (0, 0);
-    let numbered = anchors.iter().map(|&(start, end, _)| {
-        if read < start && ends_sentence(&text[read..start]) {
-            number += 1;
-        }
-        read = read.max(end);
-        number
-    });
-    numbered.collect()
 }
 
 /// Where the first of enough different words of the last class stands.
@@ -151,6 +157,7 @@ fn too_far(gap: &[u8], most: usize) -> bool {
 }
 
 fn ends_sentence(gap: &[u8]) -> bool {
-    gap.windows(2)
-        .any(|w| matches!(w[0], b'.' | b'?' | b'!') && w[1].is_ascii_whitespace() || w == b"\n\n")
+    let followed = |at: usize, by: fn(&u8) -> bool| gap.get(at + 1).is_some_and(by);
+    memchr::memchr3_iter(b'.', b'?', b'!', gap).any(|at| followed(at, u8::is_ascii_whitespace))
+        || memchr::memchr_iter(b'\n', gap).any(|at| followed(at, |&next| next == b'\n'))
 }

@@ -33,13 +33,20 @@ pub(crate) struct Attempt {
     pub(crate) bytes: Range<usize>,
     /// How sure, 0 to 1.
     pub(crate) score: f64,
+    /// Whether the text has too few words for this to block.
+    pub(crate) held: bool,
 }
 
+/// What filler counts beside other evidence. Alone it is none: tables and measurements are full of zeros.
+const FLOODING: f64 = 0.15;
+/// What characters that no reader sees count by themselves.
+const INVISIBLE: f64 = 0.55;
 /// Less than this is not worth a finding.
 const WORTH: f64 = 0.2;
 /// Rules add no more than this, however many apply.
 const MOST: f64 = 4.0;
-/// Evidence that comes on top in documents and tool results: they have no business giving orders.
+/// Evidence that comes on top in documents and tool results that speak to a machine: they have no business giving it
+/// orders.
 const DISTRUST: f32 = 0.7;
 /// Evidence that comes on top where an order was hidden: an honest one is not.
 const HIDDEN: f32 = 1.0;
@@ -49,13 +56,14 @@ const UNDONE: f32 = 0.5;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
 
-/// Of a text shorter than this, in bytes, wording alone says too little to block: "show me your previous
-/// message" is an attack on one page and everyday talk on the next. A rule that is as sure as [`FIRM`] says
-/// more.
-const SHORT: usize = 100;
+/// Of a few words wording alone says too little to block: "show me your previous message" is an attack on one page and
+/// everyday talk on the next. A rule that is as sure as [`FIRM`] says more.
 const FIRM: f64 = 0.6;
-/// The highest score of such a text: it is noted, and not blocked by the threshold that is the default.
-const HELD: f64 = 0.69;
+/// Up to so many letters no wording is enough; from twice as many on any is. The more there are between, the less sure
+/// it has to be.
+const FEW_LETTERS: usize = 50;
+/// How sure it has to be in the end.
+const LEAST: f64 = 0.5;
 
 /// All there is to say of a text.
 #[derive(Debug, Default)]
@@ -76,7 +84,7 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     let all = 0..text.len();
     if !folded.hidden.is_empty() {
         let place = 0..ceil(text, 1.min(text.len()));
-        let seen = Attempt { kind: "invisible_text", bytes: place.clone(), score: 0.6 };
+        let seen = Attempt::new("invisible_text", place.clone(), INVISIBLE);
         raise(&mut reading.attempts, seen);
         reading.hidden(&folded.hidden, place, f32::NEG_INFINITY);
     }
@@ -96,7 +104,8 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     {
         reading.hidden(&decode::rot13(text, MAX_UNDONE), all, f32::NEG_INFINITY);
     }
-    reading.verdict(text, &scan.anchors, if origin == Origin::Tool { DISTRUST } else { 0.0 })
+    let speaks = scan.classes & (vocabulary::READER | vocabulary::CONCEAL) != 0;
+    reading.verdict(text, &scan.anchors, origin == Origin::Tool && speaks)
 }
 
 /// What rules and model make of a text.
@@ -138,18 +147,26 @@ impl Reading {
         }
     }
 
-    /// A score as far as a text of this length bears it.
-    fn held(&self, text: &str, score: f64) -> f64 {
-        let is_firm = self.attempts.iter().any(|attempt| attempt.score >= FIRM);
-        if text.trim().len() < SHORT && !is_firm { score.min(HELD) } else { score }
+    /// Whether a text says too little for such a score to block.
+    fn is_held(&self, text: &str, score: f64) -> bool {
+        let speaks = |a: &Attempt| a.score >= FIRM || a.kind == "context_flooding";
+        let is_firm = self.attempts.iter().any(speaks);
+        if is_firm || score < LEAST {
+            return false;
+        }
+        let more = letters(text, 2 * FEW_LETTERS).saturating_sub(FEW_LETTERS);
+        more < FEW_LETTERS && score < 1.0 - (1.0 - LEAST) * more as f64 / FEW_LETTERS as f64
     }
 
-    fn verdict(mut self, text: &str, anchors: &[Anchor], distrust: f32) -> Verdict {
-        let open = self.held(text, doubted(self.evidence(), distrust));
+    /// Concludes. What a document says to a machine is doubted, and is no everyday talk.
+    fn verdict(mut self, text: &str, anchors: &[Anchor], doubtful: bool) -> Verdict {
+        let distrust = if doubtful { DISTRUST } else { 0.0 };
+        let open = doubted(self.evidence(), distrust);
+        let held = !doubtful && self.is_held(text, open);
         let hidden = self.hidden.take().map_or(0.0, |Hidden { evidence, place }| {
             let score = doubted(evidence, distrust);
             if score > open.max(WORTH) {
-                self.attempts.push(Attempt { kind: "encoded_order", bytes: place, score });
+                self.attempts.push(Attempt::new("encoded_order", place, score));
             }
             score
         });
@@ -157,24 +174,39 @@ impl Reading {
         if score < WORTH {
             return Verdict { attempts: Vec::new(), score };
         }
-        let wording = self.held(text, doubted(self.opinion.evidence, distrust));
+        let wording = doubted(self.opinion.evidence, distrust);
         if wording >= WORTH || self.attempts.is_empty() {
             let bytes = model::strongest(text, anchors, &self.opinion.bytes);
-            self.attempts.push(Attempt {
-                kind: "attack_wording",
-                bytes,
-                score: wording.max(WORTH),
-            });
+            self.attempts.push(Attempt::new("attack_wording", bytes, wording.max(WORTH)));
         }
         self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
         for attempt in &mut self.attempts {
             attempt.score = attempt.score.min(score);
+            attempt.held = held && attempt.score <= open;
         }
         if let Some(first) = self.attempts.first_mut() {
             first.score = score;
         }
         Verdict { attempts: self.attempts, score }
     }
+}
+
+impl Attempt {
+    fn new(kind: &'static str, bytes: Range<usize>, score: f64) -> Self {
+        Self { kind, bytes, score, held: false }
+    }
+}
+
+/// The letters of a text, up to `most`. A character of a script that writes a word with one or two counts three.
+fn letters(text: &str, most: usize) -> usize {
+    let mut count = 0;
+    for c in text.chars().filter(|c| c.is_alphabetic()) {
+        count += if c >= '\u{2e80}' { 3 } else { 1 };
+        if count >= most {
+            break;
+        }
+    }
+    count
 }
 
 /// The score of evidence. Distrust counts where there is suspicion: alone it makes none.
@@ -233,7 +265,7 @@ fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     if let Some(bytes) = flooding(text.as_bytes()) {
         let bytes = floor(text, bytes.start)..ceil(text, bytes.end);
-        raise(&mut attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
+        raise(&mut attempts, Attempt::new("context_flooding", bytes, FLOODING));
     }
     matching::judge(text, &scan.anchors, &mut attempts);
     attempts
