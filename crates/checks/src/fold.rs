@@ -51,6 +51,7 @@ impl<'a> Folded<'a> {
                     Some(length) => flag_end = start + length,
                     None => hidden.push(other),
                 },
+                Fold::Mark => join(&mut text, &mut pieces, c),
                 Fold::Drop | Fold::Keep => {}
             }
         }
@@ -68,8 +69,10 @@ impl<'a> Folded<'a> {
             return range;
         }
         let (start, last) = (self.character(range.start), self.character(range.end - 1));
-        let width = self.source[last..].chars().next().map_or(0, char::len_utf8);
-        start..last + width
+        let mut rest = self.source[last..].chars();
+        let width = rest.next().map_or(0, char::len_utf8);
+        let marks: usize = rest.take_while(|&c| is_mark(c)).map(char::len_utf8).sum();
+        start..last + width + marks
     }
 
     /// Where the character of the source begins that a byte of the folded text came from.
@@ -79,6 +82,34 @@ impl<'a> Folded<'a> {
         let offset = if piece.kept { at - piece.at as usize } else { 0 };
         self.source.floor_char_boundary(piece.from as usize + offset)
     }
+}
+
+/// Whether a character is drawn over the one before it.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}')
+}
+
+/// Joins a mark, or the next part of a Korean syllable, with the character that stands at the end, as most texts write
+/// them. Of no use is a mark that no letter is written with.
+fn join(text: &mut String, pieces: &mut Vec<Piece>, mark: char) {
+    let Some(last) = text.chars().next_back() else { return text.push(mark) };
+    let Some(whole) = unicode_normalization::char::compose(last, mark) else {
+        if !is_mark(mark) {
+            text.push(mark);
+        }
+        return;
+    };
+    text.pop();
+    let at = text.len() as u32;
+    match pieces.last_mut() {
+        Some(piece) if piece.kept && piece.at < at => {
+            let from = piece.from + (at - piece.at);
+            pieces.push(Piece { at, from, kept: false });
+        }
+        Some(piece) => piece.kept = false,
+        None => {}
+    }
+    text.push(whole);
 }
 
 /// The flags of England, Scotland and Wales behind a black one: the only ones that are written with hidden letters.
@@ -114,10 +145,12 @@ fn may_fold(first: u8, second: u8) -> bool {
         0xd9 => (0xa0..0xaa).contains(&second),
         0xdb => (0xb0..0xba).contains(&second),
         0xe0 => DIGITS.iter().any(|&zero| second == 0x80 | (zero >> 6 & 0x3f) as u8),
+        0xcd => second < 0xb0,
+        0xe1 => matches!(second, 0x85..=0x87 | 0xa0),
         0xe2 => matches!(second, 0x80 | 0x81 | 0x88),
-        0xe3 => matches!(second, 0x80 | 0x83),
+        0xe3 => matches!(second, 0x80 | 0x83 | 0x85),
         0xf0 => second == 0x9d,
-        0xc2 | 0xef | 0xf3 => true,
+        0xc2 | 0xcc | 0xef | 0xf3 => true,
         _ => false,
     }
 }
@@ -128,6 +161,8 @@ enum Fold {
     To(char),
     Drop,
     Hidden(char),
+    /// Belongs to the character before.
+    Mark,
 }
 
 /// The zeros of scripts of India and of Southeast Asia whose digits are written in numbers; nine others follow each.
@@ -155,11 +190,18 @@ fn fold(c: char) -> Fold {
         '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Fold::To(' '),
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
-        | '\u{2060}'..='\u{2064}'
+        | '\u{2060}'..='\u{2065}'
+        | '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{180e}'
+        | '\u{3164}'
+        | '\u{fe0f}'
         | '\u{feff}'
         | '\u{202a}'..='\u{202e}'
         | '\u{e0000}'..='\u{e001f}'
         | '\u{e007f}' => Fold::Drop,
+        '\u{300}'..='\u{36f}' | '\u{1161}'..='\u{11ff}' => Fold::Mark,
         // The word lists are in lower case; ASCII is compared without case anyway.
         'А'..='Я' => char::from_u32(c as u32 + 0x20).map_or(Fold::Keep, Fold::To),
         '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => {
@@ -212,6 +254,19 @@ mod tests {
             assert!(Folded::new(&bare).hidden.starts_with("gb"));
             assert_eq!(Folded::new(&format!("{flag}\u{e0068}\u{e0069}")).hidden, "hi");
         }
+    }
+
+    #[test]
+    fn marks_and_syllables_are_joined() {
+        let folded = Folded::new("xe\u{301}\u{336}y И\u{306} a\u{302}\u{301}. ᄒ\u{1161}\u{11ab}");
+        assert_eq!(folded.text, "x\u{e9}y \u{439} \u{1ea5}. \u{d55c}");
+        let places: Vec<_> = folded
+            .text
+            .char_indices()
+            .map(|(at, c)| folded.original(at..at + c.len_utf8()))
+            .collect();
+        assert_eq!(places[..5], [0..1, 1..6, 6..7, 7..8, 8..12]);
+        assert_eq!(Folded::new("i\u{34f}g\u{fe0f}n\u{3164}o\u{336}re").text, "ignore");
     }
 
     #[test]

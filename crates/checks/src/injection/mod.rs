@@ -1,6 +1,7 @@
 //! Prompt injection: what a text tries to do to the model that reads it.
 
 pub(crate) mod decode;
+mod disguise;
 mod matching;
 mod model;
 mod ngrams;
@@ -17,9 +18,10 @@ use domain::safety::Origin;
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
 use crate::words::{ceil, floor};
+use decode::{Decoded, Turned};
+use disguise::undisguise;
 pub use model::Features;
 use model::{Blocks, Opinion};
-use tokens::undisguise;
 
 /// A word of the vocabulary in a text: start, end, class as a bit.
 type Anchor = (usize, usize, u64);
@@ -88,21 +90,30 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
         raise(&mut reading.attempts, seen);
         reading.hidden(&folded.hidden, place, f32::NEG_INFINITY);
     }
-    if scan.long_runs {
-        for piece in decode::pieces(text) {
-            reading.hidden(&piece.text, piece.bytes, f32::NEG_INFINITY);
-        }
+    let decoded = decode::pieces(text, scan.long_runs);
+    if !decoded.text.is_empty() {
+        reading.decoded(&decoded);
+    }
+    if scan.long_runs
+        && let Some(undone) = decode::unescape(text, MAX_UNDONE)
+    {
+        let least = reading.evidence() + UNDONE;
+        reading.hidden(&undone, all.clone(), least);
     }
     if reading.opinion.disguise.is_worth_undoing() {
         let least = reading.evidence() + UNDONE;
-        reading.hidden(&undisguise(text, MAX_UNDONE), all.clone(), least);
+        let undone = undisguise(text, reading.opinion.disguise, MAX_UNDONE);
+        reading.hidden(&undone, all.clone(), least);
     }
     let named =
         || memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some();
-    if (scan.classes & vocabulary::ENCODE != 0 && named())
-        || decode::looks_rotated(text, MAX_UNDONE)
-    {
-        reading.hidden(&decode::rot13(text, MAX_UNDONE), all, f32::NEG_INFINITY);
+    let turned = decode::turned(text, MAX_UNDONE);
+    if turned == Some(Turned::Rotated) || scan.classes & vocabulary::ENCODE != 0 && named() {
+        reading.hidden(&decode::rot13(text, MAX_UNDONE), all.clone(), f32::NEG_INFINITY);
+    }
+    if turned == Some(Turned::Backwards) {
+        let backwards: String = text[..floor(text, MAX_UNDONE)].chars().rev().collect();
+        reading.hidden(&backwards, all, f32::NEG_INFINITY);
     }
     let speaks = scan.classes & (vocabulary::READER | vocabulary::CONCEAL) != 0;
     reading.verdict(text, &scan.anchors, origin == Origin::Tool && speaks)
@@ -137,6 +148,19 @@ impl Reading {
     /// Reads a text that came out of a code or a disguise. That it was hidden counts where it has `least` evidence.
     fn hidden(&mut self, text: &str, place: Range<usize>, least: f32) {
         let evidence = Self::new(text, &Scan::new(text, Scope::Injections)).evidence();
+        self.hides(evidence, place, least);
+    }
+
+    /// Reads what came out of codes, all at once: more of them cost no more.
+    fn decoded(&mut self, decoded: &Decoded) {
+        let text = &decoded.text;
+        let found = Self::new(text, &Scan::new(text, Scope::Injections));
+        let strongest = found.attempts.iter().max_by(|a, b| a.score.total_cmp(&b.score));
+        let at = strongest.map_or(found.opinion.bytes.start, |attempt| attempt.bytes.start);
+        self.hides(found.evidence(), decoded.source(at), f32::NEG_INFINITY);
+    }
+
+    fn hides(&mut self, evidence: f32, place: Range<usize>, least: f32) {
         // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
         if model::score(evidence) < WORTH {
             return;

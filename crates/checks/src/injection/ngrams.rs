@@ -1,7 +1,8 @@
 //! The features of a text: its words, neighbouring words, parts of words, and what the vocabulary says of them, each
 //! hashed to a number. The script that trains the model reads them from here, so there is no second way to count them.
 
-use super::tokens::{Disguise, Kind, LONGEST, Tokens};
+use super::disguise::Disguise;
+use super::tokens::{Kind, LONGEST, Tokens};
 
 /// Changes whenever a text may get other features; weights say for which version they are.
 pub(crate) const VERSION: u16 = 3;
