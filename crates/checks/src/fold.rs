@@ -15,6 +15,8 @@ pub(crate) struct Folded<'a> {
     pieces: Vec<Piece>,
     /// Characters that no reader sees, decoded where they spell something.
     pub(crate) hidden: String,
+    /// Where in the folded text the first of them was left out.
+    pub(crate) hidden_at: usize,
 }
 
 /// A stretch of the source as it was, or one character in place of another. Small: a text may be folded throughout.
@@ -31,7 +33,7 @@ impl<'a> Folded<'a> {
     pub(crate) fn new(source: &'a str) -> Self {
         let (mut text, mut pieces, mut hidden) = (String::new(), Vec::new(), String::new());
         let piece = |at: usize, from: usize, kept| Piece { at: at as u32, from: from as u32, kept };
-        let (mut done, mut flag_end) = (0, 0);
+        let (mut done, mut flag_end, mut hidden_at) = (0, 0, 0);
         for (start, c, fold) in foldable(source) {
             if done == 0 {
                 text.reserve(source.len());
@@ -49,30 +51,42 @@ impl<'a> Folded<'a> {
                 Fold::Hidden(_) if start < flag_end => {}
                 Fold::Hidden(other) => match flag(&source[..start], &source[start..]) {
                     Some(length) => flag_end = start + length,
-                    None => hidden.push(other),
+                    None => {
+                        if hidden.is_empty() {
+                            hidden_at = text.len();
+                        }
+                        hidden.push(other);
+                    }
                 },
                 Fold::Mark => join(&mut text, &mut pieces, c),
                 Fold::Drop | Fold::Keep => {}
             }
         }
         if done == 0 {
-            return Self { text: Cow::Borrowed(source), source, pieces, hidden };
+            return Self { text: Cow::Borrowed(source), source, pieces, hidden, hidden_at };
         }
         pieces.push(piece(text.len(), done, true));
         text.push_str(&source[done..]);
-        Self { text: Cow::Owned(text), source, pieces, hidden }
+        Self { text: Cow::Owned(text), source, pieces, hidden, hidden_at }
     }
 
     /// The range in the source that a range of the folded text came from.
     pub(crate) fn original(&self, range: Range<usize>) -> Range<usize> {
+        if self.text.is_empty() {
+            return 0..self.source.len();
+        }
         if self.pieces.is_empty() || range.is_empty() {
             return range;
         }
         let (start, last) = (self.character(range.start), self.character(range.end - 1));
         let mut rest = self.source[last..].chars();
         let width = rest.next().map_or(0, char::len_utf8);
-        let marks: usize = rest.take_while(|&c| is_mark(c)).map(char::len_utf8).sum();
-        start..last + width + marks
+        // What was left out beside it belongs to it.
+        let left_out = |c: &char| is_mark(*c) || is_tag(*c);
+        let behind: usize = rest.take_while(left_out).map(char::len_utf8).sum();
+        let before = self.source[..start].chars().rev();
+        let before: usize = before.take_while(|&c| is_tag(c)).map(char::len_utf8).sum();
+        start - before..last + width + behind
     }
 
     /// Where the character of the source begins that a byte of the folded text came from.
@@ -87,6 +101,11 @@ impl<'a> Folded<'a> {
 /// Whether a character is drawn over the one before it.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
+}
+
+/// Whether a character is one of those that spell what no reader sees.
+fn is_tag(c: char) -> bool {
+    matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
 /// Joins a mark, or the next part of a Korean syllable, with the character that stands at the end, as most texts write

@@ -10,6 +10,8 @@ use super::{Anchor, Attempt, raise};
 const REACH: usize = 14;
 /// The most steps of a rule.
 const STEPS: usize = 4;
+/// Words that are together somewhere in a text are shown as one place when they are no further apart, in bytes.
+const TOGETHER_SHOWN: usize = 160;
 /// So many words of a step are remembered: the last of them may overlap the word that is looked at.
 const REMEMBERED: usize = 3;
 
@@ -129,22 +131,24 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
     None
 }
 
-/// Where the first of enough different words of the last class stands.
+/// Where the first of enough different words of the last class stands, with the nearest one of the first class where that
+/// is not far.
 fn together(text: &[u8], anchors: &[Anchor], rule: &Together) -> Option<Range<usize>> {
-    let last = rule.all.last()?;
+    let (lead, last) = (rule.all.first()?, rule.all.last()?);
     let mut words: Vec<&[u8]> = Vec::new();
-    let mut first = None;
-    for &(start, end, class) in anchors {
-        if class & last == 0 {
+    let mut first: Option<&Anchor> = None;
+    for anchor in anchors.iter().filter(|anchor| anchor.2 & last != 0) {
+        let word = &text[anchor.0..anchor.1];
+        if words.iter().any(|known| known.eq_ignore_ascii_case(word)) {
             continue;
         }
-        let word = &text[start..end];
-        if !words.iter().any(|known| known.eq_ignore_ascii_case(word)) {
-            words.push(word);
-            first.get_or_insert(start..end);
-            if words.len() >= rule.count {
-                return first;
-            }
+        words.push(word);
+        let &(start, end, _) = *first.get_or_insert(anchor);
+        if words.len() >= rule.count {
+            let leads = anchors.iter().filter(|anchor| anchor.2 & lead != 0);
+            let nearest = leads.min_by_key(|other| start.abs_diff(other.0));
+            let near = nearest.filter(|other| start.abs_diff(other.0) <= TOGETHER_SHOWN);
+            return Some(near.map_or(start..end, |n| start.min(n.0)..end.max(n.1)));
         }
     }
     None

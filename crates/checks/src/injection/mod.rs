@@ -85,7 +85,9 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     let mut reading = Reading::new(text, scan);
     let all = 0..text.len();
     if !folded.hidden.is_empty() {
-        let place = 0..ceil(text, 1.min(text.len()));
+        // What stands before and behind: of the characters themselves nothing is left.
+        let at = folded.hidden_at;
+        let place = floor(text, at.saturating_sub(1))..ceil(text, text.len().min(at + 1));
         let seen = Attempt::new("invisible_text", place.clone(), INVISIBLE);
         raise(&mut reading.attempts, seen);
         reading.hidden(&folded.hidden, place, f32::NEG_INFINITY);

@@ -1,9 +1,9 @@
 //! Which words together show what an attack does. A rule names a mechanism, never a wording.
 
 use super::vocabulary::{
-    ABOVE, ADDRESSED, AUTHORITY, BEFORE, CHARACTER, CONCEAL, DOUBLE, ENCODE, FORCE, FORGED, FORGET,
-    GRANTED, HARM, LAST, LIMITS, LITERAL, MACHINE, MARKUP, OBEY, ORDERS, OUTSIDE, OVERRIDE, OWN,
-    PERSONA, PRIOR, REFUSAL, REVEAL, RULES, SECRET, SECTION, SEND, SHOW, SYSTEM, TASK, TOLD,
+    ABOVE, ADDRESSED, AUTHORITY, BEFORE, CHARACTER, CIPHER, CONCEAL, DOUBLE, ENCODE, FORCE, FORGED,
+    FORGET, GRANTED, HARM, LAST, LIMITS, LITERAL, MACHINE, MARKUP, OBEY, ORDERS, OUTSIDE, OVERRIDE,
+    OWN, PERSONA, PRIOR, REFUSAL, REVEAL, RULES, SECRET, SECTION, SEND, SHOW, SYSTEM, TASK, TOLD,
     UNBOUND, UPDATE, VERBATIM, WITHOUT, YOUR,
 };
 
@@ -141,5 +141,6 @@ pub(crate) const TOGETHER: &[Together] = &[
     t("forced_answer", 0.5, &[FORCE, GRANTED], 1),
     t("refusal_suppression", 0.6, &[FORCE, WITHOUT, REFUSAL], 2),
     t("false_authority", 0.55, &[AUTHORITY, SECRET | SYSTEM | MACHINE], 1),
-    t("encoded_order", 0.4, &[ENCODE, ABOVE | SYSTEM], 1),
+    t("encoded_order", 0.4, &[CIPHER, ABOVE | SYSTEM], 1),
+    t("encoded_order", 0.4, &[ENCODE, SYSTEM], 1),
 ];
