@@ -15,6 +15,8 @@ pub(crate) struct Folded<'a> {
     pieces: Vec<Piece>,
     /// Characters that no reader sees, decoded where they spell something.
     pub(crate) hidden: String,
+    /// Where in the folded text the first of them was left out.
+    pub(crate) hidden_at: usize,
 }
 
 /// A stretch of the source as it was, or one character in place of another. Small: a text may be folded throughout.
@@ -31,7 +33,7 @@ impl<'a> Folded<'a> {
     pub(crate) fn new(source: &'a str) -> Self {
         let (mut text, mut pieces, mut hidden) = (String::new(), Vec::new(), String::new());
         let piece = |at: usize, from: usize, kept| Piece { at: at as u32, from: from as u32, kept };
-        let mut done = 0;
+        let (mut done, mut flag_end, mut hidden_at) = (0, 0, 0);
         for (start, c, fold) in foldable(source) {
             if done == 0 {
                 text.reserve(source.len());
@@ -46,26 +48,45 @@ impl<'a> Folded<'a> {
                     pieces.push(piece(text.len(), start, false));
                     text.push(other);
                 }
-                Fold::Hidden(other) => hidden.push(other),
+                Fold::Hidden(_) if start < flag_end => {}
+                Fold::Hidden(other) => match flag(&source[..start], &source[start..]) {
+                    Some(length) => flag_end = start + length,
+                    None => {
+                        if hidden.is_empty() {
+                            hidden_at = text.len();
+                        }
+                        hidden.push(other);
+                    }
+                },
+                Fold::Mark => join(&mut text, &mut pieces, c),
                 Fold::Drop | Fold::Keep => {}
             }
         }
         if done == 0 {
-            return Self { text: Cow::Borrowed(source), source, pieces, hidden };
+            return Self { text: Cow::Borrowed(source), source, pieces, hidden, hidden_at };
         }
         pieces.push(piece(text.len(), done, true));
         text.push_str(&source[done..]);
-        Self { text: Cow::Owned(text), source, pieces, hidden }
+        Self { text: Cow::Owned(text), source, pieces, hidden, hidden_at }
     }
 
     /// The range in the source that a range of the folded text came from.
     pub(crate) fn original(&self, range: Range<usize>) -> Range<usize> {
+        if self.text.is_empty() {
+            return 0..self.source.len();
+        }
         if self.pieces.is_empty() || range.is_empty() {
             return range;
         }
         let (start, last) = (self.character(range.start), self.character(range.end - 1));
-        let width = self.source[last..].chars().next().map_or(0, char::len_utf8);
-        start..last + width
+        let mut rest = self.source[last..].chars();
+        let width = rest.next().map_or(0, char::len_utf8);
+        // What was left out beside it belongs to it.
+        let left_out = |c: &char| is_mark(*c) || is_tag(*c);
+        let behind: usize = rest.take_while(left_out).map(char::len_utf8).sum();
+        let before = self.source[..start].chars().rev();
+        let before: usize = before.take_while(|&c| is_tag(c)).map(char::len_utf8).sum();
+        start - before..last + width + behind
     }
 
     /// Where the character of the source begins that a byte of the folded text came from.
@@ -75,6 +96,52 @@ impl<'a> Folded<'a> {
         let offset = if piece.kept { at - piece.at as usize } else { 0 };
         self.source.floor_char_boundary(piece.from as usize + offset)
     }
+}
+
+/// Whether a character is drawn over the one before it.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}')
+}
+
+/// Whether a character is one of those that spell what no reader sees.
+fn is_tag(c: char) -> bool {
+    matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+/// Joins a mark, or the next part of a Korean syllable, with the character that stands at the end, as most texts write
+/// them. Of no use is a mark that no letter is written with.
+fn join(text: &mut String, pieces: &mut Vec<Piece>, mark: char) {
+    let Some(last) = text.chars().next_back() else { return text.push(mark) };
+    let Some(whole) = unicode_normalization::char::compose(last, mark) else {
+        if !is_mark(mark) {
+            text.push(mark);
+        }
+        return;
+    };
+    text.pop();
+    let at = text.len() as u32;
+    match pieces.last_mut() {
+        Some(piece) if piece.kept && piece.at < at => {
+            let from = piece.from + (at - piece.at);
+            pieces.push(Piece { at, from, kept: false });
+        }
+        Some(piece) => piece.kept = false,
+        None => {}
+    }
+    text.push(whole);
+}
+
+/// The flags of England, Scotland and Wales behind a black one: the only ones that are written with hidden letters.
+const FLAGS: [&str; 3] = [
+    "\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+    "\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
+    "\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
+];
+
+/// How many bytes of hidden letters make a flag of what stands before.
+fn flag(before: &str, rest: &str) -> Option<usize> {
+    let flag = FLAGS.iter().find(|flag| rest.starts_with(**flag))?;
+    before.ends_with('\u{1f3f4}').then_some(flag.len())
 }
 
 /// The characters of a text that do not stay as they are.
@@ -97,10 +164,12 @@ fn may_fold(first: u8, second: u8) -> bool {
         0xd9 => (0xa0..0xaa).contains(&second),
         0xdb => (0xb0..0xba).contains(&second),
         0xe0 => DIGITS.iter().any(|&zero| second == 0x80 | (zero >> 6 & 0x3f) as u8),
+        0xcd => second < 0xb0,
+        0xe1 => matches!(second, 0x85..=0x87 | 0xa0),
         0xe2 => matches!(second, 0x80 | 0x81 | 0x88),
-        0xe3 => matches!(second, 0x80 | 0x83),
+        0xe3 => matches!(second, 0x80 | 0x83 | 0x85),
         0xf0 => second == 0x9d,
-        0xc2 | 0xef | 0xf3 => true,
+        0xc2 | 0xcc | 0xef | 0xf3 => true,
         _ => false,
     }
 }
@@ -111,6 +180,8 @@ enum Fold {
     To(char),
     Drop,
     Hidden(char),
+    /// Belongs to the character before.
+    Mark,
 }
 
 /// The zeros of scripts of India and of Southeast Asia whose digits are written in numbers; nine others follow each.
@@ -138,11 +209,18 @@ fn fold(c: char) -> Fold {
         '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Fold::To(' '),
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
-        | '\u{2060}'..='\u{2064}'
+        | '\u{2060}'..='\u{2065}'
+        | '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{180e}'
+        | '\u{3164}'
+        | '\u{fe0f}'
         | '\u{feff}'
         | '\u{202a}'..='\u{202e}'
         | '\u{e0000}'..='\u{e001f}'
         | '\u{e007f}' => Fold::Drop,
+        '\u{300}'..='\u{36f}' | '\u{1161}'..='\u{11ff}' => Fold::Mark,
         // The word lists are in lower case; ASCII is compared without case anyway.
         'А'..='Я' => char::from_u32(c as u32 + 0x20).map_or(Fold::Keep, Fold::To),
         '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => {
@@ -185,6 +263,29 @@ mod tests {
             .map(|(at, c)| folded.original(at..at + c.len_utf8()))
             .collect();
         assert_eq!(places, [0..2, 5..7, 7..8, 11..14, 14..16, 16..17]);
+    }
+
+    #[test]
+    fn flags_hide_nothing() {
+        for hidden in FLAGS {
+            let (flag, bare) = (format!("\u{1f3f4}{hidden} won"), format!("{hidden} won"));
+            assert_eq!(Folded::new(&flag).hidden, "");
+            assert!(Folded::new(&bare).hidden.starts_with("gb"));
+            assert_eq!(Folded::new(&format!("{flag}\u{e0068}\u{e0069}")).hidden, "hi");
+        }
+    }
+
+    #[test]
+    fn marks_and_syllables_are_joined() {
+        let folded = Folded::new("xe\u{301}\u{336}y И\u{306} a\u{302}\u{301}. ᄒ\u{1161}\u{11ab}");
+        assert_eq!(folded.text, "x\u{e9}y \u{439} \u{1ea5}. \u{d55c}");
+        let places: Vec<_> = folded
+            .text
+            .char_indices()
+            .map(|(at, c)| folded.original(at..at + c.len_utf8()))
+            .collect();
+        assert_eq!(places[..5], [0..1, 1..6, 6..7, 7..8, 8..12]);
+        assert_eq!(Folded::new("i\u{34f}g\u{fe0f}n\u{3164}o\u{336}re").text, "ignore");
     }
 
     #[test]

@@ -187,7 +187,9 @@ impl Policy {
             suspicion = verdict.score;
             findings.extend(verdict.attempts.into_iter().map(|a| {
                 let score = risk::rounded(a.score);
-                finding(&folded, Category::Injection, Cow::Borrowed(a.kind), a.bytes, score)
+                let kind = Cow::Borrowed(a.kind);
+                let found = finding(&folded, Category::Injection, kind, a.bytes, score);
+                Finding { held: a.held, ..found }
             }));
         }
         let secrets = secrets::find(text, &scan, room);
@@ -260,6 +262,7 @@ impl Policy {
                 bytes: m.range(),
                 score: rule.weight.clamp(0.0, 1.0),
                 high_sensitivity: false,
+                held: false,
             }));
         }
     }
@@ -343,5 +346,6 @@ fn finding(
         bytes: folded.original(bytes),
         score,
         high_sensitivity,
+        held: false,
     }
 }

@@ -75,6 +75,8 @@ pub struct Finding {
     pub score: f64,
     /// Payment, bank, government, tax and health numbers.
     pub high_sensitivity: bool,
+    /// Noted only: it stands in too few words to block, whatever its score and the threshold.
+    pub held: bool,
 }
 
 // === impl Verdict ===

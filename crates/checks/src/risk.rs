@@ -25,14 +25,19 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     };
     let mut risk_score = combined(&findings, |_| true);
     let forced = findings.iter().position(|f| must_block(safety, f));
-    // Redacted secrets do not leave, flagged categories only ask for a look: neither adds to what blocks. Personal data
-    // adds what it weighs to what is certain; it cannot block alone, nor with a suspicion.
-    let counted = |f: &Finding| f.category != Category::Pii && action(f.category) == Action::Block;
+    // Redacted secrets do not leave, flagged categories only ask for a look: neither adds to what blocks. An injection
+    // has to pass by itself or with what the project's own rules add: personal data beside a suspicion makes it no surer.
+    let acts = |f: &Finding| f.category != Category::Pii && action(f.category) == Action::Block;
+    let suspected = |f: &Finding| f.category == Category::Injection && !f.held;
+    let wanted = |f: &Finding| acts(f) && (suspected(f) || f.category == Category::Policy);
+    let passes = combined(&findings, wanted) > safety.block_threshold;
+    let counted = |f: &Finding| acts(f) && (f.category != Category::Injection || passes && !f.held);
+    // Personal data adds what it weighs to what is certain.
     let certain = findings.iter().any(|f| counted(f) && f.score >= CERTAIN);
     let adds = |f: &Finding| counted(f) || (f.category == Category::Pii && certain);
     let over = combined(&findings, adds) > safety.block_threshold;
-    if !over && !certain && findings.iter().any(counted) {
-        risk_score = risk_score.min(safety.block_threshold.max(combined(&findings, adds)));
+    if !over && findings.iter().any(acts) {
+        risk_score = risk_score.min(safety.block_threshold);
     }
     let strongest = || {
         let candidates = findings.iter().enumerate().filter(|(_, f)| counted(f));
@@ -124,6 +129,7 @@ mod tests {
             bytes: 0..1,
             score,
             high_sensitivity: false,
+            held: false,
         }
     }
 
@@ -135,7 +141,10 @@ mod tests {
             (vec![(Injection, 0.41)], 0.41, false),
             (vec![(Injection, 0.41), (Pii, 0.9)], 0.7, false),
             (vec![(Injection, 0.3), (Pii, 0.9)], 0.65, false),
-            (vec![(Injection, 0.5), (Pii, 0.9)], 0.75, true),
+            (vec![(Injection, 0.7), (Pii, 0.9)], 0.7, false),
+            (vec![(Injection, 0.6), (Category::Secret, 0.55)], 0.7, false),
+            (vec![(Injection, 0.6), (Category::Policy, 0.4)], 0.76, true),
+            (vec![(Category::Secret, 0.55), (Pii, 0.9)], 0.775, true),
             (vec![(Injection, 0.71)], 0.71, true),
             (vec![(Category::Policy, 0.68)], 0.68, false),
         ] {
@@ -145,6 +154,17 @@ mod tests {
             assert!(report.review != blocks);
         }
     }
+
+    #[test]
+    fn what_is_held_blocks_by_no_threshold() {
+        for block_threshold in [0.3, 0.7, 0.9] {
+            let safety = Safety { block_threshold, ..Safety::default() };
+            let held = Finding { held: true, ..found(Category::Injection, 0.95) };
+            let report = weigh(&safety, vec![held, found(Category::Pii, 0.9)], 0.95);
+            assert_eq!((report.risk_score, report.block.is_some()), (block_threshold, false));
+        }
+    }
+
     #[test]
     fn what_passes_is_told_no_more_than_may_pass() {
         let strict = Safety { block_threshold: 0.05, ..Safety::default() };

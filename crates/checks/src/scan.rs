@@ -14,9 +14,6 @@ use crate::words;
 /// A run of this many characters without space is not taken for a word.
 pub(crate) const LONG: u32 = 17;
 
-/// How many words of injections are looked at.
-const MAX_ANCHORS: usize = 200_000;
-
 /// What stands in a text, and where.
 #[derive(Default)]
 pub(crate) struct Scan {
@@ -26,7 +23,7 @@ pub(crate) struct Scan {
     pub(crate) formats: Vec<(usize, u16)>,
     /// Names of secrets: start, end. Ordered by their start.
     pub(crate) names: Vec<(usize, usize)>,
-    /// Words that injections are made of: start, end, the class as a bit. Ordered by their place; only so many.
+    /// Words that injections are made of: start, end, the class as a bit. Ordered by their place.
     pub(crate) anchors: Vec<(usize, usize, u64)>,
     /// All classes of such words that are anywhere.
     pub(crate) classes: u64,
@@ -89,7 +86,6 @@ impl Scan {
         scan.contexts.sort_unstable_by_key(|hit| hit.1);
         scan.formats.sort_unstable();
         scan.names.sort_unstable();
-        scan.anchors.truncate(MAX_ANCHORS);
         scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
         scan
     }

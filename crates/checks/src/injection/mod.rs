@@ -1,6 +1,8 @@
 //! Prompt injection: what a text tries to do to the model that reads it.
 
 pub(crate) mod decode;
+mod disguise;
+mod matching;
 mod model;
 mod ngrams;
 mod rules;
@@ -16,10 +18,10 @@ use domain::safety::Origin;
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
 use crate::words::{ceil, floor};
+use decode::{Decoded, Turned};
+use disguise::undisguise;
 pub use model::Features;
 use model::{Blocks, Opinion};
-use rules::{SEQUENCES, Sequence, TOGETHER};
-use tokens::undisguise;
 
 /// A word of the vocabulary in a text: start, end, class as a bit.
 type Anchor = (usize, usize, u64);
@@ -33,15 +35,20 @@ pub(crate) struct Attempt {
     pub(crate) bytes: Range<usize>,
     /// How sure, 0 to 1.
     pub(crate) score: f64,
+    /// Whether the text has too few words for this to block.
+    pub(crate) held: bool,
 }
 
+/// What filler counts beside other evidence. Alone it is none: tables and measurements are full of zeros.
+const FLOODING: f64 = 0.15;
+/// What characters that no reader sees count by themselves.
+const INVISIBLE: f64 = 0.55;
 /// Less than this is not worth a finding.
 const WORTH: f64 = 0.2;
-/// A chain may pass over this many other words of the vocabulary.
-const REACH: usize = 14;
 /// Rules add no more than this, however many apply.
 const MOST: f64 = 4.0;
-/// Evidence that comes on top in documents and tool results: they have no business giving orders.
+/// Evidence that comes on top in documents and tool results that speak to a machine: they have no business giving it
+/// orders.
 const DISTRUST: f32 = 0.7;
 /// Evidence that comes on top where an order was hidden: an honest one is not.
 const HIDDEN: f32 = 1.0;
@@ -51,13 +58,14 @@ const UNDONE: f32 = 0.5;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
 
-/// Of a text shorter than this, in bytes, wording alone says too little to block: "show me your previous
-/// message" is an attack on one page and everyday talk on the next. A rule that is as sure as [`FIRM`] says
-/// more.
-const SHORT: usize = 100;
+/// Of a few words wording alone says too little to block: "show me your previous message" is an attack on one page and
+/// everyday talk on the next. A rule that is as sure as [`FIRM`] says more.
 const FIRM: f64 = 0.6;
-/// The highest score of such a text: it is noted, and not blocked by the threshold that is the default.
-const HELD: f64 = 0.69;
+/// Up to so many letters no wording is enough; from twice as many on any is. The more there are between, the less sure
+/// it has to be.
+const FEW_LETTERS: usize = 50;
+/// How sure it has to be in the end.
+const LEAST: f64 = 0.5;
 
 /// All there is to say of a text.
 #[derive(Debug, Default)]
@@ -77,28 +85,40 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     let mut reading = Reading::new(text, scan);
     let all = 0..text.len();
     if !folded.hidden.is_empty() {
-        let place = 0..ceil(text, 1.min(text.len()));
-        let seen = Attempt { kind: "invisible_text", bytes: place.clone(), score: 0.6 };
+        // What stands before and behind: of the characters themselves nothing is left.
+        let at = folded.hidden_at;
+        let place = floor(text, at.saturating_sub(1))..ceil(text, text.len().min(at + 1));
+        let seen = Attempt::new("invisible_text", place.clone(), INVISIBLE);
         raise(&mut reading.attempts, seen);
         reading.hidden(&folded.hidden, place, f32::NEG_INFINITY);
     }
-    if scan.long_runs {
-        for piece in decode::pieces(text) {
-            reading.hidden(&piece.text, piece.bytes, f32::NEG_INFINITY);
-        }
+    let decoded = decode::pieces(text, scan.long_runs);
+    if !decoded.text.is_empty() {
+        reading.decoded(&decoded);
+    }
+    if scan.long_runs
+        && let Some(undone) = decode::unescape(text, MAX_UNDONE)
+    {
+        let least = reading.evidence() + UNDONE;
+        reading.hidden(&undone, all.clone(), least);
     }
     if reading.opinion.disguise.is_worth_undoing() {
         let least = reading.evidence() + UNDONE;
-        reading.hidden(&undisguise(text, MAX_UNDONE), all.clone(), least);
+        let undone = undisguise(text, reading.opinion.disguise, MAX_UNDONE);
+        reading.hidden(&undone, all.clone(), least);
     }
     let named =
         || memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some();
-    if (scan.classes & vocabulary::ENCODE != 0 && named())
-        || decode::looks_rotated(text, MAX_UNDONE)
-    {
-        reading.hidden(&decode::rot13(text, MAX_UNDONE), all, f32::NEG_INFINITY);
+    let turned = decode::turned(text, MAX_UNDONE);
+    if turned == Some(Turned::Rotated) || scan.classes & vocabulary::ENCODE != 0 && named() {
+        reading.hidden(&decode::rot13(text, MAX_UNDONE), all.clone(), f32::NEG_INFINITY);
     }
-    reading.verdict(text, &scan.anchors, if origin == Origin::Tool { DISTRUST } else { 0.0 })
+    if turned == Some(Turned::Backwards) {
+        let backwards: String = text[..floor(text, MAX_UNDONE)].chars().rev().collect();
+        reading.hidden(&backwards, all, f32::NEG_INFINITY);
+    }
+    let speaks = scan.classes & (vocabulary::READER | vocabulary::CONCEAL) != 0;
+    reading.verdict(text, &scan.anchors, origin == Origin::Tool && speaks)
 }
 
 /// What rules and model make of a text.
@@ -130,6 +150,19 @@ impl Reading {
     /// Reads a text that came out of a code or a disguise. That it was hidden counts where it has `least` evidence.
     fn hidden(&mut self, text: &str, place: Range<usize>, least: f32) {
         let evidence = Self::new(text, &Scan::new(text, Scope::Injections)).evidence();
+        self.hides(evidence, place, least);
+    }
+
+    /// Reads what came out of codes, all at once: more of them cost no more.
+    fn decoded(&mut self, decoded: &Decoded) {
+        let text = &decoded.text;
+        let found = Self::new(text, &Scan::new(text, Scope::Injections));
+        let strongest = found.attempts.iter().max_by(|a, b| a.score.total_cmp(&b.score));
+        let at = strongest.map_or(found.opinion.bytes.start, |attempt| attempt.bytes.start);
+        self.hides(found.evidence(), decoded.source(at), f32::NEG_INFINITY);
+    }
+
+    fn hides(&mut self, evidence: f32, place: Range<usize>, least: f32) {
         // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
         if model::score(evidence) < WORTH {
             return;
@@ -140,18 +173,26 @@ impl Reading {
         }
     }
 
-    /// A score as far as a text of this length bears it.
-    fn held(&self, text: &str, score: f64) -> f64 {
-        let is_firm = self.attempts.iter().any(|attempt| attempt.score >= FIRM);
-        if text.trim().len() < SHORT && !is_firm { score.min(HELD) } else { score }
+    /// Whether a text says too little for such a score to block.
+    fn is_held(&self, text: &str, score: f64) -> bool {
+        let speaks = |a: &Attempt| a.score >= FIRM || a.kind == "context_flooding";
+        let is_firm = self.attempts.iter().any(speaks);
+        if is_firm || score < LEAST {
+            return false;
+        }
+        let more = letters(text, 2 * FEW_LETTERS).saturating_sub(FEW_LETTERS);
+        more < FEW_LETTERS && score < 1.0 - (1.0 - LEAST) * more as f64 / FEW_LETTERS as f64
     }
 
-    fn verdict(mut self, text: &str, anchors: &[Anchor], distrust: f32) -> Verdict {
-        let open = self.held(text, doubted(self.evidence(), distrust));
+    /// Concludes. What a document says to a machine is doubted, and is no everyday talk.
+    fn verdict(mut self, text: &str, anchors: &[Anchor], doubtful: bool) -> Verdict {
+        let distrust = if doubtful { DISTRUST } else { 0.0 };
+        let open = doubted(self.evidence(), distrust);
+        let held = !doubtful && self.is_held(text, open);
         let hidden = self.hidden.take().map_or(0.0, |Hidden { evidence, place }| {
             let score = doubted(evidence, distrust);
             if score > open.max(WORTH) {
-                self.attempts.push(Attempt { kind: "encoded_order", bytes: place, score });
+                self.attempts.push(Attempt::new("encoded_order", place, score));
             }
             score
         });
@@ -159,24 +200,39 @@ impl Reading {
         if score < WORTH {
             return Verdict { attempts: Vec::new(), score };
         }
-        let wording = self.held(text, doubted(self.opinion.evidence, distrust));
+        let wording = doubted(self.opinion.evidence, distrust);
         if wording >= WORTH || self.attempts.is_empty() {
             let bytes = model::strongest(text, anchors, &self.opinion.bytes);
-            self.attempts.push(Attempt {
-                kind: "attack_wording",
-                bytes,
-                score: wording.max(WORTH),
-            });
+            self.attempts.push(Attempt::new("attack_wording", bytes, wording.max(WORTH)));
         }
         self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
         for attempt in &mut self.attempts {
             attempt.score = attempt.score.min(score);
+            attempt.held = held && attempt.score <= open;
         }
         if let Some(first) = self.attempts.first_mut() {
             first.score = score;
         }
         Verdict { attempts: self.attempts, score }
     }
+}
+
+impl Attempt {
+    fn new(kind: &'static str, bytes: Range<usize>, score: f64) -> Self {
+        Self { kind, bytes, score, held: false }
+    }
+}
+
+/// The letters of a text, up to `most`. A character of a script that writes a word with one or two counts three.
+fn letters(text: &str, most: usize) -> usize {
+    let mut count = 0;
+    for c in text.chars().filter(|c| c.is_alphabetic()) {
+        count += if c >= '\u{2e80}' { 3 } else { 1 };
+        if count >= most {
+            break;
+        }
+    }
+    count
 }
 
 /// The score of evidence. Distrust counts where there is suspicion: alone it makes none.
@@ -235,37 +291,9 @@ fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     if let Some(bytes) = flooding(text.as_bytes()) {
         let bytes = floor(text, bytes.start)..ceil(text, bytes.end);
-        raise(&mut attempts, Attempt { kind: "context_flooding", bytes, score: 0.5 });
+        raise(&mut attempts, Attempt::new("context_flooding", bytes, FLOODING));
     }
-    if scan.anchors.is_empty() {
-        return attempts;
-    }
-    let anchors = &scan.anchors;
-    let present = anchors.iter().fold(0, |bits, a| bits | a.2);
-    for rule in SEQUENCES {
-        let possible = rule.steps.iter().all(|(bits, _)| bits & present != 0);
-        if let Some(bytes) = possible.then(|| sequence(text.as_bytes(), anchors, rule)).flatten() {
-            raise(&mut attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
-        }
-    }
-    for rule in TOGETHER {
-        if !rule.all.iter().all(|bits| bits & present != 0) {
-            continue;
-        }
-        let Some(last) = rule.all.last() else { continue };
-        let mut words: Vec<&[u8]> = Vec::new();
-        let mut first = None;
-        for anchor in anchors.iter().filter(|a| a.2 & last != 0).take(400) {
-            let word = &text.as_bytes()[anchor.0..anchor.1];
-            if words.len() < rule.count && !words.iter().any(|w| w.eq_ignore_ascii_case(word)) {
-                words.push(word);
-                first.get_or_insert(anchor.0..anchor.1);
-            }
-        }
-        if let Some(bytes) = first.filter(|_| words.len() >= rule.count) {
-            raise(&mut attempts, Attempt { kind: rule.kind, bytes, score: rule.weight });
-        }
-    }
+    matching::judge(text, &scan.anchors, &mut attempts);
     attempts
 }
 
@@ -276,49 +304,4 @@ fn raise(attempts: &mut Vec<Attempt>, new: Attempt) {
         Some(old) => *old = new,
         None => attempts.push(new),
     }
-}
-
-/// The first place where the steps of a rule follow each other.
-fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
-    let (first, rest) = rule.steps.split_first()?;
-    anchors
-        .iter()
-        .enumerate()
-        .filter(|(_, a)| a.2 & first.0 != 0)
-        .find_map(|(i, a)| follow(text, anchors, i, a.1, rest).map(|end| a.0..end))
-}
-
-fn follow(
-    text: &[u8],
-    anchors: &[Anchor],
-    from: usize,
-    end: usize,
-    steps: &[(u64, usize)],
-) -> Option<usize> {
-    let Some(((bits, gap), rest)) = steps.split_first() else { return Some(end) };
-    for (index, anchor) in anchors.iter().enumerate().skip(from + 1).take(REACH) {
-        if anchor.0 < end {
-            continue;
-        }
-        if too_far(&text[end..anchor.0], *gap) || ends_sentence(&text[end..anchor.0]) {
-            return None;
-        }
-        let reached =
-            if anchor.2 & bits != 0 { follow(text, anchors, index, anchor.1, rest) } else { None };
-        if reached.is_some() {
-            return reached;
-        }
-    }
-    None
-}
-
-/// Whether a gap has more characters than allowed.
-fn too_far(gap: &[u8], most: usize) -> bool {
-    let wide = gap.len() > most * 3;
-    wide || gap.len() > most && gap.iter().filter(|&&b| b & 0xc0 != 0x80).count() > most
-}
-
-fn ends_sentence(gap: &[u8]) -> bool {
-    gap.windows(2)
-        .any(|w| matches!(w[0], b'.' | b'?' | b'!') && w[1].is_ascii_whitespace() || w == b"\n\n")
 }

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use super::disguise::Disguise;
 use super::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
-use super::tokens::Disguise;
 
 /// What the script has written; see there.
 static MODEL: Model = Model::read(include_bytes!("model.bin"));

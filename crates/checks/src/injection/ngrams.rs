@@ -1,7 +1,8 @@
 //! The features of a text: its words, neighbouring words, parts of words, and what the vocabulary says of them, each
 //! hashed to a number. The script that trains the model reads them from here, so there is no second way to count them.
 
-use super::tokens::{Disguise, Kind, LONGEST, Tokens};
+use super::disguise::Disguise;
+use super::tokens::{Kind, LONGEST, Tokens};
 
 /// Changes whenever a text may get other features; weights say for which version they are.
 pub(crate) const VERSION: u16 = 3;
@@ -92,7 +93,7 @@ fn parts(symbols: &[u8], sink: &mut impl Sink) {
 /// The words of the vocabulary that are still to come.
 struct Anchors<'a> {
     rest: &'a [(usize, usize, u64)],
-    last: Option<(usize, u64)>,
+    last: Option<(usize, u32)>,
 }
 
 impl Anchors<'_> {
@@ -103,15 +104,16 @@ impl Anchors<'_> {
                 return;
             }
             self.rest = rest;
+            // The lowest bit is the class.
             let number = class.trailing_zeros() + 1;
             sink.feature(index(number, CLASS));
             if let Some((at, other)) = self.last
                 && start.saturating_sub(at) <= NEIGHBOURS
-                && other != class
+                && other != number
             {
-                sink.feature(index(mix(other.trailing_zeros() + 1, number), TWO_CLASSES));
+                sink.feature(index(mix(other, number), TWO_CLASSES));
             }
-            self.last = Some((stop, class));
+            self.last = Some((stop, number));
         }
     }
 }

@@ -26,6 +26,19 @@ pub(crate) struct Token {
     pub(crate) end: usize,
     /// Whether letters stood in it that are not what they look like.
     pub(crate) disguised: bool,
+    /// Of what script it is.
+    pub(crate) letters: Letters,
+}
+
+/// What the letters of a word are, as far as disguises go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Letters {
+    /// Some are Latin, or it has none.
+    Latin,
+    /// None is Latin, and all look so.
+    Alike,
+    /// None is Latin.
+    Foreign,
 }
 
 /// Reads a text token by token.
@@ -35,6 +48,8 @@ pub(crate) struct Tokens<'a> {
     /// Zeros behind the last one.
     buffer: [u8; LONGEST],
     length: usize,
+    /// Whether words are read as what they look like that are wholly of another script.
+    pub(crate) looks: bool,
 }
 
 /// What a byte of ASCII means; letters and digits stand for themselves.
@@ -67,15 +82,34 @@ struct Makeup {
     /// Letters of other scripts that look like Latin ones: which symbols, as bits, and what they look like.
     alike: u32,
     looks: [u8; LONGEST],
+    /// How many letters of other scripts there are.
+    foreign: u32,
     /// Letters of ASCII drawn by other characters.
     styled: u32,
     /// Whether a digit stands between letters.
     embedded: bool,
 }
 
+impl Makeup {
+    fn script(&self) -> Letters {
+        match self.foreign {
+            0 => Letters::Latin,
+            _ if self.letters > 0 => Letters::Latin,
+            foreign if foreign == self.alike.count_ones() => Letters::Alike,
+            _ => Letters::Foreign,
+        }
+    }
+}
+
+impl Token {
+    fn plain(kind: Kind, start: usize, end: usize) -> Self {
+        Self { kind, start, end, disguised: false, letters: Letters::Latin }
+    }
+}
+
 impl<'a> Tokens<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0, buffer: [0; LONGEST], length: 0 }
+        Self { text, at: 0, buffer: [0; LONGEST], length: 0, looks: false }
     }
 
     /// The symbols of the token that was read last: ASCII for itself, a byte above for a letter of another script.
@@ -107,7 +141,7 @@ impl<'a> Tokens<'a> {
                             bytes[start..self.at].iter().for_each(|&byte| self.push(byte));
                             let alone = foreign(c) == Foreign::Alone;
                             let kind = if alone { Kind::Glyph } else { Kind::Sign };
-                            return Some(Token { kind, start, end: self.at, disguised: false });
+                            return Some(Token::plain(kind, start, self.at));
                         }
                     }
                 }
@@ -138,7 +172,7 @@ impl<'a> Tokens<'a> {
             }
             self.at += 1;
         }
-        Token { kind: Kind::Sign, start, end: self.at, disguised: false }
+        Token::plain(Kind::Sign, start, self.at)
     }
 
     /// A word of nothing but letters of ASCII, as nearly all are, eight at a time; `None` for any other.
@@ -161,7 +195,7 @@ impl<'a> Tokens<'a> {
             }
         }
         (self.at, self.length) = (end, end - start);
-        Some(Token { kind: Kind::Word, start, end, disguised: false })
+        Some(Token::plain(Kind::Word, start, end))
     }
 
     fn word(&mut self, start: usize) -> Token {
@@ -187,6 +221,7 @@ impl<'a> Tokens<'a> {
                 let Some(c) = self.text[self.at..].chars().next() else { break };
                 match foreign(c) {
                     Foreign::Letter(code) => {
+                        makeup.foreign += 1;
                         if let Some(letter) = look_alike(code) {
                             makeup.alike |= 1 << self.length;
                             makeup.looks[self.length] = letter;
@@ -205,14 +240,16 @@ impl<'a> Tokens<'a> {
                 break;
             }
         }
+        let letters = makeup.script();
         let disguised = self.undo(&makeup);
-        Token { kind: Kind::Word, start, end: self.at, disguised }
+        Token { kind: Kind::Word, start, end: self.at, disguised, letters }
     }
 
     /// Undoes disguises; says whether there were any.
     fn undo(&mut self, makeup: &Makeup) -> bool {
         let symbols = &mut self.buffer[..self.length];
-        if makeup.alike > 0 && makeup.letters > 0 {
+        let wholly = self.looks && makeup.script() == Letters::Alike;
+        if makeup.alike > 0 && makeup.letters > 0 || wholly {
             for (place, symbol) in symbols.iter_mut().enumerate() {
                 if makeup.alike >> place & 1 == 1 {
                     *symbol = makeup.looks[place];
@@ -271,7 +308,11 @@ fn foreign(c: char) -> Foreign {
         | 0xfeff => Foreign::Space,
         0xab..=0xbf | 0xd7 | 0xf7 => Foreign::Sign,
         0xc0..=0x17f => Foreign::Letter(plain(code)),
+        0x249c..=0x24b5 => styled(0x249c),
         0x24b6..=0x24e9 => styled(0x24b6),
+        0x250..=0x2ff | 0x1d00..=0x1dbf | 0x2071 | 0x207f | 0xa730..=0xa731 => {
+            small(c).map_or(Foreign::Letter(code), Foreign::Styled)
+        }
         0x2010..=0x2bff | 0x3001..=0x303f | 0xe000..=0xf8ff => Foreign::Sign,
         0x3040..=0x30ff | 0x3400..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff => Foreign::Alone,
         0x1d400..=0x1d6a3 => styled(0x1d400),
@@ -294,6 +335,14 @@ fn plain(code: u32) -> u32 {
     FROM_C0.get(code as usize - 0xc0).map_or(code, |&letter| u32::from(letter))
 }
 
+/// The letter that a small capital or a raised letter is.
+fn small(c: char) -> Option<u8> {
+    const CAPITALS: &str = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘ ʀꜱᴛᴜᴠᴡ ʏᴢ";
+    const RAISED: &str = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ ʳˢᵗᵘᵛʷˣʸᶻ";
+    let place = [CAPITALS, RAISED].iter().find_map(|all| all.chars().position(|one| one == c))?;
+    Some(b'a' + place as u8)
+}
+
 /// The Latin letter that a lower-case letter of another script is drawn like.
 fn look_alike(code: u32) -> Option<u8> {
     Some(match char::from_u32(code)? {
@@ -304,7 +353,7 @@ fn look_alike(code: u32) -> Option<u8> {
         'е' | 'ε' | 'ё' => b'e',
         'ɡ' => b'g',
         'һ' | 'н' => b'h',
-        'і' | 'ι' | 'ı' | 'ɪ' | 'ї' => b'i',
+        'і' | 'ι' | 'ı' | 'ї' => b'i',
         'ј' => b'j',
         'к' | 'κ' => b'k',
         'ӏ' => b'l',
@@ -313,7 +362,7 @@ fn look_alike(code: u32) -> Option<u8> {
         'о' | 'ο' | 'σ' | 'օ' => b'o',
         'р' | 'ρ' => b'p',
         'ԛ' => b'q',
-        'г' | 'ʀ' => b'r',
+        'г' => b'r',
         'ѕ' => b's',
         'т' | 'τ' => b't',
         'υ' | 'ս' => b'u',
@@ -323,61 +372,4 @@ fn look_alike(code: u32) -> Option<u8> {
         'у' | 'γ' => b'y',
         _ => return None,
     })
-}
-
-/// How much of a text was disguised, as far as words tell.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Disguise {
-    /// Words with disguised letters.
-    pub(crate) words: u32,
-    /// The longest run of single letters, each a token of its own.
-    pub(crate) spelled: u32,
-    run: u32,
-}
-
-impl Disguise {
-    /// Notes a word of a text.
-    #[inline]
-    pub(crate) fn note(&mut self, token: &Token) {
-        self.words += u32::from(token.disguised);
-        self.run = if token.end - token.start == 1 { self.run + 1 } else { 0 };
-        self.spelled = self.spelled.max(self.run);
-    }
-
-    /// Whether it is worth a second reading.
-    pub(crate) fn is_worth_undoing(self) -> bool {
-        self.words >= 2 || self.spelled >= 8
-    }
-}
-
-/// A text with its disguises undone, spelled words joined; at most about `limit` bytes.
-pub(crate) fn undisguise(text: &str, limit: usize) -> String {
-    let mut tokens = Tokens::new(text);
-    let mut out = String::new();
-    let (mut end, mut single) = (0, false);
-    while let Some(token) = tokens.read() {
-        if out.len() >= limit {
-            break;
-        }
-        let alone = token.end - token.start == 1 && token.kind == Kind::Word;
-        let near = token.start <= end + 1;
-        let gap = &text[end..token.start];
-        if !(single && alone && near) {
-            let border = if gap.contains("\n\n") { "\n\n" } else { " " };
-            out.push_str(if gap.is_empty() { "" } else { border });
-        }
-        match token.kind {
-            Kind::Word if tokens.symbols().is_ascii() => {
-                out.extend(tokens.symbols().iter().map(|&symbol| char::from(symbol)));
-            }
-            // A sign between two single letters spells a word as a space does.
-            Kind::Sign if single && near && token.end - token.start == 1 => {
-                end = token.end - 1;
-                continue;
-            }
-            _ => out.push_str(&text[token.start..token.end]),
-        }
-        (end, single) = (token.end, alone);
-    }
-    out
 }

@@ -320,6 +320,7 @@ mod tests {
             bytes: 0..13,
             score: 1.0,
             high_sensitivity: false,
+            held: false,
         };
         for (found, stays) in [(vec![], true), (vec![&mail], false)] {
             let mut prompt = prompt.clone();

@@ -27,6 +27,10 @@ pub(crate) struct Source {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Exits with 0 whenever the text could be judged, also where it is blocked: the first word, or \
+    `allowed` of a line, says that."
+)]
 pub(crate) struct Check {
     #[command(flatten)]
     source: Source,
@@ -159,26 +163,46 @@ fn policy() -> Result<Policy, Failure> {
 fn findings(text: &str, report: &Report) -> String {
     let risk = report.risk_score;
     let head = match &report.block {
-        Some(block) => format!("blocked: {}, risk {risk:.2}\n", block.reason),
+        Some(block) => {
+            let reason = block.reason.trim_start_matches("Blocked by safety check: ");
+            format!("blocked: {}, risk {risk:.2}\n", reason.trim_end_matches('.'))
+        }
         None if report.review => format!("allowed, to be reviewed, risk {risk:.2}\n"),
         None => format!("allowed, risk {risk:.2}\n"),
     };
+    let mut place = Place { text, at: 0, line: 1, column: 1 };
     let lines = report.findings.iter().map(|finding| {
-        let place = place(text, finding.bytes.start);
+        place.advance(finding.bytes.start);
+        let Place { line, column, .. } = place;
         let (category, kind) = (finding.category.as_str(), &finding.kind);
         let (start, end, score) = (finding.start, finding.end, finding.score);
-        format!("  {place} (characters {start} to {end}): {category} {kind}, score {score:.2}\n")
+        format!(
+            "  line {line}, column {column} (characters {start} to {end}): {category} {kind}, score {score:.2}\n"
+        )
     });
     lines.fold(head, |all, line| all + &line)
 }
 
-/// The line and the column of a byte, counted from 1.
-fn place(text: &str, at: usize) -> String {
-    let before = text.get(..at).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |end| end + 1);
-    format!("line {line}, column {}", before[start..].chars().count() + 1)
+/// A place in a text, its line and column counted from 1. Findings come in order, so it only goes forward.
+struct Place<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+    column: usize,
 }
+
+impl Place<'_> {
+    fn advance(&mut self, to: usize) {
+        for c in self.text.get(self.at..to).unwrap_or_default().chars() {
+            (self.line, self.column) =
+                if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+        }
+        self.at = self.at.max(to);
+    }
+}
+
+/// What some editors put before a text to say that it is UTF-8. It is no part of it.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn open(name: &str) -> Result<Box<dyn BufRead>, Failure> {
     Ok(if name == "-" {
@@ -196,6 +220,9 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
 fn whole(name: &str) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     open(name)?.read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
+    if bytes.starts_with(MARK) {
+        bytes.drain(..MARK.len());
+    }
     String::from_utf8(bytes).map_err(|_| Failure(format!("{name}: it is no text in UTF-8")))
 }
 
@@ -223,16 +250,17 @@ fn each<Line: DeserializeOwned>(
     let mut faults = Vec::new();
     for (index, line) in open(name)?.split(b'\n').enumerate() {
         let line = line.map_err(|error| unreadable(name, &error))?;
-        let mark: &[u8] = if index == 0 { b"\xef\xbb\xbf" } else { b"" };
+        let mark = if index == 0 { MARK } else { b"" };
         let line = line.strip_prefix(mark).unwrap_or(&line).trim_ascii();
         if line.is_empty() {
             continue;
         }
-        let said = serde_json::from_slice(line).map_or_else(
-            |error| {
-                let fault = unusable(index + 1, &error);
+        let said = read(line, index + 1).map_or_else(
+            |fault| {
                 faults.push(fault.clone());
-                json!({"line": index + 1, "error": fault})
+                let known: Option<Value> = serde_json::from_slice(line).ok();
+                let id = known.and_then(|line| line.get("id").cloned());
+                json!({"line": index + 1, "id": id, "error": fault})
             },
             |line| answer(&line),
         );
@@ -248,9 +276,15 @@ fn each<Line: DeserializeOwned>(
     }
 }
 
-/// Which line is wrong, and how. To the parser each line is the first.
-fn unusable(number: usize, error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
-    format!("line {number}, column {}: {what}", error.column())
+/// Reads a line, or says which is wrong, and how. To the parser each line is the first.
+fn read<Line: DeserializeOwned>(line: &[u8], number: usize) -> Result<Line, String> {
+    // Where the order alone names the fields a text is easily taken for another one.
+    if line.first() == Some(&b'[') {
+        return Err(format!("line {number}, column 1: it is a list and no object with names"));
+    }
+    serde_json::from_slice(line).map_err(|error| {
+        let said = error.to_string();
+        let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
+        format!("line {number}, column {}: {what}", error.column())
+    })
 }

@@ -1,0 +1,167 @@
+//! Which rules a text meets, in time that grows with its words of the vocabulary alone: each is looked at once for each
+//! step of each rule.
+
+use std::ops::Range;
+
+use super::rules::{SEQUENCES, Sequence, TOGETHER, Together};
+use super::{Anchor, Attempt, raise};
+
+/// A chain may pass over this many other words of the vocabulary.
+const REACH: usize = 14;
+/// The most steps of a rule.
+const STEPS: usize = 4;
+/// Words that are together somewhere in a text are shown as one place when they are no further apart, in bytes.
+const TOGETHER_SHOWN: usize = 160;
+/// So many words of a step are remembered: the last of them may overlap the word that is looked at.
+const REMEMBERED: usize = 3;
+
+/// Adds what the rules see.
+pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>) {
+    let text = text.as_bytes();
+    let present = anchors.iter().fold(0, |bits, anchor| bits | anchor.2);
+    let sentences = sentences(text, anchors);
+    for rule in SEQUENCES {
+        let is_in = |present: u64| rule.steps.iter().all(|(bits, _)| bits & present != 0);
+        if !is_in(present) || is_known(attempts, rule.kind, rule.weight) {
+            continue;
+        }
+        let mut possible = sentences.iter().filter(|sentence| is_in(sentence.classes));
+        let found = possible.find_map(|sentence| sequence(text, sentence.anchors, rule));
+        if let Some(bytes) = found {
+            raise(attempts, Attempt::new(rule.kind, bytes, rule.weight));
+        }
+    }
+    for rule in TOGETHER {
+        let possible = rule.all.iter().all(|bits| bits & present != 0);
+        if !possible || is_known(attempts, rule.kind, rule.weight) {
+            continue;
+        }
+        if let Some(bytes) = together(text, anchors, rule) {
+            raise(attempts, Attempt::new(rule.kind, bytes, rule.weight));
+        }
+    }
+}
+
+/// Whether a mechanism was seen already, and as surely.
+fn is_known(attempts: &[Attempt], kind: &str, weight: f64) -> bool {
+    attempts.iter().any(|attempt| attempt.kind == kind && attempt.score >= weight)
+}
+
+/// The words of the vocabulary in one sentence: two or more, and all their classes.
+struct Sentence<'a> {
+    anchors: &'a [Anchor],
+    classes: u64,
+}
+
+/// Divides the words of the vocabulary by the sentences they stand in.
+fn sentences<'a>(text: &[u8], anchors: &'a [Anchor]) -> Vec<Sentence<'a>> {
+    let mut out = Vec::new();
+    let (mut first, mut classes, mut read) = (0, 0, 0);
+    let mut push = |anchors: &'a [Anchor], classes| {
+        if anchors.len() > 1 {
+            out.push(Sentence { anchors, classes });
+        }
+    };
+    for (index, &(start, end, class)) in anchors.iter().enumerate() {
+        if read < start && ends_sentence(&text[read..start]) {
+            push(&anchors[first..index], classes);
+            (first, classes) = (index, 0);
+        }
+        classes |= class;
+        read = read.max(end);
+    }
+    push(&anchors[first..], classes);
+    out
+}
+
+/// A word that the steps of a rule have led to.
+#[derive(Clone, Copy)]
+struct Reached {
+    index: usize,
+    /// Where the first word of the chain begins, and the last one ends.
+    begin: usize,
+    end: usize,
+}
+
+/// The words that were reached last by one step.
+#[derive(Clone, Copy, Default)]
+struct Recent([Option<Reached>; REMEMBERED]);
+
+impl Recent {
+    fn push(&mut self, reached: Reached) {
+        self.0.rotate_right(1);
+        self.0[0] = Some(reached);
+    }
+
+    /// The last one that ends before a place.
+    fn before(&self, start: usize) -> Option<&Reached> {
+        self.0.iter().flatten().find(|reached| reached.end <= start)
+    }
+}
+
+/// The first place in a sentence where the steps of a rule follow each other. Of the words that a step may come from
+/// only the last one needs a look: the gap behind it is the smallest.
+fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
+    let mut recent = [Recent::default(); STEPS];
+    let any = rule.steps.iter().fold(0, |bits, step| bits | step.0);
+    for (index, &(start, end, class)) in anchors.iter().enumerate() {
+        if class & any == 0 {
+            continue;
+        }
+        // From the last step on, so that a word is no more than one step of a chain.
+        for (step, &(bits, gap)) in rule.steps.iter().enumerate().rev() {
+            if class & bits == 0 {
+                continue;
+            }
+            let mut begin = start;
+            if let Some(last) = step.checked_sub(1) {
+                let Some(from) = recent[last].before(start) else { continue };
+                let between = &text[from.end..start];
+                if index - from.index > REACH || too_far(between, gap) {
+                    continue;
+                }
+                begin = from.begin;
+            }
+            if step + 1 == rule.steps.len() {
+                return Some(begin..end);
+            }
+            recent[step].push(Reached { index, begin, end });
+        }
+    }
+    None
+}
+
+/// Where the first of enough different words of the last class stands, with the nearest one of the first class where that
+/// is not far.
+fn together(text: &[u8], anchors: &[Anchor], rule: &Together) -> Option<Range<usize>> {
+    let (lead, last) = (rule.all.first()?, rule.all.last()?);
+    let mut words: Vec<&[u8]> = Vec::new();
+    let mut first: Option<&Anchor> = None;
+    for anchor in anchors.iter().filter(|anchor| anchor.2 & last != 0) {
+        let word = &text[anchor.0..anchor.1];
+        if words.iter().any(|known| known.eq_ignore_ascii_case(word)) {
+            continue;
+        }
+        words.push(word);
+        let &(start, end, _) = *first.get_or_insert(anchor);
+        if words.len() >= rule.count {
+            let leads = anchors.iter().filter(|anchor| anchor.2 & lead != 0);
+            let nearest = leads.min_by_key(|other| start.abs_diff(other.0));
+            let near = nearest.filter(|other| start.abs_diff(other.0) <= TOGETHER_SHOWN);
+            return Some(near.map_or(start..end, |n| start.min(n.0)..end.max(n.1)));
+        }
+    }
+    None
+}
+
+/// Whether a gap has more characters than allowed.
+fn too_far(gap: &[u8], most: usize) -> bool {
+    let wide = gap.len() > most * 3;
+    wide || gap.len() > most && gap.iter().filter(|&&b| b & 0xc0 != 0x80).count() > most
+}
+
+fn ends_sentence(gap: &[u8]) -> bool {
+    let followed = |at: usize, by: fn(&u8) -> bool| gap.get(at + 1).is_some_and(by);
+    memchr::memchr3_iter(b'.', b'?', b'!', gap).any(|at| followed(at, u8::is_ascii_whitespace))
+        || memchr::memchr_iter(b'\n', gap).any(|at| followed(at, |&next| next == b'\n'))
+}
