@@ -38,7 +38,10 @@ const REACH: usize = 34;
 
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
-    for &(_, end, context) in &view.scan.contexts {
+    for &(start, end, context) in &view.scan.contexts {
+        if context::closes(view.bytes, start) {
+            continue;
+        }
         for label in LABELS.iter().filter(|label| label.context == context) {
             if let Some(range) = value(view, end) {
                 let range = with_number(view, range, context);

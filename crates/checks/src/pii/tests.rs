@@ -1,5 +1,7 @@
 //! Personal data as the rest of the crate sees it.
 
+mod labels;
+
 use super::find;
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
