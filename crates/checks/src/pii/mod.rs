@@ -15,6 +15,7 @@ mod phone;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token;
+mod version;
 mod wallet;
 mod world;
 

@@ -1,6 +1,7 @@
 //! Personal data as the rest of the crate sees it.
 
 mod labels;
+mod network;
 
 use super::find;
 use crate::fold::Folded;

@@ -319,7 +319,22 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
             "nata il",
         ],
     ),
-    (C::Version, &["version", "release"]),
+    (
+        C::Version,
+        &[
+            "version",
+            "release",
+            "versión",
+            "versione",
+            "versie",
+            "versão",
+            "wersja",
+            "версия",
+            "版本",
+            "バージョン",
+            "버전",
+        ],
+    ),
     (C::Wallet, &["bitcoin", "btc$", "wallet", "eth$", "ethereum", "crypto"]),
     (
         C::Name,

@@ -1,0 +1,62 @@
+//! Addresses of networks, and what looks like them.
+
+use super::entities;
+
+#[test]
+fn versions_and_sections_are_no_addresses() {
+    for text in [
+        "Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0",
+        r#"{"version": "1.2.3.4"}"#,
+        r#"[assembly: AssemblyVersion("203.0.113.5")]"#,
+        "FileVersion: 10.0.19.1",
+        "app_version=1.2.3.4",
+        r#"__version__ = "3.5.0.1""#,
+        "bump Standards-Version to 3.9.2.0",
+        "pip install foo==1.2.3.4",
+        "npm i foo@1.2.3.4",
+        "image: nginx:1.21.3.1",
+        "Firmware: 1.0.2.14",
+        "Changes in 1.2.3.6",
+        "upgrade from 1.8.1.2 to 1.8.1.3",
+        "so it is.\n2.1.3.4 Requirements",
+        "RFC 5280 4.1.2.2:",
+        "see § 5.1.2.3",
+        "on macOS 10.15.7.2 it fails",
+    ] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+}
+
+#[test]
+fn small_numbers_are_an_address_where_a_machine_is_spoken_of() {
+    for text in [
+        "banned 5.9.12.3",
+        "root 5.9.12.3",
+        "Zugriff von 5.9.12.3",
+        "connected from 5.9.12.3 again",
+        r#"{"client_ip": "5.9.12.3"}"#,
+        "http://5.9.12.3/",
+        "root@5.9.12.3",
+        "the address is 5.9.12.3",
+        "5.9.12.3",
+    ] {
+        assert_eq!(entities(text), [("IP_ADDRESS", "5.9.12.3".to_owned())], "{text}");
+    }
+    assert_eq!(entities("route 44.0.0.0/8 there")[0].1, "44.0.0.0/8");
+}
+
+#[test]
+fn addresses_stand_behind_labels_and_in_ranges() {
+    for label in ["source", "interface", "node", "remote"] {
+        for address in ["203.0.113.5", "2001:db8::5", "00:1a:2b:3c:4d:5e"] {
+            assert_eq!(entities(&format!("{label}:{address} is"))[0].1, address, "{label}");
+        }
+    }
+    let both = [("IP_ADDRESS", "203.0.113.5".into()), ("IP_ADDRESS", "10.0.0.5".into())];
+    for text in ["203.0.113.5-10.0.0.5", "203.0.113.5:443-10.0.0.5:5123"] {
+        assert_eq!(entities(text), both, "{text}");
+    }
+    assert_eq!(entities("face::a1::b2 and module:12:30:45"), []);
+    let letters = "mac aa:bb:cc:dd:ee:ff or mac-address ab:cd:ef:ab:cd:ef";
+    assert_eq!(entities(letters).len(), 2);
+}
