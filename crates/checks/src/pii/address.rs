@@ -50,9 +50,10 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// Looks behind and around the words that announce such data.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
-    let mut streets_until = 0;
+    let (known, mut streets_until) = (found.len(), 0);
     for &(start, end, context) in &view.scan.contexts {
-        if found.len() > limit * 4 {
+        // Those of other detectors may all be the same few.
+        if found.len() - known > limit * 4 {
             return;
         }
         match context {
@@ -71,9 +72,9 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
                 }
                 let matches = STREET.iter().flat_map(|r| r.find_iter(window));
                 let matches = matches.filter(|m| !is_nobodys(m.as_str()));
-                found.extend(
-                    matches.map(|m| Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6)),
-                );
+                for m in matches {
+                    add(Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6), found);
+                }
                 streets_until = end + 30;
             }
             _ => {}
@@ -139,5 +140,14 @@ fn behind(
 ) {
     let to = ceil(view.text, (end + reach).min(view.text.len()));
     let group = pattern.and_then(|p| p.captures(&view.text[end..to])).and_then(|c| c.get(1));
-    found.extend(group.map(|m| Entity::new(kind, end + m.start()..end + m.end(), score)));
+    if let Some(m) = group {
+        add(Entity::new(kind, end + m.start()..end + m.end(), score), found);
+    }
+}
+
+/// Adds what another word did not lead to already: many of them may stand in front of one date.
+fn add(entity: Entity, found: &mut Vec<Entity>) {
+    if found.last().is_none_or(|last| last.bytes != entity.bytes) {
+        found.push(entity);
+    }
 }

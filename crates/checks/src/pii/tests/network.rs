@@ -1,4 +1,4 @@
-//! Addresses of networks, and what looks like them.
+//! Addresses of networks and of mail, and what looks like them.
 
 use super::entities;
 
@@ -59,4 +59,28 @@ fn addresses_stand_behind_labels_and_in_ranges() {
     assert_eq!(entities("face::a1::b2 and module:12:30:45"), []);
     let letters = "mac aa:bb:cc:dd:ee:ff or mac-address ab:cd:ef:ab:cd:ef";
     assert_eq!(entities(letters).len(), 2);
+}
+
+#[test]
+fn not_every_sign_is_that_of_a_mailbox() {
+    for text in ["icon@2x.png", "https://user:pass@host.com/x", "postgres://user@db.example.com"] {
+        assert_eq!(entities(text), [], "{text}");
+    }
+    for text in [
+        "_jane@x.org_",
+        "__jane@x.org__",
+        "http://x.org/u/jane@x.org",
+        "https://x.org?m=jane@x.org",
+    ] {
+        assert_eq!(entities(text), [("EMAIL", "jane@x.org".to_owned())], "{text}");
+    }
+    assert_eq!(entities("_jane@x.org")[0].1, "_jane@x.org");
+}
+
+#[test]
+fn nothing_hides_behind_what_is_not_found() {
+    let annotations = "@Override\n".repeat(5_000) + "mail jane@x.org";
+    assert_eq!(entities(&annotations), [("EMAIL", "jane@x.org".to_owned())]);
+    let birthday = "born ".repeat(10) + "12/03/1985\n";
+    assert_eq!(entities(&(birthday.repeat(60) + "Mr. Jim Beam")).len(), 61);
 }
