@@ -74,9 +74,13 @@ impl Label {
         self.length.contains(&length) && enough && !self.is_date(value, digits) && !words()
     }
 
-    /// Whether letters may stand apart in front of its number.
-    fn has_series(&self) -> bool {
-        matches!(self.context, C::Passport | C::Licence | C::NationalId)
+    /// How many letters may stand apart in front of its number. The three in front of a passport's are its country.
+    fn series(&self) -> usize {
+        match self.context {
+            C::Passport | C::NationalId => 3,
+            C::Licence => 5,
+            _ => 0,
+        }
     }
 
     /// `12/03/1985`, `2019-2024`, and `20240115` where no account is meant.
@@ -127,7 +131,7 @@ fn in_groups(bytes: &[u8], first: Range<usize>, label: &Label) -> Range<usize> {
             _ => true,
         };
         let group = &group[..count];
-        let year = label.has_series() && count == 4 && is_year(group);
+        let year = label.series() > 0 && count == 4 && is_year(group);
         let fits = count >= 2 && length < label.length.end && group.iter().any(u8::is_ascii_digit);
         if !fits || !ends || year {
             break;
@@ -147,7 +151,8 @@ fn is_of_bank(view: &View<'_>, range: &Range<usize>) -> bool {
 fn value(view: &View<'_>, label: &Label, begin: usize, from: usize) -> Option<Range<usize>> {
     let limit = ceil(view.text, (from + REACH).min(view.bytes.len()));
     // The rest of the label itself: "passports", "driver's".
-    let mut at = word_end(view.text, from);
+    let in_word = view.bytes[from - 1].is_ascii_alphanumeric() || view.bytes[from - 1] >= 0x80;
+    let mut at = if in_word { word_end(view.text, from) } else { from };
     let (mut words, mut series) = (0, None);
     while at < limit {
         let byte = view.bytes[at];
@@ -163,12 +168,12 @@ fn value(view: &View<'_>, label: &Label, begin: usize, from: usize) -> Option<Ra
                 return (!stuck && word.is_ascii()).then_some(series.unwrap_or(at)..end);
             }
             words += 1;
-            let is_series = label.has_series()
-                && word.len() <= 5
+            let is_series = word.len() <= label.series()
                 && word.bytes().all(|b| b.is_ascii_uppercase())
                 && matches!(view.bytes[end..], [b' ', digit, ..] if digit.is_ascii_digit());
             let in_parentheses = view.bytes[at - 1] == b'(' && view.bytes.get(end) == Some(&b')');
-            if is_filler(word) || in_parentheses {
+            let country = label.context == C::Passport && word.len() == 3;
+            if is_filler(word) || in_parentheses || country && is_series {
                 series = None;
             } else if is_series {
                 series = Some(at);
