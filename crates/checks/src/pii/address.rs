@@ -19,7 +19,7 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
             r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?"
         ),
         r"(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{1,6}".to_owned(),
-        format!(r"\b\p{{Lu}}\p{{L}}+(?:straße|strasse|str\.|allee|platz|straat|gracht|weg|gatan) {house}"),
+        format!(r"\b\p{{Lu}}\p{{L}}+(?:straße|strasse|str\.|allee|platz|straat|gracht) {house}"),
         // "Berliner Straße", "Lange Straße"
         format!(r"\b\p{{Lu}}\p{{L}}{{2,}}(?:er|en|e) (?:Straße|Strasse|Str\.|Allee|Platz|Weg) {house}"),
         r"\b\d{1,4}(?: (?:bis|ter))?,? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{Lu}\p{L}+(?:[ -]\p{Lu}\p{L}+)?".to_owned(),
@@ -78,7 +78,7 @@ fn has_digit(bytes: &[u8], reach: usize) -> bool {
     bytes.iter().take(reach).any(u8::is_ascii_digit)
 }
 
-/// Places with numbers that nobody lives at: seats, ways, and the sender of licences.
+/// Places with numbers that nobody lives at: seats, and the sender of licences.
 fn is_nobodys(found: &str) -> bool {
     const NOBODYS: &[&str] = &[
         "Arbeitsplatz",
@@ -87,14 +87,6 @@ fn is_nobodys(found: &str) -> bool {
         "Stellplatz",
         "Stehplatz",
         "Spielplatz",
-        "Hinweg",
-        "Rückweg",
-        "Heimweg",
-        "Umweg",
-        "Vorweg",
-        "Radweg",
-        "Arbeitsweg",
-        "Schulweg",
         "59 Temple Place",
         "51 Franklin St",
     ];

@@ -184,14 +184,14 @@ fn value(view: &View<'_>, label: &Label, begin: usize, from: usize) -> Option<Ra
                 return None;
             }
             at = end;
-        } else if matches!(
-            byte,
-            b' ' | b':' | b'#' | b'\'' | b'"' | b'.' | b'=' | b'(' | b')' | b'-' | b'*' | b'`'
+        } else if byte == b'\n' && heads_line(view.bytes, begin) && view.bytes[at - 1] != b'\n'
+            || matches!(
+                byte,
+                b' ' | b':' | b'#' | b'\'' | b'"' | b'.' | b'=' | b'(' | b')' | b'-' | b'*' | b'`'
                 // Fields, tables and elements: `"account_no":`, `| passport |`, `<passport>`.
                 | b'_' | b'|' | b',' | b'<' | b'>' | b'[' | b'\t' | b'\r'
-        ) {
-            at += 1;
-        } else if byte == b'\n' && heads_line(view.bytes, begin) && view.bytes[at - 1] != b'\n' {
+            )
+        {
             at += 1;
         } else {
             // "n°", "№", and scripts written without spaces, where no word ends.

@@ -32,18 +32,9 @@ const CHANGES: &[&str] = &[
     "compat",
 ];
 /// Products whose versions begin with 10, as do addresses of private networks.
+#[rustfmt::skip]
 const TENTH: &[&str] = &[
-    "macos",
-    "osx",
-    "os",
-    "x",
-    "ios",
-    "windows",
-    "oracle",
-    "database",
-    "mariadb",
-    "postgresql",
-    "solaris",
+    "macos", "osx", "os", "x", "ios", "windows", "oracle", "database", "mariadb", "postgresql", "solaris",
 ];
 
 /// Whether what is written like an address is rather the number of a version or of a section, told by what leads up to
@@ -88,7 +79,7 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     }
     !private
         && (is_small(text)
-            || text.ends_with(".0.0.0") && !text.starts_with("0") && !text.starts_with("127"))
+            || text.ends_with(".0.0.0") && !text.starts_with('0') && !text.starts_with("127"))
 }
 
 /// What stands between a name and its value, or in front of a heading.
@@ -148,5 +139,5 @@ fn is_address(word: &str) -> bool {
 fn is_change(word: &str) -> bool {
     let begins =
         |begin: &&str| word.get(..begin.len()).is_some_and(|head| head.eq_ignore_ascii_case(begin));
-    CHANGES.iter().any(|begin| begins(&begin))
+    CHANGES.iter().any(begins)
 }

@@ -44,7 +44,7 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\d{1,4} (?:bis|ter),? ",
         r"\d{1,4}(?: (?:bis|ter))?,? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*(?:\p{Lu}\p{L}+[ -])?",
         r"(?:[Cc]alle|[Vv]ia|[Rr]ua|Avenida|[Pp]iazza|[Cc]orso|[Uu]l\.|C/) (?:de |del |della |dei |la |da |do |das |dos )*(?:\p{Lu}\p{L}*,? ){0,3}",
-        r"\p{Lu}\p{L}+(?:straße|strasse|str\.|allee|platz|straat|gracht|weg|gatan) ",
+        r"\p{Lu}\p{L}+(?:straße|strasse|str\.|allee|platz|straat|gracht) ",
         r"\p{Lu}\p{L}{2,}(?:er|en|e) (?:(?:Straße|Strasse|Str\.|Allee|Platz|Weg) )?",
     ];
     let post_box = r"[Pp]\.?[Oo]\.? ?(?:[Bb]ox )?";

@@ -474,8 +474,6 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
             "~platz",
             "~straat",
             "~gracht",
-            "~gatan",
-            "~weg",
             "c/$",
             "piazza",
             "corso$",

@@ -68,8 +68,6 @@ fn streets_of_two_words_and_houses_of_two_numbers() {
     for text in [
         "Berliner Straße 12",
         "Lange Straße 5",
-        "Kerkweg 7",
-        "Storgatan 5",
         "C/ Mayor 12",
         "Piazza Duomo 1",
         "Corso Italia 5",
@@ -81,7 +79,7 @@ fn streets_of_two_words_and_houses_of_two_numbers() {
     ] {
         assert_eq!(entities(text), [("ADDRESS", text.to_owned())]);
     }
-    for text in ["via PEP 660", "via Python 3", "Hinweg 5 km"] {
+    for text in ["via PEP 660", "via Python 3"] {
         assert_eq!(entities(text), [], "{text}");
     }
 }
