@@ -123,8 +123,13 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
     }
     // With a port, or the first and the last of a range.
     let mut at = start;
-    for part in text.split([':', '-']) {
-        ipv4(view, at, at + part.len(), found);
+    let mut parts = text.split([':', '-']).peekable();
+    while let Some(part) = parts.next() {
+        // "3.0.5.130-5a1e7" is a build.
+        let built = parts.peek().is_some_and(|next| next.bytes().any(|b| b.is_ascii_alphabetic()));
+        if !built {
+            ipv4(view, at, at + part.len(), found);
+        }
         at += part.len() + 1;
     }
 }

@@ -67,7 +67,8 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     }
     if word.is_empty() {
         // A heading, but not where the text begins: that may be all that is said.
-        let heads = lead.is_empty() && line.len() < near.len() && !says(near, is_address);
+        let heads = lead.is_empty() && line.len() < near.len() && !text.starts_with("10.");
+        let heads = heads && !line.contains('"') && !says(near, is_address);
         return is_small(text) && (heads || lead.ends_with('§'));
     }
     let private = text.starts_with("10.") && !is(TENTH);

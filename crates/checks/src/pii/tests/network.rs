@@ -22,6 +22,7 @@ fn versions_and_sections_are_no_addresses() {
         "RFC 5280 4.1.2.2:",
         "see § 5.1.2.3",
         "on macOS 10.15.7.2 it fails",
+        "Guile 3.0.5.130-5a1e7",
     ] {
         assert_eq!(entities(text), [], "{text}");
     }
@@ -56,6 +57,8 @@ fn addresses_stand_behind_labels_and_in_ranges() {
     for text in ["203.0.113.5-10.0.0.5", "203.0.113.5:443-10.0.0.5:5123"] {
         assert_eq!(entities(text), both, "{text}");
     }
+    let list = "allowed = [\n    \"127.0.0.1\",\n    \"10.0.0.1\",\n    \"5.9.12.3\",\n]";
+    assert_eq!(entities(list).len(), 3);
     assert_eq!(entities("face::a1::b2 and module:12:30:45"), []);
     let letters = "mac aa:bb:cc:dd:ee:ff or mac-address ab:cd:ef:ab:cd:ef";
     assert_eq!(entities(letters).len(), 2);
