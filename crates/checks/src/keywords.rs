@@ -49,6 +49,8 @@ pub(crate) struct Keyword {
     pub(crate) place: Place,
     /// Whether the word must end with it.
     pub(crate) right: bool,
+    /// Whether it is a common word, too: what is meant here is written in capitals, or as a label.
+    pub(crate) common: bool,
 }
 
 /// All of them.
@@ -57,7 +59,7 @@ pub(crate) fn all() -> Vec<Keyword> {
     for (index, format) in formats::all().enumerate() {
         let text = format.prefix.to_ascii_lowercase().into_bytes().into();
         let meaning = Meaning::Format(index as u16);
-        out.push(Keyword { text, meaning, place: Place::Word, right: false });
+        out.push(Keyword { text, meaning, place: Place::Word, right: false, common: false });
     }
     for (context, texts) in context::WORDS {
         for text in *texts {
@@ -82,17 +84,18 @@ pub(crate) fn all() -> Vec<Keyword> {
         };
         let text = mark.to_ascii_lowercase().into_bytes().into();
         let meaning = Meaning::Mark(index);
-        out.push(Keyword { text, meaning, place, right: false });
+        out.push(Keyword { text, meaning, place, right: false, common: false });
     }
     out
 }
 
 impl Keyword {
     /// Reads the notation of the word lists: `~` in front for a keyword that may stand inside a word, `$` behind for one
-    /// that ends its word. Punctuation and scripts written without spaces know no beginning of a word.
+    /// that ends its word, `!` for such a one that is a common word. Punctuation and scripts written without spaces know no beginning of a word.
     fn read(notation: &str, meaning: Meaning) -> Self {
         let bare = notation.strip_prefix('~').unwrap_or(notation);
-        let (bare, right) = bare.strip_suffix('$').map_or((bare, false), |b| (b, true));
+        let (bare, common) = bare.strip_suffix('!').map_or((bare, false), |b| (b, true));
+        let (bare, right) = bare.strip_suffix('$').map_or((bare, common), |b| (b, true));
         let text: Box<[u8]> = bare.to_ascii_lowercase().into_bytes().into();
         let place = match text.first() {
             Some(0x80..) => Place::Foreign,
@@ -100,7 +103,7 @@ impl Keyword {
             _ if notation.starts_with('~') => Place::Inside,
             _ => Place::Word,
         };
-        Self { text, meaning, place, right }
+        Self { text, meaning, place, right, common }
     }
 
     /// Whether names of fields hold it as one of their parts.

@@ -202,6 +202,9 @@ impl Scan {
         if keyword.right && !words::free_after(text, end) && !ends() {
             return;
         }
+        if keyword.common && !words::is_label(text, start, end) {
+            return;
+        }
         match keyword.meaning {
             Meaning::Anchor(bit) => {
                 // Where there is one of these there are more: this spares growing step by step.

@@ -31,6 +31,17 @@ pub(crate) fn parts_after(text: &[u8], at: usize) -> bool {
     text.get(at) == Some(&b'_') || is_hump(text, at)
 }
 
+/// Whether a word is written as a label is, in capitals or with a sign behind it: `SIN`, `sin: `, `sin_number`, `<sin>`.
+pub(crate) fn is_label(text: &[u8], start: usize, end: usize) -> bool {
+    let signed = match text.get(end..) {
+        Some([b' ', sign, ..]) => b":=#|".contains(sign),
+        Some([b',', next, ..]) => *next != b' ',
+        Some([sign, ..]) => b":=#|_>\"".contains(sign) || sign.is_ascii_uppercase(),
+        _ => false,
+    };
+    signed || text[start..end].iter().all(u8::is_ascii_uppercase)
+}
+
 /// What a byte is, as bits.
 pub(crate) static KINDS: [u8; 256] = {
     let mut out = [0; 256];

@@ -39,7 +39,7 @@ pub struct Family {
 
 /// What repeats without an end: values that are nearly something, beginnings without an end, codes in
 /// codes.
-const REPEATED: [(&str, &str); 72] = [
+const REPEATED: [(&str, &str); 73] = [
     ("one run of digits", "1234567890"),
     ("digits and spaces", "4 1 1 1 "),
     ("cards, miscounted", "4111 1111 1111 1112 "),
@@ -51,6 +51,7 @@ const REPEATED: [(&str, &str); 72] = [
     ("parts of IP addresses", "1.2.3."),
     ("parts of IPv6 addresses", "fe80::1:2:"),
     ("parts of MAC addresses", "00:1a:2b:"),
+    ("words for MAC addresses", "mac "),
     ("telephone numbers", "+49 (0) 30 - 90 "),
     ("parentheses and digits", "(1)2)3(4"),
     ("label after label", "passport no. driver licence tax id "),

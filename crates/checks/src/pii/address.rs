@@ -5,61 +5,50 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::context::Context as C;
-use super::{Entity, View};
+use super::{Entity, View, birthday, person};
 use crate::words::{ceil, floor};
 
-/// Small words inside of names.
-pub(crate) const PARTICLES: [&str; 13] =
-    ["van", "von", "de", "den", "der", "da", "di", "del", "du", "la", "bin", "al", "dos"];
-static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let word = r"\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?";
-    let small = PARTICLES.join("|");
-    let more = format!(r"(?: (?:(?:{small}) ){{0,2}}(?:{word}|\p{{Lu}}\.?)){{0,3}}");
-    Regex::new(&format!(r"^\.?[:\s]{{1,2}}({word}{more})")).ok()
-});
-/// What the names of months begin with, in the languages that birthdays are announced in.
-#[rustfmt::skip]
-pub(crate) const MONTHS: [&str; 64] = [
-    "jan", "feb", "fev", "fév", "mar", "mär", "maa", "mrt", "apr", "abr", "avr", "may", "mai", "mei", "mag", "maj",
-    "jun", "juin", "jul", "juil", "giu", "lug", "aug", "ago", "aoû", "aou", "sep", "set", "oct", "okt", "ott", "out",
-    "nov", "dec", "dez", "dic", "déc", "des", "ene", "gen", "янв", "фев", "мар", "апр", "мая", "май", "июн", "июл",
-    "авг", "сен", "окт", "ноя", "дек", "sty", "lut", "kwi", "cze", "lip", "sie", "wrz", "paź", "paz", "lis", "gru",
-];
-static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let months = format!(r"(?:{})\p{{L}}*\.?", MONTHS.join("|"));
-    let shapes = [
-        r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)?\d{2}".to_owned(),
-        r"(?:19|20)\d{2}[./-]\d{1,2}[./-]\d{1,2}".to_owned(),
-        r"(?:19|20)\d{2} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일]".to_owned(),
-        format!(
-            r"\d{{1,2}}(?:st|nd|rd|th|er|º|\.)?(?: of| de)? {months},?(?: de| del)? (?:19|20)\d{{2}}"
-        ),
-        format!(r"{months} \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d{{2}}"),
-    ];
-    // Scripts without spaces do not set the date off from the word.
-    let begin = r"(?:\b|[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])";
-    Regex::new(&format!("(?i)^[^.\n\\d]{{0,24}}?{begin}({})", shapes.join("|"))).ok()
-});
+/// Where houses stand, by the ways in which languages write it.
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway|Pkwy|Way|Close|Loop|Place)";
-    Regex::new(&format!(
-        r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?|(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{{1,6}}|\b\p{{Lu}}\p{{L}}+(?:straße|strasse|str\.|allee|platz|straat|gracht) \d{{1,4}}[a-z]?\b|\b\d{{1,4}},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{{Lu}}\p{{L}}+(?:[ -]\p{{Lu}}\p{{L}}+)?|\b(?:Calle|Via|Rua|Avenida|calle|via|rua|[Uu]l\.) (?:de |del |della |la |da |do |das |dos )*\p{{Lu}}\p{{L}}+(?: \p{{Lu}}\p{{L}}+)?,? \d{{1,4}}\b"
-    ))
-    .ok()
+    let small = r"(?:de |del |della |dei |la |da |do |das |dos )";
+    let name = r"\p{Lu}\p{Ll}\p{L}*(?: \p{Lu}\p{L}*){0,2}";
+    let house = r"\d{1,4}[a-z]?(?:/\d{1,4}[a-z]?)?\b";
+    let forms = [
+        format!(
+            r"\b\d{{1,5}}[A-Za-z]? (?:[NSEW]\.? )?(?:\p{{Lu}}[\p{{L}}'.-]+ |\d{{1,3}}(?:st|nd|rd|th) ){{1,3}}{kind}\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?#?\w{{1,5}})?"
+        ),
+        r"(?:P\.?O\.? ?Box|p\.?o\.? ?box) \d{1,6}".to_owned(),
+        format!(r"\b\p{{Lu}}\p{{L}}+(?:straße|strasse|str\.|allee|platz|straat|gracht) {house}"),
+        // "Berliner Straße", "Lange Straße"
+        format!(r"\b\p{{Lu}}\p{{L}}{{2,}}(?:er|en|e) (?:Straße|Strasse|Str\.|Allee|Platz|Weg) {house}"),
+        r"\b\d{1,4}(?: (?:bis|ter))?,? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{Lu}\p{L}+(?:[ -]\p{Lu}\p{L}+)?".to_owned(),
+        format!(r"\b(?:(?:Calle|Via|Rua|Avenida|Piazza|Corso|calle|rua|piazza|corso|[Uu]l\.|C/) {small}*{name},?|via {small}+{name},?|via {name},) {house}"),
+    ];
+    Regex::new(&latin(&forms.join("|"))).ok()
 });
+
+/// A pattern whose letters are Latin ones, as those of all kinds of street are, and whose digits are of
+/// ASCII: the tables of Unicode are large.
+pub(crate) fn latin(pattern: &str) -> String {
+    pattern
+        .replace(r"\p{Lu}", r"[A-Z\u{c0}-\u{de}\u{100}-\u{17f}]")
+        .replace(r"\p{Ll}", r"[a-z\u{df}-\u{17f}]")
+        .replace(r"\d", "[0-9]")
+        .replace(r"\p{L}", r"[A-Za-z\u{c0}-\u{24f}]")
+}
 
 /// Looks behind and around the words that announce such data.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
-    let mut streets_until = 0;
+    let (known, mut streets_until) = (found.len(), 0);
     for &(start, end, context) in &view.scan.contexts {
-        if found.len() > limit * 4 {
+        // Those of other detectors may all be the same few.
+        if found.len() - known > limit * 4 {
             return;
         }
         match context {
-            C::Name => name(view, start, end, found),
-            C::Birth if has_digit(&view.bytes[end..], 60) => {
-                behind(view, DATE.as_ref(), end, 60, "DATE_OF_BIRTH", 0.7, found);
-            }
+            C::Name => person::find(view, start, end, found),
+            C::Birth => birthday::find(view, end, found),
             C::Street if end > streets_until => {
                 let from =
                     floor(view.text, start.saturating_sub(60)).max(floor(view.text, streets_until));
@@ -71,9 +60,12 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
                 }
                 let matches = STREET.iter().flat_map(|r| r.find_iter(window));
                 let matches = matches.filter(|m| !is_nobodys(m.as_str()));
-                found.extend(
-                    matches.map(|m| Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6)),
-                );
+                for m in matches {
+                    super::add(
+                        Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6),
+                        found,
+                    );
+                }
                 streets_until = end + 30;
             }
             _ => {}
@@ -88,7 +80,7 @@ fn has_digit(bytes: &[u8], reach: usize) -> bool {
 
 /// Places with numbers that nobody lives at: seats, and the sender of licences.
 fn is_nobodys(found: &str) -> bool {
-    const SEATS: &[&str] = &[
+    const NOBODYS: &[&str] = &[
         "Arbeitsplatz",
         "Sitzplatz",
         "Parkplatz",
@@ -98,46 +90,5 @@ fn is_nobodys(found: &str) -> bool {
         "59 Temple Place",
         "51 Franklin St",
     ];
-    SEATS.iter().any(|seat| found.starts_with(seat))
-}
-
-fn name(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
-    let word = view.text[start..end].to_ascii_lowercase();
-    // "my name is" is sure by itself; "Ms" at the end of a word list may be milliseconds.
-    let title = !word.contains(' ');
-    if word.ends_with(':') || title && !view.bytes[start].is_ascii_uppercase() {
-        return;
-    }
-    let known = found.len();
-    behind(view, NAME.as_ref(), end, 80, "PERSON", 0.55, found);
-    // Half of all exercises and stories have a "Mr. Smith": a surname alone tells nobody, but in a letter.
-    let surname = found.get(known).is_some_and(|name| !view.text[name.bytes.clone()].contains(' '));
-    if title && surname && !addressed(&view.text[floor(view.text, start.saturating_sub(24))..start])
-    {
-        found.truncate(known);
-    }
-}
-
-/// Whether a letter's salutation stands right before.
-fn addressed(before: &str) -> bool {
-    const SALUTATIONS: [&str; 10] = [
-        "dear", "geehrter", "geehrte", "lieber", "liebe", "cher", "chère", "hello", "hi",
-        "estimado",
-    ];
-    let last = before.trim_end().rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    SALUTATIONS.iter().any(|word| last.eq_ignore_ascii_case(word))
-}
-
-fn behind(
-    view: &View<'_>,
-    pattern: Option<&Regex>,
-    end: usize,
-    reach: usize,
-    kind: &'static str,
-    score: f64,
-    found: &mut Vec<Entity>,
-) {
-    let to = ceil(view.text, (end + reach).min(view.text.len()));
-    let group = pattern.and_then(|p| p.captures(&view.text[end..to])).and_then(|c| c.get(1));
-    found.extend(group.map(|m| Entity::new(kind, end + m.start()..end + m.end(), score)));
+    NOBODYS.iter().any(|place| found.starts_with(place))
 }

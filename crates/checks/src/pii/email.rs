@@ -1,5 +1,7 @@
 //! E-mail addresses, found from their `@`.
 
+use memchr::memmem;
+
 use super::{Entity, View};
 use crate::words::is_unspaced;
 
@@ -41,14 +43,19 @@ const UPI: &[&str] = &[
     "jupiteraxis",
 ];
 
-/// Finds addresses.
+/// Finds addresses. Nothing was found before: even of those that overlap more than the limit remain.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
-    for at in memchr::memchr_iter(b'@', view.bytes).take(limit * 4) {
+    for at in memchr::memchr_iter(b'@', view.bytes) {
+        if found.len() > limit * 4 {
+            return;
+        }
         let start = local_start(view.text, at);
         let end = domain_end(view.text, at + 1);
+        let start = unemphasised(view.text, start, end);
         if start < at
             && end > at
             && is_address(&view.text[start..at], &view.text[at + 1..end], &view.text[end..])
+            && !is_password(view.bytes, start)
         {
             found.push(Entity::new("EMAIL", start..end, 0.9));
         } else if start < at && UPI.iter().any(|h| view.text[at + 1..end].eq_ignore_ascii_case(h)) {
@@ -90,6 +97,23 @@ fn behind_escape(text: &str, start: usize, at: usize) -> usize {
     start + usize::from(written_out)
 }
 
+/// `_jane@x.org_`: the signs around an address are emphasis where they stand on both sides.
+fn unemphasised(text: &str, start: usize, end: usize) -> usize {
+    let signs = text[start..].bytes().take_while(|&b| b == b'_').count();
+    let closed = text[end..].bytes().take(signs).all(|b| b == b'_') && text.len() >= end + signs;
+    if closed { start + signs } else { start }
+}
+
+/// `https://user:pass@host.com`, `postgres://user@host`: what stands in front of the sign lets somebody in there, and is no
+/// mailbox.
+fn is_password(bytes: &[u8], start: usize) -> bool {
+    let word = bytes[..start].iter().rev().take(REACH);
+    let word = word.take_while(|b| !b.is_ascii_whitespace() && !b"\"'<>".contains(b)).count();
+    let before = &bytes[start - word..start];
+    memmem::rfind(before, b"://")
+        .is_some_and(|at| !before[at + 3..].iter().any(|b| b"/?#=".contains(b)))
+}
+
 fn domain_end(text: &str, from: usize) -> usize {
     let allowed = |c: char| c.is_alphanumeric() || c == '.' || c == '-';
     let mut taken = 0;
@@ -116,5 +140,7 @@ fn is_address(local: &str, domain: &str, rest: &str) -> bool {
         top.starts_with("xn--") || top.chars().count() >= 2 && top.chars().all(char::is_alphabetic);
     let labels = name.split('.').all(|l| !l.is_empty() && !l.starts_with('-') && !l.ends_with('-'));
     let remote = local == "git" && rest.starts_with([':', '/']);
-    top_ok && labels && !remote && !local.contains("..") && !local.ends_with('.')
+    // "icon@2x.png" is an image, for screens of twice the density.
+    let density = matches!(name.as_bytes(), [b'1'..=b'9', b'x' | b'X']);
+    top_ok && labels && !remote && !density && !local.contains("..") && !local.ends_with('.')
 }

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use super::context::{self, Context as C};
+use super::digits::is_day;
+use super::token::digits as number;
 use super::{Entity, View};
-use crate::words::{ceil, free_after, is_unspaced};
+use crate::words::{ceil, is_name, is_unspaced};
 
 /// What a label announces, and what its value must look like to be believed.
 struct Label {
@@ -19,7 +21,7 @@ struct Label {
 const LABELS: &[Label] = &[
     Label { context: C::Passport, kind: "PASSPORT", length: 6..13, digits: 5, score: 0.58 },
     Label { context: C::Licence, kind: "DRIVER_LICENSE", length: 5..21, digits: 4, score: 0.58 },
-    Label { context: C::Account, kind: "BANK_ACCOUNT", length: 6..22, digits: 6, score: 0.72 },
+    Label { context: C::Account, kind: "BANK_ACCOUNT", length: 6..29, digits: 6, score: 0.72 },
     Label { context: C::PlainAccount, kind: "BANK_ACCOUNT", length: 6..13, digits: 6, score: 0.57 },
     Label { context: C::Routing, kind: "ROUTING_NUMBER", length: 9..13, digits: 9, score: 0.58 },
     Label { context: C::Aadhaar, kind: "IN_AADHAAR", length: 12..17, digits: 12, score: 0.58 },
@@ -35,24 +37,108 @@ const LABELS: &[Label] = &[
 
 /// How far behind its label a value may stand.
 const REACH: usize = 34;
+/// How far from the beginning of its line a label may begin whose value stands on the next one.
+const MARGIN: usize = 16;
 
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
-    for &(_, end, context) in &view.scan.contexts {
+    for &(start, end, context) in &view.scan.contexts {
+        if context::closes(view.bytes, start) {
+            continue;
+        }
         for label in LABELS.iter().filter(|label| label.context == context) {
-            if let Some(range) = value(view, end) {
-                let range = with_number(view, range, context);
-                let token = &view.bytes[range.clone()];
-                let length = token.iter().filter(|b| b.is_ascii_alphanumeric()).count();
-                let digits = token.iter().filter(|b| b.is_ascii_digit()).count();
-                let date = digits == 8 && token.len() == 10;
-                let fits = label.length.contains(&length) && digits >= label.digits && !date;
-                if fits && (context != C::PlainAccount || is_of_bank(view, &range)) {
-                    found.push(Entity::new(label.kind, range, label.score));
-                }
+            let Some(token) = value(view, label, start, end) else { continue };
+            let whole = label.fits(&view.bytes[token.clone()]);
+            let range = if whole && !view.bytes[token.clone()].contains(&b' ') {
+                token
+            } else {
+                in_groups(view.bytes, token, label)
+            };
+            if label.fits(&view.bytes[range.clone()])
+                && (context != C::PlainAccount || is_of_bank(view, &range))
+            {
+                found.push(Entity::new(label.kind, range, label.score));
             }
         }
     }
+}
+
+impl Label {
+    /// Whether a value looks like what the label announces.
+    fn fits(&self, value: &[u8]) -> bool {
+        let length = value.iter().filter(|b| b.is_ascii_alphanumeric()).count();
+        let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+        let is_document = matches!(self.context, C::Passport | C::NationalId);
+        let enough = digits >= self.digits || is_document && is_german(value);
+        let words = || value.split(|&b| b == b'-').any(is_word);
+        self.length.contains(&length) && enough && !self.is_date(value, digits) && !words()
+    }
+
+    /// How many letters may stand apart in front of its number. The three in front of a passport's are its country.
+    fn series(&self) -> usize {
+        match self.context {
+            C::Passport | C::NationalId => 3,
+            C::Licence => 5,
+            _ => 0,
+        }
+    }
+
+    /// `12/03/1985`, `2019-2024`, and `20240115` where no account is meant.
+    fn is_date(&self, value: &[u8], digits: usize) -> bool {
+        let of_account = matches!(self.context, C::Account | C::PlainAccount | C::SortCode);
+        let run = || is_year(value) && is_day(number(&value[4..6]), number(&value[6..]));
+        digits == 8
+            && match value.len() {
+                8 => !of_account && run(),
+                9 => is_year(value) && value[4] == b'-' && is_year(&value[5..]),
+                length => length == 10,
+            }
+    }
+}
+
+fn is_year(number: &[u8]) -> bool {
+    number.starts_with(b"19") || number.starts_with(b"20")
+}
+
+/// `C3JKLMN47`: nine of the letters and digits that no reader confuses.
+fn is_german(value: &[u8]) -> bool {
+    let is_clear = |b: &u8| b.is_ascii_digit() || b"CFGHJKLMNPRTVWXYZ".contains(b);
+    value.len() == 9
+        && value[0].is_ascii_uppercase()
+        && value.iter().all(is_clear)
+        && value.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+}
+
+/// `Unicode-DFS-2016` names a licence of software.
+fn is_word(part: &[u8]) -> bool {
+    part.len() >= 3
+        && part.iter().all(u8::is_ascii_alphabetic)
+        && part.iter().any(u8::is_ascii_lowercase)
+}
+
+/// `4510 123456`, `AB 1234567`, `1234 5678 9012`: a value of more groups than the first.
+fn in_groups(bytes: &[u8], first: Range<usize>, label: &Label) -> Range<usize> {
+    let mut range = first;
+    let mut length = range.len();
+    while bytes.get(range.end) == Some(&b' ') {
+        let group = &bytes[range.end + 1..bytes.len().min(range.end + 24)];
+        let part = |b: &&u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+        let count = group.iter().take_while(part).count();
+        length += count;
+        let ends = match group.get(count..) {
+            Some([b'/' | b'-' | b':' | b'.' | b',', next, ..]) => !next.is_ascii_alphanumeric(),
+            Some([next, ..]) => !is_name(*next),
+            _ => true,
+        };
+        let group = &group[..count];
+        let year = label.series() > 0 && count == 4 && is_year(group);
+        let fits = count >= 2 && length < label.length.end && group.iter().any(u8::is_ascii_digit);
+        if !fits || !ends || year {
+            break;
+        }
+        range.end += 1 + count;
+    }
+    range
 }
 
 /// Whether a number of an account stands near one of a bank.
@@ -60,24 +146,14 @@ fn is_of_bank(view: &View<'_>, range: &Range<usize>) -> bool {
     context::beside(view, &[C::SortCode, C::Routing, C::Ifsc], range.start, range.end)
 }
 
-/// `4510 123456`: passports and licences of Russia have a series and a number.
-fn with_number(view: &View<'_>, range: Range<usize>, context: C) -> Range<usize> {
-    let behind = &view.bytes[range.end..];
-    let digits = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_digit);
-    let is_series = matches!(context, C::Passport | C::Licence)
-        && range.len() == 4
-        && digits(&view.bytes[range.clone()]);
-    let is_number = matches!(behind, [b' ', number @ ..] if number.len() >= 6 && digits(&number[..6]))
-        && free_after(view.bytes, range.end + 7);
-    if is_series && is_number { range.start..range.end + 7 } else { range }
-}
-
-/// The first token with a digit behind `from`, if only filler stands between: "number", "is", a colon.
-fn value(view: &View<'_>, from: usize) -> Option<Range<usize>> {
+/// The first token with a digit behind a label, if only filler stands between: "number", "is", a colon, the end of a line
+/// of a form. Letters before it are a part of it.
+fn value(view: &View<'_>, label: &Label, begin: usize, from: usize) -> Option<Range<usize>> {
     let limit = ceil(view.text, (from + REACH).min(view.bytes.len()));
     // The rest of the label itself: "passports", "driver's".
-    let mut at = word_end(view.text, from);
-    let mut words = 0;
+    let in_word = view.bytes[from - 1].is_ascii_alphanumeric() || view.bytes[from - 1] >= 0x80;
+    let mut at = if in_word { word_end(view.text, from) } else { from };
+    let (mut words, mut series) = (0, None);
     while at < limit {
         let byte = view.bytes[at];
         let end = word_end(view.text, at);
@@ -89,19 +165,33 @@ fn value(view: &View<'_>, from: usize) -> Option<Range<usize>> {
                 let stuck = next.is_some_and(|c| {
                     matches!(c, '_' | '@') || c.is_alphabetic() && !is_unspaced(c)
                 });
-                return (!stuck && word.is_ascii()).then_some(at..end);
+                return (!stuck && word.is_ascii()).then_some(series.unwrap_or(at)..end);
             }
             words += 1;
-            if words > 4 || !is_filler(word) {
+            let is_series = word.len() <= label.series()
+                && word.bytes().all(|b| b.is_ascii_uppercase())
+                && matches!(view.bytes[end..], [b' ', digit, ..] if digit.is_ascii_digit());
+            let in_parentheses = view.bytes[at - 1] == b'(' && view.bytes.get(end) == Some(&b')');
+            let country = label.context == C::Passport && word.len() == 3;
+            if is_filler(word) || in_parentheses || country && is_series {
+                series = None;
+            } else if is_series {
+                series = Some(at);
+            } else {
+                return None;
+            }
+            if words > 4 {
                 return None;
             }
             at = end;
-        } else if matches!(
-            byte,
-            b' ' | b':' | b'#' | b'\'' | b'"' | b'.' | b'=' | b'(' | b')' | b'-' | b'*' | b'`'
+        } else if byte == b'\n' && heads_line(view.bytes, begin) && view.bytes[at - 1] != b'\n'
+            || matches!(
+                byte,
+                b' ' | b':' | b'#' | b'\'' | b'"' | b'.' | b'=' | b'(' | b')' | b'-' | b'*' | b'`'
                 // Fields, tables and elements: `"account_no":`, `| passport |`, `<passport>`.
-                | b'_' | b'|' | b',' | b'<' | b'>' | b'[' | b'\t'
-        ) {
+                | b'_' | b'|' | b',' | b'<' | b'>' | b'[' | b'\t' | b'\r'
+            )
+        {
             at += 1;
         } else {
             // "n°", "№", and scripts written without spaces, where no word ends.
@@ -113,6 +203,11 @@ fn value(view: &View<'_>, from: usize) -> Option<Range<usize>> {
         }
     }
     None
+}
+
+/// Whether a label stands where a line begins, as those of forms do.
+fn heads_line(bytes: &[u8], label: usize) -> bool {
+    label <= MARGIN || bytes[label - MARGIN..label].contains(&b'\n')
 }
 
 /// Where the letters end that begin at `at`, up to a script without spaces.
@@ -145,7 +240,7 @@ fn is_filler(word: &str) -> bool {
         "card", "it", "my", "his", "her", "account", "with", "of", "code", "and", "identification",
         "value", "dl", "umber", "o", "insurance", "nummer", "numero", "are", "as", "follows", "here",
         "for", "record", "ending", "like", "n", "número", "numéro", "номер", "серия", "и", "est", "es",
-        "ist",
+        "ist", "osobisty", "osobistego", "seria", "serie", "série", "numer", "lautet",
     ];
     FILLER.iter().any(|filler| word.eq_ignore_ascii_case(filler))
 }

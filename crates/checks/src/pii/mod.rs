@@ -1,6 +1,7 @@
 //! Personal data: shapes, check digits and the words around them.
 
 pub(crate) mod address;
+pub(crate) mod birthday;
 pub(crate) mod context;
 mod digits;
 mod email;
@@ -11,10 +12,12 @@ mod labelled;
 mod letters;
 mod network;
 mod number;
+pub(crate) mod person;
 mod phone;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token;
+mod version;
 mod wallet;
 mod world;
 
@@ -112,6 +115,13 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
         address::find(&view, &mut found, limit);
     }
     settle(found, &refused, limit)
+}
+
+/// Adds what another word did not lead to already: many of them may stand in front of one date.
+fn add(entity: Entity, found: &mut Vec<Entity>) {
+    if found.last().is_none_or(|last| last.bytes != entity.bytes) {
+        found.push(entity);
+    }
 }
 
 /// Keeps the surest of overlapping entities, the longer of equally sure ones.

@@ -2,9 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::context::{self, Context};
-use super::{Entity, View, before};
-use crate::words::{ADDRESS, free_after, kind};
+use super::context::Context;
+use super::{Entity, View, version};
+use crate::words::{ADDRESS, floor, is_name, kind};
+
+/// With a colon or a dash between each two digits.
+const LONGEST_MAC: usize = 17;
 
 /// Looks at each run of hexadecimal digits, colons and dots that holds a digit.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
@@ -43,18 +46,33 @@ fn is_joint(byte: u8) -> bool {
     matches!(byte, b':' | b'.' | b'-')
 }
 
+fn is_joint_sign(sign: char) -> bool {
+    matches!(sign, ':' | '.' | '-')
+}
+
 /// MAC addresses may be all letters: looked for only behind a word that announces one.
 pub(super) fn find_without_digits(view: &View<'_>, found: &mut Vec<Entity>) {
-    for &(_, end, context) in view.scan.contexts.iter().filter(|hit| hit.2 == Context::Hardware) {
-        debug_assert_eq!(context, Context::Hardware);
-        let window =
-            &view.text[end..crate::words::floor(view.text, (end + 60).min(view.text.len()))];
-        let mut at = end;
+    let mut done = 0;
+    for &(_, end, _) in view.scan.contexts.iter().filter(|hit| hit.2 == Context::Hardware) {
+        let from = done.max(end);
+        let to = floor(view.text, (end + 60).min(view.text.len()));
+        if from >= to {
+            continue;
+        }
+        let window = &view.text[from..to];
+        done = to;
+        if !window.bytes().any(is_joint) {
+            continue;
+        }
+        let mut at = from;
         for word in window.split([' ', '\n', '"', '\'', '=', ',']) {
-            if is_mac(word.trim_matches([':', '.', '-']).as_bytes()) {
-                let lead = word.len() - word.trim_start_matches([':', '.', '-']).len();
-                let token = word.trim_matches([':', '.', '-']);
-                found.push(Entity::new("MAC_ADDRESS", at + lead..at + lead + token.len(), 0.8));
+            let token = word.trim_matches(is_joint_sign);
+            if is_mac(token.as_bytes()) {
+                let start = at + word.len() - word.trim_start_matches(is_joint_sign).len();
+                found.push(Entity::new("MAC_ADDRESS", start..start + token.len(), 0.8));
+            } else if at + word.len() == to && word.len() < LONGEST_MAC {
+                // The window may have cut it.
+                done = at;
             }
             at += word.len() + 1;
         }
@@ -73,10 +91,16 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
     {
         end -= 1;
     }
-    let free = |i: Option<usize>| {
-        i.and_then(|i| view.bytes.get(i)).is_none_or(|b| !b.is_ascii_alphanumeric() && *b != b'_')
-    };
-    if start >= end || !free(start.checked_sub(1)) || !free(Some(end)) && view.bytes[end] != b'%' {
+    // The last letters of a word may be hexadecimal digits: "source:", "interface:".
+    if !free(view.bytes, start.checked_sub(1)) {
+        let run = &view.bytes[start..end.max(start)];
+        let Some(colon) = run.iter().position(|&b| b == b':') else { return };
+        if !run[..colon].iter().all(u8::is_ascii_alphabetic) || run.get(colon + 1) == Some(&b':') {
+            return;
+        }
+        start += colon + 1;
+    }
+    if start >= end || !free(view.bytes, Some(end)) && view.bytes[end] != b'%' {
         return;
     }
     let text = &view.text[start..end];
@@ -89,76 +113,46 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
         if told {
             found.push(Entity::new("MAC_ADDRESS", start..end, 0.8));
         }
-    } else if text.bytes().filter(|&b| b == b':').count() >= 2 {
-        let shown = text.len() > 4 || view.is_whole(&(start..end)) || text == "::1";
-        if text.parse::<Ipv6Addr>().is_ok() && shown {
+        return;
+    }
+    if text.bytes().filter(|&b| b == b':').count() >= 2 && text.parse::<Ipv6Addr>().is_ok() {
+        if text.len() > 4 || view.is_whole(&(start..end)) || text == "::1" {
             found.push(Entity::new("IP_ADDRESS", start..tail(view, end, true), 0.8));
         }
-    } else {
-        ipv4(view, start, end, found);
+        return;
+    }
+    // With a port, or the first and the last of a range.
+    let mut at = start;
+    let mut parts = text.split([':', '-']).peekable();
+    while let Some(part) = parts.next() {
+        // "3.0.5.130-5a1e7" is a build.
+        let built = parts.peek().is_some_and(|next| next.bytes().any(|b| b.is_ascii_alphabetic()));
+        if !built {
+            ipv4(view, at, at + part.len(), found);
+        }
+        at += part.len() + 1;
     }
 }
 
+/// Whether no letter, digit or `_` stands at a place.
+fn free(bytes: &[u8], at: Option<usize>) -> bool {
+    at.and_then(|at| bytes.get(at)).is_none_or(|&b| !is_name(b))
+}
+
 fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
-    // A port may follow.
-    let end =
-        view.bytes[start..end].iter().position(|&b| b == b':').map_or(end, |colon| start + colon);
     let text = &view.text[start..end];
     if text.len() < 7 || text.parse::<Ipv4Addr>().is_err() {
         return;
     }
-    let lead = before(view.text, start, 12).trim_end().to_ascii_lowercase();
-    // Or a "v" that ends a word just in front.
-    let marked = (start.saturating_sub(3)..=start).any(|end| {
-        end > 0 && matches!(view.bytes[end - 1], b'v' | b'V') && free_after(view.bytes, end)
-    });
-    let version = marked
-        || lead.ends_with("version")
-        || lead.ends_with('v')
-        || context::leads(view.scan, Context::Version, start, 3)
-        || numbered(view, start, text);
-    if !version
-        && view
-            .bytes
-            .get(end)
-            .is_none_or(|&b| b != b'.' || !view.bytes.get(end + 1).is_some_and(u8::is_ascii_digit))
-    {
-        found.push(Entity::new("IP_ADDRESS", start..tail(view, end, false), 0.75));
+    let followed = |sign: u8| {
+        view.bytes.get(end) == Some(&sign)
+            && view.bytes.get(end + 1).is_some_and(u8::is_ascii_digit)
+    };
+    let until = tail(view, end, false);
+    let sure = until > end || followed(b':');
+    if !followed(b'.') && !version::is_numbering(view, start, text, sure) {
+        found.push(Entity::new("IP_ADDRESS", start..until, 0.75));
     }
-}
-
-/// Whether an address is rather the number of a version or of a section: part of a file's name, or small numbers behind a
-/// word that does not lead up to an address.
-fn numbered(view: &View<'_>, start: usize, text: &str) -> bool {
-    #[rustfmt::skip]
-    const LEADS: &[&str] = &[
-        "ip", "ips", "ipv4", "addr", "address", "addresses", "host", "hosts", "server", "servers",
-        "node", "router", "gateway", "dns", "nameserver", "resolver", "subnet", "network", "cidr",
-        "range", "mask", "netmask", "ping", "traceroute", "curl", "ssh", "telnet", "nslookup", "dig",
-        "proxy", "client", "peer", "inet", "default", "localhost", "broadcast", "from", "to", "at",
-        "is", "was", "are", "on", "of", "for", "via", "by", "and", "or", "the", "in", "with", "through",
-        "into", "block", "allow", "deny", "ban", "listen", "bind", "source", "src", "dst",
-        "destination", "remote", "local", "machine", "reach", "visit", "connect", "add", "use", "using",
-    ];
-    let bytes = view.bytes;
-    let before = |back: usize| start.checked_sub(back).map_or(0, |at| bytes[at]);
-    let stuck = before(2).is_ascii_alphanumeric();
-    if before(1) == b'.' && stuck {
-        return true;
-    }
-    // Private networks and known resolvers are made of small numbers, too.
-    let common = text.starts_with("10.") || matches!(text, "1.1.1.1" | "8.8.8.8" | "9.9.9.9");
-    let small =
-        !common && text.split('.').all(|part| part.len() < 2 || part.len() == 2 && part < "32");
-    if before(1) == b'-' && stuck {
-        return small;
-    }
-    let word = super::before(view.text, start, 24);
-    let Some(word) = word.strip_suffix(' ') else { return false };
-    let letters = |b: &u8| b.is_ascii_alphabetic();
-    let length = word.bytes().rev().take_while(|b| letters(b)).count();
-    let word = &word[word.len() - length..];
-    small && length > 0 && !LEADS.iter().any(|lead| word.eq_ignore_ascii_case(lead))
 }
 
 /// A zone (`%eth0`) or the length of a prefix (`/24`).
@@ -184,7 +178,7 @@ fn tail(view: &View<'_>, end: usize, zoned: bool) -> usize {
 fn is_mac(text: &[u8]) -> bool {
     let hex = |i: usize| text[i].is_ascii_hexdigit();
     match text.len() {
-        17 => (0..17).all(|i| {
+        LONGEST_MAC => (0..LONGEST_MAC).all(|i| {
             if i % 3 == 2 { text[i] == text[2] && matches!(text[i], b':' | b'-') } else { hex(i) }
         }),
         14 => (0..14).all(|i| if i % 5 == 4 { text[i] == b'.' } else { hex(i) }),

@@ -1,5 +1,9 @@
 //! Personal data as the rest of the crate sees it.
 
+mod labels;
+mod network;
+mod persons;
+
 use super::find;
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
@@ -92,6 +96,18 @@ pub(crate) fn samples() -> impl Iterator<Item = &'static str> {
         "DE89 3704 0044\r\n0532 0130 00",
         "415-555-2671, ext. 12",
         "415-555-2671/415-555-2672",
+        "Berliner Straße 12",
+        "12 bis rue Victor Hugo",
+        "ul. Jana Pawła II 10/12",
+        "Full Name: Jane Doe",
+        "Dear Dr. Prof. Huber",
+        "Date of birth\n12/03/1985",
+        "Passport Number\n488839667",
+        "SSN 536-22-8741, DL: 123456789",
+        "upgrade from 1.8.1.2 to 203.0.113.5",
+        "driving licence MORGA 657054 SM9IJ",
+        "nr konta 61 1090 1014 0000 0712 1981 2874",
+        "536228741 is my SSN and 219099998 is hers",
     ];
     others.into_iter().chain(IDENTITIES.map(|identity| identity.0))
 }

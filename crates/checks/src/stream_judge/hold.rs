@@ -8,8 +8,10 @@ use regex::Regex;
 
 use super::BEHIND;
 use crate::fold::Folded;
-use crate::pii::address::{MONTHS, PARTICLES};
+use crate::pii::address::latin;
+use crate::pii::birthday::MONTHS;
 use crate::pii::context::Context;
+use crate::pii::person::PARTICLES;
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
 use crate::secrets::key_block::{KEY_BLOCK, Key};
@@ -40,12 +42,14 @@ const PASSWORD_OPTIONS: [&[u8]; 2] = [b"-p", b"-a"];
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let forms = [
         r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? )?(?:(?:\p{Lu}[\p{L}'.-]+|\d{1,3}(?:st|nd|rd|th)) ){0,3}",
-        r"\d{1,4},? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*(?:\p{Lu}\p{L}+[ -])?",
-        r"(?:[Cc]alle|[Vv]ia|[Rr]ua|Avenida|[Uu]l\.) (?:de |del |della |la |da |do |das |dos )*(?:\p{Lu}\p{L}+,? ){0,2}",
+        r"\d{1,4} (?:bis|ter),? ",
+        r"\d{1,4}(?: (?:bis|ter))?,? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*(?:\p{Lu}\p{L}+[ -])?",
+        r"(?:[Cc]alle|[Vv]ia|[Rr]ua|Avenida|[Pp]iazza|[Cc]orso|[Uu]l\.|C/) (?:de |del |della |dei |la |da |do |das |dos )*(?:\p{Lu}\p{L}*,? ){0,3}",
         r"\p{Lu}\p{L}+(?:straße|strasse|str\.|allee|platz|straat|gracht) ",
+        r"\p{Lu}\p{L}{2,}(?:er|en|e) (?:(?:Straße|Strasse|Str\.|Allee|Platz|Weg) )?",
     ];
     let post_box = r"[Pp]\.?[Oo]\.? ?(?:[Bb]ox )?";
-    Regex::new(&format!(r"(?:\b(?:{})|{post_box})\z", forms.join("|"))).ok()
+    Regex::new(&latin(&format!(r"(?:\b(?:{})|{post_box})\z", forms.join("|")))).ok()
 });
 
 /// Where in a text that is certain up to a border the first value begins that is not. What was said already is behind
@@ -157,7 +161,7 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
         let is_last = index + 1 == units.len();
         let (first, digits) = digits(unit);
         if begins_iban(unit) && at + IBAN > tail.len()
-            || is_last && is_pair(unit) && next.is_none_or(char::is_numeric)
+            || is_last && is_series(unit) && next.is_none_or(char::is_numeric)
         {
             open = open.min(at);
         }
@@ -170,9 +174,9 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
             continue;
         }
         let goes_on = chain.take().filter(|c| c.is_open && at - c.end <= MAX_GAP);
-        // `AB 12 34 56 C`
+        // `AB 12 34 56 C`, `MORGA 657054 SM9IJ`
         let lead = index.checked_sub(1).map(|lead| units[lead]);
-        let lead = lead.filter(|lead| is_pair(lead.1)).map_or(at + first, |lead| lead.0);
+        let lead = lead.filter(|lead| is_series(lead.1)).map_or(at + first, |lead| lead.0);
         let this = Chain {
             start: goes_on.as_ref().map_or(lead, |c| c.start),
             end: at + unit.len(),
@@ -216,13 +220,15 @@ fn begins_iban(unit: &str) -> bool {
     })
 }
 
-/// Two letters that a British number may begin with.
-fn is_pair(unit: &str) -> bool {
-    let pair = unit.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().as_bytes();
-    pair.len() == 2
-        && pair
+/// Letters that stand apart in front of a number: two of a British one, or capitals of a document's.
+fn is_series(unit: &str) -> bool {
+    let series = unit.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().as_bytes();
+    let capitals = (1..=5).contains(&series.len()) && series.iter().all(u8::is_ascii_uppercase);
+    let pair = series.len() == 2
+        && series
             .iter()
-            .all(|b| b.is_ascii_alphabetic() && !b"DFIQUV".contains(&b.to_ascii_uppercase()))
+            .all(|b| b.is_ascii_alphabetic() && !b"DFIQUV".contains(&b.to_ascii_uppercase()));
+    capitals || pair
 }
 
 /// The name behind a title, and small words behind that: another one makes it that of a person.
@@ -231,9 +237,11 @@ fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
     let behind = &units[..units.len() - small];
     let [.., (title, _), (name, word)] = *behind else { return tail.len() };
     let may_go_on = word.starts_with(char::is_uppercase) && word.ends_with(char::is_alphabetic);
+    // "Full Name: "
+    let from = behind.len().checked_sub(4).map_or(title, |first| behind[first].0);
     let is_title = || {
-        let scan = Scan::new(&tail[title..name], Scope::Leaks);
-        scan.contexts.iter().any(|hit| hit.2 == Context::Name)
+        let scan = Scan::new(&tail[from..name], Scope::Leaks);
+        scan.contexts.iter().any(|hit| hit.2 == Context::Name && from + hit.1 + 3 >= name)
     };
     if may_go_on && is_title() { name } else { tail.len() }
 }

@@ -1,7 +1,7 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
 use super::super::View;
-use super::super::context::Context;
+use super::super::context::{Context, encloses};
 use crate::words::is_unspaced;
 
 /// How far behind its word a number may stand.
@@ -18,7 +18,7 @@ const SMALL: &[&str] = &[
     "e", "direct", "tel", "telephone", "currently", "now", "him", "them", "back", "a", "w", "h", "m",
     "de", "le", "la", "el", "al", "y", "et", "und", "au", "op", "på", "pod", "er", "är", "jest", "to",
     "mobil", "mobiel", "móvil", "celular", "whatsapp", "contact", "contacto", "contato", "privat",
-    "ext", "primary", "नंबर", "رقم", "номер",
+    "ext", "primary", "value", "नंबर", "رقم", "номер",
 ];
 /// Words that make something else of the label: "phone order", `phone_verified_at`.
 #[rustfmt::skip]
@@ -49,7 +49,8 @@ fn leads_up(view: &View<'_>, hit: &Hit, start: usize) -> bool {
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
     !is_other(&between[..between.len() - rest.len()])
-        && (all_words(rest, is_small) || hit.2 == Context::Phone && is_field(rest))
+        && (all_words(rest, is_small)
+            || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest)))
 }
 
 /// Whether a number is said to be one of a telephone right behind it: "415 555 2671 (mobile)".
@@ -81,6 +82,13 @@ fn is_field(rest: &str) -> bool {
     !name.contains([',', ';', ':', '=', '!', '?', '{', '}', '\n'])
         && !name.contains(". ")
         && all_words(name, |word| !is_other(word) && !word.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether what stands behind a word leads into its brackets, to a number that has no name of its own:
+/// `s": [{"type": "home", "number": "`.
+fn is_part_of_field(rest: &str) -> bool {
+    let name = rest.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty());
+    encloses(rest.as_bytes()) && name.is_none_or(is_small)
 }
 
 fn all_words(text: &str, test: impl Fn(&str) -> bool) -> bool {
