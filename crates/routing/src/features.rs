@@ -206,6 +206,13 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
             c.items += u32::from(line_start && matches!(text.get(at), Some(b'.' | b')')));
             sentence_start = false;
             line_start = false;
+        } else if byte == b'['
+            && let Some(end) = placeholder_end(text, at)
+        {
+            c.words += 1;
+            at = end;
+            sentence_start = false;
+            line_start = false;
         } else {
             sign(byte, line_start, c);
             let ends = matches!(byte, b'.' | b'!' | b'?');
@@ -223,6 +230,19 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
         at += usize::from(text.get(at) == Some(&b' '));
     }
     c.option_bytes += option_from.map_or(0, |from| text.len() - from) as u32;
+}
+
+/// Where a placeholder of personal data ends that begins with this bracket: `[EMAIL_1_ff7daa86]`. It stands
+/// for a word, and its last eight signs are of chance.
+fn placeholder_end(text: &[u8], at: usize) -> Option<usize> {
+    const LONGEST: usize = 64;
+    let inside = &text[at + 1..text.len().min(at + LONGEST)];
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let length = inside.iter().position(|b| !is_part(b))?;
+    let nonce = inside[..length].last_chunk::<9>()?;
+    let is_whole =
+        inside[length] == b']' && nonce[0] == b'_' && nonce[1..].iter().all(u8::is_ascii_hexdigit);
+    is_whole.then_some(at + 1 + length + 1)
 }
 
 /// Whether a word stands for a person: cases and word problems are full of them.
@@ -316,10 +336,15 @@ fn sign(byte: u8, line_start: bool, c: &mut Counts) {
     }
 }
 
+/// Texts of fewer words are measured as if they had so many, where a share is asked for.
+const FEW: f32 = 24.0;
+
 fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32; NAMES.len()] {
     // Scripts without spaces have few "words": six characters count as one.
     let words = c.words.max(c.characters / 6) as f32;
     let seen = (c.words + c.numbers).max(1) as f32;
+    // In a few words one sign of a thing is no sign of much of it.
+    let room = seen.max(FEW);
     // What lies between the edges was not counted but is there.
     let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE) as f32);
     let around = (shape.total_chars.saturating_sub(bytes) / 6) as f32;
@@ -340,15 +365,15 @@ fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32;
         share(c.questions, 8),
         ((c.letters as f32 / c.words.max(1) as f32 - 3.0) / 4.0).clamp(0.0, 1.0),
         (3.0 * c.long_words as f32 / seen).min(1.0),
-        (3.0 * c.capitalised as f32 / seen).min(1.0),
+        (3.0 * c.capitalised as f32 / room).min(1.0),
         share(c.options, 10),
         share(c.blanks, 6),
         share(c.quotes, 12),
         log_share(c.characters as f32 / (c.lines + 1) as f32, 1000.0),
-        (8.0 * c.commas as f32 / seen).min(1.0),
+        (8.0 * c.commas as f32 / room).min(1.0),
         share(c.sentences, 30),
         (seen / (40 * c.sentences.max(1)) as f32).min(1.0),
-        (8.0 * c.people as f32 / seen).min(1.0),
+        (8.0 * c.people as f32 / room).min(1.0),
         share(c.single_letters, 30),
         log_share(c.option_bytes as f32 / c.options.max(1) as f32, 200.0),
         (4.0 * c.digits as f32 / c.characters.max(1) as f32).min(1.0),

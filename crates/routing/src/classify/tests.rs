@@ -171,6 +171,15 @@ fn a_part_to_be_played_speaks_for_a_cheap_model_and_a_number_for_a_capable_one()
 }
 
 #[test]
+fn a_placeholder_is_a_word_whatever_its_signs() {
+    let with = |placeholder: &str| judged(&format!("My address is {placeholder}, repeat it."));
+    let one = with("[EMAIL_1_ff7daa86]");
+    assert_eq!(one, with("[EMAIL_1_00000000]"));
+    assert!(!one.reasons.iter().any(|said| said.contains("number")), "{one:?}");
+    assert_ne!(one, with("[EMAIL_1_ff7daa8]"), "one sign is missing");
+}
+
+#[test]
 fn what_is_told_in_the_same_words_is_told_once() {
     let found = judged("if (a[0] == 1) { return b; }\nwhile (c) { d(); }\nfor (;;) { e += 2; }\n");
     let mut said = found.reasons.clone();
