@@ -155,11 +155,19 @@ fn pairs(bytes: &[u8], out: &mut Decoded) {
     }
 }
 
+/// A text with its escapes undone.
+#[derive(Debug)]
+pub(crate) struct Unescaped {
+    pub(crate) text: String,
+    /// Whether many of them stood for plain letters, which nobody has to escape. JSON and URLs write other scripts so.
+    pub(crate) hid_letters: bool,
+}
+
 /// A text with its escapes undone: `%49`, `\x49`, `\u0049`, `&#73;`. Only where there are many, and only what stands near
 /// them; at most about `limit` bytes.
-pub(crate) fn unescape(text: &str, limit: usize) -> Option<String> {
+pub(crate) fn unescape(text: &str, limit: usize) -> Option<Unescaped> {
     let bytes = text.as_bytes();
-    let (mut out, mut done, mut count) = (Vec::new(), 0, 0);
+    let (mut out, mut done, mut count, mut letters) = (Vec::new(), 0, 0, 0);
     for at in memchr::memchr3_iter(b'%', b'\\', b'&', bytes) {
         if at < done {
             continue;
@@ -175,6 +183,7 @@ pub(crate) fn unescape(text: &str, limit: usize) -> Option<String> {
             Escaped::Byte(byte) => out.push(byte),
             Escaped::Char(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
+        letters += usize::from(out.last().is_some_and(u8::is_ascii_alphabetic));
         done = at + length;
         count += 1;
         if out.len() >= limit {
@@ -185,7 +194,8 @@ pub(crate) fn unescape(text: &str, limit: usize) -> Option<String> {
         return None;
     }
     out.extend_from_slice(&bytes[done..bytes.len().min(done + NEAR)]);
-    Some(String::from_utf8_lossy(&out).into_owned())
+    let text = String::from_utf8_lossy(&out).into_owned();
+    Some(Unescaped { text, hid_letters: letters >= MIN_ESCAPES })
 }
 
 enum Escaped {

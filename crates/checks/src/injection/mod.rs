@@ -2,6 +2,8 @@
 
 pub(crate) mod decode;
 mod disguise;
+#[cfg(test)]
+mod hidden_tests;
 mod matching;
 mod model;
 mod ngrams;
@@ -99,8 +101,12 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     if scan.long_runs
         && let Some(undone) = decode::unescape(text, MAX_UNDONE)
     {
-        let least = reading.evidence() + UNDONE;
-        reading.hidden(&undone, all.clone(), least);
+        if undone.hid_letters {
+            let least = reading.evidence() + UNDONE;
+            reading.hidden(&undone.text, all.clone(), least);
+        } else {
+            reading.spelled(&undone.text, all.clone());
+        }
     }
     if reading.opinion.disguise.is_worth_undoing() {
         let least = reading.evidence() + UNDONE;
@@ -118,7 +124,9 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
         reading.hidden(&backwards, all, f32::NEG_INFINITY);
     }
     let speaks = scan.classes & (vocabulary::READER | vocabulary::CONCEAL) != 0;
-    reading.verdict(text, &scan.anchors, origin == Origin::Tool && speaks)
+    let is_tool = origin == Origin::Tool;
+    let distrust = |is_doubtful: bool| if is_doubtful { DISTRUST } else { 0.0 };
+    reading.verdict(text, &scan.anchors, distrust(is_tool && speaks), distrust(is_tool))
 }
 
 /// What rules and model make of a text.
@@ -134,6 +142,10 @@ struct Hidden {
     /// Of the text, and of that it was hidden.
     evidence: f32,
     place: Range<usize>,
+    /// Whether it was hidden for a reason: written out it says more than the text around it.
+    on_purpose: bool,
+    /// Whether it says too little to block.
+    held: bool,
 }
 
 impl Reading {
@@ -153,6 +165,16 @@ impl Reading {
         self.hides(evidence, place, least);
     }
 
+    /// Reads a text that is spelled in another way, for no reason: as if it stood there.
+    fn spelled(&mut self, text: &str, place: Range<usize>) {
+        let found = Self::new(text, &Scan::new(text, Scope::Injections));
+        let evidence = found.evidence();
+        let held = found.is_held(text, model::score(evidence));
+        if self.hidden.as_ref().is_none_or(|most| most.evidence < evidence) {
+            self.hidden = Some(Hidden { evidence, place, on_purpose: false, held });
+        }
+    }
+
     /// Reads what came out of codes, all at once: more of them cost no more.
     fn decoded(&mut self, decoded: &Decoded) {
         let text = &decoded.text;
@@ -167,9 +189,10 @@ impl Reading {
         if model::score(evidence) < WORTH {
             return;
         }
-        let evidence = if evidence < least { evidence } else { evidence + HIDDEN };
+        let on_purpose = evidence >= least;
+        let evidence = if on_purpose { evidence + HIDDEN } else { evidence };
         if self.hidden.as_ref().is_none_or(|most| most.evidence < evidence) {
-            self.hidden = Some(Hidden { evidence, place });
+            self.hidden = Some(Hidden { evidence, place, on_purpose, held: false });
         }
     }
 
@@ -184,16 +207,24 @@ impl Reading {
         more < FEW_LETTERS && score < 1.0 - (1.0 - LEAST) * more as f64 / FEW_LETTERS as f64
     }
 
-    /// Concludes. What a document says to a machine is doubted, and is no everyday talk.
-    fn verdict(mut self, text: &str, anchors: &[Anchor], doubtful: bool) -> Verdict {
-        let distrust = if doubtful { DISTRUST } else { 0.0 };
+    /// Concludes. What a document says to a machine meets with distrust, and is no everyday talk; so does what it hides.
+    fn verdict(
+        mut self,
+        text: &str,
+        anchors: &[Anchor],
+        distrust: f32,
+        distrust_of_hidden: f32,
+    ) -> Verdict {
         let open = doubted(self.evidence(), distrust);
-        let held = !doubtful && self.is_held(text, open);
-        let hidden = self.hidden.take().map_or(0.0, |Hidden { evidence, place }| {
-            let score = doubted(evidence, distrust);
-            if score > open.max(WORTH) {
-                self.attempts.push(Attempt::new("encoded_order", place, score));
+        let held = distrust == 0.0 && self.is_held(text, open);
+        let mut is_spelled_talk = false;
+        let hidden = self.hidden.take().map_or(0.0, |hidden| {
+            let distrust = if hidden.on_purpose { distrust_of_hidden } else { distrust };
+            let score = doubted(hidden.evidence, distrust);
+            if score >= WORTH && (hidden.on_purpose || score > open) {
+                self.attempts.push(Attempt::new("encoded_order", hidden.place, score));
             }
+            is_spelled_talk = hidden.held && distrust == 0.0;
             score
         });
         let score = open.max(hidden);
@@ -208,7 +239,12 @@ impl Reading {
         self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
         for attempt in &mut self.attempts {
             attempt.score = attempt.score.min(score);
-            attempt.held = held && attempt.score <= open;
+            // What was hidden is no everyday talk, whatever stands beside it.
+            attempt.held = match attempt.kind {
+                "encoded_order" => is_spelled_talk,
+                "invisible_text" => false,
+                _ => held,
+            };
         }
         if let Some(first) = self.attempts.first_mut() {
             first.score = score;

@@ -68,7 +68,7 @@ pub(crate) const SEQUENCES: &[Sequence] = &[
     s("instruction_override", 0.45, &[(TOLD | ABOVE, 0), (UPDATE, 60)]),
     s("instruction_override", 0.4, &[(OVERRIDE, 0), (TOLD, 24)]),
     s("instruction_override", 0.3, &[(YOUR, 0), (UPDATE, 60)]),
-    s("prompt_extraction", 0.8, &[(SHOW, 0), (SYSTEM, 50)]),
+    s("prompt_extraction", 0.75, &[(SHOW, 0), (SYSTEM, 50)]),
     s("prompt_extraction", 0.8, &[(SHOW, 0), (YOUR, 40), (SYSTEM | TASK, 30)]),
     s("prompt_extraction", 0.75, &[(REVEAL, 0), (TASK, 40), (YOUR | ABOVE | TOLD, 40)]),
     s("prompt_extraction", 0.72, &[(REVEAL, 0), (BEFORE, 30), (TASK, 20)]),
@@ -117,7 +117,7 @@ pub(crate) const SEQUENCES: &[Sequence] = &[
 #[rustfmt::skip]
 pub(crate) const TOGETHER: &[Together] = &[
     t("jailbreak", 0.75, &[PERSONA, UNBOUND], 2),
-    t("jailbreak", 0.35, &[PERSONA, UNBOUND], 1),
+    t("jailbreak", 0.45, &[PERSONA, UNBOUND], 1),
     t("jailbreak", 0.4, &[MACHINE, UNBOUND], 1),
     t("jailbreak", 0.6, &[MACHINE, UNBOUND], 2),
     t("jailbreak", 0.8, &[MACHINE, UNBOUND], 3),
