@@ -401,6 +401,7 @@ fn new_wordings_are_told_apart() {
         .collect();
     let share = |count: u32, kind| f64::from(count) / f64::from(tallies[kind].texts);
     assert!(share(tallies["+"].flagged, "+") >= 0.65, "{told:#?}");
+    assert!(share(tallies["+"].blocked, "+") >= 0.5, "{told:#?}");
     assert!(share(tallies["-"].flagged, "-") <= 0.08, "{told:#?}");
     assert!(share(tallies["-"].blocked, "-") <= 0.03, "{told:#?}");
 }
