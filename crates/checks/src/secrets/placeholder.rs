@@ -1,31 +1,11 @@
 //! What only stands in for a secret, and what only looks random.
 
 /// Words that no live value holds and documentation does.
+#[rustfmt::skip]
 const STAND_INS: &[&str] = &[
-    "example",
-    "your",
-    "placeholder",
-    "changeme",
-    "change_me",
-    "change-me",
-    "insert",
-    "dummy",
-    "xxxx",
-    "****",
-    "....",
-    "redacted",
-    "sample",
-    "replace",
-    "undefined",
-    "todo",
-    "fixme",
-    "0000000",
-    "1111111",
-    "aaaaaaa",
-    "secret_here",
-    "_here",
-    "-here",
-    "foobar",
+    "example", "your", "placeholder", "changeme", "change_me", "change-me", "insert", "dummy",
+    "xxxx", "****", "....", "redacted", "sample", "replace", "undefined", "todo", "fixme",
+    "0000000", "1111111", "aaaaaaa", "secret_here", "_here", "-here", "foobar",
 ];
 
 /// Whether a value is masked or filled in by one character: `xxxxxxxx`, `****`, `XXXX-XXXX`.
