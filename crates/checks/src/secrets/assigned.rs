@@ -291,7 +291,16 @@ fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64>
         && upper.min(lower) * 4 >= letters
         && join != Join::Spaced
         && !placeholder::is_wordy(value);
+    // What was drawn of one kind of sign, perhaps behind a word or two that say for whom: `acme_live_...`.
+    let tail = value.rsplit(['_', '-']).next().unwrap_or(value);
+    let uniform = tail.len() >= 16
+        && join == Join::Assigned
+        && (letters == 0 || !placeholder::is_wordy(tail))
+        // Ten digits can hold no more than 3.3 bits, and those of a short number hold less.
+        && placeholder::entropy(tail) >= if letters == 0 { 2.6 } else { 3.0 }
+        && !placeholder::is_counted(tail);
     let mixed = random
+        || uniform
         || digits > 0 && letters > 0
         || symbols > 0 && letters > 0 && value.bytes().any(|b| b"!@#$%^&*?~+".contains(&b));
     let plain = upper > 0 || digits >= 2 || symbols > 0;

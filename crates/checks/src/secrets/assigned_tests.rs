@@ -6,8 +6,9 @@ use super::tests::{body, secrets};
 /// What stands for a password and for a random value in the texts below.
 const PASSWORD: &str = "Kd92mQx1Lp";
 const VALUE: &str = "9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1";
+const HEX: &str = "152c189b8182c1ad13b648ba44a3c0d67db08629";
 
-/// Texts with a value at `@`, or a password at `#`, which is found from its first character to its last.
+/// Texts with a value at `@`, one in hexadecimal at `%`, or a password at `#`, which is found from its first character to its last.
 const FOUND: &[&str] = &[
     // Fields that follow in one run.
     "Server=db;Password=#;MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;",
@@ -20,6 +21,14 @@ const FOUND: &[&str] = &[
     r#"{"content":"DB_PASSWORD=#\nREDIS_URL=redis://cache:6379/0"}"#,
     r##"{\"password\":\"#\"}"##,
     r#"{\"token\": \"@\"}"#,
+    // `key` alone, in code and headers.
+    "new Client({ key: \"%\" })",
+    "curl -H \"key: %\" https://api.example.org",
+    "os.Setenv(\"key\", \"%\")",
+    "define('key', '%')",
+    "githubPat: @",
+    "GITHUB_PAT=@",
+    "pat: @",
     // Qualified names, arguments, maps.
     "Stripe::setApiKey('@');",
     "self::$apiKey = '@';",
@@ -61,8 +70,12 @@ const FOUND: &[&str] = &[
 /// The texts, each with its value.
 pub(super) fn found() -> impl Iterator<Item = (String, &'static str)> {
     FOUND.iter().map(|form| {
-        let value = if form.contains('@') { VALUE } else { PASSWORD };
-        (form.replace(['@', '#'], value), value)
+        let value = match form {
+            form if form.contains('@') => VALUE,
+            form if form.contains('%') => HEX,
+            _ => PASSWORD,
+        };
+        (form.replace(['@', '%', '#'], value), value)
     })
 }
 
@@ -83,9 +96,22 @@ fn a_password_may_hold_any_sign() {
         ("password: ", "&Kd92_mQx1Lp"),
         ("password: ", "Kd92;mQ,x1&Lp"),
         ("POSTGRES_PASSWORD=", "q3/Zk9+T1bWmXr8vLp0aYg=="),
+        ("PGPASSWORD=", "057820072190293123738525"),
+        ("MYSQL_PWD=", "acme_live_PnGlZGNlIgObsNNroRTHZniX"),
+        ("password=", "$R170UQLOdrese"),
         ("password: ", &*long),
     ] {
         let text = format!("{lead}{password}\nnext: 1");
+        let found = secrets(&text);
+        assert!(found.len() == 1 && &text[found[0].bytes.clone()] == password, "{text}: {found:?}");
+    }
+    for (lead, password, end) in [
+        ("db_password: '", "Kd92!x;Tq=77zzKw", "'"),
+        ("{\"password\":\"", "Kd92!x,Tq:77zzKw", "\",\"name\":\"bob\"}"),
+        (r#"{\"password\":\""#, "Kd92!x,Tq:77zzKw", r#"\"}"#),
+        ("PASSWORD=\"", "tR9;Zk81:mmQ", "\""),
+    ] {
+        let text = format!("{lead}{password}{end}");
         let found = secrets(&text);
         assert!(found.len() == 1 && &text[found[0].bytes.clone()] == password, "{text}: {found:?}");
     }
@@ -127,6 +153,14 @@ fn a_value_that_is_none_is_left_alone() {
         "$password = $_POST['password'];",
         "type User { password: String! }",
         "val password: String?",
+        "NameError::InvalidPassword => write!(f, \"bad\"),",
+        "use futures::compat::Future01CompatExt;",
+        "use auth::Base64UrlSafe01Decoder;",
+        "MetaKey \"$(COMPONENT)/dep11/icons-48x48.tar\";",
+        "mysqli_connect($host, password: $dbPassword1);",
+        "password=$base64Password",
+        "rules: { password: 'required;min:8;max:20' }",
+        "<input type=\"password\";name=\"login2\">",
         "--- PASS: TestSHA256 (0.00s)",
         "clave = hashlib.sha256(b)",
         "pw: 1024px",

@@ -35,6 +35,9 @@ const BRACKET: u8 = 2;
 pub(super) fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
     let most = if password { MAX_PASSWORD + 1 } else { MAX_VALUE };
     let reach = &bytes[from..bytes.len().min(from + most)];
+    // In quotes a password is not one field of several, unless it begins with a word: `'required;min:8'`.
+    let in_quotes = from > 0 && matches!(bytes[from - 1], b'"' | b'\'');
+    let is_word = |part: &[u8]| part.iter().all(u8::is_ascii_alphabetic);
     let mut equals = 0;
     let length = reach.iter().enumerate().position(|(at, &byte)| {
         let ends = ENDS[byte as usize];
@@ -42,7 +45,9 @@ pub(super) fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
         // `a=b=c=d` is a list of names, not one value; without this each of them would be read to its end.
         ends == END
             || equals > 2
-            || ends == BRACKET && (!password || ends_password(&bytes[from + at..]))
+            || ends == BRACKET
+                && (!password
+                    || ends_password(&bytes[from + at..], in_quotes && !is_word(&reach[..at])))
     });
     let mut end = from + length.unwrap_or(reach.len());
     while end > from && matches!(bytes[end - 1], b'.' | b',' | b';' | b':' | b')' | b'}') {
@@ -54,13 +59,13 @@ pub(super) fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
     end
 }
 
-/// Whether a sign ends a password: a sign between fields, where another one follows, or a backslash that stands for
-/// something else.
-fn ends_password(rest: &[u8]) -> bool {
+/// Whether a sign ends a password: a sign between fields, where another one follows and no quotes hold them together, or
+/// a backslash that stands for something else.
+fn ends_password(rest: &[u8], in_quotes: bool) -> bool {
     let behind = &rest[1..];
     match rest[0] {
         b'\\' => behind.first().is_some_and(|b| b"nrtu\"'\\".contains(b)),
-        sign @ (b'&' | b';' | b',') => {
+        sign @ (b'&' | b';' | b',') if !in_quotes => {
             let is_part = |b: &&u8| {
                 b.is_ascii_alphanumeric() || b"_.-".contains(b) || sign == b';' && **b == b' '
             };

@@ -1,31 +1,11 @@
 //! What only stands in for a secret, and what only looks random.
 
 /// Words that no live value holds and documentation does.
+#[rustfmt::skip]
 const STAND_INS: &[&str] = &[
-    "example",
-    "your",
-    "placeholder",
-    "changeme",
-    "change_me",
-    "change-me",
-    "insert",
-    "dummy",
-    "xxxx",
-    "****",
-    "....",
-    "redacted",
-    "sample",
-    "replace",
-    "undefined",
-    "todo",
-    "fixme",
-    "0000000",
-    "1111111",
-    "aaaaaaa",
-    "secret_here",
-    "_here",
-    "-here",
-    "foobar",
+    "example", "your", "placeholder", "changeme", "change_me", "change-me", "insert", "dummy",
+    "xxxx", "****", "....", "redacted", "sample", "replace", "undefined", "todo", "fixme",
+    "0000000", "1111111", "aaaaaaa", "secret_here", "_here", "-here", "foobar",
 ];
 
 /// Whether a value is masked or filled in by one character: `xxxxxxxx`, `****`, `XXXX-XXXX`.
@@ -213,9 +193,23 @@ pub(crate) fn is_template(value: &str) -> bool {
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let opened = value.starts_with(['$', '<', '{', '%', '@', '&', '('])
         && value.contains(['{', '<', '}', '>']);
-    let variable = value.strip_prefix('$').is_some_and(|name| name.bytes().all(is_name));
+    let variable =
+        value.strip_prefix('$').is_some_and(|name| name.bytes().all(is_name) && is_variable(name));
+    // `$(TARGET)/file`, as in files of make.
+    let reference = value
+        .split_once("$(")
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .is_some_and(|(name, _)| name.bytes().all(|b| is_name(b) || b == b'-'));
     let parts = ["${", "{{", "<%", "#{", "%("];
-    opened || variable || parts.iter().any(|part| value.contains(part))
+    opened || variable || reference || parts.iter().any(|part| value.contains(part))
+}
+
+/// Whether a name is one that a person gives a variable: of one case, or of words with few digits between them.
+fn is_variable(name: &str) -> bool {
+    let one_case = !name.bytes().any(|b| b.is_ascii_uppercase())
+        || !name.bytes().any(|b| b.is_ascii_lowercase());
+    let inner = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    one_case || inner.bytes().filter(u8::is_ascii_digit).count() < 2 || is_wordy(name)
 }
 
 /// Whether a value is code rather than data: a call, a field, a pointer. In quotes there is none.
@@ -272,6 +266,8 @@ fn is_element(value: &str) -> bool {
 /// Whether a value is a call whose arguments go on behind it: `Piecewise((0,`.
 fn is_open_call(value: &str) -> bool {
     let Some((name, rest)) = value.split_once('(') else { return false };
+    // A macro of Rust: `write!(f`.
+    let name = name.strip_suffix('!').unwrap_or(name);
     let is_path = name.contains('.');
     let is_name =
         |b: u8| b.is_ascii_lowercase() || b"_.".contains(&b) || is_path && b.is_ascii_digit();

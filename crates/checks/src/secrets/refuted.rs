@@ -28,9 +28,16 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         let is_label = || keyword != "clave" && !["palabra", "palabras"].contains(&&*word);
         before.ends_with(' ') && !word.is_empty() && !BEFORE_CLAVE.contains(&&*word) && !is_label()
     };
+    // `compat`; but `githubPat`.
+    let is_syllable = || {
+        let before = lead[..lead.len() - keyword.len()].chars().next_back();
+        let is_hump = keyword.starts_with('P') && before.is_some_and(char::is_lowercase);
+        before.is_some_and(char::is_alphabetic) && !is_hump
+    };
     // `--password-stdin`, `aria-keyshortcuts`
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))
         || keyword.eq_ignore_ascii_case("clave") && is_adjective()
+        || keyword.eq_ignore_ascii_case("pat") && is_syllable()
 }
 
 /// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
@@ -41,7 +48,7 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         let word = text.rsplit(|c: char| c.is_whitespace() || "\"',;{(".contains(c)).next();
         word.unwrap_or_default().to_ascii_lowercase()
     };
-    let is_joint = |c: char| c == '=' || c.is_alphabetic();
+    let is_joint = |c: char| "=\"'".contains(c) || c.is_alphabetic();
     let lead = lead.to_ascii_lowercase();
     let name = last_word(&lead);
     let nearest = last_word(between.trim_end_matches([' ', '"', '\'', ':', '=']));
@@ -51,8 +58,13 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         || name.matches("::").count() > 1
         || is_identifier(&name, value)
         || !nearest.is_empty() && is_identifier(&nearest, value)
-        // "The key is" and `key=` announce more than `key:` of a list does.
-        || name == "key" && !between.contains(is_joint) && placeholder::is_hex(value)
+        // `token::Base64Decoder`
+        || between == "::" && is_type_name(value)
+        // "The key is", `key=` and quotes announce more than a bare `key:` of a list does.
+        || name == "key"
+            && !between.contains(is_joint)
+            && !lead.strip_suffix("key").is_some_and(|before| before.ends_with(['"', '\'']))
+            && placeholder::is_hex(value)
         || placeholder::is_file(&name)
         || name.ends_with("dsn") && value.contains("host=")
         || lead.contains("for=\"")
@@ -68,6 +80,13 @@ fn is_identifier(name: &str, value: &str) -> bool {
         || ends(&["client_id", "client-id", "clientid"]);
     let uuid = ["key", "id"].contains(&name) || ends(&["_id", "-id"]) || name.contains("idempot");
     number && placeholder::is_hex(value) || uuid && placeholder::is_uuid(value)
+}
+
+/// Whether a value is written as the names of types are: in words that begin with capitals.
+fn is_type_name(value: &str) -> bool {
+    value.starts_with(|c: char| c.is_ascii_uppercase())
+        && value.bytes().all(|b| b.is_ascii_alphanumeric())
+        && !placeholder::is_jumbled(value)
 }
 
 /// Whether a value is the key of a build's cache: words, and the hash of what it was built from.
