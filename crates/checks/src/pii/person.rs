@@ -23,9 +23,10 @@ static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Words with a capital that are no part of the name in front of them: of letterheads and forms.
 #[rustfmt::skip]
 const NO_NAMES: &[&str] = &[
-    "Account", "Address", "Age", "Associate", "CEO", "CFO", "CTO", "Chief", "Company", "DOB", "Date", "Department",
-    "Director", "Documents", "Email", "Engineer", "Fax", "From", "Gender", "Head", "ID", "Manager", "Mobile", "Name",
-    "Number", "Office", "Officer", "Passport", "Phone", "President", "SSN", "Senior", "Street", "Subject", "Tel", "Title",
+    "Account", "Address", "Adult", "Age", "Associate", "CEO", "CFO", "CTO", "Chief", "Company", "DOB", "Date", "Department",
+    "Director", "Documents", "Email", "Engineer", "Fax", "Female", "Field", "First", "From", "Gender", "Head", "ID", "Last",
+    "Male", "Manager", "Mobile", "Name", "None", "Not", "Notes", "Number", "Office", "Officer", "Passport", "Phone",
+    "President", "Provided", "Required", "SSN", "See", "Senior", "Street", "Subject", "Tel", "Title", "Unknown",
 ];
 
 /// Reads the name behind a word.

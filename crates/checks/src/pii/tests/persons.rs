@@ -57,6 +57,10 @@ fn names_are_whole_and_without_what_follows() {
         "MS Word Documents",
         "Full Name: Street Address",
         "Patient name: Jane",
+        "Full name: First Last",
+        "Full Name: Required Field",
+        "Patient name: Not Provided",
+        "Patient: Male Adult",
         "the full name of Jane Doe",
     ] {
         assert_eq!(entities(text), [], "{text}");
