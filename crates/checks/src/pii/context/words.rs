@@ -31,7 +31,7 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
             "カード",
         ],
     ),
-    (C::Ssn, &["ssn", "social security", "soc sec", "ss#"]),
+    (C::Ssn, &["ssn", "social security", "soc sec", "ss#", "social:", "my social$", "social is"]),
     (C::Itin, &["itin$", "individual taxpayer", "taxpayer id", "tax id"]),
     (
         C::TaxId,
