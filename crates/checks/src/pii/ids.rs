@@ -252,7 +252,7 @@ fn is_moment(n: &Number<'_>, whole: bool) -> bool {
 
 /// `640 48 1024`
 fn is_size(n: &Number<'_>) -> bool {
-    [0..3, 3..5, 5..9].into_iter().all(|group| number(&n.digits[group]) % 8 == 0)
+    [0..3, 3..5, 5..9].into_iter().all(|group| number(&n.digits[group]).is_multiple_of(8))
 }
 
 /// Whether one of three groups begins with 0, as no count does.

@@ -101,6 +101,8 @@ pub(crate) fn samples() -> impl Iterator<Item = &'static str> {
         "ul. Jana Pawła II 10/12",
         "Full Name: Jane Doe",
         "Dear Dr. Prof. Huber",
+        "Herr Mag. Karl Huber",
+        "Frau Dipl.-Ing. Anna Müller",
         "Date of birth\n12/03/1985",
         "Passport Number\n488839667",
         "SSN 536-22-8741, DL: 123456789",
