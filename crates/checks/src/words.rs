@@ -31,15 +31,27 @@ pub(crate) fn parts_after(text: &[u8], at: usize) -> bool {
     text.get(at) == Some(&b'_') || is_hump(text, at)
 }
 
-/// Whether a word is written as a label is, in capitals or with a sign behind it: `SIN`, `sin: `, `sin_number`, `<sin>`.
+/// Whether a word is written as a label is, in capitals or with a sign behind it: `SIN`, `sin: `, `sin_number`, `<sin>`; or is
+/// called a number or somebody's: `sin no`, `my sin`.
 pub(crate) fn is_label(text: &[u8], start: usize, end: usize) -> bool {
     let signed = match text.get(end..) {
-        Some([b' ', sign, ..]) => b":=#|".contains(sign),
+        Some([b' ', sign, ..]) => b":=#|\t".contains(sign),
         Some([b',', next, ..]) => *next != b' ',
-        Some([sign, ..]) => b":=#|_>\"".contains(sign) || sign.is_ascii_uppercase(),
+        Some([sign, ..]) => b":=#|_>\"\t".contains(sign) || sign.is_ascii_uppercase(),
         _ => false,
     };
-    signed || text[start..end].iter().all(u8::is_ascii_uppercase)
+    let owned = || {
+        let owner = text[..start].strip_suffix(b" ").unwrap_or_default();
+        let letters = owner.iter().rev().take(5).take_while(|&&b| is_word(b)).count();
+        let owner = &owner[owner.len() - letters..];
+        [&b"my"[..], b"your", b"his", b"her"].iter().any(|word| owner.eq_ignore_ascii_case(word))
+    };
+    let counted = || {
+        let rest = text[end..].strip_prefix(b" ").unwrap_or_default();
+        let word = &rest[..rest.iter().take(7).take_while(|&&b| is_word(b)).count()];
+        [&b"number"[..], b"no", b"nr"].iter().any(|name| word.eq_ignore_ascii_case(name))
+    };
+    signed || text[start..end].iter().all(u8::is_ascii_uppercase) || owned() || counted()
 }
 
 /// What a byte is, as bits.

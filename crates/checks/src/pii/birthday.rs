@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::context::encloses;
 use super::{Entity, View};
 use crate::words::ceil;
 
@@ -71,5 +72,7 @@ fn is_of_another(filler: &str) -> bool {
     let begins = |word: &str, begin: &str| {
         word.get(..begin.len()).is_some_and(|head| head.eq_ignore_ascii_case(begin))
     };
-    marks > 1 || words.any(|word| OTHERS.iter().any(|begin| begins(word, begin)))
+    // `"dob": {"value": `
+    let allowed = if encloses(filler.as_bytes()) { 2 } else { 1 };
+    marks > allowed || words.any(|word| OTHERS.iter().any(|begin| begins(word, begin)))
 }

@@ -155,11 +155,21 @@ fn speaks(view: &View<'_>, word: &(usize, usize, Context), start: usize) -> bool
         && last_value(between.as_bytes()).is_none_or(|end| is_list(&between[end..]))
         && !is_relabelled(between.as_bytes())
         // "Medicare card: 2123" names one thing.
-        && !others.any(|&(_, end, other)| {
+        && !others.any(|&(next, next_end, other)| {
             other != context
                 && other != Context::Card
                 && other.names_field()
-                && mark_follows(view.bytes, end)
+                && !is_joined(&view.text[end..next])
+                && mark_follows(view.bytes, next_end)
+        })
+}
+
+/// Whether one label is of several names, by what stands between two of them: `SSN / Tax ID: `, `NHS number or `.
+fn is_joined(gap: &str) -> bool {
+    const SMALL: &[&str] = &["number", "no", "or", "and", "s"];
+    !gap.contains(|c: char| !c.is_alphanumeric() && !" ,/(.".contains(c))
+        && gap.split(|c: char| !c.is_alphanumeric()).all(|word| {
+            word.is_empty() || SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
         })
 }
 
@@ -215,7 +225,10 @@ fn is_date(number: &[u8], digits: usize) -> bool {
 /// Whether a list goes on: `, `, ` and `, ` (home), `.
 fn is_list(gap: &str) -> bool {
     #[rustfmt::skip]
-    const JOINTS: &[&str] = &["and", "or", "und", "oder", "et", "ou", "y", "e", "o", "en", "i", "и"];
+    const JOINTS: &[&str] = &["and", "or", "und", "oder", "et", "ou", "y", "e", "o", "en", "i", "и", "to", "new", "now", "then", "but", "it", "is"];
+    if gap == "|" {
+        return true;
+    }
     let mut remark = false;
     gap.split_inclusive(|c: char| !c.is_alphanumeric()).all(|part| {
         let (word, sign) = match part.char_indices().last() {
@@ -237,10 +250,24 @@ fn is_relabelled(between: &[u8]) -> bool {
             && written(between.get(at.wrapping_sub(1)), u8::is_ascii_digit)
     };
     let Some(first) = (0..between.len()).find(is_mark) else { return false };
-    let Some(second) = (first + 1..between.len()).rfind(is_mark) else { return false };
+    let Some(second) =
+        (first + 1..between.len()).rfind(|at| is_mark(at) && !is_part(&between[..*at]))
+    else {
+        return false;
+    };
     let value = &between[first + 1..second];
     let ends = value.iter().rposition(|b| b",;\n|}&<\t".contains(b));
     ends.is_some_and(|end| value[..end].iter().any(u8::is_ascii_alphanumeric))
+}
+
+/// Whether what stands in front of a sign is the name of a part of the value, on a line or in brackets of its own:
+/// `ssn:\n  value: `.
+fn is_part(before: &[u8]) -> bool {
+    let lead = before.trim_ascii_end();
+    let letters = lead.iter().rev().take(8).take_while(|&&b| is_name(b)).count();
+    let (lead, name) = lead.split_at(lead.len() - letters);
+    let heads = lead.iter().rev().find(|b| **b != b' ');
+    matches!(name, b"value" | b"number" | b"type") && heads.is_some_and(|b| b"\n{".contains(b))
 }
 
 /// Whether a word is the name of the next value: `"ssn": `, `ssn=`, `SSN no. 536228741`.

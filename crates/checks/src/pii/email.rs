@@ -1,7 +1,5 @@
 //! E-mail addresses, found from their `@`.
 
-use memchr::memmem;
-
 use super::{Entity, View};
 use crate::words::is_unspaced;
 
@@ -107,11 +105,19 @@ fn unemphasised(text: &str, start: usize, end: usize) -> usize {
 /// `https://user:pass@host.com`, `postgres://user@host`: what stands in front of the sign lets somebody in there, and is no
 /// mailbox.
 fn is_password(bytes: &[u8], start: usize) -> bool {
-    let word = bytes[..start].iter().rev().take(REACH);
-    let word = word.take_while(|b| !b.is_ascii_whitespace() && !b"\"'<>".contains(b)).count();
-    let before = &bytes[start - word..start];
-    memmem::rfind(before, b"://")
-        .is_some_and(|at| !before[at + 3..].iter().any(|b| b"/?#=".contains(b)))
+    // No other signs may be part of it: a list goes on behind `,`, `;` and `|`, and a path behind `/`.
+    let is_userinfo =
+        |b: &&u8| b.is_ascii_alphanumeric() || **b >= 0x80 || b"-._~%!$&*+:".contains(b);
+    let word = bytes[..start].iter().rev().take(REACH).take_while(is_userinfo).count();
+    let scheme = bytes[..start - word].strip_suffix(b"//").and_then(|s| s.strip_suffix(b":"));
+    // Names of these are those of persons, with the slashes that people put there.
+    let names = |scheme: &[u8]| {
+        let persons: [&[u8]; 5] = [b"sip", b"sips", b"xmpp", b"mailto", b"acct"];
+        let letters = scheme.iter().rev().take(8).take_while(|b| b.is_ascii_alphabetic()).count();
+        let name = &scheme[scheme.len() - letters..];
+        persons.iter().any(|person| name.eq_ignore_ascii_case(person))
+    };
+    scheme.is_some_and(|scheme| !names(scheme))
 }
 
 fn domain_end(text: &str, from: usize) -> usize {

@@ -201,7 +201,9 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
         // "Suite 512 48 3920 Maple Lane"; a date with a time is none of a person.
         let street = || context::near(view, C::Street, n.range.start, n.range.end);
         let counts = || n.separator == Separator::One(b' ') && n.lens == [3, 2, 4];
-        let loose = n.broken || is_moment(n, whole) || counts() && (!is_padded(n) || street());
+        // Of all that is said, nothing else speaks against it than sizes, which are multiples of eight.
+        let sizes = || if whole { is_size(n) } else { !is_padded(n) || street() };
+        let loose = n.broken || is_moment(n, whole) || counts() && sizes();
         let score = if near {
             0.85
         } else if loose {
@@ -246,6 +248,11 @@ fn runs_on(bytes: &[u8], n: &Number<'_>) -> bool {
 fn is_moment(n: &Number<'_>, whole: bool) -> bool {
     let is_time = || number(&n.digits[8..10]) < 24 && n.digits[10] < 6;
     n.digits.len() == 12 && n.digits[0] == 2 && (n.lens == [8, 4] && !whole || is_time())
+}
+
+/// `640 48 1024`
+fn is_size(n: &Number<'_>) -> bool {
+    [0..3, 3..5, 5..9].into_iter().all(|group| number(&n.digits[group]).is_multiple_of(8))
 }
 
 /// Whether one of three groups begins with 0, as no count does.

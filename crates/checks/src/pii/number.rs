@@ -112,6 +112,8 @@ pub(super) fn split(text: &str) -> Runs {
 /// Where an escape ends that runs into a token: the `n` of a line's end written out, `3D` behind `%`, `31m` behind `[`.
 fn escaped(bytes: &[u8], start: usize) -> Option<usize> {
     let sign = match bytes.get(start.wrapping_sub(1))? {
+        // `5%536`: a share of something.
+        b'%' if start > 1 && bytes[start - 2].is_ascii_digit() => return None,
         b'\\' | b'%' | b'[' => start - 1,
         b';' => {
             let is_part = |b: &&u8| b.is_ascii_digit() || **b == b';';

@@ -13,19 +13,22 @@ const REACH: usize = 80;
 /// Small words inside of names.
 pub(crate) const PARTICLES: [&str; 13] =
     ["van", "von", "de", "den", "der", "da", "di", "del", "du", "la", "bin", "al", "dos"];
+/// Degrees between a title and a name.
+pub(crate) const DEGREES: [&str; 6] = ["Dr", "Prof", "Mag", "Ing", "Dipl", "med"];
 static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let word = r"(?:\p{Lu}'\p{Lu}[\p{L}-]+|\p{Lu}\p{L}[\p{L}-]*(?:'\p{Lu}[\p{L}-]+)?)";
     let small = PARTICLES.join("|");
     let more = format!(r"(?: (?:(?:{small}) ){{0,2}}(?:{word}|\p{{Lu}}\.?)){{0,3}}");
-    let titles = r"(?:(?:Dr|Prof|Mag|Ing|Dipl|med)\b\.?[ -]?){0,3}";
+    let titles = format!(r"(?:(?:{})\b\.?[ -]?){{0,3}}", DEGREES.join("|"));
     Regex::new(&format!(r"^\.?[:\s]{{1,2}}{titles}({word}{more})")).ok()
 });
 /// Words with a capital that are no part of the name in front of them: of letterheads and forms.
 #[rustfmt::skip]
 const NO_NAMES: &[&str] = &[
-    "Account", "Address", "Age", "Associate", "CEO", "CFO", "CTO", "Chief", "Company", "DOB", "Date", "Department",
-    "Director", "Documents", "Email", "Engineer", "Fax", "From", "Gender", "Head", "ID", "Manager", "Mobile", "Name",
-    "Number", "Office", "Officer", "Passport", "Phone", "President", "SSN", "Senior", "Street", "Subject", "Tel", "Title",
+    "Account", "Address", "Adult", "Age", "Associate", "CEO", "CFO", "CTO", "Chief", "Company", "DOB", "Date", "Department",
+    "Director", "Documents", "Email", "Engineer", "Fax", "Female", "Field", "First", "From", "Gender", "Head", "ID", "Last",
+    "Male", "Manager", "Mobile", "Name", "None", "Not", "Notes", "Number", "Office", "Officer", "Passport", "Phone",
+    "President", "Provided", "Required", "SSN", "See", "Senior", "Street", "Subject", "Tel", "Title", "Unknown",
 ];
 
 /// Reads the name behind a word.

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::number::MAX_GAP;
 use super::{Entity, View};
+use crate::scan;
 use forms::Written;
 
 /// A phone number has at least this many digits.
@@ -116,9 +117,25 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
 
 /// Whether a plus sign stands for a prefix, and not for a version or a language: `gtk+2.0`, `C++11`.
 fn is_prefix(bytes: &[u8], plus: usize) -> bool {
-    let before = |n: usize| plus.checked_sub(n).map_or(0, |i| bytes[i]);
-    let is_escape = matches!(before(1), b'n' | b'r' | b't') && before(2) == b'\\';
-    !(before(1).is_ascii_alphanumeric() && !is_escape || before(1) == b'+')
+    let Some(&before) = plus.checked_sub(1).map(|at| &bytes[at]) else { return true };
+    // `\n`, `%3D` and `\u003a` are no letters for a reader.
+    let is_escaped = || {
+        let from = plus.saturating_sub(6);
+        (from..plus).any(|at| scan::behind_escape(&bytes[..plus], at) == Some(plus))
+    };
+    // So many digits are of no version: somebody left the space out.
+    let is_word = || {
+        let letters =
+            bytes[..plus].iter().rev().take(8).take_while(|b| b.is_ascii_alphabetic()).count();
+        letters >= 3
+            && bytes[plus + 1..]
+                .iter()
+                .take(24)
+                .take_while(|b| b.is_ascii_digit() || **b == b' ')
+                .count()
+                >= 10
+    };
+    before != b'+' && !before.is_ascii_alphanumeric() || is_escaped() || is_word()
 }
 
 /// Whether so many digits are a whole number: what stands behind a space is another one.

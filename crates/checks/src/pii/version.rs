@@ -65,10 +65,17 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     if sure || is(ADDRESSES) || marks.is_empty() && !line.is_empty() || marks.ends_with("//") {
         return false;
     }
+    // `12:01:22 5.9.12.3`: a time is no product.
+    let timed = lead.len() >= 5 && lead.as_bytes()[lead.len() - 3] == b':';
+    if timed && word.bytes().all(|b| b.is_ascii_digit()) {
+        return false;
+    }
     if word.is_empty() {
         // A heading, but not where the text begins: that may be all that is said.
         let heads = lead.is_empty() && line.len() < near.len() && !text.starts_with("10.");
-        let heads = heads && !line.contains('"') && !says(near, is_address);
+        // The first field of a server's log is no heading.
+        let is_logged = view.text[start + text.len()..].starts_with(" - ");
+        let heads = heads && !is_logged && !line.contains('"') && !says(near, is_address);
         return is_small(text) && (heads || lead.ends_with('§'));
     }
     let private = text.starts_with("10.") && !is(TENTH);

@@ -11,7 +11,7 @@ use crate::fold::Folded;
 use crate::pii::address::latin;
 use crate::pii::birthday::MONTHS;
 use crate::pii::context::Context;
-use crate::pii::person::PARTICLES;
+use crate::pii::person::{DEGREES, PARTICLES};
 use crate::policy::Policy;
 use crate::scan::{Scan, Scope};
 use crate::secrets::key_block::{KEY_BLOCK, Key};
@@ -235,13 +235,21 @@ fn is_series(unit: &str) -> bool {
 fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
     let small = units.iter().rev().take(2).take_while(|unit| PARTICLES.contains(&unit.1)).count();
     let behind = &units[..units.len() - small];
-    let [.., (title, _), (name, word)] = *behind else { return tail.len() };
+    let [.., _, (name, word)] = *behind else { return tail.len() };
     let may_go_on = word.starts_with(char::is_uppercase) && word.ends_with(char::is_alphabetic);
+    // "Herr Mag. Karl": degrees between the title and the name.
+    let is_degree = |unit: &&(usize, &str)| {
+        unit.1.split(['.', '-']).all(|part| part.is_empty() || DEGREES.contains(&part))
+    };
+    let before = &behind[..behind.len() - 1];
+    let degrees = before.iter().rev().take(3).take_while(is_degree).count();
+    let titled = behind[before.len() - degrees].0;
     // "Full Name: "
-    let from = behind.len().checked_sub(4).map_or(title, |first| behind[first].0);
+    let from = behind[behind.len().saturating_sub(4 + degrees)].0;
     let is_title = || {
         let scan = Scan::new(&tail[from..name], Scope::Leaks);
-        scan.contexts.iter().any(|hit| hit.2 == Context::Name && from + hit.1 + 3 >= name)
+        let leads = |end: usize| end + 3 >= titled && end < name;
+        scan.contexts.iter().any(|hit| hit.2 == Context::Name && leads(from + hit.1))
     };
     if may_go_on && is_title() { name } else { tail.len() }
 }

@@ -31,7 +31,7 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
             "カード",
         ],
     ),
-    (C::Ssn, &["ssn", "social security", "soc sec", "ss#"]),
+    (C::Ssn, &["ssn", "social security", "soc sec", "ss#", "social:", "my social$", "social is"]),
     (C::Itin, &["itin$", "individual taxpayer", "taxpayer id", "tax id"]),
     (
         C::TaxId,
@@ -448,10 +448,10 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
 /// Names of telephones and of their numbers.
 #[rustfmt::skip]
 const PHONE: &[&str] = &[
-    "phone", "telephone", "telefon", "teléfono", "téléphone", "tel$", "tél$", "tél.", "ph$", "mobile",
+    "phone", "telephone", "telefon", "teléfono", "téléphone", "tel$", "tél$", "tél.", "ph!", "mobile",
     "mobil$", "mobiln", "mobilt", "mobilf", "mobiel", "cellphone", "fax$", "~whatsapp", "sms$", "mob$",
-    "móvil", "celular", "cellulare", "cel$", "hotline", "telefone", "telefoon", "telemóvel", "tlf$",
-    "tfno$", "handynummer", "handy-n", "rufnummer", "numéro est", "komórk", "kom$", "puhelin", "puh$",
+    "móvil", "celular", "cellulare", "cel!", "cell!", "desk!", "hotline", "telefone", "telefoon", "telemóvel", "tlf$",
+    "tfno$", "handynummer", "handy-n", "rufnummer", "numéro est", "komórk", "kom!", "puhelin", "puh$",
     "contact number", "contact no", "τηλέφωνο", "Τηλέφωνο", "телефон", "Телефон", "тел.", "Тел.", "моб.",
     "Моб.", "電話", "携帯", "电话", "手机", "微信", "전화", "휴대폰", "연락처", "मोबाइल", "फ़ोन", "फोन",
     "هاتف", "جوال", "موبايل",
@@ -462,7 +462,7 @@ const PHONE: &[&str] = &[
 const CALLED: &[&str] = &[
     "call$", "call me", "call us", "call him", "call her", "you can call", "can call$", "call on$",
     "answering at", "reach me", "reach you", "reach him", "reach her", "dial$", "text me", "office$",
-    "desk:", "handy$", "my number", "ring me", "ring mig", "cell:", "cell.", "cell is", "cell n", "my cell",
+    "handy$", "my number", "ring me", "ring mig", "cell.", "cell is", "cell n", "my cell",
     "his cell", "her cell", "llámame", "chiamami", "bel me", "bel mij", "zadzwoń", "ruf mich",
     "rufen sie",
 ];

@@ -8,6 +8,10 @@ use crate::words::is_unspaced;
 const REACH: usize = 40;
 /// How far in front of it.
 const REACH_BACK: usize = 12;
+/// How far behind the header of a table.
+const TABLE: usize = 240;
+/// What ends its cells.
+const CELL_ENDS: &[char] = &[',', ';', '\t', '|', '\r', '\n'];
 
 /// Words that may stand between the two.
 #[rustfmt::skip]
@@ -23,34 +27,129 @@ const SMALL: &[&str] = &[
 /// Words that make something else of the label: "phone order", `phone_verified_at`.
 #[rustfmt::skip]
 const OTHER: &[&str] = &[
-    "id", "ids", "at", "ts", "on", "time", "timestamp", "date", "created", "updated", "code", "order",
+    "id", "ids", "ts", "time", "timestamp", "date", "created", "updated", "code", "order",
     "ticket", "case", "ref", "reference", "invoice", "account", "serial", "imei", "imsi", "model",
     "version", "build", "price", "cost", "revenue", "sales", "total", "count", "users", "units",
     "calls", "minutes", "traffic", "size", "hash", "token", "key", "policy", "bill", "zeiten",
     "rechnung", "kosten", "bytes", "hits", "views", "downloads", "survey", "book", "extension",
+    "tracking", "barcode", "sku", "upc", "isbn", "amount", "balance", "transaction", "confirmation", "customer",
+    "employee", "student", "member", "zip", "postal", "process", "pid", "offset", "error", "status", "seed", "people",
+    "records", "requests", "rows", "dollars", "euros", "usd", "eur", "argument", "function", "method", "registration",
+    "subscribers", "customers", "devices",
 ];
+
+/// What `call` stands behind where somebody is told to.
+#[rustfmt::skip]
+const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do"];
+/// What a number counts in front of it.
+#[rustfmt::skip]
+const COUNTED: &[&str] = &[
+    "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "bytes", "dollars",
+    "euros", "usd", "eur",
+];
+/// More words in a row tell of something else.
+const MAX_WORDS: usize = 6;
 
 /// A word with a meaning: where it begins and ends.
 type Hit = (usize, usize, Context);
 
-/// Whether a word in front of a number or behind it says so.
-pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize) -> bool {
+/// Whether a word in front of a number or behind it says so. Of what is written as most telephone numbers are, a `usual` one,
+/// a sentence may say it.
+pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, usual: bool) -> bool {
     let hits = &view.scan.contexts;
     // Hits are ordered by their end.
     let (front, back) = hits.split_at(hits.partition_point(|hit| hit.1 <= start));
-    let mut front = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
-    let last = front.find(|hit| matches!(hit.2, Context::Phone | Context::Called));
-    last.is_some_and(|hit| leads_up(view, hit, start)) || names_behind(view, back, end)
+    let mut near = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
+    let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called));
+    last.is_some_and(|hit| leads_up(view, hit, start, usual) && !counts(&view.text[end..]))
+        || names_behind(view, back, end)
+        || is_in_column(view, front, start, end)
 }
 
 /// Whether a word leads up to a number: small words stand between, or the number is the value of a field of that name.
-fn leads_up(view: &View<'_>, hit: &Hit, start: usize) -> bool {
+fn leads_up(view: &View<'_>, hit: &Hit, start: usize, usual: bool) -> bool {
     let between = &view.text[hit.1..start];
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
     !is_other(&between[..between.len() - rest.len()])
+        && is_told(view, hit)
         && (all_words(rest, is_small)
+            || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
             || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest)))
+}
+
+/// Whether a number is a whole cell under the cell of a table's header that is a word for a telephone: `name,phone`.
+fn is_in_column(view: &View<'_>, front: &[Hit], start: usize, end: usize) -> bool {
+    let is_padding = |c: char| matches!(c, ' ' | '"');
+    let behind = view.text[end..].trim_start_matches(is_padding);
+    let Some(line) = line_start(view.bytes, start) else { return false };
+    let lead = view.text[line..start].trim_end_matches(is_padding);
+    let sign = lead.chars().next_back().or(behind.chars().next()).unwrap_or('\n');
+    if !(lead.is_empty() || lead.ends_with(CELL_ENDS))
+        || !(behind.is_empty() || behind.starts_with(CELL_ENDS))
+    {
+        return false;
+    }
+    let column = |line: &str| line.matches(sign).count();
+    front
+        .iter()
+        .rev()
+        .take_while(|hit| start - hit.1 <= TABLE)
+        .filter(|hit| hit.2 == Context::Phone && hit.1 < line)
+        .take(4)
+        .any(|hit| {
+            let begin = line_start(view.bytes, hit.0).unwrap_or_default();
+            let lead = view.text[begin..hit.0].rsplit(CELL_ENDS).next().unwrap_or_default();
+            let rest = view.text[hit.1..line].split(CELL_ENDS).next().unwrap_or_default();
+            column(&view.text[begin..hit.0]) == column(&view.text[line..start])
+                && all_words(lead, is_small)
+                && all_words(rest.trim_start_matches(char::is_lowercase), is_small)
+        })
+}
+
+/// Where the line begins that a place is in, unless the text begins there or it is too far back.
+fn line_start(bytes: &[u8], at: usize) -> Option<usize> {
+    let from = at.saturating_sub(TABLE);
+    memchr::memrchr(b'\n', &bytes[from..at]).map(|line| from + line + 1)
+}
+
+/// Whether a number counts what stands behind it: "1234567 km".
+fn counts(behind: &str) -> bool {
+    let word = behind.strip_prefix(' ').unwrap_or_default();
+    let word = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted))
+}
+
+/// Whether sentences are about a word without a number of anybody: "call the function with", "office space of".
+fn is_common(word: &str) -> bool {
+    word.eq_ignore_ascii_case("call") || is_place(word)
+}
+
+/// Whether a sentence goes on to its number: ` number I gave you is `, ` me after 5pm at `.
+fn is_sentence(rest: &str) -> bool {
+    let words = rest.trim_end_matches([' ', ':']);
+    let is_hour = |word: &str| {
+        let unit = word.trim_start_matches(|c: char| c.is_ascii_digit());
+        word.len() - unit.len() <= 2 && ["am", "pm", "h"].contains(&unit)
+    };
+    let plain = |word: &str| {
+        !is_other(word) && (!word.contains(|c: char| c.is_ascii_digit()) || is_hour(word))
+    };
+    words.starts_with(' ')
+        && !words.contains(['.', ';', ':', '=', '?', '!', '|', '"', '{', '<', '\t', '\n'])
+        && words.split_whitespace().count() <= MAX_WORDS
+        && all_words(words, plain)
+}
+
+/// Whether "call" tells somebody to, and does not count what programs do: "API call 483920185", "call #1234567".
+fn is_told(view: &View<'_>, &(start, end, _): &Hit) -> bool {
+    if !view.text[start..end].eq_ignore_ascii_case("call") {
+        return true;
+    }
+    let before = view.text[..start].trim_end_matches(' ');
+    let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let told = word.is_empty() || TELLING.iter().any(|telling| word.eq_ignore_ascii_case(telling));
+    told && !view.text[end..].trim_start_matches(' ').starts_with('#')
 }
 
 /// Whether a number is said to be one of a telephone right behind it: "415 555 2671 (mobile)".
@@ -77,10 +176,14 @@ fn is_place(word: &str) -> bool {
 
 /// Whether what stands behind a word ends the name of a field: ` de contacto: `, `_primary": "`.
 fn is_field(rest: &str) -> bool {
-    let name = rest.trim_end_matches([' ', '"', '\'', '(', '[', '*', '_', '`', '\\']);
+    let name =
+        rest.trim_end_matches([' ', '"', '\'', '(', '[', '*', '_', '`', '\\', '\t', '\r', '\n']);
     let Some(name) = name.strip_suffix([':', '=', '：']) else { return false };
+    let own = name.trim_end_matches(['"', '\'', '`', '\\', ' ']);
     !name.contains([',', ';', ':', '=', '!', '?', '{', '}', '\n'])
         && !name.contains(". ")
+        // `verified_at`, `updatedOn`
+        && !["at", "on", "At", "On"].iter().any(|end| own.ends_with(end))
         && all_words(name, |word| !is_other(word) && !word.bytes().all(|b| b.is_ascii_digit()))
 }
 

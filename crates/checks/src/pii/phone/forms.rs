@@ -86,7 +86,8 @@ impl Written<'_> {
             beside = form.near.max(beside);
         }
         if beside == 0.0 {
-            let told = count <= MOST_DIGITS && announced::is_announced(view, start, end);
+            let usual = (self.lens.len() > 1 || count >= 9) && !self.digits.ends_with(&[0, 0, 0]);
+            let told = count <= MOST_DIGITS && announced::is_announced(view, start, end, usual);
             return if told { ANNOUNCED } else { 0.0 };
         }
         if beside > alone && near() { beside } else { alone }

@@ -13,6 +13,8 @@ fn numbers_stand_in_lists_and_tables() {
     for (text, numbers) in [
         ("1001,415-555-2671,12 Main", &["415-555-2671"][..]),
         ("id,phone,age\n1001,+14155552671,34", &["+14155552671"]),
+        ("id,name,phone\n1,Bob,9876543210\n2,Al,9876543211\n", &["9876543210", "9876543211"]),
+        ("phone,order,x\nnone,9876543210,y\n", &[]),
         ("415-555-2671/415-555-2672", &["415-555-2671", "415-555-2672"]),
         ("notes.txt:12:415-555-2671", &["415-555-2671"]),
         ("Tel: 6123 4567, 6234 5678", &["6123 4567", "6234 5678"]),
@@ -35,6 +37,9 @@ fn numbers_stand_in_lists_and_tables() {
 fn a_number_begins_and_ends_where_its_digits_do() {
     for (text, number) in [
         ("Jane (415-555-2671)", "415-555-2671"),
+        ("phone%3D+14155552671", "+14155552671"),
+        (r"tel\u003a+14155552671", "+14155552671"),
+        ("Mobile+49 171 5551234", "+49 171 5551234"),
         ("1) 415-555-2671", "415-555-2671"),
         ("1. 415-555-2671", "415-555-2671"),
         ("Room 12 415-555-2671", "415-555-2671"),
@@ -94,6 +99,33 @@ fn numbers_of_many_countries() {
 }
 
 #[test]
+fn fields_and_sentences_name_a_number() {
+    for (text, number) in [
+        (r#"{"cell":"9876543210"}"#, "9876543210"),
+        ("cell=9876543210", "9876543210"),
+        ("| cell | 9876543210 |", "9876543210"),
+        ("desk\t9876543210", "9876543210"),
+        ("my cell 9876543210", "9876543210"),
+        ("my new phone number will be 9876543210", "9876543210"),
+        ("my phone number has changed to 9876543210", "9876543210"),
+        ("Phone of Jane Doe is 9876543210", "9876543210"),
+        ("you can reach me after 5pm at 9876543210", "9876543210"),
+        ("please call me urgently 9876543210", "9876543210"),
+        ("The mobile number I gave you is 138 2333 2459", "138 2333 2459"),
+        ("mobile (Vodafone) 9876543210", "9876543210"),
+        ("Mobile on file: 9876543210", "9876543210"),
+        ("Reach me tomorrow at 138 2333 2459", "138 2333 2459"),
+        ("name,phone\nBob,4155552671", "4155552671"),
+        ("name\tphone\nBob\t138 2333 2459", "138 2333 2459"),
+        ("| name | phone |\n|---|---|\n| Bob | 4155552671 |", "4155552671"),
+        ("Telefono cliente:\n3471234567", "3471234567"),
+        ("Phone of client:\t9876543210", "9876543210"),
+    ] {
+        assert_eq!(phones(text), [number], "{text}");
+    }
+}
+
+#[test]
 fn digits_near_a_telephone_may_count_something_else() {
     for text in [
         "Can you call me? My order number is 4029318475.",
@@ -101,6 +133,14 @@ fn digits_near_a_telephone_may_count_something_else() {
         r#"{"phone_verified_at":1716900000}"#,
         r#"{"device":"iPhone","ts":1716900000000}"#,
         "ISBN 9780306406157 phone book",
+        "API call 483920185 failed",
+        "function call 1234567",
+        "mobil 1234567 km",
+        "The phone network handled 1382332459 calls",
+        "Please call the handler with 123456789",
+        "kom 12345678",
+        "ph 1234567",
+        "Mobile sales have grown to 138 2333 2459",
         "Office 365 order 100-2345678",
         "the office spent 1 250 000 dollars",
         "Mobile users: 12 345 678",

@@ -73,6 +73,11 @@ fn not_every_sign_is_that_of_a_mailbox() {
         "_jane@x.org_",
         "__jane@x.org__",
         "http://x.org/u/jane@x.org",
+        "1,https://acme.com,jane@x.org",
+        "https://acme.com|jane@x.org",
+        r"https://acme.com\njane@x.org",
+        "sip://jane@x.org",
+        "mailto://jane@x.org",
         "https://x.org?m=jane@x.org",
     ] {
         assert_eq!(entities(text), [("EMAIL", "jane@x.org".to_owned())], "{text}");

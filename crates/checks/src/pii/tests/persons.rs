@@ -19,6 +19,8 @@ fn birthdays_as_forms_and_other_languages_write_them() {
         ("nasceu em 12/03/1985", "12/03/1985"),
         ("生日：1985-03-12", "1985-03-12"),
         ("BDAY=1985-03-12", "1985-03-12"),
+        (r#"{"dob": {"value": "1985-03-12"}}"#, "1985-03-12"),
+        (r#"{"birth": {"date": "1985-03-12"}}"#, "1985-03-12"),
         ("जन्म तिथि: 12/03/1985", "12/03/1985"),
         ("تاريخ الميلاد: 12/03/1985", "12/03/1985"),
     ] {
@@ -57,6 +59,10 @@ fn names_are_whole_and_without_what_follows() {
         "MS Word Documents",
         "Full Name: Street Address",
         "Patient name: Jane",
+        "Full name: First Last",
+        "Full Name: Required Field",
+        "Patient name: Not Provided",
+        "Patient: Male Adult",
         "the full name of Jane Doe",
     ] {
         assert_eq!(entities(text), [], "{text}");
