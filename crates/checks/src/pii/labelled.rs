@@ -120,7 +120,12 @@ fn is_word(part: &[u8]) -> bool {
 fn in_groups(bytes: &[u8], first: Range<usize>, label: &Label) -> Range<usize> {
     let mut range = first;
     let mut length = range.len();
-    while bytes.get(range.end) == Some(&b' ') {
+    // Only letters alone or a group that ends in a digit may be waiting for more; streams hold back no other.
+    let goes_on = |range: &Range<usize>| {
+        bytes[range.end - 1].is_ascii_digit()
+            || bytes[range.clone()].iter().all(u8::is_ascii_uppercase)
+    };
+    while bytes.get(range.end) == Some(&b' ') && goes_on(&range) {
         let group = &bytes[range.end + 1..bytes.len().min(range.end + 24)];
         let part = |b: &&u8| b.is_ascii_uppercase() || b.is_ascii_digit();
         let count = group.iter().take_while(part).count();
