@@ -91,7 +91,8 @@ pub(crate) fn all() -> Vec<Keyword> {
 
 impl Keyword {
     /// Reads the notation of the word lists: `~` in front for a keyword that may stand inside a word, `$` behind for one
-    /// that ends its word, `!` for such a one that is a common word. Punctuation and scripts written without spaces know no beginning of a word.
+    /// that ends its word, `!` for such a one that is a common word. Punctuation and scripts written without spaces know
+    /// no beginning of a word.
     fn read(notation: &str, meaning: Meaning) -> Self {
         let bare = notation.strip_prefix('~').unwrap_or(notation);
         let (bare, common) = bare.strip_suffix('!').map_or((bare, false), |b| (b, true));

@@ -1,12 +1,8 @@
 //! What codes, escapes and invisible characters hide, beside what can be seen.
 
-use domain::safety::{Origin, Safety};
+use domain::safety::Origin;
 
-use crate::{Part, Policy, Report};
-
-fn inspect(origin: Origin, text: &str) -> Report {
-    Policy::compile(&Safety::default()).unwrap().inspect(&[Part { origin, text }])
-}
+use super::tests::inspect;
 
 /// Invisible characters that stand for letters.
 fn tags(text: &str) -> String {

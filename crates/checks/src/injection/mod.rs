@@ -170,9 +170,7 @@ impl Reading {
         let found = Self::new(text, &Scan::new(text, Scope::Injections));
         let evidence = found.evidence();
         let held = found.is_held(text, model::score(evidence));
-        if self.hidden.as_ref().is_none_or(|most| most.evidence < evidence) {
-            self.hidden = Some(Hidden { evidence, place, on_purpose: false, held });
-        }
+        self.keep(Hidden { evidence, place, on_purpose: false, held });
     }
 
     /// Reads what came out of codes, all at once: more of them cost no more.
@@ -191,8 +189,13 @@ impl Reading {
         }
         let on_purpose = evidence >= least;
         let evidence = if on_purpose { evidence + HIDDEN } else { evidence };
-        if self.hidden.as_ref().is_none_or(|most| most.evidence < evidence) {
-            self.hidden = Some(Hidden { evidence, place, on_purpose, held: false });
+        self.keep(Hidden { evidence, place, on_purpose, held: false });
+    }
+
+    /// Keeps what a text hid if it is the strongest so far.
+    fn keep(&mut self, hidden: Hidden) {
+        if self.hidden.as_ref().is_none_or(|most| most.evidence < hidden.evidence) {
+            self.hidden = Some(hidden);
         }
     }
 

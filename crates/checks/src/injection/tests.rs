@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::features;
 use crate::{Part, Policy, Report};
 
-fn inspect(origin: Origin, text: &str) -> Report {
+pub(super) fn inspect(origin: Origin, text: &str) -> Report {
     Policy::compile(&Safety::default()).unwrap().inspect(&[Part { origin, text }])
 }
 

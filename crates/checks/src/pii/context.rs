@@ -225,7 +225,10 @@ fn is_date(number: &[u8], digits: usize) -> bool {
 /// Whether a list goes on: `, `, ` and `, ` (home), `.
 fn is_list(gap: &str) -> bool {
     #[rustfmt::skip]
-    const JOINTS: &[&str] = &["and", "or", "und", "oder", "et", "ou", "y", "e", "o", "en", "i", "и", "to", "new", "now", "then", "but", "it", "is"];
+    const JOINTS: &[&str] = &[
+        "and", "or", "und", "oder", "et", "ou", "y", "e", "o", "en", "i", "и", "to", "new", "now", "then",
+        "but", "it", "is",
+    ];
     if gap == "|" {
         return true;
     }

@@ -13,8 +13,9 @@ const ADDRESSES: &[&str] = &[
     "proxy", "client", "peer", "inet", "default", "localhost", "broadcast", "block", "blocked",
     "allow", "deny", "denied", "ban", "banned", "drop", "dropped", "listen", "bind", "source", "src",
     "dst", "dest", "destination", "remote", "local", "machine", "reach", "visit", "connect", "add",
-    "login", "get", "post", "mx", "root", "admin", "user", "attacker", "visitor", "request", "requests", "endpoint", "device",
-    "interface", "route", "forwarded", "dirección", "adresse", "indirizzo", "endereço", "adres", "адрес", "地址", "主机", "服务器",
+    "login", "get", "post", "mx", "root", "admin", "user", "attacker", "visitor", "request", "requests",
+    "endpoint", "device", "interface", "route", "forwarded", "dirección", "adresse", "indirizzo",
+    "endereço", "adres", "адрес", "地址", "主机", "服务器",
 ];
 /// Prepositions that lead up to machines, unless what changes from one version to the next was spoken of.
 const PLACES: &[&str] =

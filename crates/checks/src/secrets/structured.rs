@@ -36,6 +36,9 @@ pub(crate) enum Seek {
     Run,
 }
 
+/// The option by which `mysql` and its like take a password, with no space behind it.
+const MYSQL_PASSWORD: &str = r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#;
+
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"^AccountKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
@@ -58,9 +61,9 @@ const RULES: &[Rule] = &[
     Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([^\x00-\x20:"'$]{0,60}:[^\x00-\x20"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
     Rule { mark: "sshpass -p", kind: "password", pattern: r#"^sshpass -p\s*["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
     Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\x00-\x20"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
-    Rule { mark: "mysql -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: "mysqldump -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: "mysqladmin -", kind: "password", pattern: r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysql -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysqldump -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
+    Rule { mark: "mysqladmin -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
     Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"^(?i:<password>)([^\x00-\x20<>${}]{6,100})(?i:</password>)", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
     Rule { mark: ":_authToken=", kind: "npm_token", pattern: r"^:_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
     Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, seek: Seek::Anywhere },
@@ -205,10 +208,12 @@ fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
             let begin = from + at;
             let key = &text.as_bytes()[begin + 2..];
             let length = key.iter().take(65).take_while(|b| b.is_ascii_hexdigit()).count();
+            if length != 64 || !begins(text.as_bytes(), begin) {
+                continue;
+            }
             let lead = text[floor(text, begin.saturating_sub(24))..begin].to_ascii_lowercase();
             let other = ["tx", "hash", "transaction", "block", "root", "sign"];
-            let named = other.iter().any(|word| lead.contains(word));
-            if length == 64 && !named && begins(text.as_bytes(), begin) {
+            if !other.iter().any(|word| lead.contains(word)) {
                 let bytes = begin..begin + 66;
                 found.push(Secret { kind: "wallet_private_key", bytes, score: 0.55 });
             }
