@@ -7,7 +7,7 @@
 use crate::features::NAMES;
 
 /// Added to every score.
-pub(crate) const BIAS: f32 = -1.01;
+pub(crate) const BIAS: f32 = -1.0;
 /// One coefficient for each of `NAMES`.
 #[rustfmt::skip]
 pub(crate) const FEATURES: [f32; NAMES.len()] = [
@@ -17,20 +17,20 @@ pub(crate) const FEATURES: [f32; NAMES.len()] = [
     0.10, // numbers
     -0.42, // maths_signs
     0.20, // latex
-    0.71, // code_signs
-    -1.32, // lines
+    0.70, // code_signs
+    -1.31, // lines
     0.20, // list_items
-    0.28, // questions
-    -0.14, // word_length
+    0.27, // questions
+    -0.13, // word_length
     0.05, // long_words
     0.67, // capitalised
     0.47, // options
     0.41, // blank
     0.14, // quotes
-    0.70, // line_length
-    0.56, // commas
+    0.69, // line_length
+    0.57, // commas
     -0.29, // sentences
-    -0.50, // sentence_length
+    -0.49, // sentence_length
     0.57, // people
     -0.52, // single_letters
     -0.51, // option_length
@@ -41,18 +41,18 @@ pub(crate) const FEATURES: [f32; NAMES.len()] = [
     0.80, // conversation
     0.80, // tools
     3.40, // proof
-    1.12, // reason
+    1.13, // reason
     -0.51, // condition
     0.06, // constraint
     0.56, // negation
-    1.24, // quantity
-    0.32, // sequence
-    0.90, // build
+    1.25, // quantity
+    0.31, // sequence
+    0.91, // build
     -1.47, // task
     -0.38, // everyday
     -0.36, // maths
-    0.57, // science
-    0.85, // technical
+    0.56, // science
+    0.86, // technical
     0.24, // law
     0.10, // medicine
     -0.69, // humanities
