@@ -129,20 +129,32 @@ fn personal(text: &str, border: usize) -> usize {
     let folded = Folded::new(&text[from..border]);
     let tail = &*folded.text;
     let next = text[border..].chars().next();
-    let mut units = Vec::new();
+    let reach = tail.len().saturating_sub(REACH);
     let start = |unit: &str| unit.as_ptr() as usize - tail.as_ptr() as usize;
-    units.extend(tail.split_whitespace().map(|unit| (start(unit), unit)));
+    let near = |unit| near(start(unit), unit, reach);
+    let units: Vec<_> = tail.split_whitespace().map(near).collect();
     let mut open = numbers(tail, &units, next);
     if let Some(street) = STREET.as_ref().and_then(|street| street.find(tail)) {
         open = open.min(street.start());
     }
     open = open.min(birthday(tail)).min(titled(tail, &units));
     // What is further back than anything reaches is certain, whatever it looks like.
-    let reach = tail.len().saturating_sub(REACH);
     if open < reach {
         open = units.iter().map(|unit| unit.0).find(|&at| at >= reach).unwrap_or(tail.len());
     }
     if open == tail.len() { border } else { from + folded.original(open..open + 1).start }
+}
+
+/// What of a word begins within reach, where it is longer than that: no value in it begins earlier, whatever else it is
+/// made of.
+fn near(at: usize, unit: &str, reach: usize) -> (usize, &str) {
+    if at >= reach || at + unit.len() <= reach {
+        return (at, unit);
+    }
+    let further = words::ceil(unit, reach - at);
+    let run = unit[further..].find(|c: char| !c.is_alphanumeric()).map(|sign| further + sign);
+    let from = run.unwrap_or(further);
+    (at + from, &unit[from..])
 }
 
 /// A chain of groups of digits.

@@ -99,6 +99,19 @@ fn a_group_that_may_have_left_is_no_part_of_a_value() {
 }
 
 #[test]
+fn a_number_is_held_whatever_it_is_joined_to() {
+    let policy = redacts();
+    for joined in ["a1.", "x=7&", "\0"] {
+        let text = format!("{}tel.: 011 44 20 7946 0958 or so", joined.repeat(80));
+        let (said, expected) = (streamed(&policy, chars(&text)).0, whole(&policy, &text));
+        assert!(expected.contains("PHONE"), "{expected}");
+        assert_eq!(said, expected);
+        let text = format!("{}(011 44 20 7946 0958) or so", joined.repeat(80));
+        assert_eq!(streamed(&policy, chars(&text)).0, whole(&policy, &text));
+    }
+}
+
+#[test]
 fn an_answer_in_pieces_leaves_as_the_whole_one() {
     let policy = redacts();
     for sample in samples() {
