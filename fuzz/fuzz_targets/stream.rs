@@ -14,6 +14,18 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     Policy::compile(&redacts).expect("the actions are valid")
 });
 
+/// An answer without the numbers of its private keys: of one without an end the first part alone is known in a stream, and
+/// two that begin alike are one there.
+fn unnumbered((said, is_stopped): (String, bool)) -> (String, bool) {
+    let mut parts = said.split("[PRIVATE_KEY_");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("[PRIVATE_KEY_");
+        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    (out, is_stopped)
+}
+
 /// What an answer in pieces leaves as; `None` from where it was stopped.
 fn streamed<'t>(pieces: impl Iterator<Item = &'t str>) -> (String, bool) {
     let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
@@ -44,8 +56,8 @@ fuzz_target!(|input: (Vec<u8>, &str)| {
         pieces.push(piece);
         rest = further;
     }
-    let expected = streamed(std::iter::once(text));
-    assert_eq!(streamed(pieces.into_iter()), expected, "in pieces");
+    let expected = unnumbered(streamed(std::iter::once(text)));
+    assert_eq!(unnumbered(streamed(pieces.into_iter())), expected, "in pieces");
     let chars = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-    assert_eq!(streamed(chars), expected, "character by character");
+    assert_eq!(unnumbered(streamed(chars)), expected, "character by character");
 });

@@ -27,7 +27,7 @@ FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust")
 EACH = 36
 # What those of one language, or of a few kindred ones, weigh together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
-OWN_ENGLISH, OWN_OTHER = (240.0, 260.0), (26.0, 30.0)
+OWN_ENGLISH, OWN_OTHER = (300.0, 320.0), (30.0, 33.0)
 # Files of this repository are ordinary texts too: code, manuals, pages. Not those that hold attacks, to test with.
 PAPERS = ("*.rs", "*.md", "*.sql", "*.js", "*.css", "*.html", "*.toml", "*.py", "*.yml", "LICENSE*", "Dockerfile*")
 ATTACKS_INSIDE = re.compile(r"inject|jailbreak|system.?prompt|instructions|disregard|guardrail|safety", re.IGNORECASE)

@@ -37,7 +37,7 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     let adds = |f: &Finding| counted(f) || (f.category == Category::Pii && certain);
     let over = combined(&findings, adds) > safety.block_threshold;
     if !over && findings.iter().any(acts) {
-        risk_score = risk_score.min(safety.block_threshold);
+        risk_score = passing(risk_score, safety.block_threshold);
     }
     let strongest = || {
         let candidates = findings.iter().enumerate().filter(|(_, f)| counted(f));
@@ -63,6 +63,13 @@ pub(crate) fn weigh_output(safety: &Safety, findings: Vec<Finding>) -> Report {
     let block = finding.map(|i| Block { reason: reason(&findings[i], true), finding: Some(i) });
     let review = block.is_none() && risk_score > 0.0 && risk_score >= safety.review_threshold;
     Report { findings, risk_score, review, block }
+}
+
+/// The score of what may pass though it weighs more than the threshold: beneath it, and by a little the further beneath
+/// the less it weighs, so that scores still tell which is to be looked at first.
+fn passing(score: f64, threshold: f64) -> f64 {
+    const SPREAD: f64 = 0.1;
+    if score <= threshold { score } else { rounded(threshold * (1.0 - SPREAD * (1.0 - score))) }
 }
 
 /// Whether a finding blocks whatever it weighs.
@@ -139,10 +146,10 @@ mod tests {
         for (of, risk, blocks) in [
             (vec![(Pii, 0.9), (Pii, 0.9)], 0.5, false),
             (vec![(Injection, 0.41)], 0.41, false),
-            (vec![(Injection, 0.41), (Pii, 0.9)], 0.7, false),
+            (vec![(Injection, 0.41), (Pii, 0.9)], 0.6794, false),
             (vec![(Injection, 0.3), (Pii, 0.9)], 0.65, false),
-            (vec![(Injection, 0.7), (Pii, 0.9)], 0.7, false),
-            (vec![(Injection, 0.6), (Category::Secret, 0.55)], 0.7, false),
+            (vec![(Injection, 0.7), (Pii, 0.9)], 0.6895, false),
+            (vec![(Injection, 0.6), (Category::Secret, 0.55)], 0.6874, false),
             (vec![(Injection, 0.6), (Category::Policy, 0.4)], 0.76, true),
             (vec![(Category::Secret, 0.55), (Pii, 0.9)], 0.775, true),
             (vec![(Injection, 0.71)], 0.71, true),
@@ -161,7 +168,10 @@ mod tests {
             let safety = Safety { block_threshold, ..Safety::default() };
             let held = Finding { held: true, ..found(Category::Injection, 0.95) };
             let report = weigh(&safety, vec![held, found(Category::Pii, 0.9)], 0.95);
-            assert_eq!((report.risk_score, report.block.is_some()), (block_threshold, false));
+            assert!(report.block.is_none());
+            assert!(
+                report.risk_score < block_threshold && report.risk_score > block_threshold - 0.01
+            );
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
+use crate::injection::vocabulary;
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
 use crate::pii::context::Context;
 use crate::words;
@@ -87,7 +88,25 @@ impl Scan {
         scan.formats.sort_unstable();
         scan.names.sort_unstable();
         scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
+        if scan.classes & vocabulary::ORDINARY != 0 {
+            scan.leave_out_ordinary();
+        }
         scan
+    }
+
+    /// Takes out words that mean nothing where they stand, and the phrases that say so.
+    fn leave_out_ordinary(&mut self) {
+        let is_ordinary = |bit: u64| bit == vocabulary::ORDINARY;
+        let phrases = self.anchors.iter().filter(|hit| is_ordinary(hit.2));
+        let phrases: Vec<(usize, usize)> = phrases.map(|hit| (hit.0, hit.1)).collect();
+        let (mut next, mut reach) = (0, 0);
+        self.anchors.retain(|&(start, end, bit)| {
+            while let Some(phrase) = phrases.get(next).filter(|phrase| phrase.0 <= start) {
+                (next, reach) = (next + 1, reach.max(phrase.1));
+            }
+            !is_ordinary(bit) && end > reach
+        });
+        self.classes = self.anchors.iter().fold(0, |bits, hit| bits | hit.2);
     }
 
     /// Looks up what begins with a word, a sign or a character of another script.

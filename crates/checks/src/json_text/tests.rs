@@ -41,7 +41,7 @@ fn ordinary_json_stays_as_it_is() {
     for raw in [
         r#"{"created_at":1718000004,"ms":1718000000977,"max":2147483647,"x":-1.50e-3}"#,
         r#"{"list":[1000000,2000000.0,123456789012345678901234567890],"t":true,"n":null}"#,
-        r#"{"say":"\u00e9\/ \"quoted\" \ud83d\ude00 \ud83d"}"#,
+        r#"{"note":"\u00e9\/ \"quoted\" \ud83d\ude00 \ud83d"}"#,
         "[]",
         " { } ",
     ] {
