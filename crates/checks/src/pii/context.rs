@@ -14,6 +14,8 @@ pub(crate) enum Context {
     Phone,
     /// What is only said of a telephone: "call me".
     Called,
+    /// What may be said of a telephone: "text 4155552671".
+    Likely,
     Card,
     Ssn,
     Itin,
@@ -88,7 +90,7 @@ pub(crate) enum Context {
 impl Context {
     /// Whether names of fields are made of such words. Those of sentences and addresses are not.
     pub(crate) fn names_field(self) -> bool {
-        !matches!(self, Self::Called | Self::Name | Self::Street | Self::Version)
+        !matches!(self, Self::Called | Self::Likely | Self::Name | Self::Street | Self::Version)
     }
 }
 

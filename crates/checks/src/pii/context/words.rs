@@ -8,6 +8,7 @@ use super::Context as C;
 pub(crate) const WORDS: &[(Context, &[&str])] = &[
     (C::Phone, PHONE),
     (C::Called, CALLED),
+    (C::Likely, LIKELY),
     (
         C::Card,
         &[
@@ -448,21 +449,40 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
 /// Names of telephones and of their numbers.
 #[rustfmt::skip]
 const PHONE: &[&str] = &[
-    "phone", "telephone", "telefon", "teléfono", "téléphone", "tel$", "tél$", "tél.", "ph!", "mobile",
-    "mobil$", "mobiln", "mobilt", "mobilf", "mobiel", "cellphone", "fax$", "~whatsapp", "sms$", "mob$",
-    "móvil", "celular", "cellulare", "cel!", "cell!", "desk!", "hotline", "telefone", "telefoon", "telemóvel", "tlf$",
-    "tfno$", "handynummer", "handy-n", "rufnummer", "numéro est", "komórk", "kom!", "puhelin", "puh$",
-    "contact number", "contact no", "τηλέφωνο", "Τηλέφωνο", "телефон", "Телефон", "тел.", "Тел.", "моб.",
-    "Моб.", "電話", "携帯", "电话", "手机", "微信", "전화", "휴대폰", "연락처", "मोबाइल", "फ़ोन", "फोन",
-    "هاتف", "جوال", "موبايل",
+    "phone", "telephone", "telefon", "teléfono", "téléphone", "tel$", "tél$", "tél.", "ph!", "ph.no", "ph. no", "mobile",
+    "mobil$", "mobiln", "mobilt", "mobilf", "mobiel", "mobitel", "cellphone", "fax$", "~whatsapp", "wa.me", "wa:", "sms$",
+    "mob$", "móvil", "celular", "cellulare", "cel!", "cell!", "desk!", "hotline", "telefone", "telefoon", "telemóvel",
+    "tlf$", "tfno$", "handynummer", "handy-n", "rufnummer", "numéro est", "komórk", "kom!", "puhelin", "puh$", "telp$", "telepon",
+    "telpon", "contact number", "contact no", 
+    "τηλέφωνο", "Τηλέφωνο", "τηλ.", "Τηλ.", "Τηλ:", "κινητό", "Κινητό", "телефон", "Телефон", "тел.", "Тел.",
+    "моб.", "Моб.", "電話", "携帯", "电话", "手机", "手機", "微信", "전화", "휴대폰", "연락처", "联系方式", "मोबाइल", "फ़ोन", "फोन",
+    "هاتف", "جوال", "موبايل", "טלפון", "נייד", "פלאפון", "โทร", "เบอร์", "มือถือ", "điện thoại", "Điện thoại", "di động",
+    "sđt", "sĐt",
 ];
 
 /// What is only said of a telephone.
 #[rustfmt::skip]
 const CALLED: &[&str] = &[
-    "call$", "call me", "call us", "call him", "call her", "you can call", "can call$", "call on$",
-    "answering at", "reach me", "reach you", "reach him", "reach her", "dial$", "text me", "office$",
-    "handy$", "my number", "ring me", "ring mig", "cell.", "cell is", "cell n", "my cell",
-    "his cell", "her cell", "llámame", "chiamami", "bel me", "bel mij", "zadzwoń", "ruf mich",
-    "rufen sie",
+    "call$", "call me", "call us", "call him", "call her", "you can call", "can call$", "call on$", "call at$",
+    "answering at", "reach me", "reach you", "reach him", "reach her", "reached at", "reached on", "contacted at", "contacted on", "reachable at",
+    "reachable on", "reachable under", "dial$", "text me", "office$", "handy$", "my number", 
+    "ring me", "ring mig", "ring on$", "bell on$", "cell.", "cell is", "cell n", "my cell",
+    "his cell", "her cell", 
+    "llámame", "llame al", "llama al", "llamar al", "chiamami", "chiami al", "chiamare il",
+    "chiamare al", "bel me", "bel mij", "bel naar", "bereikbaar op",
+    "zadzwoń", "dzwonić", "dzwoń", "pod numer", "ruf mich", "rufen sie", "erreichbar unter", 
+    "joindre au", "appeler au", "appelez", "rappeler au", "ligue para", "liga no", "liga para", "me liga$",
+    "ring til", "nås på", "soita$", "soittaa", "volejte", "zavolejte", "volajte",
+    "nazovite", "sunați la", "sunati la", "hívjon", "hubungi", "звоните", "Звоните", "позвоните",
+    "Позвоните", "дзвоніть", "Дзвоніть", "拨打", "撥打", "致电", "致電", 
+];
+
+/// What is said of many things, and of a telephone right in front of a number that looks like one of it. Of a letter with a
+/// colon, as on cards, only a capital at a line's beginning counts.
+#[rustfmt::skip]
+const LIKELY: &[&str] = &[
+    "contact!", "contact info!", "contact details!", "contacto!", "contato!", "contatto!", "kontakt!", "hp!", "portable!", "caller id$", "text$", "ring$", "bel$",
+    "his number", "her number", "my no$", "t:", "m:", "p:", "f:", "mi número", "mi numero", "mio numero", "numero è",
+    "mijn nummer", "mój numer", "meine nummer", "mon numéro", "meu número", "mitt nummer", "mit nummer", "numaram",
+    "nomor saya", "мой номер", "Мой номер", "我的号码",
 ];

@@ -2,6 +2,7 @@
 
 use super::super::View;
 use super::super::context::{Context, encloses};
+use super::otherwise;
 use crate::words::is_unspaced;
 
 /// How far behind its word a number may stand.
@@ -22,7 +23,8 @@ const SMALL: &[&str] = &[
     "e", "direct", "tel", "telephone", "currently", "now", "him", "them", "back", "a", "w", "h", "m",
     "de", "le", "la", "el", "al", "y", "et", "und", "au", "op", "på", "pod", "er", "är", "jest", "to",
     "mobil", "mobiel", "móvil", "celular", "whatsapp", "contact", "contacto", "contato", "privat",
-    "ext", "primary", "value", "नंबर", "رقم", "номер",
+    "ext", "primary", "value", "नंबर", "رقم", "номер", "kom", "as", "è", "il", "mig", "meg", "mich", "mir", "nous", "mi",
+    "numer", "nosso", "mon", "mio", "pro", "para", "до", "по", "номеру", "мне", "nr",
 ];
 /// Words that make something else of the label: "phone order", `phone_verified_at`.
 #[rustfmt::skip]
@@ -45,8 +47,10 @@ const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "t
 #[rustfmt::skip]
 const COUNTED: &[&str] = &[
     "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "bytes", "dollars",
-    "euros", "usd", "eur",
+    "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
 ];
+/// Whose number one is, behind it.
+const OWN: &[&str] = &["my number", "his number", "her number"];
 /// More words in a row tell of something else.
 const MAX_WORDS: usize = 6;
 
@@ -60,9 +64,9 @@ pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, usual: boo
     // Hits are ordered by their end.
     let (front, back) = hits.split_at(hits.partition_point(|hit| hit.1 <= start));
     let mut near = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
-    let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called));
+    let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called | Context::Likely));
     last.is_some_and(|hit| leads_up(view, hit, start, usual) && !counts(&view.text[end..]))
-        || names_behind(view, back, end)
+        || names_behind(view, back, end, usual)
         || is_in_column(view, front, start, end)
 }
 
@@ -71,11 +75,21 @@ fn leads_up(view: &View<'_>, hit: &Hit, start: usize, usual: bool) -> bool {
     let between = &view.text[hit.1..start];
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
+    let is_likely = hit.2 == Context::Likely;
     !is_other(&between[..between.len() - rest.len()])
         && is_told(view, hit)
-        && (all_words(rest, is_small)
-            || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
-            || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest)))
+        && if is_likely {
+            usual && all_words(rest, is_small) && !rest.contains('\n')
+        } else {
+            is_led_to(view, hit, rest, usual)
+        }
+}
+
+/// Whether what stands behind a word leads to a number.
+fn is_led_to(view: &View<'_>, hit: &Hit, rest: &str, usual: bool) -> bool {
+    all_words(rest, is_small)
+        || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
+        || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest))
 }
 
 /// Whether a number is a whole cell under the cell of a table's header that is a word for a telephone: `name,phone`.
@@ -133,7 +147,9 @@ fn is_sentence(rest: &str) -> bool {
         word.len() - unit.len() <= 2 && ["am", "pm", "h"].contains(&unit)
     };
     let plain = |word: &str| {
-        !is_other(word) && (!word.contains(|c: char| c.is_ascii_digit()) || is_hour(word))
+        !is_other(word)
+            && !otherwise::is_thing(word)
+            && (!word.contains(|c: char| c.is_ascii_digit()) || is_hour(word))
     };
     words.starts_with(' ')
         && !words.contains(['.', ';', ':', '=', '?', '!', '|', '"', '{', '<', '\t', '\n'])
@@ -141,23 +157,39 @@ fn is_sentence(rest: &str) -> bool {
         && all_words(words, plain)
 }
 
-/// Whether "call" tells somebody to, and does not count what programs do: "API call 483920185", "call #1234567".
-fn is_told(view: &View<'_>, &(start, end, _): &Hit) -> bool {
-    if !view.text[start..end].eq_ignore_ascii_case("call") {
+/// Whether "call" tells somebody to, and does not count what programs do: "API call 483920185", "call #1234567"; whether a
+/// letter names a line of a card, "T: "; and whether a word stands in a text, not in a name: `j.cell.2018`.
+fn is_told(view: &View<'_>, &(start, end, context): &Hit) -> bool {
+    let word = &view.text[start..end];
+    let before = view.text[..start].trim_end_matches(' ');
+    if let &[letter, b':'] = word.as_bytes() {
+        return letter.is_ascii_uppercase()
+            && before.chars().next_back().is_none_or(|sign| "\n|,;(·•".contains(sign));
+    }
+    if context == Context::Called && view.text[..start].ends_with(['.', '/']) {
+        return false;
+    }
+    if !["call", "text", "ring", "bel"].iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
         return true;
     }
-    let before = view.text[..start].trim_end_matches(' ');
+    // "text: 0123456789" is none.
+    let is_verb = word.eq_ignore_ascii_case("call") || view.bytes.get(end) == Some(&b' ');
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     let told = word.is_empty() || TELLING.iter().any(|telling| word.eq_ignore_ascii_case(telling));
-    told && !view.text[end..].trim_start_matches(' ').starts_with('#')
+    told && is_verb && !view.text[end..].trim_start_matches(' ').starts_with('#')
 }
 
 /// Whether a number is said to be one of a telephone right behind it: "415 555 2671 (mobile)".
-fn names_behind(view: &View<'_>, hits: &[Hit], end: usize) -> bool {
+fn names_behind(view: &View<'_>, hits: &[Hit], end: usize, usual: bool) -> bool {
+    let is_own = |word: &str| usual && OWN.iter().any(|own| word.eq_ignore_ascii_case(own));
+
     hits.iter()
         .take_while(|hit| hit.1 <= end + 3 * REACH_BACK)
         .filter(|hit| hit.0 >= end && hit.0 - end <= REACH_BACK)
-        .filter(|hit| hit.2 == Context::Phone || is_place(&view.text[hit.0..hit.1]))
+        .filter(|hit| {
+            let word = &view.text[hit.0..hit.1];
+            hit.2 == Context::Phone || is_place(word) || is_own(word)
+        })
         .any(|hit| {
             let between = &view.text[end..hit.0];
             let next = view.bytes[hit.1..].iter().take(4).find(|b| !b" :>\t(".contains(b));
