@@ -5,8 +5,10 @@ use crate::scan::Scan;
 use crate::words::is_name;
 
 mod words;
-
 pub(crate) use words::WORDS;
+
+/// A word with a meaning: where it begins and ends.
+pub(crate) type Hit = (usize, usize, Context);
 
 /// What a word near a value says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +87,60 @@ pub(crate) enum Context {
     Rfc,
     Gstin,
     Voter,
+    Belgian,
+    Kimlik,
+    SouthAfrican,
+    Swiss,
+    Chinese,
+    Emirati,
+    ItalianCard,
 }
 
 impl Context {
     /// Whether names of fields are made of such words. Those of sentences and addresses are not.
     pub(crate) fn names_field(self) -> bool {
         !matches!(self, Self::Called | Self::Likely | Self::Name | Self::Street | Self::Version)
+    }
+}
+
+impl Context {
+    /// What a number of one country is called besides its own name.
+    pub(super) fn general(self) -> Option<Self> {
+        let is_general = matches!(
+            self,
+            Self::Belgian
+                | Self::Kimlik
+                | Self::SouthAfrican
+                | Self::Swiss
+                | Self::Chinese
+                | Self::Emirati
+                | Self::ThaiId
+        );
+        is_general.then_some(Self::NationalId)
+    }
+}
+
+/// No word is longer.
+const LONGEST: usize = 40;
+
+/// Drops the words that run into a longer one, and are a part of that: "my social" of "my social insurance". What an
+/// identity number is called everywhere goes on behind the name of one: "Saudi ID number".
+pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
+    let is_cut = |at: usize| {
+        let (start, end, context) = hits[at];
+        hits[at + 1..].iter().take_while(|next| next.1 < end + LONGEST).any(|next| {
+            start < next.0
+                && next.0 < end
+                && end < next.1
+                && next.1 - next.0 > end - start
+                && next.2 != context
+                && next.2 != Context::NationalId
+        })
+    };
+    let cut: Vec<usize> = (0..hits.len()).filter(|&at| is_cut(at)).collect();
+    let (mut cut, mut at) = (cut.into_iter().peekable(), 0..);
+    if cut.peek().is_some() {
+        hits.retain(|_| cut.next_if(|next| Some(*next) == at.next()).is_none());
     }
 }
 
@@ -225,7 +275,7 @@ fn is_date(number: &[u8], digits: usize) -> bool {
 }
 
 /// Whether a list goes on: `, `, ` and `, ` (home), `.
-fn is_list(gap: &str) -> bool {
+pub(super) fn is_list(gap: &str) -> bool {
     #[rustfmt::skip]
     const JOINTS: &[&str] = &[
         "and", "or", "und", "oder", "et", "ou", "y", "e", "o", "en", "i", "и", "to", "new", "now", "then",

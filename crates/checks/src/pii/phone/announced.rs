@@ -1,7 +1,7 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
 use super::super::View;
-use super::super::context::{Context, encloses};
+use super::super::context::{Context, Hit, encloses};
 use super::otherwise;
 use crate::words::is_unspaced;
 
@@ -53,9 +53,6 @@ const COUNTED: &[&str] = &[
 const OWN: &[&str] = &["my number", "his number", "her number"];
 /// More words in a row tell of something else.
 const MAX_WORDS: usize = 6;
-
-/// A word with a meaning: where it begins and ends.
-type Hit = (usize, usize, Context);
 
 /// Whether a word in front of a number or behind it says so. Of what is written as most telephone numbers are, a `usual` one,
 /// a sentence may say it.
