@@ -1,6 +1,6 @@
 //! Words that say what the number next to them is.
 
-use super::View;
+use super::{View, columns};
 use crate::scan::Scan;
 use crate::words::is_name;
 
@@ -156,6 +156,7 @@ pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) 
     nearest.is_some_and(|word| speaks(view, word, start))
         || behind(view.scan, start, end)
             .any(|hit| hit.2 == context && !names_next(view.bytes, hit.1))
+        || columns::name(view, context, start, end)
 }
 
 /// Whether a word of these meanings stands near a value, also as the name of another value.

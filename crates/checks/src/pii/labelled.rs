@@ -60,6 +60,7 @@ const OWNERS: &[&str] =
 
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+    find_in_columns(view, found);
     for &(start, end, context) in &view.scan.contexts {
         if context::closes(view.bytes, start) {
             continue;
@@ -78,6 +79,19 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             {
                 last = next.clone();
                 found.push(Entity::new(label.kind, next, label.score));
+            }
+        }
+    }
+}
+
+/// Reads the cells of tables, each under its label.
+fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
+    for cell in &view.cells {
+        let labels = LABELS.iter().filter(|label| label.context == cell.context);
+        for label in labels.filter(|label| label.context != C::PlainAccount) {
+            let token = cell.bytes.start..token_end(view.bytes, cell.bytes.start);
+            if label.read(view, token).is_some_and(|value| value == cell.bytes) {
+                found.push(Entity::new(label.kind, cell.bytes.clone(), label.score));
             }
         }
     }

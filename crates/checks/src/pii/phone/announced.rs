@@ -1,7 +1,7 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
-use super::super::View;
 use super::super::context::{Context, Hit, encloses};
+use super::super::{View, columns};
 use super::otherwise;
 use crate::words::is_unspaced;
 
@@ -9,10 +9,6 @@ use crate::words::is_unspaced;
 const REACH: usize = 40;
 /// How far in front of it.
 const REACH_BACK: usize = 12;
-/// How far behind the header of a table.
-const TABLE: usize = 240;
-/// What ends its cells.
-const CELL_ENDS: &[char] = &[',', ';', '\t', '|', '\r', '\n'];
 
 /// Words that may stand between the two.
 #[rustfmt::skip]
@@ -64,7 +60,7 @@ pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, usual: boo
     let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called | Context::Likely));
     last.is_some_and(|hit| leads_up(view, hit, start, usual) && !counts(&view.text[end..]))
         || names_behind(view, back, end, usual)
-        || is_in_column(view, front, start, end)
+        || columns::name(view, Context::Phone, start, end)
 }
 
 /// Whether a word leads up to a number: small words stand between, or the number is the value of a field of that name.
@@ -87,41 +83,6 @@ fn is_led_to(view: &View<'_>, hit: &Hit, rest: &str, usual: bool) -> bool {
     all_words(rest, is_small)
         || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
         || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest))
-}
-
-/// Whether a number is a whole cell under the cell of a table's header that is a word for a telephone: `name,phone`.
-fn is_in_column(view: &View<'_>, front: &[Hit], start: usize, end: usize) -> bool {
-    let is_padding = |c: char| matches!(c, ' ' | '"');
-    let behind = view.text[end..].trim_start_matches(is_padding);
-    let Some(line) = line_start(view.bytes, start) else { return false };
-    let lead = view.text[line..start].trim_end_matches(is_padding);
-    let sign = lead.chars().next_back().or(behind.chars().next()).unwrap_or('\n');
-    if !(lead.is_empty() || lead.ends_with(CELL_ENDS))
-        || !(behind.is_empty() || behind.starts_with(CELL_ENDS))
-    {
-        return false;
-    }
-    let column = |line: &str| line.matches(sign).count();
-    front
-        .iter()
-        .rev()
-        .take_while(|hit| start - hit.1 <= TABLE)
-        .filter(|hit| hit.2 == Context::Phone && hit.1 < line)
-        .take(4)
-        .any(|hit| {
-            let begin = line_start(view.bytes, hit.0).unwrap_or_default();
-            let lead = view.text[begin..hit.0].rsplit(CELL_ENDS).next().unwrap_or_default();
-            let rest = view.text[hit.1..line].split(CELL_ENDS).next().unwrap_or_default();
-            column(&view.text[begin..hit.0]) == column(&view.text[line..start])
-                && all_words(lead, is_small)
-                && all_words(rest.trim_start_matches(char::is_lowercase), is_small)
-        })
-}
-
-/// Where the line begins that a place is in, unless the text begins there or it is too far back.
-fn line_start(bytes: &[u8], at: usize) -> Option<usize> {
-    let from = at.saturating_sub(TABLE);
-    memchr::memrchr(b'\n', &bytes[from..at]).map(|line| from + line + 1)
 }
 
 /// Whether a number counts what stands behind it: "1234567 km".
