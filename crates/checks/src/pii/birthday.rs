@@ -54,7 +54,7 @@ static NEXT: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static BACK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let [first, last, _, unspaced] = RUNS.map(|run| run.replace("(?:19|20)?", "(?:19|20)"));
     let leads =
-        r"(?:,? (?:is|was|as) (?:my|his|her|their|your|our|the)(?: date of)? | \((?:date of )?)";
+        r"(?:,? (?:is|was|as) (?:my|his|her|their|your|the)(?: date of)? | \((?:date of )?)";
     // In other scripts the word follows at once.
     regex(&format!("(?:^|[^0-9./-])({first}|{last}|{unspaced})(?:{leads}| ?)$"))
 });
@@ -66,6 +66,8 @@ fn regex(pattern: &str) -> Option<Regex> {
 
 /// Words that tell of the date right in front of them.
 const BEHIND: &[&str] = &["г.р", "г. р", "года рождения", "生まれ", "出生"];
+/// What may stand behind a date of a list.
+const JOINTS: &[&str] = &["and ", "or ", "und ", "et ", "y ", "e ", "are ", "were "];
 /// How far in front of its word a date may begin.
 const REACH_BACK: usize = 48;
 /// How far from their word the dates of a list may end.
@@ -74,7 +76,7 @@ const LIST: usize = 400;
 #[rustfmt::skip]
 const OTHERS: &[&str] = &[
     "releas", "issu", "control", "certificat", "refill", "publish", "updat", "expir", "regist", "creat", "died", "death",
-    "rate", "stone",
+    "rate", "stone", "marié", "married", "bapti", "hired", "joined",
 ];
 
 /// Reads the dates behind a word, or the one in front of it that leads to it.
@@ -126,7 +128,11 @@ fn next_of_list(view: &View<'_>, last: &Range<usize>) -> Option<Range<usize>> {
     let window = &view.text[last.end..to];
     let date = NEXT.as_ref()?.captures(window)?.get(1)?;
     let range = last.end + date.start()..last.end + date.end();
-    (!goes_on(view, range.end)).then_some(range)
+    // "04/05/2020 married", "2020-05-04: died"
+    let rest = &view.text[range.end..];
+    let named = rest.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_lowercase));
+    let joined = || JOINTS.iter().any(|joint| rest[1..].starts_with(joint));
+    (!goes_on(view, range.end) && !rest.starts_with(':') && (!named || joined())).then_some(range)
 }
 
 /// The date in front of a word, that says it is one of birth: "12/03/1985 is my birthday", "22.01.1991 г.р.".
@@ -141,7 +147,11 @@ fn in_front(view: &View<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let word = &view.text[start..];
     let rest = view.text[end..].trim_start_matches(char::is_alphabetic);
     let told = match leads {
-        "" | " " => BEHIND.iter().any(|behind| word.starts_with(behind)),
+        // "出生率" is a rate.
+        "" | " " => {
+            BEHIND.iter().any(|behind| word.starts_with(behind))
+                && !view.text[end..].starts_with(['率', '人', '数'])
+        }
         _ if leads.starts_with(" (") => rest.starts_with(')'),
         _ => !rest.starts_with([':', '=']),
     };

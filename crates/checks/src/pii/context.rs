@@ -144,6 +144,12 @@ pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
     }
 }
 
+/// What a number counts in front of it.
+#[rustfmt::skip]
+const COUNTED: &[&str] = &[
+    "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "points", "shares", "miles", "pieces", "items", "bytes", "dollars",
+    "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
+];
 /// How far in front of a value a word may end that says what it is.
 const REACH: usize = 64;
 /// How far behind one it may begin, and how long it then is.
@@ -295,6 +301,13 @@ pub(super) fn is_list(gap: &str) -> bool {
         remark = sign == '(' || remark && sign == ' ';
         joins && !matches!(sign, ':' | '=' | '|' | '\t' | '<' | '{')
     })
+}
+
+/// Whether a number counts what stands behind it: "1234567 km".
+pub(super) fn counts(behind: &str) -> bool {
+    let word = behind.strip_prefix(' ').unwrap_or_default();
+    let word = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted))
 }
 
 /// Whether a label had its value and another label follows: `phone: none, order: `.

@@ -112,8 +112,12 @@ fn next_of_list(text: &str, last: &Range<usize>) -> Option<Range<usize>> {
     let only_joins = !joint.trim_matches(' ').is_empty()
         && !joint.contains(['(', ')', '.', '"', '\''])
         && joint.matches('\n').count() < 2;
+    // A stream may have let go of a shorter number before what it counts was known.
+    let known = !text.as_bytes()[start..end].iter().all(u8::is_ascii_digit) || end - start >= 6;
     (only_joins
         && !stuck
+        && known
+        && !context::counts(&text[end..])
         && context::is_list(joint.trim_matches(['-', '*', ' ', '\n', '\r', '/', '•'])))
     .then_some(start..end)
 }

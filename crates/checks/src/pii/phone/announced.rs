@@ -1,6 +1,6 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
-use super::super::context::{Context, Hit, encloses};
+use super::super::context::{Context, Hit, counts, encloses};
 use super::super::{View, columns};
 use super::otherwise;
 use crate::words::is_unspaced;
@@ -39,12 +39,6 @@ const OTHER: &[&str] = &[
 /// What `call` stands behind where somebody is told to.
 #[rustfmt::skip]
 const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do"];
-/// What a number counts in front of it.
-#[rustfmt::skip]
-const COUNTED: &[&str] = &[
-    "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "bytes", "dollars",
-    "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
-];
 /// Whose number one is, behind it.
 const OWN: &[&str] = &["my number", "his number", "her number"];
 /// More words in a row tell of something else.
@@ -83,13 +77,6 @@ fn is_led_to(view: &View<'_>, hit: &Hit, rest: &str, usual: bool) -> bool {
     all_words(rest, is_small)
         || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
         || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest))
-}
-
-/// Whether a number counts what stands behind it: "1234567 km".
-fn counts(behind: &str) -> bool {
-    let word = behind.strip_prefix(' ').unwrap_or_default();
-    let word = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted))
 }
 
 /// Whether sentences are about a word without a number of anybody: "call the function with", "office space of".

@@ -43,11 +43,15 @@ fn birthdays_in_other_languages() {
         "published 12/03/1985. My birthday is soon",
         "joined 12/03/2020 (birthday: none)",
         "12/03/2020 is the release",
+        "née Dupont, mariée le 12/03/1985",
+        "2024年1月2日出生率下降",
     ] {
         assert_eq!(entities(text), [], "{text}");
     }
     let both = [("DATE_OF_BIRTH", "12/03/1985".into()), ("DATE_OF_BIRTH", "04/05/1990".into())];
     assert_eq!(entities("DOBs: 12/03/1985, 04/05/1990"), both);
     assert_eq!(entities("born 12/03/1985 and 04/05/1990"), both);
+    assert_eq!(entities("born 12/03/1985, 04/05/1990 married"), both[..1]);
+    assert_eq!(entities("born 12/03/1985, 04/05/1990: died"), both[..1]);
     assert_eq!(entities("DOB: 12/03/1985, hired 04/05/1990"), both[..1]);
 }

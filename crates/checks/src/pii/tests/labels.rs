@@ -168,6 +168,7 @@ fn lists_go_on_behind_a_label_of_letters_and_of_groups() {
         ("Account: 12345678\nOrder: 23456789", &accounts[..1]),
         ("Account: 12345678, order 23456789", &accounts[..1]),
         ("Account: 12345678. 23456789 is something", &accounts[..1]),
+        ("Account: 12345678, 23456789 dollars", &accounts[..1]),
         ("Account: 12345678, 23456789: paid", &accounts[..1]),
         ("npis 2264245574", &[]),
     ]);
@@ -187,6 +188,7 @@ fn a_number_is_what_its_own_name_says_and_not_what_a_wider_one_does() {
         ("Partita IVA: IT00743110157", &[("IT_VAT", "00743110157")]),
         ("part IT00743110157", &[]),
         ("carta d'identità n. AO3873732", &[("IT_IDENTITY_CARD", "AO3873732")]),
+        ("Dupont & Cie 123456789", &[]),
         ("CIE: CY32054UL", &[("IT_IDENTITY_CARD", "CY32054UL")]),
         ("national id AO3873732", &[("NATIONAL_ID", "AO3873732")]),
         ("S.I.N. 188258339", &[("CA_SIN", "188258339")]),
