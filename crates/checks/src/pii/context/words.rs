@@ -570,7 +570,7 @@ const CALLED: &[&str] = &[
 #[rustfmt::skip]
 const LIKELY: &[&str] = &[
     "contact!", "contact info!", "contact details!", "contacto!", "contato!", "contatto!", "kontakt!", "hp!", "portable!", "caller id$", "text$", "ring$", "bel$",
-    "his number", "her number", "my no$", "t:", "m:", "p:", "f:", "mi número", "mi numero", "mio numero", "numero è",
+    "his number", "her number", "my new number", "my no$", "t:", "m:", "p:", "f:", "mi número", "mi numero", "mio numero", "numero è",
     "mijn nummer", "mój numer", "meine nummer", "mon numéro", "meu número", "mitt nummer", "mit nummer", "numaram",
     "nomor saya", "мой номер", "Мой номер", "我的号码",
 ];

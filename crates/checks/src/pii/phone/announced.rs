@@ -38,7 +38,7 @@ const OTHER: &[&str] = &[
 
 /// What `call` stands behind where somebody is told to.
 #[rustfmt::skip]
-const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do"];
+const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do", "may", "could"];
 /// Whose number one is, behind it.
 const OWN: &[&str] = &["my number", "his number", "her number"];
 /// More words in a row tell of something else.
