@@ -68,6 +68,8 @@ fn regex(pattern: &str) -> Option<Regex> {
 const BEHIND: &[&str] = &["г.р", "г. р", "года рождения", "生まれ", "出生"];
 /// What may stand behind a date of a list.
 const JOINTS: &[&str] = &["and ", "or ", "und ", "et ", "y ", "e ", "are ", "were "];
+/// What a word is led to by from the date in front of it, as it ends.
+const LEADS: &[&str] = &["my", "his", "her", "their", "your", "the", "of"];
 /// How far in front of its word a date may begin.
 const REACH_BACK: usize = 48;
 /// How far from their word the dates of a list may end.
@@ -142,9 +144,19 @@ fn in_front(view: &View<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     if !window.as_bytes()[near..].iter().any(u8::is_ascii_digit) {
         return None;
     }
+    // Nearly all words have nothing in front that leads to them.
+    let word = &view.text[start..];
+    let lead = window.trim_end_matches(' ');
+    let may_lead = if word.is_char_boundary(1) {
+        lead.ends_with('(') || LEADS.iter().any(|end| lead.ends_with(end))
+    } else {
+        BEHIND.iter().any(|behind| word.starts_with(behind))
+    };
+    if !may_lead {
+        return None;
+    }
     let date = BACK.as_ref()?.captures(window)?.get(1)?;
     let leads = &window[date.end()..];
-    let word = &view.text[start..];
     let rest = view.text[end..].trim_start_matches(char::is_alphabetic);
     let told = match leads {
         // "出生率" is a rate.

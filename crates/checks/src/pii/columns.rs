@@ -28,8 +28,20 @@ pub(super) struct Cell {
 /// All cells under headings that say what they are, in order.
 pub(super) fn cells(text: &str, hits: &[Hit]) -> Vec<Cell> {
     let (mut out, mut done) = (Vec::new(), 0);
+    if hits.is_empty() || memchr::memchr(b'\n', text.as_bytes()).is_none() {
+        return out;
+    }
+    let mut sign = 0;
     for (index, hit) in hits.iter().enumerate() {
-        if hit.0 < done || !ends_cell(text.as_bytes(), hit) {
+        if hit.0 < done || !hit.2.names_field() {
+            continue;
+        }
+        // Looked for once, however many words stand in front of it.
+        if sign < hit.1 {
+            sign = next_sign(text.as_bytes(), hit.1);
+        }
+        let ends_cell = text.as_bytes().get(sign).is_some_and(|b| is_end(*b));
+        if !ends_cell || sign - hit.1 > HEADING {
             continue;
         }
         let Some(table) = Table::at(text, hit) else { continue };
@@ -49,11 +61,15 @@ pub(super) fn name(view: &View<'_>, context: Context, start: usize, end: usize) 
     here.into_iter().any(|cell| cell.bytes.end == end && cell.context == context)
 }
 
-/// Whether a word is the last but for small ones in what may be a cell.
-fn ends_cell(bytes: &[u8], &(_, end, context): &Hit) -> bool {
-    let rest = &bytes[end..bytes.len().min(end + HEADING)];
-    let sign = rest.iter().find(|&&b| !(is_name(b) || b >= 0x80 || b" \"'-#.".contains(&b)));
-    context.names_field() && sign.is_some_and(|b| SEPARATORS.contains(b) || b"\r\n".contains(b))
+/// Where the first sign stands behind a word that a heading does not go on over.
+fn next_sign(bytes: &[u8], from: usize) -> usize {
+    let goes_on = |b: &u8| is_name(*b) || *b >= 0x80 || b" \"'-#.".contains(b);
+    from + bytes[from..].iter().take_while(|b| goes_on(b)).count()
+}
+
+/// Whether a cell ends with a byte.
+fn is_end(byte: u8) -> bool {
+    SEPARATORS.contains(&byte) || matches!(byte, b'\r' | b'\n')
 }
 
 /// A line of headings.

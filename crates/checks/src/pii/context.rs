@@ -123,21 +123,21 @@ impl Context {
 /// No word is longer.
 const LONGEST: usize = 40;
 
-/// Drops the words that run into a longer one, and are a part of that: "my social" of "my social insurance". What an
-/// identity number is called everywhere goes on behind the name of one: "Saudi ID number".
+/// Drops what is said of a social security number where it runs into a longer word, and is a part of that: "my social" of
+/// "my social insurance".
 pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
-    let is_cut = |at: usize| {
-        let (start, end, context) = hits[at];
-        hits[at + 1..].iter().take_while(|next| next.1 < end + LONGEST).any(|next| {
-            start < next.0
-                && next.0 < end
-                && end < next.1
-                && next.1 - next.0 > end - start
-                && next.2 != context
-                && next.2 != Context::NationalId
-        })
+    let is_cut = |at: &usize| {
+        let (start, end, context) = hits[*at];
+        context == Context::Ssn
+            && hits[at + 1..].iter().take_while(|next| next.1 < end + LONGEST).any(|next| {
+                start < next.0
+                    && next.0 < end
+                    && end < next.1
+                    && next.1 - next.0 > end - start
+                    && next.2 != context
+            })
     };
-    let cut: Vec<usize> = (0..hits.len()).filter(|&at| is_cut(at)).collect();
+    let cut: Vec<usize> = (0..hits.len()).filter(is_cut).collect();
     let (mut cut, mut at) = (cut.into_iter().peekable(), 0..);
     if cut.peek().is_some() {
         hits.retain(|_| cut.next_if(|next| Some(*next) == at.next()).is_none());
