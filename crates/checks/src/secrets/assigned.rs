@@ -118,6 +118,9 @@ fn behind(text: &str, name: &Name) -> Option<Secret> {
         let cut = super::is_cut(&bytes[to..])
             && !value.is_empty()
             && !(password && join == Join::Said && pauses(&bytes[to..]));
+        if placeholder::is_encrypted(&text[from..]) {
+            return None;
+        }
         let judged = if cut || identifier && placeholder::is_uuid(value) {
             None
         } else {
@@ -220,6 +223,7 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
         || !(password && is_quoted) && placeholder::is_expression(value)
         || placeholder::is_stand_in(value)
         || placeholder::is_address(value)
+        || placeholder::is_public(value)
         || refuted::is_digest(text, from, value)
     {
         return None;

@@ -7,6 +7,7 @@ mod extent;
 pub(crate) mod formats;
 mod joint;
 pub(crate) mod key_block;
+mod label;
 mod placeholder;
 mod refuted;
 pub(crate) mod structured;

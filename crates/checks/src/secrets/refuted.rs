@@ -1,5 +1,6 @@
 //! What tells that a value behind the name of a secret is none: other names, what it is made of, what stands around it.
 
+use super::label::{self, Key};
 use super::placeholder;
 use crate::words::floor;
 
@@ -34,10 +35,13 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         let is_hump = keyword.starts_with('P') && before.is_some_and(char::is_lowercase);
         before.is_some_and(char::is_alphabetic) && !is_hump
     };
+    // Of these other words are made, of the longer ones only their cases in other languages.
+    let is_beginning = || ["auth", "key", "api"].iter().any(|k| keyword.eq_ignore_ascii_case(k));
     // `--password-stdin`, `aria-keyshortcuts`
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))
         || keyword.eq_ignore_ascii_case("clave") && is_adjective()
         || keyword.eq_ignore_ascii_case("pat") && is_syllable()
+        || is_beginning() && label::goes_on(name, keyword)
 }
 
 /// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
@@ -49,6 +53,19 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         word.unwrap_or_default().to_ascii_lowercase()
     };
     let is_joint = |c: char| "=\"'".contains(c) || c.is_alphabetic();
+    let label = lead.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    let key = Key::read(label);
+    let is_number = placeholder::is_hex(value);
+    if match key {
+        Some(Key::Public) => true,
+        Some(Key::Stored) => is_number,
+        Some(Key::Secret) => label::is_fingerprint(value) && !between.contains(['"', '\'']),
+        None => false,
+    } || label::is_manner(label)
+        || label::is_package(label, between, value)
+    {
+        return true;
+    }
     let lead = lead.to_ascii_lowercase();
     let name = last_word(&lead);
     let nearest = last_word(between.trim_end_matches([' ', '"', '\'', ':', '=']));
@@ -56,7 +73,7 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
     public.iter().any(|word| name.contains(word))
         // `AWS::KMS::ReplicaKey`
         || name.matches("::").count() > 1
-        || is_identifier(&name, value)
+        || is_identifier(&name, value) && key != Some(Key::Secret)
         || !nearest.is_empty() && is_identifier(&nearest, value)
         // `token::Base64Decoder`
         || between == "::" && is_type_name(value)
@@ -64,7 +81,8 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         || name == "key"
             && !between.contains(is_joint)
             && !lead.strip_suffix("key").is_some_and(|before| before.ends_with(['"', '\'']))
-            && placeholder::is_hex(value)
+            && is_number
+            && key != Some(Key::Secret)
         || placeholder::is_file(&name)
         || name.ends_with("dsn") && value.contains("host=")
         || lead.contains("for=\"")
