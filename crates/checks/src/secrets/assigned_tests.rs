@@ -204,6 +204,8 @@ fn a_value_that_is_none_is_left_alone() {
         "certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSURWVENDQWoyZ0F3SUJB",
         "sshKey: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUlJQklqQU5CZ2txaGtpRzl3MEJB",
         // Where something lies.
+        "{\"SecretArn\": \"arn:aws:secretsmanager:us-east-1:210987654321:secret:prod/db-5PMkYa\"}",
+        "MasterUserSecret: arn:aws:secretsmanager:eu-west-1:210987654321:secret:rds!db-7c9e6679-7425-40de-944b-e07fc1f90ae7-52zi9i",
         &format!("cache key: {hash}"),
         &format!("sort_key={hash}"),
         &format!("{{\"storageKey\": \"{uuid}\"}}"),
@@ -223,6 +225,22 @@ fn a_value_that_is_none_is_left_alone() {
     ] {
         assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
+}
+
+/// Lines of a certificate may begin as keys of some vendors do.
+#[test]
+fn there_are_no_keys_in_lines_of_base64() {
+    let line = body(Charset::Alnum, 64);
+    let key = |body: &str| format!("EAAA{}", &body[..60]);
+    for (lead, end) in [("", ""), ("    ", ""), ("> ", ""), ("        \"", "\\n\""), ("\"", "\",")]
+    {
+        let text = format!("{lead}{line}{end}\n{lead}{}{end}\n", key(&line));
+        assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+        let text = format!("{lead}a list of keys{end}\n{lead}{}{end}\n", key(&line));
+        assert_eq!(secrets(&text).len(), 1, "{text}");
+    }
+    let der = format!("AQEBBQADggEP{line}");
+    assert!(secrets(&der).is_empty(), "{:?}", secrets(&der));
 }
 
 /// In thirty thousand characters of base64 there are names of secrets and beginnings of keys of every kind.

@@ -127,9 +127,20 @@ pub(super) fn by_surroundings(bytes: &[u8], name_end: usize, from: usize, to: us
     // In a sentence, too, a value may stand in brackets: alone, behind a space.
     let in_brackets = bytes[..from].ends_with(b" (") && bytes.get(to) == Some(&b')');
     bytes[from - 1] == b'(' && !in_brackets
+        || is_resource(bytes, name_end)
         || called
         || account
         || basic && placeholder::is_stock_login(&bytes[from..to])
+}
+
+/// How far in front of the name the name of a resource begins that it is a part of.
+const RESOURCE: usize = 120;
+
+/// Whether a name is a part of the name of a resource of AWS: `arn:aws:secretsmanager:us-east-1:...:secret:prod/db`.
+fn is_resource(bytes: &[u8], name_end: usize) -> bool {
+    let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b":/_.-".contains(b);
+    let run = bytes[..name_end].iter().rev().take(RESOURCE).take_while(is_part).count();
+    bytes[name_end - run..name_end].starts_with(b"arn:")
 }
 
 /// Whether the value ends as its name does: `key_length = Cipher.key_length`.

@@ -18,6 +18,7 @@ pub(super) fn structures() -> Vec<(&'static str, String)> {
         ("jwk_private_key", format!("{{\"kty\":\"EC\",\"crv\":\"P-256\",\"d\":\"{key}\"}}")),
         ("jwk_private_key", format!("{{\n  \"kty\": \"RSA\",\n  \"n\": \"{0}\",\n  \"e\": \"AQAB\",\n  \"d\": \"{0}\"\n}}", body(Charset::Url, 342))),
         ("facebook_app_token", format!("token 417203958161245|{}", &key[..27])),
+        ("adyen_api_key", format!("AQEyhmfx{}-{}", &key[..40], &key[..30])),
         ("checkout_key", "sk_7c9e6679-7425-40de-944b-e07fc1f90ae7".to_owned()),
         ("asana_token", format!("2/1203958161245417/1203958161245999:{hex}")),
         ("asana_token", format!("1/1203958161245417:{hex}")),

@@ -109,6 +109,11 @@ pub(super) fn airtable(body: &str) -> bool {
     parts(body, '.', &[14, 64]) && body.get(15..).is_some_and(is_hex)
 }
 
+/// What is encrypted behind them begins alike in all of them. Lines of certificates begin with `AQE` as well.
+pub(super) fn adyen(body: &str) -> bool {
+    body.get(..16).is_some_and(|lead| lead.contains("hmf")) && placeholder::is_mixed(body)
+}
+
 /// A merchant, then thirty-two hexadecimal digits.
 pub(super) fn braintree(body: &str) -> bool {
     parts(body, '$', &[16, 32])

@@ -44,7 +44,7 @@ pub(super) const FORMATS: &[Format] = &[
     f("square_token", "EAAA", Url, 56, 70),
     c("braintree_token", "access_token$production$", Signs, 49, 49, bodies::braintree),
     c("braintree_token", "access_token$sandbox$", Signs, 49, 49, bodies::braintree),
-    r("adyen_api_key", "AQE", Base64, 60, 400),
+    c("adyen_api_key", "AQE", Base64, 60, 400, bodies::adyen),
     f("razorpay_key", "rzp_live_", Alnum, 14, 20),
     f("razorpay_key", "rzp_test_", Alnum, 14, 20),
     f("flutterwave_key", "FLWSECK-", Url, 20, 60),
