@@ -2,7 +2,7 @@
 
 use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
 use super::joint::{Join, joined};
-use super::{Secret, placeholder, refuted};
+use super::{Secret, far, placeholder, refuted};
 use crate::scan::Scan;
 use crate::words::floor;
 
@@ -52,9 +52,11 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         if names == NAMES_IN_RUN {
             continue;
         }
-        let Some(name) = Name::read(text, start, end) else { continue };
-        names += 1;
-        if let Some(secret) = behind(text, &name) {
+        let name = Name::read(text, start, end);
+        names += u32::from(name.is_some());
+        let near = name.and_then(|name| behind(text, &name));
+        let further = || far::find(text, start, end, is_password(&text[start..end]));
+        if let Some(secret) = near.or_else(further) {
             done = secret.bytes.end;
             found.push(secret);
         }
@@ -202,7 +204,13 @@ fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f6
 }
 
 /// How live a value looks, if at all.
-fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Option<f64> {
+pub(super) fn judge(
+    text: &str,
+    from: usize,
+    value: &str,
+    password: bool,
+    join: Join,
+) -> Option<f64> {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     // The cheap tests first: most words behind a name are short and hold no digit, and long values repeat themselves.
     let possible = if password {
@@ -242,7 +250,8 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
     if placeholder::is_uuid(value) {
         // Version 1 is made of a clock and an address of hardware, not of chance.
         let chance = value.as_bytes()[14] != b'1';
-        return (join == Join::Assigned && chance).then_some(0.75);
+        let named = join == Join::Assigned || is_strong(text, from);
+        return (named && chance).then_some(0.75);
     }
     // Quotes let through more symbols; words of code show themselves by how many there are.
     let charset = value
@@ -328,7 +337,17 @@ fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64>
 /// Whether the name in front leaves no doubt that a secret follows, however short.
 fn is_strong(text: &str, from: usize) -> bool {
     let lead = text[floor(text, from.saturating_sub(24))..from].to_ascii_lowercase();
-    ["token", "secret", "api_key", "apikey", "accessid", "access_id", "access_key"]
-        .iter()
-        .any(|name| lead.contains(name))
+    [
+        "token",
+        "secret",
+        "api_key",
+        "apikey",
+        "api key",
+        "accessid",
+        "access_id",
+        "access_key",
+        "access key",
+    ]
+    .iter()
+    .any(|name| lead.contains(name))
 }

@@ -77,6 +77,24 @@ const FOUND: &[&str] = &[
     "api key is: @",
     "API key → @",
     "the password is “#”",
+    // Words in between.
+    "The API key for production is @",
+    "API key [dev]: @",
+    "token (staging): `@`",
+    "API Key for the weather = @",
+    "new token, valid until Friday: @",
+    "my API key was leaked: %",
+    "access token from the portal: @",
+    "can you check if this API key still works? @",
+    "The password for the database is #",
+    "password for root: #",
+    "wifi password at the office is \"#\"",
+    "my password should be # but login fails",
+    "I changed the password from # to something new",
+    "Passwort für den Server: #",
+    "mot de passe du serveur : #",
+    "la contraseña del servidor es #",
+    "admin password (don't share!) #",
     // Sentences.
     "Reset the password to # please",
     "salasana on #",
@@ -150,6 +168,26 @@ fn of_two_that_overlap_none_is_lost() {
     ] {
         let found: Vec<_> = secrets(&text).into_iter().map(|s| &text[s.bytes]).collect();
         assert!(found.len() == 2 && found[0].contains(PASSWORD) && found[1] == key, "{found:?}");
+    }
+}
+
+#[test]
+fn a_uuid_is_a_value_behind_a_name_that_leaves_no_doubt() {
+    let uuid = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
+    for form in [
+        "my access token \"@\"",
+        "my access token is \"@\"",
+        "set `EXA_API_KEY` to `@`",
+        "setx CONSUL_HTTP_TOKEN @",
+        "use token @ for the demo",
+        "API Key: @",
+        "API key for staging: @",
+    ] {
+        assert_eq!(secrets(&form.replace('@', uuid)).len(), 1, "{form}");
+    }
+    for form in ["session @", "login @", "key @", "the key is on @", "token_id @", "cache key: @"] {
+        let text = form.replace('@', uuid);
+        assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod assigned;
 #[cfg(test)]
 mod assigned_tests;
 mod extent;
+mod far;
 pub(crate) mod formats;
 mod joint;
 pub(crate) mod key_block;

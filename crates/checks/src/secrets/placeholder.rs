@@ -181,9 +181,12 @@ pub(crate) fn is_mixed(value: &str) -> bool {
 
 /// Whether the kind of character changes so often that a short value can only be random: `w3t8k5m27h1z`.
 pub(crate) fn is_jumbled(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let changes = bytes.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
-    bytes.len() >= 12 && changes * 2 >= bytes.len()
+    value.len() >= 12 && changes(value) * 2 >= value.len()
+}
+
+/// How often the kind of character changes.
+pub(crate) fn changes(value: &str) -> usize {
+    value.as_bytes().windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count()
 }
 
 /// Whether the kind of character changes as often as in base64 or in hexadecimal, and not as in words and paths.
