@@ -18,8 +18,9 @@ const SECRETS: &[&str] = &[
 /// Parts of names of what a person has chosen, in the same notation.
 #[rustfmt::skip]
 const PASSWORDS: &[&str] = &[
-    "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "pass$",
-    "~_pass$", "pw$", "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
+    "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "~pass$",
+    "pw$", "~_pw$", "dbpw$", "userpw$", "adminpw$", "rootpw$", "passcode", "requirepass", "masterauth", "psk$", "~_psk$",
+    "pre-shared-key", "pre-shared key", "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
     "adgangskode", "heslo", "jelszó", "parola", "şifre", "Şifre", "비밀번호", "パスワード", "mật khẩu",
     "kata sandi", "clave", "clave de acceso", "salasana",
 ];
