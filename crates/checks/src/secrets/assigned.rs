@@ -296,7 +296,7 @@ pub(super) fn judge(
 }
 
 /// How live a value looks that a person may have chosen.
-fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64> {
+pub(super) fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64> {
     let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
     let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
     let symbols = value.len() - digits - letters;

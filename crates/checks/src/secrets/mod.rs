@@ -11,6 +11,7 @@ pub(crate) mod key_block;
 mod label;
 mod placeholder;
 mod refuted;
+pub(crate) mod rules;
 pub(crate) mod structured;
 #[cfg(test)]
 mod structured_tests;
