@@ -56,15 +56,14 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         let name = Name::read(text, start, end);
         names += u32::from(name.is_some());
         let near = name.and_then(|name| behind(text, &name));
-        let further = || far::find(text, start, end, is_password(&text[start..end]));
-        if let Some(secret) = near.or_else(further) {
+        if let Some(secret) = near.or_else(|| far::find(text, start, end)) {
             done = secret.bytes.end;
             found.push(secret);
         }
     }
 }
 
-fn is_password(keyword: &str) -> bool {
+pub(super) fn is_password(keyword: &str) -> bool {
     // Nearly all others are of another length, whatever the notation adds to it.
     let is_near = |name: &&&str| name.len().wrapping_sub(keyword.len()) <= 2;
     PASSWORDS.iter().filter(is_near).any(|name| {

@@ -1,11 +1,11 @@
 //! Values some words behind their name: "the password for the database is ...", "API key [dev]: ...".
 
-use super::assigned::judge;
+use super::assigned::{is_password, judge};
 use super::extent::value_end;
 use super::joint::Join;
 use super::label::{self, Key};
 use super::{Secret, is_cut, placeholder, refuted};
-use crate::words::floor;
+use crate::words::{floor, next_digit};
 
 /// How far behind its name a value may begin, and behind how many words.
 const REACH: usize = 80;
@@ -33,14 +33,17 @@ const OWNERS: &[&str] = &[
 
 /// The credential some words behind a name that begins at `start` and ends at `end`. More is asked of it than right
 /// behind one.
-pub(super) fn find(text: &str, start: usize, end: usize, password: bool) -> Option<Secret> {
+pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     let bytes = text.as_bytes();
-    let keyword = &text[start..end];
-    let is_name = password || DRAWN.iter().any(|name| name.eq_ignore_ascii_case(keyword));
-    if !matches!(bytes.get(end), Some(b' ' | b',')) || !is_name {
+    let is_word = start == 0 || !bytes[start - 1].is_ascii_alphanumeric();
+    // The cheapest first: most names are talked about, without a digit near.
+    let near = &bytes[..bytes.len().min(end + REACH + LONGEST)];
+    if !matches!(bytes.get(end), Some(b' ' | b',')) || !is_word || next_digit(near, end).is_none() {
         return None;
     }
-    if start > 0 && bytes[start - 1].is_ascii_alphanumeric() {
+    let keyword = &text[start..end];
+    let password = is_password(keyword);
+    if !password && !DRAWN.iter().any(|name| name.eq_ignore_ascii_case(keyword)) {
         return None;
     }
     let joint = Joint::read(text, end)?;

@@ -70,7 +70,9 @@ pub(super) fn joined(bytes: &[u8], lead: &str, from: usize) -> Option<(usize, Jo
                 join = Join::Said;
                 at += length - 1;
             }
-            _ if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(sign.as_bytes())) => {
+            0x80..
+                if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(sign.as_bytes())) =>
+            {
                 join = if sign.starts_with('→') { Join::Assigned } else { Join::Said };
                 at += sign.len() - 1;
             }
@@ -92,16 +94,19 @@ pub(super) fn joined(bytes: &[u8], lead: &str, from: usize) -> Option<(usize, Jo
 
 /// The word of those that join that a text begins with, and how much of the text it takes: a sign may stand behind it in
 /// place of the space, as in "the password is: ...".
-pub(super) fn said(text: &[u8]) -> Option<(&'static str, usize)> {
-    let length = |word: &'static str| {
-        let bare = word.trim_end();
+fn said(text: &[u8]) -> Option<(&'static str, usize)> {
+    let &first = text.first()?;
+    let candidates = SAID.iter().filter(|word| word.as_bytes()[0] == first);
+    candidates.copied().find_map(|word| {
+        let bare = word.trim_ascii_end();
         let is_signed =
             || bare.len() < word.len() && matches!(text.get(bare.len()), Some(b':' | b'='));
-        let is_whole = text.starts_with(word.as_bytes());
-        let is_said = is_whole || text.starts_with(bare.as_bytes()) && is_signed();
-        is_said.then_some((word, if is_whole { word.len() } else { bare.len() }))
-    };
-    SAID.iter().find_map(|&word| length(word))
+        if text.starts_with(word.as_bytes()) {
+            Some((word, word.len()))
+        } else {
+            (text.starts_with(bare.as_bytes()) && is_signed()).then_some((word, bare.len()))
+        }
+    })
 }
 
 fn begins_with(text: &[u8], word: &str) -> bool {

@@ -68,7 +68,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, seek: Seek::Run },
     Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
     Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"(?-u:\b)(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, seek: Seek::Run },
-    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([^\x00-\x20:"'$]{0,60}:[^\x00-\x20"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
+    // The user may be a key: then the password is empty, or anything.
+    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?(?:([^\x00-\x20:"'$]{0,60}:[^\x00-\x20"'${}<>]{3,100})|([A-Za-z0-9_+/=-]{16,120}):x?(?:["'\s]|$))"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
     Rule { mark: "sshpass -p", kind: "password", pattern: r#"^sshpass -p\s*["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
     Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\x00-\x20"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
     Rule { mark: "mysql -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
@@ -83,8 +84,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule { mark: "oracle:thin:", kind: url::KIND, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\x00-\x20"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
     Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
     Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#""(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
-    // A key in place of the user: the password is empty, or anything.
-    Rule { mark: "curl ", kind: "basic_auth_key", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([A-Za-z0-9_+/=-]{16,120}):x?(?:["'\s]|$)"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
     // User and password as arguments.
     Rule { mark: "auth=(", kind: LOGIN, pattern: SECOND, score: 0.8, before: 0, after: 300, seek: Seek::Word },
     Rule { mark: "login(", kind: LOGIN, pattern: SECOND, score: 0.8, before: 0, after: 300, seek: Seek::Word },

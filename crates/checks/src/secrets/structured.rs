@@ -86,7 +86,8 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
         }
         let reach = &text[start..end];
         let mut from = 0;
-        while let Some(value) = pattern.captures_at(reach, from).and_then(|c| c.get(1)) {
+        let value = |from| pattern.captures_at(reach, from).and_then(|c| c.get(1).or(c.get(2)));
+        while let Some(value) = value(from) {
             if let Some(score) = liveness(rule, value.as_str()) {
                 let bytes = start + value.start()..start + value.end();
                 found.push(Secret { kind: rule.kind, bytes, score });
@@ -132,7 +133,7 @@ fn is_live(kind: &str, value: &str) -> bool {
             let looks_chosen = || chosen(value, digits, letters, Join::Said).is_some();
             value.is_ascii() && !is_sample && looks_chosen()
         }
-        "basic_auth_key" => placeholder::is_mixed(value),
+        "basic_auth" => value.contains(':') || placeholder::is_mixed(value),
         _ => true,
     };
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
