@@ -18,16 +18,28 @@ const SECRETS: &[&str] = &[
 /// Parts of names of what a person has chosen, in the same notation.
 #[rustfmt::skip]
 const PASSWORDS: &[&str] = &[
-    "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "~pass$",
-    "pw$", "~_pw$", "dbpw$", "userpw$", "adminpw$", "rootpw$", "passcode", "requirepass", "masterauth", "psk$", "~_psk$",
-    "pre-shared-key", "pre-shared key", "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
+    "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "pass$",
+    "~_pass$", "pw$", "~_pw$", "passcode", "requirepass", "masterauth", "psk$", "~_psk$", "pre-shared-key", "pre-shared key",
+    "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
     "adgangskode", "heslo", "jelszó", "parola", "şifre", "Şifre", "비밀번호", "パスワード", "mật khẩu",
     "kata sandi", "clave", "clave de acceso", "salasana",
 ];
 
+/// "pass" and "pw", joined to who and what has a password. Many other words are: `bypass`, `renderPass`, `boardingPass`.
+#[rustfmt::skip]
+const JOINED: &[&str] = &[
+    "dbpass$", "databasepass$", "sqlpass$", "mysqlpass$", "pgpass$", "postgrespass$", "redispass$", "mongopass$", "userpass$",
+    "usrpass$", "adminpass$", "rootpass$", "sudopass$", "becomepass$", "smtppass$", "imappass$", "mailpass$", "emailpass$",
+    "ftppass$", "sftppass$", "sshpass$", "httppass$", "proxypass$", "ldappass$", "bindpass$", "mqttpass$", "loginpass$",
+    "clientpass$", "serverpass$", "storepass$", "keystorepass$", "truststorepass$", "keypass$", "certpass$", "wifipass$",
+    "wlanpass$", "vncpass$", "rdppass$", "vpnpass$", "accountpass$", "servicepass$", "svcpass$", "masterpass$", "defaultpass$",
+    "zippass$", "pdfpass$", "domainpass$", "routerpass$", "apppass$", "apipass$", "authpass$", "newpass$", "oldpass$", "mypass$",
+    "dbpw$", "userpw$", "adminpw$", "rootpw$", "mailpw$", "ftppw$",
+];
+
 /// All parts of names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    SECRETS.iter().chain(PASSWORDS).copied()
+    SECRETS.iter().chain(PASSWORDS).chain(JOINED).copied()
 }
 
 /// Longer passwords are no words.
@@ -64,12 +76,21 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
 }
 
 pub(super) fn is_password(keyword: &str) -> bool {
-    // Nearly all others are of another length, whatever the notation adds to it.
-    let is_near = |name: &&&str| name.len().wrapping_sub(keyword.len()) <= 2;
-    PASSWORDS.iter().filter(is_near).any(|name| {
-        let name = name.strip_prefix('~').unwrap_or(name);
-        name.strip_suffix('$').unwrap_or(name).eq_ignore_ascii_case(keyword)
-    })
+    let bytes = keyword.as_bytes();
+    let ends = |end: &[u8]| {
+        bytes.len() >= end.len() && bytes[bytes.len() - end.len()..].eq_ignore_ascii_case(end)
+    };
+    // Nearly all others begin with another letter, or are of another length, whatever the notation adds to it.
+    let is_near = |name: &&&str| {
+        let first = name.as_bytes()[usize::from(name.starts_with('~'))];
+        first == bytes[0].to_ascii_lowercase() && name.len().wrapping_sub(keyword.len()) <= 2
+    };
+    ends(b"pass")
+        || ends(b"pw")
+        || PASSWORDS.iter().filter(is_near).any(|name| {
+            let name = name.strip_prefix('~').unwrap_or(name);
+            name.strip_suffix('$').unwrap_or(name).eq_ignore_ascii_case(keyword)
+        })
 }
 
 /// A name that is joined to a value.

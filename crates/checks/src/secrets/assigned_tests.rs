@@ -83,7 +83,6 @@ const FOUND: &[&str] = &[
     "\"mailPass\": \"#\"",
     "storepass=#",
     "-keypass #",
-    "mysqlrootpass=#",
     "DB_PW=#",
     "dbpw: #",
     "userPw = '#'",

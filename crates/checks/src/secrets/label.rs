@@ -20,14 +20,6 @@ const SECRET: &[&str] = &[
 ];
 /// What stands between "public" and "key" as well: `public API key`.
 const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", "client"];
-/// Who and what has a password: words that "pass" is joined to. There are many more that other passes are called by.
-#[rustfmt::skip]
-const OWNERS: &[&str] = &[
-    "db", "database", "sql", "mysql", "pg", "postgres", "redis", "mongo", "rabbit", "user", "usr", "admin", "root", "sa", "sudo",
-    "become", "smtp", "imap", "mail", "email", "ftp", "sftp", "ssh", "http", "https", "proxy", "ldap", "bind", "amqp", "mqtt",
-    "login", "client", "server", "store", "key", "trust", "cert", "wifi", "wlan", "vnc", "rdp", "vpn", "account", "service", "svc",
-    "master", "default", "web", "site", "zip", "pdf", "domain", "router", "app", "api", "auth", "new", "old", "my",
-];
 /// Names that end in these say how something is done, and hold no secret.
 #[rustfmt::skip]
 const MANNERS: &[&str] =
@@ -80,19 +72,6 @@ impl Key {
 pub(super) fn is_manner(label: &str) -> bool {
     let word = Words { rest: label }.next().map(|word| word.text.to_ascii_lowercase());
     word.is_some_and(|word| MANNERS.contains(&&*word))
-}
-
-/// Whether what stands in front of "pass" may have a password, if a letter does: `dbPass`, `storepass`, and not `bypass`,
-/// `renderPass`.
-pub(super) fn has_password(before: &str) -> bool {
-    if !before.ends_with(char::is_alphabetic) {
-        return true;
-    }
-    let word = Words { rest: before }.next().map(|word| word.text.to_ascii_lowercase());
-    // `mysqlrootpass`
-    let ends =
-        |word: &str, owner: &&str| word == *owner || owner.len() >= 4 && word.ends_with(*owner);
-    word.is_some_and(|word| OWNERS.iter().any(|owner| ends(&word, owner)))
 }
 
 /// Whether a word goes on behind a part of a name, so that it is another word: `authority`, `keyboard`, `tokenizer`.

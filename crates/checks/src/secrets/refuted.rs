@@ -41,8 +41,6 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))
         || keyword.eq_ignore_ascii_case("clave") && is_adjective()
         || keyword.eq_ignore_ascii_case("pat") && is_syllable()
-        || keyword.eq_ignore_ascii_case("pass")
-            && !label::has_password(&lead[..lead.len() - keyword.len()])
         || is_beginning() && label::goes_on(name, keyword)
 }
 
