@@ -1,5 +1,7 @@
 //! Random values behind names that announce a secret: `api_key = "..."`, `<token>...</token>`, `password is ...`.
 
+use std::sync::LazyLock;
+
 use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
 use super::joint::{Join, joined};
 use super::{Secret, far, placeholder, refuted};
@@ -75,22 +77,18 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
     }
 }
 
+/// The names of passwords without their notation, by their length.
+static BY_LENGTH: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
+    let bare = |name: &&'static str| name.trim_start_matches('~').trim_end_matches('$');
+    let names: Vec<_> = PASSWORDS.iter().chain(JOINED).map(bare).collect();
+    let longest = names.iter().map(|name| name.len()).max().unwrap_or_default();
+    let of = |length| names.iter().copied().filter(|name| name.len() == length).collect();
+    (0..=longest).map(of).collect()
+});
+
 pub(super) fn is_password(keyword: &str) -> bool {
-    let bytes = keyword.as_bytes();
-    let ends = |end: &[u8]| {
-        bytes.len() >= end.len() && bytes[bytes.len() - end.len()..].eq_ignore_ascii_case(end)
-    };
-    // Nearly all others begin with another letter, or are of another length, whatever the notation adds to it.
-    let is_near = |name: &&&str| {
-        let first = name.as_bytes()[usize::from(name.starts_with('~'))];
-        first == bytes[0].to_ascii_lowercase() && name.len().wrapping_sub(keyword.len()) <= 2
-    };
-    ends(b"pass")
-        || ends(b"pw")
-        || PASSWORDS.iter().filter(is_near).any(|name| {
-            let name = name.strip_prefix('~').unwrap_or(name);
-            name.strip_suffix('$').unwrap_or(name).eq_ignore_ascii_case(keyword)
-        })
+    let names = BY_LENGTH.get(keyword.len());
+    names.is_some_and(|names| names.iter().any(|name| name.eq_ignore_ascii_case(keyword)))
 }
 
 /// A name that is joined to a value.

@@ -36,9 +36,15 @@ const OWNERS: &[&str] = &[
 pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     let bytes = text.as_bytes();
     let is_word = start == 0 || !bytes[start - 1].is_ascii_alphanumeric();
-    // The cheapest first: most names are talked about, without a digit near.
+    // A sign behind the space joins what is near.
+    let goes_on = match bytes.get(end..end + 2) {
+        Some([b' ', next]) => next.is_ascii_alphanumeric() || *next >= 0x80 || b"([".contains(next),
+        Some([b',', b' ']) => true,
+        _ => false,
+    };
+    // Most names are talked about, without a digit near.
     let near = &bytes[..bytes.len().min(end + REACH + LONGEST)];
-    if !matches!(bytes.get(end), Some(b' ' | b',')) || !is_word || next_digit(near, end).is_none() {
+    if !goes_on || !is_word || next_digit(near, end).is_none() {
         return None;
     }
     let keyword = &text[start..end];
