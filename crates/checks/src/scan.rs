@@ -28,7 +28,7 @@ pub(crate) struct Scan {
     /// All classes of such words that are anywhere.
     pub(crate) classes: u64,
     /// Which of [`crate::secrets::structured::MARKS`] the text holds, in any case, as bits.
-    pub(crate) marks: u64,
+    pub(crate) marks: u128,
     /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
     pub(crate) long_runs: bool,
 }
