@@ -355,18 +355,10 @@ pub(super) fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> 
 
 /// Whether the name in front leaves no doubt that a secret follows, however short.
 fn is_strong(text: &str, from: usize) -> bool {
-    let lead = text[floor(text, from.saturating_sub(24))..from].to_ascii_lowercase();
-    [
-        "token",
-        "secret",
-        "api_key",
-        "apikey",
-        "api key",
-        "accessid",
-        "access_id",
-        "access_key",
-        "access key",
-    ]
-    .iter()
-    .any(|name| lead.contains(name))
+    let lead = text[floor(text, from.saturating_sub(24))..from].bytes();
+    // `api key`, `api_key`, `api-key`, `apiKey`
+    let lead: Vec<u8> =
+        lead.filter(|b| !b" _-".contains(b)).map(|b| b.to_ascii_lowercase()).collect();
+    let has = |name: &[u8]| lead.windows(name.len()).any(|part| part == name);
+    [&b"token"[..], b"secret", b"apikey", b"accesskey", b"accessid"].into_iter().any(has)
 }
