@@ -2,8 +2,8 @@
 
 use crate::injection::vocabulary;
 use crate::pii::context::{self, Context};
-use crate::secrets::structured::{self, Seek};
-use crate::secrets::{assigned, formats};
+use crate::secrets::rules::Seek;
+use crate::secrets::{assigned, formats, structured};
 use crate::words;
 
 /// Slots of a table; a power of two.

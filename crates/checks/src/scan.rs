@@ -9,7 +9,7 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 
 use crate::injection::vocabulary;
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
-use crate::pii::context::Context;
+use crate::pii::context::{self, Context};
 use crate::words;
 
 /// A run of this many characters without space is not taken for a word.
@@ -29,7 +29,7 @@ pub(crate) struct Scan {
     /// All classes of such words that are anywhere.
     pub(crate) classes: u64,
     /// Which of [`crate::secrets::structured::MARKS`] the text holds, in any case, as bits.
-    pub(crate) marks: u64,
+    pub(crate) marks: u128,
     /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
     pub(crate) long_runs: bool,
 }
@@ -85,6 +85,7 @@ impl Scan {
             scan.note(text.as_bytes(), &index.keywords[id as usize], start, end);
         }
         scan.contexts.sort_unstable_by_key(|hit| hit.1);
+        context::drop_cut(&mut scan.contexts);
         scan.formats.sort_unstable();
         scan.names.sort_unstable();
         scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
@@ -217,7 +218,8 @@ impl Scan {
     }
 
     fn note(&mut self, text: &[u8], keyword: &Keyword, start: usize, end: usize) {
-        let ends = || keyword.is_field() && words::parts_after(text, end);
+        let ends =
+            || keyword.is_field() && (words::parts_after(text, end) || is_plural(text, start, end));
         if keyword.right && !words::free_after(text, end) && !ends() {
             return;
         }
@@ -239,6 +241,13 @@ impl Scan {
             Meaning::Mark(index) => self.marks |= 1 << index,
         }
     }
+}
+
+/// Whether an abbreviation stands for several: `NPIs`.
+fn is_plural(text: &[u8], start: usize, end: usize) -> bool {
+    text.get(end) == Some(&b's')
+        && words::free_after(text, end + 1)
+        && text[start..end].iter().all(u8::is_ascii_uppercase)
 }
 
 /// Where what a sign begins is over that stands for something else: `\n` and `\u000a` as in code, `%0A` as in URLs, `[31m` as

@@ -39,7 +39,7 @@ pub struct Family {
 
 /// What repeats without an end: values that are nearly something, beginnings without an end, codes in
 /// codes.
-const REPEATED: [(&str, &str); 73] = [
+const REPEATED: [(&str, &str); 76] = [
     ("one run of digits", "1234567890"),
     ("digits and spaces", "4 1 1 1 "),
     ("cards, miscounted", "4111 1111 1111 1112 "),
@@ -56,6 +56,9 @@ const REPEATED: [(&str, &str); 73] = [
     ("parentheses and digits", "(1)2)3(4"),
     ("label after label", "passport no. driver licence tax id "),
     ("label and digits", "ssn 12 sin 34 passport 56 "),
+    ("headings of tables", "ssn,dob,phone\n1,2,3\n"),
+    ("lists behind labels", "passports AB1234567, AB1234567, "),
+    ("birthdays in front", "1/1/1985 is my birthday of my "),
     ("street numbers", "12 Main 14 Oak "),
     ("streets", "1 Main Street, "),
     ("titles", "Dear Mr. Dr. "),

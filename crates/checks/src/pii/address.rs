@@ -40,6 +40,7 @@ pub(crate) fn latin(pattern: &str) -> String {
 
 /// Looks behind and around the words that announce such data.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+    birthday::find_in_columns(view, found);
     let (known, mut streets_until) = (found.len(), 0);
     for &(start, end, context) in &view.scan.contexts {
         // Those of other detectors may all be the same few.
@@ -48,7 +49,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
         }
         match context {
             C::Name => person::find(view, start, end, found),
-            C::Birth => birthday::find(view, end, found),
+            C::Birth => birthday::find(view, start, end, found),
             C::Street if end > streets_until => {
                 let from =
                     floor(view.text, start.saturating_sub(60)).max(floor(view.text, streets_until));

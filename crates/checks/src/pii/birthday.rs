@@ -1,11 +1,12 @@
-//! Dates of birth, behind the words that announce them.
+//! Dates of birth, next to the words that announce them.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::context::encloses;
-use super::{Entity, View};
+use super::context::{Context, encloses};
+use super::{Entity, View, before};
 use crate::words::ceil;
 
 /// How far behind its word one may end.
@@ -19,50 +20,155 @@ pub(crate) const MONTHS: [&str; 64] = [
     "nov", "dec", "dez", "dic", "déc", "des", "ene", "gen", "янв", "фев", "мар", "апр", "мая", "май", "июн", "июл",
     "авг", "сен", "окт", "ноя", "дек", "sty", "lut", "kwi", "cze", "lip", "sie", "wrz", "paź", "paz", "lis", "gru",
 ];
+/// Dates that are written without white space, in digits alone but for scripts that have none.
+const RUNS: [&str; 4] = [
+    r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)?\d{2}",
+    r"(?:19|20)\d{2}[./-]\d{1,2}[./-]\d{1,2}",
+    r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
+    r"(?:19|20)\d{2} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일]",
+];
 /// What stands between the word and the date, and the date. The shape in which it is to be given may stand between.
 static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let months = format!(r"(?:{})\p{{L}}*\.?", MONTHS.join("|"));
-    let shapes = [
-        r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)?\d{2}".to_owned(),
-        r"(?:19|20)\d{2}[./-]\d{1,2}[./-]\d{1,2}".to_owned(),
-        r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])".to_owned(),
-        r"(?:19|20)\d{2} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일]".to_owned(),
+    let spaced = [
         format!(
             r"\d{{1,2}}(?:st|nd|rd|th|er|º|\.)?(?: of| de)?[ /-]{months},?(?: de| del)?[ /-](?:19|20)\d{{2}}"
         ),
         format!(r"{months} \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d{{2}}"),
+        // `22JAN1991`, `26/3 1965`
+        format!(r"\d{{1,2}}(?:{})(?:19|20)\d{{2}}", MONTHS.join("|")),
+        r"\d{1,2}/\d{1,2} (?:19|20)\d{2}".to_owned(),
     ];
     // Scripts without spaces do not set the date off from the word.
     let begin = r"(?:\b|[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])";
     let filler =
         r"([^.\n\d]{0,24}?)(?:\([a-z]{1,4}[./ -][a-z]{1,4}[./ -][a-z]{1,4}\):? ?)?(?:\r?\n)?";
-    // The digits of all scripts make a large table, and were folded into these.
-    let pattern = format!("(?i)^{filler}{begin}({})", shapes.join("|")).replace(r"\d", "[0-9]");
-    Regex::new(&pattern).ok()
+    regex(&format!("^{filler}{begin}({}|{})", RUNS.join("|"), spaced.join("|")))
 });
+/// The next date of a list.
+static NEXT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let joints = r"(?:[,;/|]|\r?\n ?[-*•]?|,? (?:and|or|und|et|y|e|i|en|и))";
+    regex(&format!("^ ?{joints} ?({})", RUNS.join("|")))
+});
+/// A date, and what leads from it to the word behind it: ` is my `, ` (`.
+static BACK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let [first, last, _, unspaced] = RUNS.map(|run| run.replace("(?:19|20)?", "(?:19|20)"));
+    let leads =
+        r"(?:,? (?:is|was|as) (?:my|his|her|their|your|the)(?: date of)? | \((?:date of )?)";
+    // In other scripts the word follows at once.
+    regex(&format!("(?:^|[^0-9./-])({first}|{last}|{unspaced})(?:{leads}| ?)$"))
+});
+
+fn regex(pattern: &str) -> Option<Regex> {
+    // The digits of all scripts make a large table, and were folded into these.
+    Regex::new(&format!("(?i){}", pattern.replace(r"\d", "[0-9]"))).ok()
+}
+
+/// Words that tell of the date right in front of them.
+const BEHIND: &[&str] = &["г.р", "г. р", "года рождения", "生まれ", "出生"];
+/// What may stand behind a date of a list.
+const JOINTS: &[&str] = &["and ", "or ", "und ", "et ", "y ", "e ", "are ", "were "];
+/// What a word is led to by from the date in front of it, as it ends.
+const LEADS: &[&str] = &["my", "his", "her", "their", "your", "the", "of"];
+/// How far in front of its word a date may begin.
+const REACH_BACK: usize = 48;
+/// How far from their word the dates of a list may end.
+const LIST: usize = 400;
 /// What is dated instead where it stands between the word and the date, by its beginning.
 #[rustfmt::skip]
 const OTHERS: &[&str] = &[
     "releas", "issu", "control", "certificat", "refill", "publish", "updat", "expir", "regist", "creat", "died", "death",
-    "rate", "stone",
+    "rate", "stone", "marié", "married", "bapti", "hired", "joined",
 ];
 
-/// Reads the date behind a word that ends at `end`.
-pub(super) fn find(view: &View<'_>, end: usize, found: &mut Vec<Entity>) {
+/// Reads the dates behind a word, or the one in front of it that leads to it.
+pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    if let Some(range) = behind(view, end).or_else(|| in_front(view, start, end)) {
+        let mut last = range.clone();
+        super::add(Entity::new("DATE_OF_BIRTH", range, 0.7), found);
+        while let Some(next) =
+            next_of_list(view, &last).filter(|next| next.end - end.min(next.end) <= LIST)
+        {
+            last = next.clone();
+            super::add(Entity::new("DATE_OF_BIRTH", next, 0.7), found);
+        }
+    }
+}
+
+/// Reads the dates in the columns of tables.
+pub(super) fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
+    for cell in view.cells.iter().filter(|cell| cell.context == Context::Birth) {
+        let text = &view.text[cell.bytes.clone()];
+        let date = DATE.as_ref().and_then(|date| date.captures(text)).and_then(|date| date.get(2));
+        // One with spaces in it may have left a stream in part.
+        if date.is_some_and(|date| date.as_str() == text) && !text.contains(' ') {
+            found.push(Entity::new("DATE_OF_BIRTH", cell.bytes.clone(), 0.7));
+        }
+    }
+}
+
+/// The date behind a word.
+fn behind(view: &View<'_>, end: usize) -> Option<Range<usize>> {
     let to = ceil(view.text, (end + REACH).min(view.text.len()));
     let window = &view.text[end..to];
     if !window.bytes().any(|b| b.is_ascii_digit()) {
-        return;
+        return None;
     }
-    let groups = DATE.as_ref().and_then(|date| date.captures(window));
-    let Some((filler, date)) = groups.and_then(|groups| groups.get(1).zip(groups.get(2))) else {
-        return;
-    };
+    let groups = DATE.as_ref()?.captures(window)?;
+    let (filler, date) = groups.get(1).zip(groups.get(2))?;
     let range = end + date.start()..end + date.end();
-    let goes_on = view.bytes.get(range.end).is_some_and(u8::is_ascii_digit);
-    if !goes_on && !is_of_another(filler.as_str()) {
-        super::add(Entity::new("DATE_OF_BIRTH", range, 0.7), found);
+    (!goes_on(view, range.end) && !is_of_another(filler.as_str())).then_some(range)
+}
+
+fn goes_on(view: &View<'_>, end: usize) -> bool {
+    view.bytes.get(end).is_some_and(u8::is_ascii_digit)
+}
+
+/// The date behind another one of a list.
+fn next_of_list(view: &View<'_>, last: &Range<usize>) -> Option<Range<usize>> {
+    let to = ceil(view.text, (last.end + REACH_BACK).min(view.text.len()));
+    let window = &view.text[last.end..to];
+    let date = NEXT.as_ref()?.captures(window)?.get(1)?;
+    let range = last.end + date.start()..last.end + date.end();
+    // "04/05/2020 married", "2020-05-04: died"
+    let rest = &view.text[range.end..];
+    let named = rest.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_lowercase));
+    let joined = || JOINTS.iter().any(|joint| rest[1..].starts_with(joint));
+    (!goes_on(view, range.end) && !rest.starts_with(':') && (!named || joined())).then_some(range)
+}
+
+/// The date in front of a word, that says it is one of birth: "12/03/1985 is my birthday", "22.01.1991 г.р.".
+fn in_front(view: &View<'_>, start: usize, end: usize) -> Option<Range<usize>> {
+    let window = before(view.text, start, REACH_BACK);
+    let near = window.len().saturating_sub(REACH_BACK / 2);
+    if !window.as_bytes()[near..].iter().any(u8::is_ascii_digit) {
+        return None;
     }
+    // Nearly all words have nothing in front that leads to them.
+    let word = &view.text[start..];
+    let lead = window.trim_end_matches(' ');
+    let may_lead = if word.is_char_boundary(1) {
+        lead.ends_with('(') || LEADS.iter().any(|end| lead.ends_with(end))
+    } else {
+        BEHIND.iter().any(|behind| word.starts_with(behind))
+    };
+    if !may_lead {
+        return None;
+    }
+    let date = BACK.as_ref()?.captures(window)?.get(1)?;
+    let leads = &window[date.end()..];
+    let rest = view.text[end..].trim_start_matches(char::is_alphabetic);
+    let told = match leads {
+        // "出生率" is a rate.
+        "" | " " => {
+            BEHIND.iter().any(|behind| word.starts_with(behind))
+                && !view.text[end..].starts_with(['率', '人', '数'])
+        }
+        _ if leads.starts_with(" (") => rest.starts_with(')'),
+        _ => !rest.starts_with([':', '=']),
+    };
+    let from = start - window.len();
+    told.then_some(from + date.start()..from + date.end())
 }
 
 /// Whether the date is of something else: `"dob": null, "created": `.

@@ -1,12 +1,14 @@
 //! Words that say what the number next to them is.
 
-use super::View;
+use super::{View, columns};
 use crate::scan::Scan;
 use crate::words::is_name;
 
 mod words;
-
 pub(crate) use words::WORDS;
+
+/// A word with a meaning: where it begins and ends.
+pub(crate) type Hit = (usize, usize, Context);
 
 /// What a word near a value says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub(crate) enum Context {
     Phone,
     /// What is only said of a telephone: "call me".
     Called,
+    /// What may be said of a telephone: "text 4155552671".
+    Likely,
     Card,
     Ssn,
     Itin,
@@ -83,15 +87,69 @@ pub(crate) enum Context {
     Rfc,
     Gstin,
     Voter,
+    Belgian,
+    Kimlik,
+    SouthAfrican,
+    Swiss,
+    Chinese,
+    Emirati,
+    ItalianCard,
 }
 
 impl Context {
     /// Whether names of fields are made of such words. Those of sentences and addresses are not.
     pub(crate) fn names_field(self) -> bool {
-        !matches!(self, Self::Called | Self::Name | Self::Street | Self::Version)
+        !matches!(self, Self::Called | Self::Likely | Self::Name | Self::Street | Self::Version)
     }
 }
 
+impl Context {
+    /// What a number of one country is called besides its own name.
+    pub(super) fn general(self) -> Option<Self> {
+        let is_general = matches!(
+            self,
+            Self::Belgian
+                | Self::Kimlik
+                | Self::SouthAfrican
+                | Self::Swiss
+                | Self::Chinese
+                | Self::Emirati
+                | Self::ThaiId
+        );
+        is_general.then_some(Self::NationalId)
+    }
+}
+
+/// No word is longer.
+const LONGEST: usize = 40;
+
+/// Drops what is said of a social security number where it runs into a longer word, and is a part of that: "my social" of
+/// "my social insurance".
+pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
+    let is_cut = |at: &usize| {
+        let (start, end, context) = hits[*at];
+        context == Context::Ssn
+            && hits[at + 1..].iter().take_while(|next| next.1 < end + LONGEST).any(|next| {
+                start < next.0
+                    && next.0 < end
+                    && end < next.1
+                    && next.1 - next.0 > end - start
+                    && next.2 != context
+            })
+    };
+    let cut: Vec<usize> = (0..hits.len()).filter(is_cut).collect();
+    let (mut cut, mut at) = (cut.into_iter().peekable(), 0..);
+    if cut.peek().is_some() {
+        hits.retain(|_| cut.next_if(|next| Some(*next) == at.next()).is_none());
+    }
+}
+
+/// What a number counts in front of it.
+#[rustfmt::skip]
+const COUNTED: &[&str] = &[
+    "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "points", "shares", "miles", "pieces", "items", "bytes", "dollars",
+    "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
+];
 /// How far in front of a value a word may end that says what it is.
 const REACH: usize = 64;
 /// How far behind one it may begin, and how long it then is.
@@ -104,6 +162,7 @@ pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) 
     nearest.is_some_and(|word| speaks(view, word, start))
         || behind(view.scan, start, end)
             .any(|hit| hit.2 == context && !names_next(view.bytes, hit.1))
+        || columns::name(view, context, start, end)
 }
 
 /// Whether a word of these meanings stands near a value, also as the name of another value.
@@ -223,7 +282,7 @@ fn is_date(number: &[u8], digits: usize) -> bool {
 }
 
 /// Whether a list goes on: `, `, ` and `, ` (home), `.
-fn is_list(gap: &str) -> bool {
+pub(super) fn is_list(gap: &str) -> bool {
     #[rustfmt::skip]
     const JOINTS: &[&str] = &[
         "and", "or", "und", "oder", "et", "ou", "y", "e", "o", "en", "i", "и", "to", "new", "now", "then",
@@ -242,6 +301,13 @@ fn is_list(gap: &str) -> bool {
         remark = sign == '(' || remark && sign == ' ';
         joins && !matches!(sign, ':' | '=' | '|' | '\t' | '<' | '{')
     })
+}
+
+/// Whether a number counts what stands behind it: "1234567 km".
+pub(super) fn counts(behind: &str) -> bool {
+    let word = behind.strip_prefix(' ').unwrap_or_default();
+    let word = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted))
 }
 
 /// Whether a label had its value and another label follows: `phone: none, order: `.

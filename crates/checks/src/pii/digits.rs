@@ -98,16 +98,35 @@ pub(super) fn abn(d: &[u8]) -> bool {
 }
 
 pub(super) fn pesel(d: &[u8]) -> bool {
-    let month = number(&d[2..4]) % 20;
-    is_day(month, number(&d[4..6]))
+    // The month tells the century; nobody was born after 2100.
+    let century = matches!(number(&d[2..4]), 1..=12 | 21..=32 | 81..=92);
+    century
+        && is_day(number(&d[2..4]) % 20, number(&d[4..6]))
         && weighted(d, &[1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1]).is_multiple_of(10)
 }
 
+/// Germany: of the first ten digits one stands there twice or three times, all others once at most.
 pub(super) fn german_tax(d: &[u8]) -> bool {
+    let mut times = [0; 10];
+    for &digit in &d[..10] {
+        times[usize::from(digit)] += 1;
+    }
+    let repeated = || times.iter().filter(|&&times| times > 1);
+    german_tax_sample(d) && repeated().count() == 1 && repeated().all(|&times| times <= 3)
+}
+
+/// One that nobody has: its check digit alone is right.
+pub(super) fn german_tax_sample(d: &[u8]) -> bool {
     d[0] != 0 && mod_11_10(d)
 }
 
+/// Italy: behind the number, the office that gave it out.
 pub(super) fn italian_vat(d: &[u8]) -> bool {
+    matches!(number(&d[7..10]), 1..=100 | 120 | 121 | 888 | 999) && italian_vat_sample(d)
+}
+
+/// One of no office.
+pub(super) fn italian_vat_sample(d: &[u8]) -> bool {
     number(&d[..7]) > 0 && luhn(d)
 }
 
@@ -127,7 +146,11 @@ pub(super) fn cnpj(d: &[u8]) -> bool {
     check(&[5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2]) && check(&[6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2])
 }
 
+/// Belgium: a birthday, of which nothing but the year may be known; foreigners add 20 or 40 to the month.
 pub(super) fn belgian(d: &[u8]) -> bool {
+    if number(&d[2..4]) > 52 || number(&d[2..4]) % 20 > 12 || number(&d[4..6]) > 31 {
+        return false;
+    }
     let (body, check) = (number(&d[..9]), number(&d[9..]));
     97 - body % 97 == check || 97 - (2_000_000_000 + body) % 97 == check
 }

@@ -3,8 +3,8 @@
 use super::context::{self, Context as C};
 use super::digits::{
     aadhaar, aba, abn, acn, any, belgian, bsn, checked_rrn, chinese, cnpj, cpf, day_first, fnr,
-    german_tax, italian_vat, itin, medicare, nhs, nir, npi, pesel, pnr, rrn, sample_sin, sin,
-    south_african, ssn, swiss, tfn, thai, turkish,
+    german_tax, german_tax_sample, italian_vat, italian_vat_sample, itin, medicare, nhs, nir, npi,
+    pesel, pnr, rrn, sample_sin, sin, south_african, ssn, swiss, tfn, thai, turkish,
 };
 use super::number::{MAX_DIGITS, MAX_GROUPS, Number, Separator};
 use super::{Entity, View, world};
@@ -27,7 +27,7 @@ struct Row {
     spaced: f64,
     /// Score of a run of digits alone.
     plain: f64,
-    /// Score when it is all there is in the text.
+    /// Score when it is all there is in the text: the surer its check, the higher.
     whole: f64,
 }
 
@@ -49,23 +49,25 @@ const ROWS: &[Row] = &[
     Row { kind: "SE_PERSONNUMMER", shapes: &[&[8, 4], &[6, 4]], separators: b"-+", run: 12, check: pnr, context: C::Personnummer, grouped: 0.65, spaced: 0.65, plain: 0.0, whole: 0.7 },
     Row { kind: "SE_PERSONNUMMER", shapes: &[], separators: b"", run: 10, check: pnr, context: C::Personnummer, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.45 },
     Row { kind: "DK_CPR", shapes: &[&[6, 4]], separators: b"-", run: 10, check: day_first, context: C::Cpr, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
-    Row { kind: "NO_FNR", shapes: &[&[6, 5]], separators: b" ", run: 11, check: fnr, context: C::Personnummer, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.55 },
+    Row { kind: "NO_FNR", shapes: &[&[6, 5]], separators: b" ", run: 11, check: fnr, context: C::Personnummer, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.68 },
     Row { kind: "IN_AADHAAR", shapes: &[&[4, 4, 4]], separators: b" -:", run: 12, check: aadhaar, context: C::Aadhaar, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.5 },
-    Row { kind: "AU_ABN", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: abn, context: C::Abn, grouped: 0.7, spaced: 0.7, plain: 0.0, whole: 0.5 },
+    Row { kind: "AU_ABN", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: abn, context: C::Abn, grouped: 0.7, spaced: 0.7, plain: 0.0, whole: 0.58 },
     Row { kind: "PL_PESEL", shapes: &[], separators: b"", run: 11, check: pesel, context: C::Pesel, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.65 },
-    Row { kind: "DE_TAX_ID", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: german_tax, context: C::GermanTax, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.6 },
+    Row { kind: "DE_TAX_ID", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: german_tax, context: C::GermanTax, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.62 },
+    Row { kind: "DE_TAX_ID", shapes: &[&[2, 3, 3, 3]], separators: b" ", run: 11, check: german_tax_sample, context: C::GermanTax, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "IT_VAT", shapes: &[], separators: b"", run: 11, check: italian_vat, context: C::Vat, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.5 },
-    Row { kind: "BR_CPF", shapes: &[&[3, 3, 3, 2]], separators: b"*", run: 11, check: cpf, context: C::Cpf, grouped: 0.8, spaced: 0.8, plain: 0.0, whole: 0.55 },
+    Row { kind: "IT_VAT", shapes: &[], separators: b"", run: 11, check: italian_vat_sample, context: C::Vat, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
+    Row { kind: "BR_CPF", shapes: &[&[3, 3, 3, 2]], separators: b"*", run: 11, check: cpf, context: C::Cpf, grouped: 0.8, spaced: 0.8, plain: 0.0, whole: 0.6 },
     Row { kind: "BR_CNPJ", shapes: &[&[2, 3, 3, 4, 2]], separators: b"*", run: 14, check: cnpj, context: C::Cpf, grouped: 0.8, spaced: 0.8, plain: 0.0, whole: 0.5 },
-    Row { kind: "BE_NATIONAL_NUMBER", shapes: &[&[2, 2, 2, 3, 2]], separators: b"*", run: 11, check: belgian, context: C::NationalId, grouped: 0.75, spaced: 0.75, plain: 0.0, whole: 0.5 },
-    Row { kind: "TR_KIMLIK", shapes: &[], separators: b"", run: 11, check: turkish, context: C::NationalId, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.5 },
+    Row { kind: "BE_NATIONAL_NUMBER", shapes: &[&[2, 2, 2, 3, 2]], separators: b"*", run: 11, check: belgian, context: C::Belgian, grouped: 0.75, spaced: 0.75, plain: 0.0, whole: 0.66 },
+    Row { kind: "TR_KIMLIK", shapes: &[], separators: b"", run: 11, check: turkish, context: C::Kimlik, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.59 },
     Row { kind: "KR_RRN", shapes: &[&[6, 7]], separators: b"-", run: 13, check: checked_rrn, context: C::Rrn, grouped: 0.65, spaced: 0.65, plain: 0.45, whole: 0.6 },
     Row { kind: "KR_RRN", shapes: &[&[6, 7]], separators: b"-", run: 13, check: rrn, context: C::Rrn, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.55 },
     Row { kind: "TH_TNIN", shapes: &[&[1, 4, 5, 2, 1]], separators: b"- ", run: 13, check: thai, context: C::ThaiId, grouped: 0.7, spaced: 0.7, plain: 0.0, whole: 0.55 },
-    Row { kind: "ZA_ID", shapes: &[&[6, 4, 3]], separators: b" ", run: 13, check: south_african, context: C::NationalId, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.5 },
-    Row { kind: "CH_AHV", shapes: &[&[3, 4, 4, 2]], separators: b".", run: 13, check: swiss, context: C::NationalId, grouped: 0.85, spaced: 0.85, plain: 0.65, whole: 0.7 },
+    Row { kind: "ZA_ID", shapes: &[&[6, 4, 3]], separators: b" ", run: 13, check: south_african, context: C::SouthAfrican, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.5 },
+    Row { kind: "CH_AHV", shapes: &[&[3, 4, 4, 2]], separators: b".", run: 13, check: swiss, context: C::Swiss, grouped: 0.85, spaced: 0.85, plain: 0.65, whole: 0.7 },
     Row { kind: "FR_NIR", shapes: &[&[1, 2, 2, 2, 3, 3, 2], &[13, 2]], separators: b" ", run: 15, check: nir, context: C::Nir, grouped: 0.8, spaced: 0.8, plain: 0.6, whole: 0.7 },
-    Row { kind: "CN_ID", shapes: &[], separators: b"", run: 18, check: chinese, context: C::NationalId, grouped: 0.0, spaced: 0.0, plain: 0.7, whole: 0.8 },
+    Row { kind: "CN_ID", shapes: &[], separators: b"", run: 18, check: chinese, context: C::Chinese, grouped: 0.0, spaced: 0.0, plain: 0.7, whole: 0.8 },
     Row { kind: "JP_MY_NUMBER", shapes: &[&[4, 4, 4]], separators: b" -", run: 12, check: world::my_number, context: C::MyNumber, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "MY_NRIC", shapes: &[&[6, 2, 4]], separators: b"-", run: 12, check: world::malaysian, context: C::Nric, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.0 },
     Row { kind: "ID_NIK", shapes: &[], separators: b"", run: 16, check: world::indonesian, context: C::Nik, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
@@ -80,7 +82,7 @@ const ROWS: &[Row] = &[
     Row { kind: "AR_CUIT", shapes: &[&[2, 8, 1]], separators: b"-", run: 11, check: world::argentine, context: C::Cuit, grouped: 0.7, spaced: 0.7, plain: 0.0, whole: 0.0 },
     Row { kind: "RU_SNILS", shapes: &[&[3, 3, 3, 2]], separators: b"*", run: 11, check: world::snils, context: C::Snils, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.0 },
     Row { kind: "RU_INN", shapes: &[], separators: b"", run: 12, check: world::inn, context: C::Inn, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
-    Row { kind: "AE_EMIRATES_ID", shapes: &[&[3, 4, 7, 1]], separators: b"- ", run: 15, check: world::emirati, context: C::NationalId, grouped: 0.85, spaced: 0.85, plain: 0.6, whole: 0.7 },
+    Row { kind: "AE_EMIRATES_ID", shapes: &[&[3, 4, 7, 1]], separators: b"- ", run: 15, check: world::emirati, context: C::Emirati, grouped: 0.85, spaced: 0.85, plain: 0.6, whole: 0.7 },
     Row { kind: "SA_ID", shapes: &[], separators: b"", run: 10, check: world::saudi, context: C::Iqama, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "IL_ID", shapes: &[], separators: b"", run: 9, check: luhn, context: C::Teudat, grouped: 0.0, spaced: 0.0, plain: 0.0, whole: 0.0 },
     Row { kind: "PK_CNIC", shapes: &[&[5, 7, 1]], separators: b"-", run: 13, check: any, context: C::Cnic, grouped: 0.6, spaced: 0.6, plain: 0.0, whole: 0.0 },
@@ -196,7 +198,7 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
             (false, true) => row.plain,
             (false, false) => grouped,
         };
-        let near = context::near(view, row.context, n.range.start, n.range.end);
+        let near = |context| context::near(view, context, n.range.start, n.range.end);
         // Over the end of a line groups of digits are often several numbers, and so are "640 48 1024" and
         // "Suite 512 48 3920 Maple Lane"; a date with a time is none of a person.
         let street = || context::near(view, C::Street, n.range.start, n.range.end);
@@ -204,8 +206,11 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
         // Of all that is said, nothing else speaks against it than sizes, which are multiples of eight.
         let sizes = || if whole { is_size(n) } else { !is_padded(n) || street() };
         let loose = n.broken || is_moment(n, whole) || counts() && sizes();
-        let score = if near {
+        // The name that one country gives its number says more than one that is said everywhere.
+        let score = if near(row.context) {
             0.85
+        } else if row.context.general().is_some_and(near) {
+            0.84
         } else if loose {
             0.0
         } else {
@@ -330,9 +335,10 @@ fn card(view: &View<'_>, n: &Number<'_>) -> Option<f64> {
     }
     let usual = matches!(d.len(), 14..=16);
     Some(match (near, usual, n.lens.len() > 1) {
-        (true, ..) => 0.95,
+        (true, true, _) if issued => 0.95,
+        // An identity number next to its own name is no card for the word: "Aadhaar card 2345 6789 0124".
+        (true, ..) | (false, true, false) => 0.8,
         (false, true, true) => 0.9,
-        (false, true, false) => 0.8,
         // Surer than a part of it.
         (false, false, true) if d.len() == 19 => 0.92,
         (false, false, _) => {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::context::{self, Context as C};
 use super::digits::is_day;
 use super::token::digits as number;
-use super::{Entity, View};
+use super::{Entity, View, before};
 use crate::words::{ceil, is_name, is_unspaced};
 
 /// What a label announces, and what its value must look like to be believed.
@@ -39,31 +39,101 @@ const LABELS: &[Label] = &[
 const REACH: usize = 34;
 /// How far from the beginning of its line a label may begin whose value stands on the next one.
 const MARGIN: usize = 16;
+/// How far from its label a value of a list may end.
+const LIST: usize = 400;
+/// How far behind the one before its first digit may stand.
+const GAP: usize = 12;
+/// By how much the lengths of a list's values differ at most.
+const LIKE: usize = 2;
+
+/// How far in front of an account, and how far behind its number, words of banks are looked for.
+const BANK: (usize, usize) = (48, 28);
+/// What is done with money alone.
+#[rustfmt::skip]
+const BANKING: &[&str] = &[
+    "balance", "bank", "deposit", "deposits", "deposited", "debit", "debited", "withdraw", "withdrawal", "overdraft", "wire",
+    "payee", "saldo", "überweisung", "überweisen", "abbuchung",
+];
+/// Whose accounts are of no bank.
+const OWNERS: &[&str] =
+    &["user", "admin", "service", "customer", "client", "player", "email", "test", "cloud"];
 
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+    find_in_columns(view, found);
     for &(start, end, context) in &view.scan.contexts {
         if context::closes(view.bytes, start) {
             continue;
         }
         for label in LABELS.iter().filter(|label| label.context == context) {
             let Some(token) = value(view, label, start, end) else { continue };
-            let whole = label.fits(&view.bytes[token.clone()]);
-            let range = if whole && !view.bytes[token.clone()].contains(&b' ') {
-                token
-            } else {
-                in_groups(view.bytes, token, label)
-            };
-            if label.fits(&view.bytes[range.clone()])
-                && (context != C::PlainAccount || is_of_bank(view, &range))
+            let Some(first) = label.read(view, token) else { continue };
+            if context == C::PlainAccount && !is_of_bank(view, start, &first) {
+                continue;
+            }
+            let mut last = first.clone();
+            found.push(Entity::new(label.kind, first.clone(), label.score));
+            while let Some(next) = next_of_list(view.text, &last)
+                .and_then(|token| label.read(view, token))
+                .filter(|next| next.len().abs_diff(first.len()) <= LIKE && next.end - end <= LIST)
             {
-                found.push(Entity::new(label.kind, range, label.score));
+                last = next.clone();
+                found.push(Entity::new(label.kind, next, label.score));
             }
         }
     }
 }
 
+/// Reads the cells of tables, each under its label.
+fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
+    for cell in &view.cells {
+        let labels = LABELS.iter().filter(|label| label.context == cell.context);
+        for label in labels.filter(|label| label.context != C::PlainAccount) {
+            let token = cell.bytes.start..token_end(view.bytes, cell.bytes.start);
+            if label.read(view, token).is_some_and(|value| value == cell.bytes) {
+                found.push(Entity::new(label.kind, cell.bytes.clone(), label.score));
+            }
+        }
+    }
+}
+
+/// The token behind what joins the values of a list: `, `, ` and `, the end of a line.
+fn next_of_list(text: &str, last: &Range<usize>) -> Option<Range<usize>> {
+    let rest = text.as_bytes().get(last.end..)?;
+    let gap = rest.iter().take(GAP).position(u8::is_ascii_digit)?;
+    // Letters in front of the digits are a part of it.
+    let letters = rest[..gap].iter().rev().take_while(|b| b.is_ascii_alphanumeric()).count();
+    let start = last.end + gap - letters;
+    let joint = text.get(last.end..start)?;
+    let end = token_end(text.as_bytes(), start);
+    let next = text[end..].chars().next();
+    let stuck =
+        next.is_some_and(|c| matches!(c, '_' | '@' | ':' | '=' | '%' | '/') || c.is_alphabetic());
+    let only_joins = !joint.trim_matches(' ').is_empty()
+        && !joint.contains(['(', ')', '.', '"', '\''])
+        && joint.matches('\n').count() < 2;
+    // A stream may have let go of a shorter number before what it counts was known.
+    let known = !text.as_bytes()[start..end].iter().all(u8::is_ascii_digit) || end - start >= 6;
+    (only_joins
+        && !stuck
+        && known
+        && !context::counts(&text[end..])
+        && context::is_list(joint.trim_matches(['-', '*', ' ', '\n', '\r', '/', '•'])))
+    .then_some(start..end)
+}
+
 impl Label {
+    /// The value that begins with a token, if it looks like one.
+    fn read(&self, view: &View<'_>, token: Range<usize>) -> Option<Range<usize>> {
+        let whole = self.fits(&view.bytes[token.clone()]);
+        let range = if whole && !view.bytes[token.clone()].contains(&b' ') {
+            token
+        } else {
+            in_groups(view.bytes, token, self)
+        };
+        self.fits(&view.bytes[range.clone()]).then_some(range)
+    }
+
     /// Whether a value looks like what the label announces.
     fn fits(&self, value: &[u8]) -> bool {
         let length = value.iter().filter(|b| b.is_ascii_alphanumeric()).count();
@@ -91,13 +161,20 @@ impl Label {
             && match value.len() {
                 8 => !of_account && run(),
                 9 => is_year(value) && value[4] == b'-' && is_year(&value[5..]),
-                length => length == 10,
+                10 => is_dated(value),
+                _ => false,
             }
     }
 }
 
 fn is_year(number: &[u8]) -> bool {
     number.starts_with(b"19") || number.starts_with(b"20")
+}
+
+/// `12/03/1985`, `1985-03-12`, and not `71 031 827`.
+fn is_dated(value: &[u8]) -> bool {
+    let sign = |at: usize| !value[at].is_ascii_digit();
+    sign(2) && sign(5) || sign(4) && sign(7)
 }
 
 /// `C3JKLMN47`: nine of the letters and digits that no reader confuses.
@@ -146,9 +223,19 @@ fn in_groups(bytes: &[u8], first: Range<usize>, label: &Label) -> Range<usize> {
     range
 }
 
-/// Whether a number of an account stands near one of a bank.
-fn is_of_bank(view: &View<'_>, range: &Range<usize>) -> bool {
+/// Whether a number of an account stands near one of a bank, or near words of one: "the balance of my account 12345678".
+fn is_of_bank(view: &View<'_>, label: usize, range: &Range<usize>) -> bool {
+    let words = |text: &str, all: &[&str]| {
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| all.iter().any(|other| word.eq_ignore_ascii_case(other)))
+    };
+    let front = before(view.text, label, BANK.0);
+    let behind = &view.text[range.end..ceil(view.text, (range.end + BANK.1).min(view.text.len()))];
+    let last = front.trim_end().rsplit(' ').next().unwrap_or_default();
     context::beside(view, &[C::SortCode, C::Routing, C::Ifsc], range.start, range.end)
+        || view.bytes[range.clone()].iter().all(u8::is_ascii_digit)
+            && !words(last, OWNERS)
+            && (words(front, BANKING) || words(behind, BANKING))
 }
 
 /// The first token with a digit behind a label, if only filler stands between: "number", "is", a colon, the end of a line
@@ -245,7 +332,7 @@ fn is_filler(word: &str) -> bool {
         "card", "it", "my", "his", "her", "account", "with", "of", "code", "and", "identification",
         "value", "dl", "umber", "o", "insurance", "nummer", "numero", "are", "as", "follows", "here",
         "for", "record", "ending", "like", "n", "número", "numéro", "номер", "серия", "и", "est", "es",
-        "ist", "osobisty", "osobistego", "seria", "serie", "série", "numer", "lautet",
+        "ist", "osobisty", "osobistego", "seria", "serie", "série", "numer", "lautet", "è", "é", "hat", "die",
     ];
     FILLER.iter().any(|filler| word.eq_ignore_ascii_case(filler))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod birthday;
+mod columns;
 pub(crate) mod context;
 mod digits;
 mod email;
@@ -57,6 +58,8 @@ struct View<'a> {
     groups: Vec<Range<usize>>,
     tokens: Vec<Range<usize>>,
     joined: Vec<usize>,
+    /// The cells of tables whose headings say what they are.
+    cells: Vec<columns::Cell>,
     /// The text without white space around it: a value that fills it is a form field's value.
     whole: Range<usize>,
 }
@@ -98,6 +101,7 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
         groups,
         tokens,
         joined,
+        cells: columns::cells(text, &scan.contexts),
         whole: begin..begin + trimmed.len(),
     };
     let (mut found, mut refused) = (Vec::new(), Vec::new());

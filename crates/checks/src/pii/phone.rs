@@ -2,6 +2,7 @@
 
 mod announced;
 mod forms;
+mod otherwise;
 #[cfg(test)]
 mod tests;
 
@@ -90,10 +91,13 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
             continue;
         }
         // One that closes behind the number is not of the number.
-        let paren = before(1) == b'(' && bytes[group.start..next.end].contains(&b')');
+        let opens = |at: usize| at > 0 && bytes[at - 1] == b'(' && closes(&bytes[at..next.end]);
+        let paren = opens(group.start);
         let mut start = group.start - usize::from(paren);
         if plus {
             start = group.start - 1 - usize::from(before(1) == b'(');
+            // `(+44) 20 7946 0958`
+            start -= usize::from(opens(start));
         }
         let written = Written {
             digits: &digits[..count],
@@ -113,6 +117,15 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         }
     }
     found.extend(best);
+}
+
+/// Whether a parenthesis closes that was opened in front.
+fn closes(inside: &[u8]) -> bool {
+    let mut depth = 1;
+    inside.iter().any(|b| {
+        depth += i32::from(*b == b'(') - i32::from(*b == b')');
+        depth == 0
+    })
 }
 
 /// Whether a plus sign stands for a prefix, and not for a version or a language: `gtk+2.0`, `C++11`.

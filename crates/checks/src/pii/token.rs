@@ -1,6 +1,9 @@
 //! Identity numbers that mix letters and digits.
 
+use std::ops::Range;
+
 use super::context::{self, Context as C};
+use super::digits::italian_vat_sample;
 use super::{Entity, View, letters};
 use crate::words::{LETTER, free_after, free_before, kind};
 
@@ -33,6 +36,7 @@ const ROWS: &[Row] = &[
     Row { kind: "DRIVER_LICENSE", mask: b"AA9999999A", check: italian_licence, context: C::Licence, plain: 0.5, whole: 0.6 },
     Row { kind: "IT_IDENTITY_CARD", mask: b"AA99999AA", check: any, context: C::NationalId, plain: 0.0, whole: 0.45 },
     Row { kind: "IT_IDENTITY_CARD", mask: b"9999999AA", check: any, context: C::NationalId, plain: 0.0, whole: 0.45 },
+    Row { kind: "IT_IDENTITY_CARD", mask: b"AA9999999", check: any, context: C::ItalianCard, plain: 0.0, whole: 0.0 },
     Row { kind: "DRIVER_LICENSE", mask: b"U1XXXXXXXA", check: any, context: C::Licence, plain: 0.5, whole: 0.6 },
     Row { kind: "MEDICAL_LICENSE", mask: b"AA9999999", check: dea, context: C::Dea, plain: 0.0, whole: 0.6 },
     Row { kind: "TW_ID", mask: b"A199999999", check: letters::taiwanese, context: C::NationalId, plain: 0.0, whole: 0.6 },
@@ -65,6 +69,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             compact[..range.len()].copy_from_slice(&view.bytes[range.clone()]);
             compact[..range.len()].make_ascii_uppercase();
             judge(view, &compact[..range.len()], range.start, range.end, found);
+            italian_vat(view, &compact[..range.len()], range, found);
         } else if range.len() <= 4 || range.len() == 7 {
             if !view.bytes[range.start].is_ascii_digit() {
                 spaced(view, range.start, found);
@@ -101,6 +106,24 @@ fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Ve
         if score > 0.0 {
             found.push(Entity::new(row.kind, start..end, score));
         }
+    }
+}
+
+/// `IT30816210790`: an Italian number behind its country, next to its name.
+fn italian_vat(view: &View<'_>, token: &[u8], range: &Range<usize>, found: &mut Vec<Entity>) {
+    let Some(digits) = token.strip_prefix(b"IT").filter(|rest| rest.len() == 11) else { return };
+    let is_one = || {
+        let mut values = [0u8; 11];
+        for (value, digit) in values.iter_mut().zip(digits) {
+            *value = digit - b'0';
+        }
+        italian_vat_sample(&values)
+    };
+    if digits.iter().all(u8::is_ascii_digit)
+        && is_one()
+        && context::near(view, C::Vat, range.start, range.end)
+    {
+        found.push(Entity::new("IT_VAT", range.start + 2..range.end, 0.85));
     }
 }
 

@@ -32,6 +32,9 @@ const CHANGES: &[&str] = &[
     "version", "upgrad", "updat", "downgrad", "bump", "migrat", "chang", "fix", "introduc", "deprecat", "standards",
     "compat",
 ];
+/// What is numbered by its versions alone, however large: no machine is called so.
+const VERSIONED: &[&str] =
+    &["firmware", "fw", "build", "bios", "uefi", "driver", "drivers", "rev", "revision"];
 /// Products whose versions begin with 10, as do addresses of private networks.
 #[rustfmt::skip]
 const TENTH: &[&str] = &[
@@ -63,6 +66,10 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     let named = word.starts_with(char::is_alphabetic);
     let is = |list: &[&str]| named && list.iter().any(|other| word.eq_ignore_ascii_case(other));
     let marks = &line[lead.len()..];
+    let local = text.starts_with("192.168.") || text.starts_with("127.");
+    if !sure && !local && (is(VERSIONED) || word.eq_ignore_ascii_case("to") && is_upgraded(lead)) {
+        return true;
+    }
     if sure || is(ADDRESSES) || marks.is_empty() && !line.is_empty() || marks.ends_with("//") {
         return false;
     }
@@ -77,7 +84,11 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
         // The first field of a server's log is no heading.
         let is_logged = view.text[start + text.len()..].starts_with(" - ");
         let heads = heads && !is_logged && !line.contains('"') && !says(near, is_address);
-        return is_small(text) && (heads || lead.ends_with('§'));
+        // `- 1.4.10.10 Scope`: the mark of a list and a capital tell a heading wherever it stands.
+        let mut behind = view.text[start + text.len()..].chars();
+        let titled = behind.next() == Some(' ') && behind.next().is_some_and(char::is_uppercase);
+        let listed = lead.is_empty() && titled && matches!(line, "- " | "* " | "# " | "## ");
+        return is_small(text) && (heads || listed || lead.ends_with('§'));
     }
     let private = text.starts_with("10.") && !is(TENTH);
     if is(PLACES) {
@@ -89,6 +100,13 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     !private
         && (is_small(text)
             || text.ends_with(".0.0.0") && !text.starts_with('0') && !text.starts_with("127"))
+}
+
+/// "firmware upgraded to"
+fn is_upgraded(lead: &str) -> bool {
+    let before = lead[..lead.len() - 2].trim_end();
+    let change = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    is_change(change) && says(before, |word| VERSIONED.iter().any(|v| word.eq_ignore_ascii_case(v)))
 }
 
 /// What stands between a name and its value, or in front of a heading.

@@ -1,8 +1,10 @@
 //! Random values behind names that announce a secret: `api_key = "..."`, `<token>...</token>`, `password is ...`.
 
+use std::sync::LazyLock;
+
 use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
 use super::joint::{Join, joined};
-use super::{Secret, placeholder, refuted};
+use super::{Secret, far, placeholder, refuted};
 use crate::scan::Scan;
 use crate::words::floor;
 
@@ -19,14 +21,27 @@ const SECRETS: &[&str] = &[
 #[rustfmt::skip]
 const PASSWORDS: &[&str] = &[
     "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "pass$",
-    "~_pass$", "pw$", "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
+    "~_pass$", "pw$", "~_pw$", "passcode", "requirepass", "masterauth", "psk$", "~_psk$", "pre-shared-key", "pre-shared key",
+    "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
     "adgangskode", "heslo", "jelszó", "parola", "şifre", "Şifre", "비밀번호", "パスワード", "mật khẩu",
     "kata sandi", "clave", "clave de acceso", "salasana",
 ];
 
+/// "pass" and "pw", joined to who and what has a password. Many other words are: `bypass`, `renderPass`, `boardingPass`.
+#[rustfmt::skip]
+const JOINED: &[&str] = &[
+    "dbpass$", "databasepass$", "sqlpass$", "mysqlpass$", "pgpass$", "postgrespass$", "redispass$", "mongopass$", "userpass$",
+    "usrpass$", "adminpass$", "rootpass$", "sudopass$", "becomepass$", "smtppass$", "imappass$", "mailpass$", "emailpass$",
+    "ftppass$", "sftppass$", "sshpass$", "httppass$", "proxypass$", "ldappass$", "bindpass$", "mqttpass$", "loginpass$",
+    "clientpass$", "serverpass$", "storepass$", "keystorepass$", "truststorepass$", "keypass$", "certpass$", "wifipass$",
+    "wlanpass$", "vncpass$", "rdppass$", "vpnpass$", "accountpass$", "servicepass$", "svcpass$", "masterpass$", "defaultpass$",
+    "zippass$", "pdfpass$", "domainpass$", "routerpass$", "apppass$", "apipass$", "authpass$", "newpass$", "oldpass$", "mypass$",
+    "dbpw$", "userpw$", "adminpw$", "rootpw$", "mailpw$", "ftppw$",
+];
+
 /// All parts of names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    SECRETS.iter().chain(PASSWORDS).copied()
+    SECRETS.iter().chain(PASSWORDS).chain(JOINED).copied()
 }
 
 /// Longer passwords are no words.
@@ -52,22 +67,28 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         if names == NAMES_IN_RUN {
             continue;
         }
-        let Some(name) = Name::read(text, start, end) else { continue };
-        names += 1;
-        if let Some(secret) = behind(text, &name) {
+        let name = Name::read(text, start, end);
+        names += u32::from(name.is_some());
+        let near = name.and_then(|name| behind(text, &name));
+        if let Some(secret) = near.or_else(|| far::find(text, start, end)) {
             done = secret.bytes.end;
             found.push(secret);
         }
     }
 }
 
-fn is_password(keyword: &str) -> bool {
-    // Nearly all others are of another length, whatever the notation adds to it.
-    let is_near = |name: &&&str| name.len().wrapping_sub(keyword.len()) <= 2;
-    PASSWORDS.iter().filter(is_near).any(|name| {
-        let name = name.strip_prefix('~').unwrap_or(name);
-        name.strip_suffix('$').unwrap_or(name).eq_ignore_ascii_case(keyword)
-    })
+/// The names of passwords without their notation, by their length.
+static BY_LENGTH: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
+    let bare = |name: &&'static str| name.trim_start_matches('~').trim_end_matches('$');
+    let names: Vec<_> = PASSWORDS.iter().chain(JOINED).map(bare).collect();
+    let longest = names.iter().map(|name| name.len()).max().unwrap_or_default();
+    let of = |length| names.iter().copied().filter(|name| name.len() == length).collect();
+    (0..=longest).map(of).collect()
+});
+
+pub(super) fn is_password(keyword: &str) -> bool {
+    let names = BY_LENGTH.get(keyword.len());
+    names.is_some_and(|names| names.iter().any(|name| name.eq_ignore_ascii_case(keyword)))
 }
 
 /// A name that is joined to a value.
@@ -118,6 +139,9 @@ fn behind(text: &str, name: &Name) -> Option<Secret> {
         let cut = super::is_cut(&bytes[to..])
             && !value.is_empty()
             && !(password && join == Join::Said && pauses(&bytes[to..]));
+        if placeholder::is_encrypted(&text[from..]) {
+            return None;
+        }
         let judged = if cut || identifier && placeholder::is_uuid(value) {
             None
         } else {
@@ -199,7 +223,13 @@ fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f6
 }
 
 /// How live a value looks, if at all.
-fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Option<f64> {
+pub(super) fn judge(
+    text: &str,
+    from: usize,
+    value: &str,
+    password: bool,
+    join: Join,
+) -> Option<f64> {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     // The cheap tests first: most words behind a name are short and hold no digit, and long values repeat themselves.
     let possible = if password {
@@ -220,6 +250,7 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
         || !(password && is_quoted) && placeholder::is_expression(value)
         || placeholder::is_stand_in(value)
         || placeholder::is_address(value)
+        || placeholder::is_public(value)
         || refuted::is_digest(text, from, value)
     {
         return None;
@@ -238,7 +269,8 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
     if placeholder::is_uuid(value) {
         // Version 1 is made of a clock and an address of hardware, not of chance.
         let chance = value.as_bytes()[14] != b'1';
-        return (join == Join::Assigned && chance).then_some(0.75);
+        let named = join == Join::Assigned || is_strong(text, from);
+        return (named && chance).then_some(0.75);
     }
     // Quotes let through more symbols; words of code show themselves by how many there are.
     let charset = value
@@ -282,7 +314,7 @@ fn judge(text: &str, from: usize, value: &str, password: bool, join: Join) -> Op
 }
 
 /// How live a value looks that a person may have chosen.
-fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64> {
+pub(super) fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64> {
     let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
     let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
     let symbols = value.len() - digits - letters;
@@ -323,8 +355,10 @@ fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64>
 
 /// Whether the name in front leaves no doubt that a secret follows, however short.
 fn is_strong(text: &str, from: usize) -> bool {
-    let lead = text[floor(text, from.saturating_sub(24))..from].to_ascii_lowercase();
-    ["token", "secret", "api_key", "apikey", "accessid", "access_id", "access_key"]
-        .iter()
-        .any(|name| lead.contains(name))
+    let lead = text[floor(text, from.saturating_sub(24))..from].bytes();
+    // `api key`, `api_key`, `api-key`, `apiKey`
+    let lead: Vec<u8> =
+        lead.filter(|b| !b" _-".contains(b)).map(|b| b.to_ascii_lowercase()).collect();
+    let has = |name: &[u8]| lead.windows(name.len()).any(|part| part == name);
+    [&b"token"[..], b"secret", b"apikey", b"accesskey", b"accessid"].into_iter().any(has)
 }

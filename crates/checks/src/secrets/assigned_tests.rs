@@ -59,6 +59,57 @@ const FOUND: &[&str] = &[
     "password: #है",
     "token: @გთ",
     "My password is #... don't tell",
+    // Labels of several words.
+    "API Key: %",
+    "- Api key: %\n- Region: eu-west-1",
+    "**Secret Key**: `%`",
+    "Private key: %",
+    "HMAC key: %",
+    "Public key: 7c9e6679742540de944b, private key: %",
+    "encryption_key = \"%\"",
+    "client-key-data: @",
+    "secretkey: @",
+    "authkey: @",
+    "Authorization: @",
+    // Signs behind the word that joins them, and signs of other scripts.
+    "the password is: #",
+    "das Passwort ist: #",
+    "api key is: @",
+    "API key → @",
+    "the password is “#”",
+    // Names that are joined, and other names.
+    "dbPass: #",
+    "userPass = '#'",
+    "\"mailPass\": \"#\"",
+    "storepass=#",
+    "-keypass #",
+    "DB_PW=#",
+    "dbpw: #",
+    "userPw = '#'",
+    "passcode: #",
+    "psk=\"#\"",
+    "wpa_psk=#",
+    "pre-shared-key = #",
+    "requirepass #",
+    "masterauth #",
+    // Words in between.
+    "The API key for production is @",
+    "API key [dev]: @",
+    "token (staging): `@`",
+    "API Key for the weather = @",
+    "new token, valid until Friday: @",
+    "my API key was leaked: %",
+    "access token from the portal: @",
+    "can you check if this API key still works? @",
+    "The password for the database is #",
+    "password for root: #",
+    "wifi password at the office is \"#\"",
+    "my password should be # but login fails",
+    "I changed the password from # to something new",
+    "Passwort für den Server: #",
+    "mot de passe du serveur : #",
+    "la contraseña del servidor es #",
+    "admin password (don't share!) #",
     // Sentences.
     "Reset the password to # please",
     "salasana on #",
@@ -136,6 +187,26 @@ fn of_two_that_overlap_none_is_lost() {
 }
 
 #[test]
+fn a_uuid_is_a_value_behind_a_name_that_leaves_no_doubt() {
+    let uuid = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
+    for form in [
+        "my access token \"@\"",
+        "my access token is \"@\"",
+        "set `EXA_API_KEY` to `@`",
+        "setx CONSUL_HTTP_TOKEN @",
+        "use token @ for the demo",
+        "API Key: @",
+        "API key for staging: @",
+    ] {
+        assert_eq!(secrets(&form.replace('@', uuid)).len(), 1, "{form}");
+    }
+    for form in ["session @", "login @", "key @", "the key is on @", "token_id @", "cache key: @"] {
+        let text = form.replace('@', uuid);
+        assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+    }
+}
+
+#[test]
 fn a_value_that_is_none_is_left_alone() {
     let (uuid, hash) = ("7c9e6679-7425-40de-944b-e07fc1f90ae7", "9b74c9897bac770ffc029102a200c5de");
     for text in [
@@ -149,6 +220,12 @@ fn a_value_that_is_none_is_left_alone() {
         "palabras clave: Python3, SEO",
         "Palabras Clave: Python3, SEO",
         "El punto clave es ISO27001.",
+        "bypass=Level3 compass: NE4281 encompass: All2024",
+        "renderPass: shadowPass2048, lowPass: 200Hz, highPass = \"12dB\"",
+        "boardingPass: LH2024A1",
+        "subpass=Color0Load",
+        "psk: enabled, PSK stands for pre-shared key (RFC 4279)",
+        "dbPass := os.Getenv(\"DB_PASS2\")",
         // Code, types, sizes, logs.
         "$password = $_POST['password'];",
         "type User { password: String! }",
@@ -167,7 +244,31 @@ fn a_value_that_is_none_is_left_alone() {
         "pw=640px",
         "docker login --username AWS --password-stdin 123456789012.dkr.ecr.us-east-1.amazonaws.com",
         "{'NAME': 'django.contrib.auth.password_validation.MinimumLengthValidator2'}",
+        "password is: required",
+        "das Passwort ist: ungültig2",
+        "<key>CFBundleShortVersionString</key>\n\t<true/>",
+        "key_type = \"PBKDF2WithHmacSHA256\"",
+        "secret_key_algorithm=PBKDF2WithHmacSHA256",
+        "Author-email: jane.q42@example.org",
+        "SPEC CHECKSUMS:\n  AppAuth: 152c189b8182c1ad13b648ba44a3c0d67db08629",
+        "  KeychainAccess: 152c189b8182c1ad13b648ba44a3c0d67db08629",
+        "db_password: ENC[AES256_GCM,data:3H9wNqIm7N2kQSBM,iv:1f7e8CIyPfSANwjVNVr3]",
+        "spring.datasource.password=ENC(vxt0oxCR4mcP0wdbUjaYdSeIaCMpfP7V)",
         // What is public.
+        &format!("Public key: {VALUE}"),
+        &format!("stripe publishable key: {VALUE}"),
+        &format!("Your public API key: {VALUE}"),
+        "signing key: 4AEE18F83AFDEB23468C0F9A1B2C3D4E5F607182",
+        "ssh_authorized_keys:\n - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIg8YeuBiOX36lnpYNkLfv8xh69wZW1xrrNF1cbaKJGlo",
+        "certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSURWVENDQWoyZ0F3SUJB",
+        "sshKey: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUlJQklqQU5CZ2txaGtpRzl3MEJB",
+        // Where something lies.
+        "{\"SecretArn\": \"arn:aws:secretsmanager:us-east-1:210987654321:secret:prod/db-5PMkYa\"}",
+        "MasterUserSecret: arn:aws:secretsmanager:eu-west-1:210987654321:secret:rds!db-7c9e6679-7425-40de-944b-e07fc1f90ae7-52zi9i",
+        &format!("cache key: {hash}"),
+        &format!("sort_key={hash}"),
+        &format!("{{\"storageKey\": \"{uuid}\"}}"),
+        &format!("dedupkey: {hash}"),
         &format!("clientId = \"{uuid}\""),
         &format!("auth: {{ clientId: '{uuid}', authority: 'https://login.example.org' }}"),
         &format!("client_id={hash}"),
@@ -183,6 +284,22 @@ fn a_value_that_is_none_is_left_alone() {
     ] {
         assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));
     }
+}
+
+/// Lines of a certificate may begin as keys of some vendors do.
+#[test]
+fn there_are_no_keys_in_lines_of_base64() {
+    let line = body(Charset::Alnum, 64);
+    let key = |body: &str| format!("EAAA{}", &body[..60]);
+    for (lead, end) in [("", ""), ("    ", ""), ("> ", ""), ("        \"", "\\n\""), ("\"", "\",")]
+    {
+        let text = format!("{lead}{line}{end}\n{lead}{}{end}\n", key(&line));
+        assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+        let text = format!("{lead}a list of keys{end}\n{lead}{}{end}\n", key(&line));
+        assert_eq!(secrets(&text).len(), 1, "{text}");
+    }
+    let der = format!("AQEBBQADggEP{line}");
+    assert!(secrets(&der).is_empty(), "{:?}", secrets(&der));
 }
 
 /// In thirty thousand characters of base64 there are names of secrets and beginnings of keys of every kind.

@@ -19,6 +19,9 @@ const SAID: &[&str] = &[
     "jest ", "là ", "は", "是", "为", "為", "은 ", "는 ",
 ];
 
+/// Signs of other scripts than ASCII that stand in front of a value: an arrow, quotes.
+const SIGNS: &[&str] = &["→", "“", "„", "«", "‘", "‚"];
+
 /// Types that stand between a name and its value.
 const TYPES: &[&str] = &["string ", "&str ", "&'static str ", "str ", "&[u8] "];
 
@@ -60,12 +63,18 @@ pub(super) fn joined(bytes: &[u8], lead: &str, from: usize) -> Option<(usize, Jo
             b'*' if closes_emphasis(&bytes[at - 1..]) => {}
             b'<' | b'@' | b'#' | b'-' if at > from => {}
             b'\n' | b'\r' if join == Join::Assigned => {}
-            _ if let Some(word) = SAID.iter().find(|word| rest.starts_with(word.as_bytes())) => {
+            _ if let Some((word, length)) = said(rest) => {
                 if !fits(word, lead) {
                     return None;
                 }
                 join = Join::Said;
-                at += word.len() - 1;
+                at += length - 1;
+            }
+            0x80..
+                if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(sign.as_bytes())) =>
+            {
+                join = if sign.starts_with('→') { Join::Assigned } else { Join::Said };
+                at += sign.len() - 1;
             }
             _ if let Some(name) = TYPES.iter().find(|name| begins_with(rest, name)) => {
                 at += name.len() - 1;
@@ -81,6 +90,23 @@ pub(super) fn joined(bytes: &[u8], lead: &str, from: usize) -> Option<(usize, Jo
         at += 1;
     }
     None
+}
+
+/// The word of those that join that a text begins with, and how much of the text it takes: a sign may stand behind it in
+/// place of the space, as in "the password is: ...".
+fn said(text: &[u8]) -> Option<(&'static str, usize)> {
+    let &first = text.first()?;
+    let candidates = SAID.iter().filter(|word| word.as_bytes()[0] == first);
+    candidates.copied().find_map(|word| {
+        let bare = word.trim_ascii_end();
+        let is_signed =
+            || bare.len() < word.len() && matches!(text.get(bare.len()), Some(b':' | b'='));
+        if text.starts_with(word.as_bytes()) {
+            Some((word, word.len()))
+        } else {
+            (text.starts_with(bare.as_bytes()) && is_signed()).then_some((word, bare.len()))
+        }
+    })
 }
 
 fn begins_with(text: &[u8], word: &str) -> bool {

@@ -4,11 +4,14 @@ pub(crate) mod assigned;
 #[cfg(test)]
 mod assigned_tests;
 mod extent;
+mod far;
 pub(crate) mod formats;
 mod joint;
 pub(crate) mod key_block;
+mod label;
 mod placeholder;
 mod refuted;
+pub(crate) mod rules;
 pub(crate) mod structured;
 #[cfg(test)]
 mod structured_tests;
@@ -125,6 +128,9 @@ fn opened(before: &[u8], sign: u8) -> usize {
     before.iter().rev().take(3).take_while(|&&b| b == sign).count()
 }
 
+/// How much may stand between the margin and a line of base64.
+const MAX_MARGIN: usize = 32;
+
 /// Whether a place is in the middle of base64, by what stands in front of it in its line, or in the line before.
 fn is_in_base64(text: &[u8], at: usize) -> bool {
     let line = base64_before(&text[..at]);
@@ -135,11 +141,20 @@ fn is_in_base64(text: &[u8], at: usize) -> bool {
     if line >= 20 {
         return is_code(&text[at - line..at]);
     }
-    // Lines of base64 are longer than most tokens, of which there may be lists.
+    // Lines of base64 are longer than most tokens, of which there may be lists. They may be indented, quoted, or strings.
+    let lead = without_end(lead, b" \t\"'>");
     let ends = ["\\r\\n", "\\n", "\r\n", "\n"];
     let lead = ends.iter().find_map(|end| lead.strip_suffix(end.as_bytes())).unwrap_or_default();
+    let lead = without_end(lead, b" \"',;+");
+    let lead = lead.strip_suffix(b"\\n").unwrap_or(lead);
     let full = base64_before(lead);
     (60..=76).contains(&full) && is_code(&lead[lead.len() - full..])
+}
+
+/// A text without the bytes of a kind at its end, of which few are looked at.
+fn without_end<'t>(text: &'t [u8], kind: &[u8]) -> &'t [u8] {
+    let count = text.iter().rev().take(MAX_MARGIN).take_while(|b| kind.contains(b)).count();
+    &text[..text.len() - count]
 }
 
 /// How many characters of base64 end a text; no more than make a line.

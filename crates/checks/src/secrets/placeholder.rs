@@ -34,6 +34,34 @@ pub(crate) fn is_asking(value: &str) -> bool {
     ["your_", "replace_with", "_here", "placeholder"].iter().any(|word| lower.contains(word))
 }
 
+/// Whether a value is encrypted, and says so, as files of SOPS, Hiera and Jasypt do.
+pub(crate) fn is_encrypted(value: &str) -> bool {
+    ["ENC[", "ENC("].iter().any(|lead| value.starts_with(lead))
+}
+
+/// Whether a value is a public key or a certificate: as SSH and ASN.1 begin one, or a block of PEM in base64 once more.
+pub(crate) fn is_public(value: &str) -> bool {
+    const BEGINNINGS: [&str; 11] = [
+        "AAAAB3NzaC1yc2E",
+        "AAAAC3NzaC1lZDI1NTE5",
+        "AAAAE2VjZHNhLXNoYTIt",
+        "AAAAGnNrLXNzaC1lZDI1NTE5",
+        "AAAAInNrLWVjZHNhLXNoYTIt",
+        "ssh-",
+        "ecdsa-sha2-",
+        "MIIBIjANBgkqhkiG9w0BAQEFAAOC",
+        "MIICIjANBgkqhkiG9w0BAQEFAAOC",
+        "MFkwEwYHKoZIzj0",
+        "MCowBQYDK2V",
+    ];
+    let is_block = || {
+        let decoded = crate::injection::decode::base64(value.as_bytes(), 40);
+        decoded.starts_with(b"-----BEGIN ") && memchr::memmem::find(&decoded, b"PRIVATE").is_none()
+    };
+    BEGINNINGS.iter().any(|lead| value.starts_with(lead))
+        || value.starts_with("LS0tLS1CRUdJTi") && is_block()
+}
+
 /// Whether a value says where something is: a path of Windows, a resource of AWS; or what follows is tagged, as in YAML.
 pub(crate) fn is_address(value: &str) -> bool {
     let bytes = value.as_bytes();
@@ -153,9 +181,12 @@ pub(crate) fn is_mixed(value: &str) -> bool {
 
 /// Whether the kind of character changes so often that a short value can only be random: `w3t8k5m27h1z`.
 pub(crate) fn is_jumbled(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let changes = bytes.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
-    bytes.len() >= 12 && changes * 2 >= bytes.len()
+    value.len() >= 12 && changes(value) * 2 >= value.len()
+}
+
+/// How often the kind of character changes.
+pub(crate) fn changes(value: &str) -> usize {
+    value.as_bytes().windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count()
 }
 
 /// Whether the kind of character changes as often as in base64 or in hexadecimal, and not as in words and paths.
@@ -338,7 +369,7 @@ pub(crate) fn is_wordy(value: &str) -> bool {
         }
     }
     // Random letters hold too few vowels for words.
-    if letters >= 10 && vowels * 100 < letters * 27 {
+    if letters >= 10 && vowels * 100 < letters * 27 && !is_camel(value, letters) {
         return false;
     }
     let mut pieces = 0usize;
@@ -370,6 +401,20 @@ pub(crate) fn is_wordy(value: &str) -> bool {
     }
     // Letters in long pieces with a few digits at the end of some: `feature2-branch10`.
     digits * 6 <= value.len() && letters >= pieces.max(1) * 4
+}
+
+/// Whether most of a value is words that begin with capitals: `CFBundleShortVersionString`.
+fn is_camel(value: &str, letters: usize) -> bool {
+    let words = value.split_inclusive(|c: char| !c.is_ascii_lowercase());
+    let mut is_begun = false;
+    let mut in_words = 0;
+    for word in words {
+        let small = word.trim_end_matches(|c: char| !c.is_ascii_lowercase());
+        let is_word = small.len() >= 3 && small.contains(['a', 'e', 'i', 'o', 'u', 'y']);
+        in_words += if is_begun && is_word { small.len() + 1 } else { 0 };
+        is_begun = word.ends_with(|c: char| c.is_ascii_uppercase());
+    }
+    in_words * 4 >= letters * 3
 }
 
 /// Whether all characters are of one kind.

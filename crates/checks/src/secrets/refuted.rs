@@ -1,5 +1,6 @@
 //! What tells that a value behind the name of a secret is none: other names, what it is made of, what stands around it.
 
+use super::label::{self, Key};
 use super::placeholder;
 use crate::words::floor;
 
@@ -34,10 +35,13 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         let is_hump = keyword.starts_with('P') && before.is_some_and(char::is_lowercase);
         before.is_some_and(char::is_alphabetic) && !is_hump
     };
+    // Of these other words are made, of the longer ones only their cases in other languages.
+    let is_beginning = || ["auth", "key", "api"].iter().any(|k| keyword.eq_ignore_ascii_case(k));
     // `--password-stdin`, `aria-keyshortcuts`
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))
         || keyword.eq_ignore_ascii_case("clave") && is_adjective()
         || keyword.eq_ignore_ascii_case("pat") && is_syllable()
+        || is_beginning() && label::goes_on(name, keyword)
 }
 
 /// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
@@ -49,6 +53,19 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         word.unwrap_or_default().to_ascii_lowercase()
     };
     let is_joint = |c: char| "=\"'".contains(c) || c.is_alphabetic();
+    let label = lead.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    let key = Key::read(label);
+    let is_number = placeholder::is_hex(value);
+    if match key {
+        Some(Key::Public) => true,
+        Some(Key::Stored) => is_number,
+        Some(Key::Secret) => label::is_fingerprint(value) && !between.contains(['"', '\'']),
+        None => false,
+    } || label::is_manner(label)
+        || label::is_package(label, between, value)
+    {
+        return true;
+    }
     let lead = lead.to_ascii_lowercase();
     let name = last_word(&lead);
     let nearest = last_word(between.trim_end_matches([' ', '"', '\'', ':', '=']));
@@ -56,7 +73,7 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
     public.iter().any(|word| name.contains(word))
         // `AWS::KMS::ReplicaKey`
         || name.matches("::").count() > 1
-        || is_identifier(&name, value)
+        || is_identifier(&name, value) && key != Some(Key::Secret)
         || !nearest.is_empty() && is_identifier(&nearest, value)
         // `token::Base64Decoder`
         || between == "::" && is_type_name(value)
@@ -64,7 +81,8 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         || name == "key"
             && !between.contains(is_joint)
             && !lead.strip_suffix("key").is_some_and(|before| before.ends_with(['"', '\'']))
-            && placeholder::is_hex(value)
+            && is_number
+            && key != Some(Key::Secret)
         || placeholder::is_file(&name)
         || name.ends_with("dsn") && value.contains("host=")
         || lead.contains("for=\"")
@@ -109,9 +127,20 @@ pub(super) fn by_surroundings(bytes: &[u8], name_end: usize, from: usize, to: us
     // In a sentence, too, a value may stand in brackets: alone, behind a space.
     let in_brackets = bytes[..from].ends_with(b" (") && bytes.get(to) == Some(&b')');
     bytes[from - 1] == b'(' && !in_brackets
+        || is_resource(bytes, name_end)
         || called
         || account
         || basic && placeholder::is_stock_login(&bytes[from..to])
+}
+
+/// How far in front of the name the name of a resource begins that it is a part of.
+const RESOURCE: usize = 120;
+
+/// Whether a name is a part of the name of a resource of AWS: `arn:aws:secretsmanager:us-east-1:...:secret:prod/db`.
+fn is_resource(bytes: &[u8], name_end: usize) -> bool {
+    let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b":/_.-".contains(b);
+    let run = bytes[..name_end].iter().rev().take(RESOURCE).take_while(is_part).count();
+    bytes[name_end - run..name_end].starts_with(b"arn:")
 }
 
 /// Whether the value ends as its name does: `key_length = Cipher.key_length`.

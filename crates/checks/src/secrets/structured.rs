@@ -6,74 +6,14 @@ use std::sync::{LazyLock, OnceLock};
 use memchr::memmem;
 use regex::Regex;
 
+use super::assigned::chosen;
+use super::joint::Join;
 use super::key_block::{self, KEY_BLOCK};
+use super::rules::{LOGIN, RULES, Rule, Seek};
 use super::{Secret, placeholder, url};
 use crate::pii::context::Context;
 use crate::scan::{self, Scan};
 use crate::words::{ceil, floor, is_name};
-
-/// What a mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around. A rule
-/// that begins with `^` is looked for at each mark; others once in all that is near marks, so that many marks close to
-/// each other cost no more than one.
-struct Rule {
-    mark: &'static str,
-    kind: &'static str,
-    pattern: &'static str,
-    score: f64,
-    before: usize,
-    after: usize,
-    seek: Seek,
-}
-
-/// Where the mark of a rule is looked for.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Seek {
-    /// By the scan, anywhere.
-    Anywhere,
-    /// By the scan, where words begin.
-    Word,
-    /// Inside of long runs: only where there is one, not by the scan.
-    Run,
-}
-
-/// The option by which `mysql` and its like take a password, with no space behind it.
-const MYSQL_PASSWORD: &str = r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#;
-
-#[rustfmt::skip]
-const RULES: &[Rule] = &[
-    Rule { mark: "AccountKey=", kind: "azure_storage_key", pattern: r"^AccountKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
-    Rule { mark: "SharedAccessKey=", kind: "azure_shared_key", pattern: r"^SharedAccessKey=([A-Za-z0-9+/]{40,90}={0,2})", score: 0.95, before: 0, after: 110, seek: Seek::Anywhere },
-    Rule { mark: "Q~", kind: "azure_client_secret", pattern: r"(?:^|[^A-Za-z0-9_~.\\-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:$|[^A-Za-z0-9_~-])", score: 0.9, before: 5, after: 42, seek: Seek::Run },
-    Rule { mark: ":AA", kind: "telegram_bot_token", pattern: r"(?:^|/bot|[^A-Za-z0-9_:])(\d{8,10}:AA[A-Za-z0-9_-]{32,33})(?:$|[^A-Za-z0-9_-])", score: 0.9, before: 12, after: 38, seek: Seek::Run },
-    Rule { mark: ".atlasv1.", kind: "terraform_token", pattern: r"([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})", score: 0.95, before: 14, after: 90, seek: Seek::Anywhere },
-    Rule { mark: "-us", kind: "mailchimp_api_key", pattern: r"(?:^|[^0-9a-f])([0-9a-f]{32}-us\d{1,2})(?:$|[^A-Za-z0-9_])", score: 0.9, before: 34, after: 8, seek: Seek::Anywhere },
-    Rule { mark: "@enterprise.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, seek: Seek::Anywhere },
-    Rule { mark: "CONTRIBSYS__COM", kind: "sidekiq_credentials", pattern: r#"^CONTRIBSYS__COM[\s"']*[=:]+[\s"']*([0-9a-f]{8}:[0-9a-f]{8})(?-u:\b)"#, score: 0.9, before: 0, after: 40, seek: Seek::Anywhere },
-    Rule { mark: "@gems.contribsys.com", kind: "sidekiq_credentials", pattern: r"([0-9a-f]{8}:[0-9a-f]{8})@", score: 0.9, before: 20, after: 1, seek: Seek::Anywhere },
-    Rule { mark: "JQQJ99", kind: "azure_api_key", pattern: r"(?-u:\b)([A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26})(?-u:\b)", score: 0.95, before: 52, after: 28, seek: Seek::Run },
-    Rule { mark: "+ASt", kind: "azure_storage_key", pattern: r"([A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
-    Rule { mark: "+ACR", kind: "azure_registry_password", pattern: r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})(?-u:\b)", score: 0.95, before: 44, after: 8, seek: Seek::Run },
-    Rule { mark: "AzSe", kind: "azure_search_key", pattern: r"(?-u:\b)([A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5})(?-u:\b)", score: 0.95, before: 43, after: 8, seek: Seek::Run },
-    Rule { mark: "AzFu", kind: "azure_functions_key", pattern: r"([A-Za-z0-9_-]{44}AzFu[A-Za-z0-9_-]{5}[AQgw]==)", score: 0.95, before: 45, after: 10, seek: Seek::Run },
-    Rule { mark: "AzCa", kind: "azure_cache_key", pattern: r"([A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}=)", score: 0.95, before: 34, after: 8, seek: Seek::Run },
-    Rule { mark: "ACDb", kind: "azure_cosmos_key", pattern: r"([A-Za-z0-9+/]{76}ACDb[A-Za-z0-9+/]{6}==)", score: 0.95, before: 78, after: 10, seek: Seek::Run },
-    Rule { mark: ":APA91b", kind: "firebase_server_key", pattern: r"(?-u:\b)(AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,160})", score: 0.9, before: 12, after: 170, seek: Seek::Run },
-    Rule { mark: "curl ", kind: "basic_auth", pattern: r#"(?:(?:-u|--user)[ =]?\s*|\s-[A-Za-z]{1,6}u[ =]\s*)["']?([^\x00-\x20:"'$]{0,60}:[^\x00-\x20"'${}<>]{3,100})"#, score: 0.8, before: 0, after: 400, seek: Seek::Anywhere },
-    Rule { mark: "sshpass -p", kind: "password", pattern: r#"^sshpass -p\s*["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 110, seek: Seek::Anywhere },
-    Rule { mark: "docker login", kind: "password", pattern: r#"(?:-p|--password)[ =]["']?([^\x00-\x20"'$<{]{6,200})"#, score: 0.8, before: 0, after: 300, seek: Seek::Anywhere },
-    Rule { mark: "mysql -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: "mysqldump -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: "mysqladmin -", kind: "password", pattern: MYSQL_PASSWORD, score: 0.8, before: 0, after: 200, seek: Seek::Anywhere },
-    Rule { mark: PASSWORD_TAG, kind: "password", pattern: r"^(?i:<password>)([^\x00-\x20<>${}]{6,100})(?i:</password>)", score: 0.8, before: 0, after: PASSWORD_REACH, seek: Seek::Anywhere },
-    Rule { mark: ":_authToken=", kind: "npm_token", pattern: r"^:_authToken=\s*(npm_[A-Za-z0-9]{10,60}|[A-Za-z0-9-]{30,60})", score: 0.85, before: 0, after: 80, seek: Seek::Anywhere },
-    Rule { mark: "sig=", kind: "azure_sas", pattern: r"\bsig=([A-Za-z0-9%/+]{40,70}(?:%3D|=)?)", score: 0.85, before: 1, after: 90, seek: Seek::Anywhere },
-    Rule { mark: "AZDO", kind: "azure_devops_token", pattern: r"(?-u:\b)([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?-u:\b)", score: 0.95, before: 77, after: 5, seek: Seek::Run },
-    Rule { mark: "NRAL", kind: "new_relic_key", pattern: r"(?-u:\b)([A-Za-z0-9]{28,36}NRAL)(?-u:\b)", score: 0.95, before: 37, after: 1, seek: Seek::Run },
-    Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"^SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
-    Rule { mark: "oracle:thin:", kind: url::KIND, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\x00-\x20"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
-    Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
-    Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#""(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
-];
 
 /// What announces a credential without a rule of this table.
 const OTHERS: [&str; 2] = [KEY_BLOCK, url::MARK];
@@ -146,7 +86,8 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
         }
         let reach = &text[start..end];
         let mut from = 0;
-        while let Some(value) = pattern.captures_at(reach, from).and_then(|c| c.get(1)) {
+        let value = |from| pattern.captures_at(reach, from).and_then(|c| c.get(1).or(c.get(2)));
+        while let Some(value) = value(from) {
             if let Some(score) = liveness(rule, value.as_str()) {
                 let bytes = start + value.start()..start + value.end();
                 found.push(Secret { kind: rule.kind, bytes, score });
@@ -182,8 +123,21 @@ fn liveness(rule: &Rule, value: &str) -> Option<f64> {
 }
 
 fn is_live(kind: &str, value: &str) -> bool {
+    let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
+    let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
+    let is_like = match kind {
+        LOGIN => {
+            let lower = value.to_ascii_lowercase();
+            // As tests of programs and documentation write them.
+            let is_sample = ["password", "passwd", "anonymous"].iter().any(|w| lower.contains(w));
+            let looks_chosen = || chosen(value, digits, letters, Join::Said).is_some();
+            value.is_ascii() && !is_sample && looks_chosen()
+        }
+        "basic_auth" => value.contains(':') || placeholder::is_mixed(value),
+        _ => true,
+    };
     let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
-    !clock && placeholder::is_live_login(value)
+    is_like && !clock && placeholder::is_live_login(value)
 }
 
 /// UUIDs of version 1 carry a clock: not made to be secret.

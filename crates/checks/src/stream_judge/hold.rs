@@ -193,7 +193,8 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
             start: goes_on.as_ref().map_or(lead, |c| c.start),
             end: at + unit.len(),
             digits: digits + goes_on.as_ref().map_or(0, |c| c.digits),
-            is_open: unit.ends_with(|c: char| c.is_ascii_digit() || "-./()+:_·".contains(c)),
+            is_open: unit
+                .ends_with(|c: char| c.is_ascii_digit() || "-./()+:_·年月日년월일".contains(c)),
         };
         let is_code = digits >= 4 && unit.bytes().filter(u8::is_ascii_alphanumeric).count() >= 7;
         let is_named = this.digits >= FEWEST_DIGITS || is_code;

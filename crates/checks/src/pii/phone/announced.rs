@@ -1,17 +1,14 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
-use super::super::View;
-use super::super::context::{Context, encloses};
+use super::super::context::{Context, Hit, counts, encloses};
+use super::super::{View, columns};
+use super::otherwise;
 use crate::words::is_unspaced;
 
 /// How far behind its word a number may stand.
 const REACH: usize = 40;
 /// How far in front of it.
 const REACH_BACK: usize = 12;
-/// How far behind the header of a table.
-const TABLE: usize = 240;
-/// What ends its cells.
-const CELL_ENDS: &[char] = &[',', ';', '\t', '|', '\r', '\n'];
 
 /// Words that may stand between the two.
 #[rustfmt::skip]
@@ -22,7 +19,8 @@ const SMALL: &[&str] = &[
     "e", "direct", "tel", "telephone", "currently", "now", "him", "them", "back", "a", "w", "h", "m",
     "de", "le", "la", "el", "al", "y", "et", "und", "au", "op", "på", "pod", "er", "är", "jest", "to",
     "mobil", "mobiel", "móvil", "celular", "whatsapp", "contact", "contacto", "contato", "privat",
-    "ext", "primary", "value", "नंबर", "رقم", "номер",
+    "ext", "primary", "value", "नंबर", "رقم", "номер", "kom", "as", "è", "il", "mig", "meg", "mich", "mir", "nous", "mi",
+    "numer", "nosso", "mon", "mio", "pro", "para", "до", "по", "номеру", "мне", "nr",
 ];
 /// Words that make something else of the label: "phone order", `phone_verified_at`.
 #[rustfmt::skip]
@@ -40,18 +38,11 @@ const OTHER: &[&str] = &[
 
 /// What `call` stands behind where somebody is told to.
 #[rustfmt::skip]
-const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do"];
-/// What a number counts in front of it.
-#[rustfmt::skip]
-const COUNTED: &[&str] = &[
-    "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "bytes", "dollars",
-    "euros", "usd", "eur",
-];
+const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do", "may", "could"];
+/// Whose number one is, behind it.
+const OWN: &[&str] = &["my number", "his number", "her number"];
 /// More words in a row tell of something else.
 const MAX_WORDS: usize = 6;
-
-/// A word with a meaning: where it begins and ends.
-type Hit = (usize, usize, Context);
 
 /// Whether a word in front of a number or behind it says so. Of what is written as most telephone numbers are, a `usual` one,
 /// a sentence may say it.
@@ -60,10 +51,10 @@ pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, usual: boo
     // Hits are ordered by their end.
     let (front, back) = hits.split_at(hits.partition_point(|hit| hit.1 <= start));
     let mut near = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
-    let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called));
+    let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called | Context::Likely));
     last.is_some_and(|hit| leads_up(view, hit, start, usual) && !counts(&view.text[end..]))
-        || names_behind(view, back, end)
-        || is_in_column(view, front, start, end)
+        || names_behind(view, back, end, usual)
+        || columns::name(view, Context::Phone, start, end)
 }
 
 /// Whether a word leads up to a number: small words stand between, or the number is the value of a field of that name.
@@ -71,53 +62,21 @@ fn leads_up(view: &View<'_>, hit: &Hit, start: usize, usual: bool) -> bool {
     let between = &view.text[hit.1..start];
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
+    let is_likely = hit.2 == Context::Likely;
     !is_other(&between[..between.len() - rest.len()])
         && is_told(view, hit)
-        && (all_words(rest, is_small)
-            || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
-            || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest)))
+        && if is_likely {
+            usual && all_words(rest, is_small) && !rest.contains('\n')
+        } else {
+            is_led_to(view, hit, rest, usual)
+        }
 }
 
-/// Whether a number is a whole cell under the cell of a table's header that is a word for a telephone: `name,phone`.
-fn is_in_column(view: &View<'_>, front: &[Hit], start: usize, end: usize) -> bool {
-    let is_padding = |c: char| matches!(c, ' ' | '"');
-    let behind = view.text[end..].trim_start_matches(is_padding);
-    let Some(line) = line_start(view.bytes, start) else { return false };
-    let lead = view.text[line..start].trim_end_matches(is_padding);
-    let sign = lead.chars().next_back().or(behind.chars().next()).unwrap_or('\n');
-    if !(lead.is_empty() || lead.ends_with(CELL_ENDS))
-        || !(behind.is_empty() || behind.starts_with(CELL_ENDS))
-    {
-        return false;
-    }
-    let column = |line: &str| line.matches(sign).count();
-    front
-        .iter()
-        .rev()
-        .take_while(|hit| start - hit.1 <= TABLE)
-        .filter(|hit| hit.2 == Context::Phone && hit.1 < line)
-        .take(4)
-        .any(|hit| {
-            let begin = line_start(view.bytes, hit.0).unwrap_or_default();
-            let lead = view.text[begin..hit.0].rsplit(CELL_ENDS).next().unwrap_or_default();
-            let rest = view.text[hit.1..line].split(CELL_ENDS).next().unwrap_or_default();
-            column(&view.text[begin..hit.0]) == column(&view.text[line..start])
-                && all_words(lead, is_small)
-                && all_words(rest.trim_start_matches(char::is_lowercase), is_small)
-        })
-}
-
-/// Where the line begins that a place is in, unless the text begins there or it is too far back.
-fn line_start(bytes: &[u8], at: usize) -> Option<usize> {
-    let from = at.saturating_sub(TABLE);
-    memchr::memrchr(b'\n', &bytes[from..at]).map(|line| from + line + 1)
-}
-
-/// Whether a number counts what stands behind it: "1234567 km".
-fn counts(behind: &str) -> bool {
-    let word = behind.strip_prefix(' ').unwrap_or_default();
-    let word = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted))
+/// Whether what stands behind a word leads to a number.
+fn is_led_to(view: &View<'_>, hit: &Hit, rest: &str, usual: bool) -> bool {
+    all_words(rest, is_small)
+        || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
+        || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest))
 }
 
 /// Whether sentences are about a word without a number of anybody: "call the function with", "office space of".
@@ -133,7 +92,9 @@ fn is_sentence(rest: &str) -> bool {
         word.len() - unit.len() <= 2 && ["am", "pm", "h"].contains(&unit)
     };
     let plain = |word: &str| {
-        !is_other(word) && (!word.contains(|c: char| c.is_ascii_digit()) || is_hour(word))
+        !is_other(word)
+            && !otherwise::is_thing(word)
+            && (!word.contains(|c: char| c.is_ascii_digit()) || is_hour(word))
     };
     words.starts_with(' ')
         && !words.contains(['.', ';', ':', '=', '?', '!', '|', '"', '{', '<', '\t', '\n'])
@@ -141,23 +102,39 @@ fn is_sentence(rest: &str) -> bool {
         && all_words(words, plain)
 }
 
-/// Whether "call" tells somebody to, and does not count what programs do: "API call 483920185", "call #1234567".
-fn is_told(view: &View<'_>, &(start, end, _): &Hit) -> bool {
-    if !view.text[start..end].eq_ignore_ascii_case("call") {
+/// Whether "call" tells somebody to, and does not count what programs do: "API call 483920185", "call #1234567"; whether a
+/// letter names a line of a card, "T: "; and whether a word stands in a text, not in a name: `j.cell.2018`.
+fn is_told(view: &View<'_>, &(start, end, context): &Hit) -> bool {
+    let word = &view.text[start..end];
+    let before = view.text[..start].trim_end_matches(' ');
+    if let &[letter, b':'] = word.as_bytes() {
+        return letter.is_ascii_uppercase()
+            && before.chars().next_back().is_none_or(|sign| "\n|,;(·•".contains(sign));
+    }
+    if context == Context::Called && view.text[..start].ends_with(['.', '/']) {
+        return false;
+    }
+    if !["call", "text", "ring", "bel"].iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
         return true;
     }
-    let before = view.text[..start].trim_end_matches(' ');
+    // "text: 0123456789" is none.
+    let is_verb = word.eq_ignore_ascii_case("call") || view.bytes.get(end) == Some(&b' ');
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     let told = word.is_empty() || TELLING.iter().any(|telling| word.eq_ignore_ascii_case(telling));
-    told && !view.text[end..].trim_start_matches(' ').starts_with('#')
+    told && is_verb && !view.text[end..].trim_start_matches(' ').starts_with('#')
 }
 
 /// Whether a number is said to be one of a telephone right behind it: "415 555 2671 (mobile)".
-fn names_behind(view: &View<'_>, hits: &[Hit], end: usize) -> bool {
+fn names_behind(view: &View<'_>, hits: &[Hit], end: usize, usual: bool) -> bool {
+    let is_own = |word: &str| usual && OWN.iter().any(|own| word.eq_ignore_ascii_case(own));
+
     hits.iter()
         .take_while(|hit| hit.1 <= end + 3 * REACH_BACK)
         .filter(|hit| hit.0 >= end && hit.0 - end <= REACH_BACK)
-        .filter(|hit| hit.2 == Context::Phone || is_place(&view.text[hit.0..hit.1]))
+        .filter(|hit| {
+            let word = &view.text[hit.0..hit.1];
+            hit.2 == Context::Phone || is_place(word) || is_own(word)
+        })
         .any(|hit| {
             let between = &view.text[end..hit.0];
             let next = view.bytes[hit.1..].iter().take(4).find(|b| !b" :>\t(".contains(b));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::View;
 use super::super::context::{self, Context};
-use super::{MIN_DIGITS, announced};
+use super::{MIN_DIGITS, announced, otherwise};
 
 /// A number as it is written.
 pub(super) struct Written<'a> {
@@ -44,6 +44,8 @@ struct Form {
 
 /// Score of a number of no form that a word leads up to.
 const ANNOUNCED: f64 = 0.57;
+/// A form that says less than this yields to the name of another thing right in front.
+const TELLING: f64 = 0.6;
 /// More digits in no form are no number.
 const MOST_DIGITS: usize = 13;
 
@@ -52,9 +54,11 @@ const FORMS: &[Form] = &[
     Form { is: |w| w.is_american() && w.is_assigned(), alone: 0.65, near: 0.7 },
     Form { is: |w| w.is_american() && w.own()[0] >= 2, alone: 0.55, near: 0.65 },
     Form { is: |w| w.is_american(), alone: 0.0, near: 0.65 },
-    Form { is: |w| w.lens == [3, 3, 4] && w.is_assigned() && w.digits[1] != 9, alone: 0.45, near: 0.7 },
+    Form { is: |w| w.lens == [3, 3, 4] && w.is_assigned() && w.digits[1] != 9 && !w.has(b'/'), alone: 0.45, near: 0.7 },
     Form { is: |w| w.has_area(), alone: 0.6, near: 0.6 },
     Form { is: |w| w.is_russian(), alone: 0.65, near: 0.7 },
+    Form { is: |w| w.is_russian_spaced() && matches!(w.digits[1], 3 | 4 | 8 | 9), alone: 0.45, near: 0.7 },
+    Form { is: |w| w.is_russian_spaced() || w.is_russian_short(), alone: 0.0, near: 0.7 },
     Form { is: |w| w.is_french(), alone: 0.65, near: 0.65 },
     Form { is: |w| w.has_trunk(), alone: 0.45, near: 0.57 },
     Form { is: |w| w.lens.len() == 1 && w.digits[0] == 0 && w.digits.len() >= 9, alone: 0.0, near: 0.57 },
@@ -71,6 +75,7 @@ impl Written<'_> {
             let words = [Context::Phone, Context::Called];
             words.iter().any(|&context| context::near(view, context, start, end))
         };
+        let told = |usual| announced::is_announced(view, start, end, usual);
         if self.plus {
             return if self.is_international(near) { 0.8 } else { 0.0 };
         }
@@ -87,10 +92,12 @@ impl Written<'_> {
         }
         if beside == 0.0 {
             let usual = (self.lens.len() > 1 || count >= 9) && !self.digits.ends_with(&[0, 0, 0]);
-            let told = count <= MOST_DIGITS && announced::is_announced(view, start, end, usual);
-            return if told { ANNOUNCED } else { 0.0 };
+            return if count <= MOST_DIGITS && told(usual) { ANNOUNCED } else { 0.0 };
         }
-        if beside > alone && near() { beside } else { alone }
+        if alone < TELLING && otherwise::names(&view.text[..start]) {
+            return 0.0;
+        }
+        if beside > alone && (near() || told(true)) { beside } else { alone }
     }
 
     /// What stands between two groups.
@@ -145,8 +152,18 @@ impl Written<'_> {
         self.lens.starts_with(&[1, 3])
             && self.digits.len() == 11
             && matches!(self.digits[0], 7 | 8)
-            && self.gaps().next() == Some(b" (")
+            && matches!(self.gaps().next(), Some(b" (" | b"("))
             && self.has(b')')
+    }
+
+    /// `8 916 123 45 67`, `8-916-123-45-67`
+    fn is_russian_spaced(&self) -> bool {
+        self.lens == [1, 3, 3, 2, 2] && self.digits[0] == 8 && self.is_uniform() && !self.has(b'.')
+    }
+
+    /// `8 916 123 4567`: elsewhere the 8 may be anything.
+    fn is_russian_short(&self) -> bool {
+        self.lens == [1, 3, 3, 4] && self.digits[0] == 8 && self.is_uniform() && !self.has(b'.')
     }
 
     /// `01 23 45 67 89`
@@ -233,11 +250,14 @@ impl Written<'_> {
         let dots = self.has(b'.');
         let is_slash_odd = || {
             let slash = self.gaps().position(|gap| gap.contains(&b'/'));
-            slash.is_some_and(|at| at > 0 || lens.len() > 2 && digits[0] != 0)
+            slash.is_some_and(|at| at > 0 || lens.len() > 2 && digits[0] != 0 && lens != [3, 3, 4])
         };
         let is_moment = lens == [13] && digits[0] == 1;
+        // `2018.07.863`, as articles are numbered.
+        let is_issue = || dots && lens[0] == 4 && matches!(digits[..2], [1, 9] | [2, 0]);
         is_date(lens, digits)
             || dots && (lens[1..].contains(&1) || self.has(b'-'))
+            || is_issue()
             || self.is_thousands() && (lens[0] == 1 || dots)
             || digits.len() == 13 && digits.starts_with(&[9, 7]) && digits[2] >= 8
             || self.has(b'/') && is_slash_odd()
@@ -275,15 +295,11 @@ fn is_country(digits: &[u8]) -> bool {
 
 /// `2024-05-31`, `20240531`, `31.05.2024`, and dates followed by an hour.
 fn is_date(lens: &[usize], digits: &[u8]) -> bool {
-    let year = |at: usize| {
-        digits.get(at).is_some_and(|d| matches!(d, 1 | 2))
-            && matches!(digits.get(at + 1), Some(9 | 0))
-    };
-    let day = || {
-        let pair = |at: usize| digits[at] * 10 + digits[at + 1];
-        lens == [8] && (1..=12).contains(&pair(4)) && (1..=31).contains(&pair(6))
-    };
-    (lens.starts_with(&[4, 2, 2]) || day()) && year(0)
-        || lens.starts_with(&[2, 2, 4]) && year(4)
+    let year = |at: usize| matches!(digits.get(at..at + 2), Some([1, 9] | [2, 0]));
+    let pair = |at: usize| digits[at] * 10 + digits[at + 1];
+    let month_and_day =
+        |month: usize, day: usize| (1..=12).contains(&pair(month)) && (1..=31).contains(&pair(day));
+    (lens.starts_with(&[4, 2, 2]) || lens == [8]) && year(0) && month_and_day(4, 6)
+        || lens.starts_with(&[2, 2, 4]) && year(4) && (month_and_day(2, 0) || month_and_day(0, 2))
         || lens == [4, 4] && year(0) && year(4)
 }

@@ -167,3 +167,103 @@ fn digits_near_a_telephone_may_count_something_else() {
         assert_eq!(phones(text), [""; 0], "{text}");
     }
 }
+
+#[test]
+fn names_of_other_things_take_the_numbers_right_behind_them() {
+    for text in [
+        "Order no. 061-3316765",
+        "Order 052-0731-5567",
+        "Part number 066-72644-83 in stock",
+        "P/N: 037-6294075",
+        "Invoice 020-7946-0958",
+        "Aktenzeichen 041/2780489",
+        "Bestell-Nr.: 0925 827503",
+        "Artikelnummer 0906/238241",
+        "n° de commande : 061 3316765",
+        "NDC 08571-9174-91, lot VD311964",
+        "serial: 0453 240 730",
+        "заказ № 061 331 6765",
+        "订单号：061-3316765",
+        "doi:10.1016/j.cell.2018.07.863",
+        "cellular assays; Cell. 2018.05.015",
+    ] {
+        assert_eq!(phones(text), [""; 0], "{text}");
+    }
+    for (text, number) in [
+        ("020 7946 0958", "020 7946 0958"),
+        ("Order by phone: 020 7946 0958", "020 7946 0958"),
+        ("your order? 020 7946 0958", "020 7946 0958"),
+        ("Invoice queries\n020 7946 0958", "020 7946 0958"),
+        ("order no. 4711, 020 7946 0958", "020 7946 0958"),
+        ("my cell. 415 555 2671", "415 555 2671"),
+    ] {
+        assert_eq!(phones(text), [number], "{text}");
+    }
+}
+
+#[test]
+fn labels_and_sentences_of_more_kinds_lead_to_a_number() {
+    for (text, number) in [
+        ("Contact: 09562068320", "09562068320"),
+        ("T: 0343288212 | F: 0343288213", "0343288212"),
+        ("Text 4155552731 when you arrive", "4155552731"),
+        ("ring 0412212077 after six", "0412212077"),
+        ("give us a ring on 01414960766", "01414960766"),
+        ("She gave 601 614 711 as her contact number.", "601 614 711"),
+        ("662 024 808 is my number", "662 024 808"),
+        ("can be reached at 630 229 563", "630 229 563"),
+        ("tel. kom. 721 820 833", "721 820 833"),
+        ("mój numer to 601071363", "601071363"),
+        ("Portable : 0277042269", "0277042269"),
+        ("joindre au 0634822275", "0634822275"),
+        ("il mio numero è 3224183955", "3224183955"),
+        ("mi número es el 612 34 56 99", "612 34 56 99"),
+        ("mijn nummer is 06-08966416", "06-08966416"),
+        ("Ring til mig på 1120 4531", "1120 4531"),
+        ("No. HP 0812-1042-1327", "0812-1042-1327"),
+        ("звоните 8-916-097-04-90", "8-916-097-04-90"),
+        ("请拨打15792839037", "15792839037"),
+        ("手機號碼 06 5919953", "06 5919953"),
+        ("טלפון: 023573290", "023573290"),
+        ("SĐT: 02 3842 4266", "02 3842 4266"),
+        ("โทร 074-122810", "074-122810"),
+        ("Τηλ. 2109126017", "2109126017"),
+        ("Cell: 415/555-2354", "415/555-2354"),
+    ] {
+        assert_eq!(phones(text).first().map(String::as_str), Some(number), "{text}");
+    }
+    for text in [
+        "contact 12345678 (ticket)",
+        r#"{"contact": 12345678}"#,
+        "text 1234567 characters",
+        "text 1234567890 characters",
+        "the text 1234567890 is",
+        "example text:\n0123456789",
+        "mi número de pedido es 123456789",
+        "boxing ring 412212077",
+        "if t: 1234567890",
+        "Seattle, WA 98101-1234",
+    ] {
+        assert_eq!(phones(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn prefixes_in_parentheses_and_a_russian_trunk_are_of_the_number() {
+    for (text, number) in [
+        ("ring me on (+44) 20 7946 0958", "(+44) 20 7946 0958"),
+        ("puh. (+358) 715422522", "(+358) 715422522"),
+        ("my number is +91 (22) 2927 6366", "+91 (22) 2927 6366"),
+        ("+55 18 2044-1090", "+55 18 2044-1090"),
+        ("(8 (495) 962-58-24)", "8 (495) 962-58-24"),
+        ("(+44 20 7946 0958)", "+44 20 7946 0958"),
+        ("тел. 8 525 835 9333", "8 525 835 9333"),
+        ("8 957 084 12 48", "8 957 084 12 48"),
+        ("8(495)962-58-24", "8(495)962-58-24"),
+    ] {
+        assert_eq!(phones(text), [number], "{text}");
+    }
+    for text in ["+31 12 2024 1015", "on +22 12 1985", "8 120 640 12 48"] {
+        assert_eq!(phones(text), [""; 0], "{text}");
+    }
+}

@@ -140,3 +140,78 @@ fn licences_drivers_and_accounts_of_software_are_nobodys() {
         assert_eq!(entities(text), [], "{text}");
     }
 }
+
+#[test]
+fn lists_go_on_behind_a_label_of_letters_and_of_groups() {
+    let accounts = &[("BANK_ACCOUNT", "12345678"), ("BANK_ACCOUNT", "23456789")];
+    let npis = &[("US_NPI", "2264245574"), ("US_NPI", "1277214452")];
+    assert_found(&[
+        ("Account numbers: 12345678, 23456789", accounts),
+        ("acct no: 12345678; 23456789", accounts),
+        ("Account numbers:\n- 12345678\n- 23456789", accounts),
+        (
+            "Driver licenses: N1234567\nO7654321 and P1357924",
+            &[
+                ("DRIVER_LICENSE", "N1234567"),
+                ("DRIVER_LICENSE", "O7654321"),
+                ("DRIVER_LICENSE", "P1357924"),
+            ],
+        ),
+        (
+            "Passports: 519447829 / C94794648",
+            &[("PASSPORT", "519447829"), ("PASSPORT", "C94794648")],
+        ),
+        ("NPIs: 2264245574, 1277214452", npis),
+        ("NPIs 2264245574\n1277214452", npis),
+        ("TFNs: 454 525 358", &[("AU_TFN", "454 525 358")]),
+        ("Account: 12345678, 2500 units", &accounts[..1]),
+        ("Account: 12345678\nOrder: 23456789", &accounts[..1]),
+        ("Account: 12345678, order 23456789", &accounts[..1]),
+        ("Account: 12345678. 23456789 is something", &accounts[..1]),
+        ("Account: 12345678, 23456789 dollars", &accounts[..1]),
+        ("Account: 12345678, 23456789: paid", &accounts[..1]),
+        ("npis 2264245574", &[]),
+    ]);
+}
+
+#[test]
+fn a_number_is_what_its_own_name_says_and_not_what_a_wider_one_does() {
+    assert_found(&[
+        ("Aadhaar card number is 564585675197", &[("IN_AADHAAR", "564585675197")]),
+        ("my card 6799990100000000019", &[("PAYMENT_CARD", "6799990100000000019")]),
+        ("my card 4111111111111111", &[("PAYMENT_CARD", "4111111111111111")]),
+        ("My social insurance number is 188258339", &[("CA_SIN", "188258339")]),
+        ("My social 536-22-8741", &[("US_SSN", "536-22-8741")]),
+        ("Saudi ID number 1000000008", &[("SA_ID", "1000000008")]),
+        ("T.C. Kimlik No: 17157126606", &[("TR_KIMLIK", "17157126606")]),
+        ("TCKN: 17157126606", &[("TR_KIMLIK", "17157126606")]),
+        ("Partita IVA: IT00743110157", &[("IT_VAT", "00743110157")]),
+        ("part IT00743110157", &[]),
+        ("carta d'identità n. AO3873732", &[("IT_IDENTITY_CARD", "AO3873732")]),
+        ("Dupont & Cie 123456789", &[]),
+        ("CIE: CY32054UL", &[("IT_IDENTITY_CARD", "CY32054UL")]),
+        ("national id AO3873732", &[("NATIONAL_ID", "AO3873732")]),
+        ("S.I.N. 188258339", &[("CA_SIN", "188258339")]),
+        ("my license is 71 031 827", &[("DRIVER_LICENSE", "71 031 827")]),
+        ("passport number 12 345 678", &[("PASSPORT", "12 345 678")]),
+        ("passport number 12 12 2018", &[]),
+        ("the balance on my account 668926973093", &[("BANK_ACCOUNT", "668926973093")]),
+        ("account 712818473 at Chase Bank", &[("BANK_ACCOUNT", "712818473")]),
+        ("user account 12345678", &[]),
+        ("the balance of account AB12345678", &[]),
+        ("the bank of user account 12345678", &[]),
+        ("account 12345678 was locked", &[]),
+    ]);
+}
+
+#[test]
+fn eleven_digits_alone_pass_a_strict_check() {
+    assert_found(&[
+        ("86095742719", &[("DE_TAX_ID", "86095742719")]),
+        ("44058300487", &[]),
+        ("00743110157", &[("IT_VAT", "00743110157")]),
+        ("46411175105", &[]),
+        ("17157126606", &[("TR_KIMLIK", "17157126606")]),
+        ("my tin is 44058300487", &[("DE_TAX_ID", "44058300487")]),
+    ]);
+}

@@ -23,6 +23,12 @@ fn versions_and_sections_are_no_addresses() {
         "see § 5.1.2.3",
         "on macOS 10.15.7.2 it fails",
         "Guile 3.0.5.130-5a1e7",
+        "firmware 3.16.10.100 fixes the issue",
+        "firmware upgraded to 2.34.100.7",
+        "BIOS 1.45.0.77",
+        "build 10.0.190.45",
+        "driver: 31.0.101.2111",
+        "- 1.4.10.10 Scope of work",
     ] {
         assert_eq!(entities(text), [], "{text}");
     }
@@ -43,6 +49,18 @@ fn small_numbers_are_an_address_where_a_machine_is_spoken_of() {
     ] {
         assert_eq!(entities(text), [("IP_ADDRESS", "5.9.12.3".to_owned())], "{text}");
     }
+    for text in [
+        "router 3.16.10.100",
+        "firmware is loaded from 3.16.10.100",
+        "the build moved to 3.16.10.100",
+        "copy the firmware to 3.16.10.100",
+        "build 3.16.10.100:8080",
+        "- 3.16.10.100 web",
+    ] {
+        let found = entities(text);
+        assert!(found[0].1.starts_with("3.16.10.100"), "{text}");
+    }
+    assert_eq!(entities("firmware 192.168.1.1")[0].0, "IP_ADDRESS");
     assert_eq!(entities("route 44.0.0.0/8 there")[0].1, "44.0.0.0/8");
 }
 

@@ -109,6 +109,59 @@ pub(super) fn airtable(body: &str) -> bool {
     parts(body, '.', &[14, 64]) && body.get(15..).is_some_and(is_hex)
 }
 
+/// What is encrypted behind them begins alike in all of them. Lines of certificates begin with `AQE` as well.
+pub(super) fn adyen(body: &str) -> bool {
+    body.get(..16).is_some_and(|lead| lead.contains("hmf")) && placeholder::is_mixed(body)
+}
+
+/// Forty-eight small letters, of which words have more vowels.
+pub(super) fn siliconflow(body: &str) -> bool {
+    body.bytes().all(|b| b.is_ascii_lowercase())
+        && !placeholder::is_wordy(body)
+        && placeholder::distinct(body) >= 12
+}
+
+/// An identifier, forty hexadecimal digits.
+pub(super) fn baidu(body: &str) -> bool {
+    body.split_once('/')
+        .is_some_and(|(id, secret)| id.len() >= 20 && secret.len() == 40 && is_hex(secret))
+}
+
+pub(super) fn configcat(body: &str) -> bool {
+    parts(body, '/', &[22, 22])
+}
+
+/// An identifier, the secret.
+pub(super) fn defined_networking(body: &str) -> bool {
+    parts(body, '-', &[26, 52])
+}
+
+pub(super) fn close(body: &str) -> bool {
+    parts(body, '.', &[22, 22])
+}
+
+/// The hash of a certificate, who it is for, the secret.
+pub(super) fn k3s(body: &str) -> bool {
+    body.split_once("::").is_some_and(|(hash, rest)| {
+        let secret = rest.split_once(':').map_or(rest, |(_, secret)| secret);
+        hash.len() == 64 && is_hex(hash) && secret.len() >= 16 && placeholder::is_mixed(secret)
+    })
+}
+
+/// An identifier of twenty-six characters, the secret, a check value.
+pub(super) fn paddle(body: &str) -> bool {
+    parts(body, '_', &[26, 22, 3])
+}
+
+/// The URL of a database in base64, with a password. `scheme` is what the beginning stands for.
+pub(super) fn encoded_url(scheme: &str, body: &str) -> bool {
+    let code = format!("{scheme}{body}");
+    let decoded = crate::injection::decode::base64(code.as_bytes(), 400);
+    let url = String::from_utf8_lossy(&decoded);
+    let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    login.is_some_and(|(login, _)| login.contains(':') && placeholder::is_live_login(login))
+}
+
 /// A merchant, then thirty-two hexadecimal digits.
 pub(super) fn braintree(body: &str) -> bool {
     parts(body, '$', &[16, 32])

@@ -1,6 +1,6 @@
 //! Clouds, databases, networks, monitoring and model providers.
 
-use super::Charset::{Alnum, Base64, Dotted, Hex, Lower, Signs, Upper, Url};
+use super::Charset::{Alnum, Base64, Dotted, Hex, Lower, Path, Signs, Upper, Url};
 use super::{Format, bodies, c, f, r};
 
 #[rustfmt::skip]
@@ -130,6 +130,28 @@ pub(super) const FORMATS: &[Format] = &[
     r("pagerduty_key", "u+", Url, 18, 18),
     f("spectral_key", "spu-", Alnum, 32, 32),
     f("logfire_token", "pylf_v1_", Url, 40, 60),
+    c("k3s_token", "K10", Dotted, 80, 200, bodies::k3s),
+    f("docker_config", "eyJhdXRocyI6", Base64, 60, 4000),
+    f("docker_config", "ewoJImF1dGhzIjog", Base64, 60, 4000),
+    // URLs of databases in base64, as Kubernetes keeps them.
+    c("encoded_url_credentials", "cG9zdGdyZXM6", Base64, 24, 600, |body| bodies::encoded_url("cG9zdGdyZXM6", body)),
+    c("encoded_url_credentials", "cG9zdGdyZXNxbDovL", Base64, 24, 600, |body| bodies::encoded_url("cG9zdGdyZXNxbDovL", body)),
+    c("encoded_url_credentials", "bXlzcWw6Ly", Base64, 24, 600, |body| bodies::encoded_url("bXlzcWw6Ly", body)),
+    c("encoded_url_credentials", "bW9uZ29kYjovL", Base64, 24, 600, |body| bodies::encoded_url("bW9uZ29kYjovL", body)),
+    c("encoded_url_credentials", "bW9uZ29kYitzcnY6Ly", Base64, 24, 600, |body| bodies::encoded_url("bW9uZ29kYitzcnY6Ly", body)),
+    c("encoded_url_credentials", "cmVkaXM6Ly", Base64, 24, 600, |body| bodies::encoded_url("cmVkaXM6Ly", body)),
+    c("encoded_url_credentials", "cmVkaXNzOi8v", Base64, 24, 600, |body| bodies::encoded_url("cmVkaXNzOi8v", body)),
+    c("encoded_url_credentials", "YW1xcDovL", Base64, 24, 600, |body| bodies::encoded_url("YW1xcDovL", body)),
+    r("amazon_access_token", "Atza|", Url, 100, 1200),
+    f("new_relic_key", "NRAA-", Hex, 27, 27),
+    r("digitalocean_spaces_key", "DO00", Upper, 16, 16),
+    r("dnsimple_token", "dnsimple_a_", Alnum, 32, 40),
+    r("dnsimple_token", "dnsimple_u_", Alnum, 32, 40),
+    c("defined_networking_key", "dnkey-", Url, 79, 79, bodies::defined_networking),
+    f("coralogix_key", "cxtp_", Alnum, 30, 30),
+    r("logicmonitor_token", "lmb_", Base64, 60, 120),
+    r("aiven_token", "aivenv1_", Base64, 60, 400),
+    r("salad_cloud_key", "salad_cloud_user_", Alnum, 20, 235),
     // Model providers.
     c("openai_api_key", "sk-proj-", Url, 40, 220, bodies::openai),
     c("openai_api_key", "sk-svcacct-", Url, 40, 220, bodies::openai),
@@ -172,7 +194,15 @@ pub(super) const FORMATS: &[Format] = &[
     r("modal_token", "ak-", Alnum, 22, 22),
     r("modal_token", "as-", Alnum, 22, 22),
     f("elevenlabs_api_key", "sk_", Hex, 48, 48),
+    c("secret_key", "sk-", Alnum, 48, 48, bodies::siliconflow),
     c("secret_key", "sk-", Url, 20, 200, bodies::unnamed),
+    c("baidu_api_key", "bce-v3/ALTAK-", Path, 61, 70, bodies::baidu),
+    r("llamacloud_key", "llx-", Alnum, 40, 60),
+    r("mem0_key", "m0-", Alnum, 40, 40),
+    r("sourcegraph_amp_key", "sgamp_user_", Url, 80, 110),
+    r("cartesia_key", "sk_car_", Alnum, 20, 40),
+    r("friendli_token", "flp_", Alnum, 40, 60),
+    r("coze_token", "pat_", Alnum, 64, 64),
     f("pinecone_api_key", "pcsk_", Url, 50, 90),
     f("cohere_key", "co_", Alnum, 36, 44),
     f("voiceflow_key", "VF.", Dotted, 30, 100),

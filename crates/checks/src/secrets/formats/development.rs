@@ -1,6 +1,6 @@
 //! Where source is kept, built, shipped and watched over.
 
-use super::Charset::{Alnum, Base64, Django, Dotted, Hex, Lower, Signs, Upper, Url};
+use super::Charset::{Alnum, Base64, Django, Dotted, Hex, Lower, Path, Signs, Upper, Url};
 use super::{Format, bodies, c, f, free, r};
 
 #[rustfmt::skip]
@@ -133,4 +133,19 @@ pub(super) const FORMATS: &[Format] = &[
     r("beamer_token", "b_", Dotted, 44, 44),
     r("looker_key", "looker_", Alnum, 20, 60),
     f("django_secret_key", "django-insecure-", Django, 50, 50),
+    r("deno_token", "ddp_", Alnum, 36, 36),
+    r("deno_token", "ddw_", Alnum, 36, 36),
+    c("open_vsx_token", "ovsxat_", Hex, 36, 36, bodies::uuid),
+    r("val_town_token", "vtwn_", Alnum, 24, 40),
+    r("settlemint_token", "sm_pat_", Alnum, 16, 16),
+    r("settlemint_token", "sm_aat_", Alnum, 16, 16),
+    r("settlemint_token", "sm_sat_", Alnum, 16, 16),
+    c("wakatime_key", "waka_", Hex, 36, 36, bodies::uuid),
+    r("trigger_dev_key", "tr_prod_", Alnum, 20, 24),
+    r("trigger_dev_key", "tr_dev_", Alnum, 20, 24),
+    f("inngest_key", "signkey-prod-", Hex, 32, 64),
+    f("inngest_key", "signkey-test-", Hex, 32, 64),
+    c("configcat_key", "configcat-sdk-1/", Path, 45, 45, bodies::configcat),
+    r("retool_token", "retool_01", Lower, 24, 28),
+    f("n8n_key", "n8n_api_", Hex, 40, 100),
 ];

@@ -1,0 +1,204 @@
+//! The words of names and labels, and what those in front of `key` make of it.
+
+use super::placeholder;
+
+/// A key that is public, or that a database, a cache or a file is found by: words in front of `key`.
+const PUBLIC: &[&str] =
+    &["public", "publishable", "verification", "verify", "verifying", "host", "site"];
+#[rustfmt::skip]
+const STORED: &[&str] = &[
+    "sort", "partition", "row", "range", "cell", "column", "primary", "foreign", "unique", "composite", "natural", "surrogate",
+    "lookup", "index", "shard", "cache", "redis", "storage", "object", "blob", "bucket", "file", "asset", "image", "document",
+    "record", "entity", "message", "event", "queue", "topic", "stream", "job", "task", "lock", "group", "routing", "dedup",
+    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query", "s3",
+];
+/// A key that is kept secret.
+#[rustfmt::skip]
+const SECRET: &[&str] = &[
+    "api", "secret", "private", "access", "license", "licence", "encryption", "decryption", "signing", "auth",
+    "authentication", "authorization", "master", "hmac", "aes", "admin", "shared", "subscription", "activation",
+];
+/// What stands between "public" and "key" as well: `public API key`.
+const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", "client"];
+/// Names that end in these say how something is done, and hold no secret.
+#[rustfmt::skip]
+const MANNERS: &[&str] =
+    &["type", "types", "algorithm", "algo", "spec", "function", "class", "format", "kind", "mode", "scheme"];
+/// What may follow a part of a name without a sign or a capital: the beginnings of other parts.
+#[rustfmt::skip]
+const PARTS: &[&str] = &[
+    "key", "token", "secret", "id", "pass", "word", "code", "value", "string", "data", "header", "oriz", "oris", "entic",
+    "url", "base", "name", "text", "plain", "env", "str", "store", "file", "prod", "dev", "test", "live", "stag", "main",
+    "master", "client", "user", "login", "session", "access", "auth", "api", "cred", "phrase", "param", "field", "sig",
+];
+
+/// What a name that ends in `key` names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Key {
+    /// Something to be kept secret, as the words say.
+    Secret,
+    /// What everybody may know.
+    Public,
+    /// Where something lies.
+    Stored,
+}
+
+impl Key {
+    /// Reads what a label ends with, if that is `key` behind words that tell.
+    pub(super) fn read(label: &str) -> Option<Self> {
+        let is = |words: &[&str], word: &str| words.iter().any(|w| w.eq_ignore_ascii_case(word));
+        let mut words = Words { rest: label };
+        let last = words.next()?;
+        let Some(joint) = last.joint.filter(|_| last.text.eq_ignore_ascii_case("key")) else {
+            // `storagekey`
+            let stem = last.text.len().checked_sub(3).and_then(|at| last.text.split_at_checked(at));
+            let (stem, _) = stem.filter(|(_, key)| key.eq_ignore_ascii_case("key"))?;
+            return is(STORED, stem).then_some(Self::Stored);
+        };
+        let word = words.next()?;
+        // `public apiKey` declares one in code; `public API key` is a label.
+        let is_public = is(KINDS, word.text) && word.joint == Some(joint) && joint != HUMP;
+        if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(PUBLIC, w.text)) {
+            Some(Self::Public)
+        } else if is(STORED, word.text) {
+            Some(Self::Stored)
+        } else {
+            is(SECRET, word.text).then_some(Self::Secret)
+        }
+    }
+}
+
+/// Whether a name says how something is done: `key_type`, `keyAlgorithm`.
+pub(super) fn is_manner(label: &str) -> bool {
+    let word = Words { rest: label }.next().map(|word| word.text.to_ascii_lowercase());
+    word.is_some_and(|word| MANNERS.contains(&&*word))
+}
+
+/// Whether a word goes on behind a part of a name, so that it is another word: `authority`, `keyboard`, `tokenizer`.
+/// `name` begins with the part.
+pub(super) fn goes_on(name: &str, part: &str) -> bool {
+    let bytes = &name.as_bytes()[part.len()..];
+    let is_capital = part.ends_with(|c: char| c.is_ascii_uppercase());
+    let same = |b: &&u8| if is_capital { b.is_ascii_uppercase() } else { b.is_ascii_lowercase() };
+    let mut rest = bytes.iter().take_while(same).count();
+    // The last capital begins the next word: `APIKey`.
+    rest -=
+        usize::from(is_capital && rest > 0 && bytes.get(rest).is_some_and(u8::is_ascii_lowercase));
+    let rest = bytes[..rest].to_ascii_lowercase();
+    !(rest.is_empty() || rest == b"s" || PARTS.iter().any(|part| rest.starts_with(part.as_bytes())))
+}
+
+/// Whether a name and a hexadecimal number are a package and its checksum, as iOS's packages are listed them: `AppAuth: 3505...`.
+pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
+    const SECRETS: &[&str] = &["Key", "Token", "Secret", "Credential", "Credentials", "Webhook"];
+    let name = label.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    between == ": "
+        && value.len() == 40
+        && placeholder::is_hex(value)
+        && name.starts_with(|c: char| c.is_ascii_uppercase())
+        && label[..label.len() - name.len()].ends_with([' ', '\n'])
+        && name.bytes().any(|b| b.is_ascii_lowercase())
+        && !SECRETS.iter().any(|word| name.ends_with(word))
+}
+
+/// Whether hexadecimal digits are the fingerprint of a public key of PGP, which it is called by.
+pub(super) fn is_fingerprint(value: &str) -> bool {
+    matches!(value.len(), 16 | 40)
+        && value.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'A'..=b'F'))
+        && value.bytes().any(|b| b.is_ascii_uppercase())
+}
+
+/// What joins two words that only a capital sets apart.
+const HUMP: u8 = 0;
+
+/// The words at the end of a text, the last one first: of `awsSecretKey`, `sort_key`, `Your public API key`.
+struct Words<'t> {
+    rest: &'t str,
+}
+
+struct Word<'t> {
+    text: &'t str,
+    /// What joins it to the one in front of it, if one is.
+    joint: Option<u8>,
+}
+
+impl<'t> Iterator for Words<'t> {
+    type Item = Word<'t>;
+
+    fn next(&mut self) -> Option<Word<'t>> {
+        let bytes = self.rest.as_bytes();
+        let mut start = bytes.len();
+        while start > 0 && bytes[start - 1].is_ascii_alphanumeric() {
+            start -= 1;
+            let ends = start == 0 || !bytes[start - 1].is_ascii_alphanumeric();
+            let is_small = |at: usize| bytes.get(at).is_some_and(|b| !b.is_ascii_uppercase());
+            let hump = bytes[start].is_ascii_uppercase()
+                && (is_small(start + 1) || is_small(start.wrapping_sub(1)));
+            if ends || hump {
+                break;
+            }
+        }
+        let text = &self.rest[start..];
+        if text.is_empty() {
+            return None;
+        }
+        let before = &bytes[..start];
+        let is_part =
+            |at: usize| at.checked_sub(1).is_some_and(|at| before[at].is_ascii_alphanumeric());
+        let joint = match before.last() {
+            Some(b) if b.is_ascii_alphanumeric() => Some(HUMP),
+            Some(&sign @ (b' ' | b'_' | b'-' | b'.')) if is_part(start - 1) => Some(sign),
+            _ => None,
+        };
+        self.rest = match joint {
+            None => "",
+            Some(HUMP) => &self.rest[..start],
+            Some(_) => &self.rest[..start - 1],
+        };
+        Some(Word { text, joint })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_read_from_their_end() {
+        let words = |label| Words { rest: label }.map(|word| word.text).collect::<Vec<_>>();
+        for (label, read) in [
+            ("Your public API key", &["key", "API", "public", "Your"][..]),
+            ("x = awsSecretKey", &["Key", "Secret", "aws"]),
+            ("APIKey", &["Key", "API"]),
+            ("the end. sort_key", &["key", "sort"]),
+            ("Schlüssel key", &["key", "ssel"]),
+            ("", &[]),
+        ] {
+            assert_eq!(words(label), read, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_goes_on_is_another_one() {
+        for (name, part) in [
+            ("authority-data", "auth"),
+            ("KeyboardManager", "Key"),
+            ("AUTHORITY", "AUTH"),
+            ("tokenizer", "token"),
+        ] {
+            assert!(goes_on(name, part), "{name}");
+        }
+        for (name, part) in [
+            ("auth", "auth"),
+            ("authKey", "auth"),
+            ("Authorization", "Auth"),
+            ("keys", "key"),
+            ("APIKey", "API"),
+            ("APIKEY", "API"),
+            ("key_2", "key"),
+            ("sessionid", "session"),
+        ] {
+            assert!(!goes_on(name, part), "{name}");
+        }
+    }
+}
