@@ -57,6 +57,8 @@ const HIDDEN: f32 = 1.0;
 /// A disguise hides something where the text without it has so much more evidence. Code and technical names are full of
 /// digits between letters that hide nothing.
 const UNDONE: f32 = 0.5;
+/// So suspicious it has to be without the disguise, too.
+const DOUBTFUL: f64 = 0.4;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
 
@@ -117,7 +119,9 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
         || memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some();
     let turned = decode::turned(text, MAX_UNDONE);
     if turned == Some(Turned::Rotated) || scan.classes & vocabulary::ENCODE != 0 && named() {
-        reading.hidden(&decode::rot13(text, MAX_UNDONE), all.clone(), f32::NEG_INFINITY);
+        // A page that speaks of ciphers and of thirteen is nonsense when it is turned, which looks strange but is no order.
+        let least = reading.evidence() + UNDONE;
+        reading.hidden(&decode::rot13(text, MAX_UNDONE), all.clone(), least);
     }
     if turned == Some(Turned::Backwards) {
         let backwards: String = text[..floor(text, MAX_UNDONE)].chars().rev().collect();
@@ -187,7 +191,9 @@ impl Reading {
         if model::score(evidence) < WORTH {
             return;
         }
-        let on_purpose = evidence >= least;
+        // Of a page full of such words one that is read otherwise is now and then a little suspicious.
+        let on_purpose =
+            evidence >= least && (least == f32::NEG_INFINITY || model::score(evidence) >= DOUBTFUL);
         let evidence = if on_purpose { evidence + HIDDEN } else { evidence };
         self.keep(Hidden { evidence, place, on_purpose, held: false });
     }
