@@ -58,7 +58,7 @@ impl<'a> Folded<'a> {
                         hidden.push(other);
                     }
                 },
-                Fold::Mark => join(&mut text, &mut pieces, c),
+                Fold::Mark => join(&mut text, &mut pieces, start, c),
                 Fold::Drop | Fold::Keep => {}
             }
         }
@@ -109,9 +109,12 @@ fn is_tag(c: char) -> bool {
 }
 
 /// Joins a mark, or the next part of a Korean syllable, with the character that stands at the end, as most texts write
-/// them. Of no use is a mark that no letter is written with.
-fn join(text: &mut String, pieces: &mut Vec<Piece>, mark: char) {
-    let Some(last) = text.chars().next_back() else { return text.push(mark) };
+/// them. Of no use is a mark that no letter is written with. `from`: where the mark stands in the source.
+fn join(text: &mut String, pieces: &mut Vec<Piece>, from: usize, mark: char) {
+    let Some(last) = text.chars().next_back() else {
+        pieces.push(Piece { at: 0, from: from as u32, kept: true });
+        return text.push(mark);
+    };
     let Some(whole) = unicode_normalization::char::compose(last, mark) else {
         if !is_mark(mark) {
             text.push(mark);
@@ -286,6 +289,8 @@ mod tests {
             .collect();
         assert_eq!(places[..5], [0..1, 1..6, 6..7, 7..8, 8..12]);
         assert_eq!(Folded::new("i\u{34f}g\u{fe0f}n\u{3164}o\u{336}re").text, "ignore");
+        let leading = Folded::new("\u{336}i\u{34f}g");
+        assert_eq!((&*leading.text, leading.original(0..3)), ("\u{336}ig", 0..5));
     }
 
     #[test]

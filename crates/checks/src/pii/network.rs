@@ -116,7 +116,7 @@ fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Enti
         return;
     }
     if text.bytes().filter(|&b| b == b':').count() >= 2 && text.parse::<Ipv6Addr>().is_ok() {
-        if text.len() > 4 || view.is_whole(&(start..end)) || text == "::1" {
+        if text.len() > 4 || text == "::1" {
             found.push(Entity::new("IP_ADDRESS", start..tail(view, end, true), 0.8));
         }
         return;
