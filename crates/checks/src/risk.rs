@@ -65,10 +65,10 @@ pub(crate) fn weigh_output(safety: &Safety, findings: Vec<Finding>) -> Report {
     Report { findings, risk_score, review, block }
 }
 
-/// The score of what may pass though it weighs more than the threshold: beneath it, and by a little the further beneath
-/// the less it weighs, so that scores still tell which is to be looked at first.
+/// The score of what may pass though it weighs more than the threshold: just beneath it, and the further the less it weighs,
+/// so that scores still tell which is to be looked at first.
 fn passing(score: f64, threshold: f64) -> f64 {
-    const SPREAD: f64 = 0.1;
+    const SPREAD: f64 = 0.01;
     if score <= threshold { score } else { rounded(threshold * (1.0 - SPREAD * (1.0 - score))) }
 }
 
@@ -146,10 +146,10 @@ mod tests {
         for (of, risk, blocks) in [
             (vec![(Pii, 0.9), (Pii, 0.9)], 0.5, false),
             (vec![(Injection, 0.41)], 0.41, false),
-            (vec![(Injection, 0.41), (Pii, 0.9)], 0.6794, false),
+            (vec![(Injection, 0.41), (Pii, 0.9)], 0.6979, false),
             (vec![(Injection, 0.3), (Pii, 0.9)], 0.65, false),
-            (vec![(Injection, 0.7), (Pii, 0.9)], 0.6895, false),
-            (vec![(Injection, 0.6), (Category::Secret, 0.55)], 0.6874, false),
+            (vec![(Injection, 0.7), (Pii, 0.9)], 0.699, false),
+            (vec![(Injection, 0.6), (Category::Secret, 0.55)], 0.6987, false),
             (vec![(Injection, 0.6), (Category::Policy, 0.4)], 0.76, true),
             (vec![(Category::Secret, 0.55), (Pii, 0.9)], 0.775, true),
             (vec![(Injection, 0.71)], 0.71, true),

@@ -57,7 +57,8 @@ const HIDDEN: f32 = 1.0;
 /// A disguise hides something where the text without it has so much more evidence. Code and technical names are full of
 /// digits between letters that hide nothing.
 const UNDONE: f32 = 0.5;
-/// So suspicious it has to be without the disguise, too.
+/// A text of so many bytes is a page, of which what it hid has to be so suspicious by itself.
+const PAGE: usize = 600;
 const DOUBTFUL: f64 = 0.4;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
@@ -120,7 +121,8 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     let turned = decode::turned(text, MAX_UNDONE);
     if turned == Some(Turned::Rotated) || scan.classes & vocabulary::ENCODE != 0 && named() {
         // A page that speaks of ciphers and of thirteen is nonsense when it is turned, which looks strange but is no order.
-        let least = reading.evidence() + UNDONE;
+        let is_page = turned.is_none() && text.len() >= PAGE;
+        let least = if is_page { reading.evidence() + UNDONE } else { f32::NEG_INFINITY };
         reading.hidden(&decode::rot13(text, MAX_UNDONE), all.clone(), least);
     }
     if turned == Some(Turned::Backwards) {
@@ -192,8 +194,8 @@ impl Reading {
             return;
         }
         // Of a page full of such words one that is read otherwise is now and then a little suspicious.
-        let on_purpose =
-            evidence >= least && (least == f32::NEG_INFINITY || model::score(evidence) >= DOUBTFUL);
+        let is_page = least > f32::NEG_INFINITY && place.len() >= PAGE;
+        let on_purpose = evidence >= least && (!is_page || model::score(evidence) >= DOUBTFUL);
         let evidence = if on_purpose { evidence + HIDDEN } else { evidence };
         self.keep(Hidden { evidence, place, on_purpose, held: false });
     }
