@@ -118,8 +118,23 @@ impl<'t> Name<'t> {
         };
         let is_other = join == Join::Spaced && at == end && is_bare_key()
             || refuted::is_other_name(lead, keyword, &text[start..at])
-            || super::is_in_base64(bytes, start);
+            || super::is_in_base64(bytes, start)
+            || super::is_below_base64(bytes, start) && !is_separated(&bytes[at..]);
         (!is_other).then_some(Self { keyword, start, end: at, value, join })
+    }
+}
+
+/// Whether a sign that base64 does not have stands behind a name, or a space and more. It may be padded by `=`.
+fn is_separated(behind: &[u8]) -> bool {
+    let gap = behind.iter().take(4).take_while(|b| b" \t\"'".contains(b)).count();
+    match behind.get(gap) {
+        Some(b':') => true,
+        Some(b'=') => {
+            let value = behind[gap + 1..].iter().take(4).find(|b| !b" \"'".contains(b));
+            value.is_some_and(|b| b.is_ascii_graphic() && !b"=\\,;+)".contains(b))
+        }
+        Some(b) => behind[0] == b' ' && b.is_ascii_alphanumeric(),
+        None => false,
     }
 }
 

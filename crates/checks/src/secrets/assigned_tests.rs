@@ -7,8 +7,9 @@ use super::tests::{body, secrets};
 const PASSWORD: &str = "Kd92mQx1Lp";
 const VALUE: &str = "9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1";
 const HEX: &str = "152c189b8182c1ad13b648ba44a3c0d67db08629";
+const CAPITALS: &str = "152C189B8182C1AD13B648BA44A3C0D67DB08629";
 
-/// Texts with a value at `@`, one in hexadecimal at `%`, or a password at `#`, which is found from its first character to its last.
+/// Texts with a value at `@`, one in hexadecimal at `%` or, in capitals, at `&`, or a password at `#`, which is found from its first character to its last.
 const FOUND: &[&str] = &[
     // Fields that follow in one run.
     "Server=db;Password=#;MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;",
@@ -71,6 +72,13 @@ const FOUND: &[&str] = &[
     "secretkey: @",
     "authkey: @",
     "Authorization: @",
+    "api_key=&",
+    "X-Api-Key: &",
+    "MASTER_KEY=&",
+    "user: bob\nPassword: %",
+    "curl\nAuthorization: %",
+    "the SecretValue: %",
+    "the Passphrase: %",
     // Signs behind the word that joins them, and signs of other scripts.
     "the password is: #",
     "das Passwort ist: #",
@@ -124,9 +132,10 @@ pub(super) fn found() -> impl Iterator<Item = (String, &'static str)> {
         let value = match form {
             form if form.contains('@') => VALUE,
             form if form.contains('%') => HEX,
+            form if form.ends_with('&') => CAPITALS,
             _ => PASSWORD,
         };
-        (form.replace(['@', '%', '#'], value), value)
+        (form.replace(if value == CAPITALS { &['&'][..] } else { &['@', '%', '#'] }, value), value)
     })
 }
 
@@ -300,6 +309,22 @@ fn there_are_no_keys_in_lines_of_base64() {
     }
     let der = format!("AQEBBQADggEP{line}");
     assert!(secrets(&der).is_empty(), "{:?}", secrets(&der));
+}
+
+#[test]
+fn a_long_value_hides_nothing_in_the_next_line() {
+    let (hex, line) = (HEX.repeat(2)[..64].to_owned(), body(Charset::Alnum, 64));
+    for text in [
+        format!("{{\n  \"digest\": \"{hex}\",\n  \"password\": \"{PASSWORD}\"\n}}"),
+        format!("  checksum: {line}\n  dbPassword: {PASSWORD}"),
+        format!("digest: {line}\npassword: {PASSWORD}"),
+        format!("$ openssl rand -base64 48\n{line}\nPASSWORD=\"{PASSWORD}\""),
+        format!("$ openssl rand -base64 48\n{line}\npassword is {PASSWORD}"),
+        format!("$ openssl rand -base64 48\n{line}\n  AKIAQ3ZK7TWM2XVN5RPL"),
+    ] {
+        let found = secrets(&text);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+    }
 }
 
 /// In thirty thousand characters of base64 there are names of secrets and beginnings of keys of every kind.

@@ -68,7 +68,12 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
         let is_kept = !keyword.eq_ignore_ascii_case("key") || Key::read(lead) == Some(Key::Secret);
         let is_owned = OWNERS.iter().any(|owner| owner.eq_ignore_ascii_case(joint.word));
         match placeholder::is_hex(value) {
-            true if !is_kept || is_owned || label::is_fingerprint(value) => None,
+            true if !is_kept
+                || is_owned
+                || label::is_signing(lead) && label::is_fingerprint(value) =>
+            {
+                None
+            }
             true if placeholder::is_uuid(value) => Some(0.75),
             _ => judge(text, from, value, false, Join::Said),
         }

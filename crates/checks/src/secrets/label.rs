@@ -90,15 +90,27 @@ pub(super) fn goes_on(name: &str, part: &str) -> bool {
 
 /// Whether a name and a hexadecimal number are a package and its checksum, as iOS's packages are listed them: `AppAuth: 3505...`.
 pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
-    const SECRETS: &[&str] = &["Key", "Token", "Secret", "Credential", "Credentials", "Webhook"];
+    #[rustfmt::skip]
+    const SECRETS: &[&str] = &[
+        "token", "secret", "credential", "webhook", "password", "passwd", "passwort", "passphrase", "passcode", "authorization",
+    ];
+    const WHOLE: &[&str] = &["auth", "session", "login", "bearer", "kennwort"];
     let name = label.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let lower = name.to_ascii_lowercase();
     between == ": "
         && value.len() == 40
         && placeholder::is_hex(value)
         && name.starts_with(|c: char| c.is_ascii_uppercase())
         && label[..label.len() - name.len()].ends_with([' ', '\n'])
         && name.bytes().any(|b| b.is_ascii_lowercase())
-        && !SECRETS.iter().any(|word| name.ends_with(word))
+        && !lower.ends_with("key")
+        && !SECRETS.iter().any(|word| lower.contains(word))
+        && !WHOLE.contains(&&*lower)
+}
+
+/// Whether a label ends with the name of a key that signs.
+pub(super) fn is_signing(label: &str) -> bool {
+    Words { rest: label }.nth(1).is_some_and(|word| word.text.eq_ignore_ascii_case("signing"))
 }
 
 /// Whether hexadecimal digits are the fingerprint of a public key of PGP, which it is called by.
