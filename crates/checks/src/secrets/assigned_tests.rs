@@ -79,6 +79,15 @@ const FOUND: &[&str] = &[
     "curl\nAuthorization: %",
     "the SecretValue: %",
     "the Passphrase: %",
+    "SITE_API_KEY=%",
+    "HOST_API_KEY: %",
+    "VERIFY_API_KEY=%",
+    "\"primaryKey\": \"%\"",
+    "S3_KEY=%",
+    "REDIS_KEY=%",
+    "STREAM_KEY=%",
+    "keymaterial = \"@\"",
+    "authcookie=@",
     // Signs behind the word that joins them, and signs of other scripts.
     "the password is: #",
     "das Passwort ist: #",
@@ -105,7 +114,6 @@ const FOUND: &[&str] = &[
     "API key [dev]: @",
     "token (staging): `@`",
     "API Key for the weather = @",
-    "new token, valid until Friday: @",
     "my API key was leaked: %",
     "access token from the portal: @",
     "can you check if this API key still works? @",
@@ -113,7 +121,6 @@ const FOUND: &[&str] = &[
     "password for root: #",
     "wifi password at the office is \"#\"",
     "my password should be # but login fails",
-    "I changed the password from # to something new",
     "Passwort für den Server: #",
     "mot de passe du serveur : #",
     "la contraseña del servidor es #",
@@ -154,6 +161,7 @@ fn a_password_may_hold_any_sign() {
         ("DB_PASSWORD=", "Summer(2024!x"),
         ("password: ", "Pass(word2024"),
         ("password: ", "&Kd92_mQx1Lp"),
+        ("password: ", "ssh-Kd92mQx1Lp!"),
         ("password: ", "Kd92;mQ,x1&Lp"),
         ("POSTGRES_PASSWORD=", "q3/Zk9+T1bWmXr8vLp0aYg=="),
         ("PGPASSWORD=", "057820072190293123738525"),
@@ -209,7 +217,20 @@ fn a_uuid_is_a_value_behind_a_name_that_leaves_no_doubt() {
     ] {
         assert_eq!(secrets(&form.replace('@', uuid)).len(), 1, "{form}");
     }
-    for form in ["session @", "login @", "key @", "the key is on @", "token_id @", "cache key: @"] {
+    for form in [
+        "session @",
+        "login @",
+        "key @",
+        "the key is on @",
+        "token_id @",
+        "cache key: @",
+        "refresh token @ not found",
+        "CSRF token @ mismatch",
+        "access key id is @",
+        "secret version is @",
+        "next_token \"@\"",
+        "ClientRequestToken is in @",
+    ] {
         let text = form.replace('@', uuid);
         assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
     }
@@ -234,6 +255,10 @@ fn a_value_that_is_none_is_left_alone() {
         "boardingPass: LH2024A1",
         "subpass=Color0Load",
         "psk: enabled, PSK stands for pre-shared key (RFC 4279)",
+        "wpa_key_mgmt=WPA-PSK SHA256",
+        "[\"WPA_PSK\",\"WPA2_PSK\"]",
+        "\"psk\": \"WPA2-PSK\"",
+        "PSK AES256-GCM",
         "dbPass := os.Getenv(\"DB_PASS2\")",
         // Code, types, sizes, logs.
         "$password = $_POST['password'];",

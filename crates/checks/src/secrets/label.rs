@@ -7,10 +7,10 @@ const PUBLIC: &[&str] =
     &["public", "publishable", "verification", "verify", "verifying", "host", "site"];
 #[rustfmt::skip]
 const STORED: &[&str] = &[
-    "sort", "partition", "row", "range", "cell", "column", "primary", "foreign", "unique", "composite", "natural", "surrogate",
-    "lookup", "index", "shard", "cache", "redis", "storage", "object", "blob", "bucket", "file", "asset", "image", "document",
-    "record", "entity", "message", "event", "queue", "topic", "stream", "job", "task", "lock", "group", "routing", "dedup",
-    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query", "s3",
+    "sort", "partition", "row", "range", "cell", "column", "foreign", "unique", "composite", "natural", "surrogate",
+    "lookup", "index", "shard", "cache", "storage", "object", "blob", "bucket", "file", "asset", "image", "document",
+    "record", "entity", "message", "event", "queue", "topic", "job", "task", "lock", "group", "routing", "dedup",
+    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query",
 ];
 /// A key that is kept secret.
 #[rustfmt::skip]
@@ -18,7 +18,9 @@ const SECRET: &[&str] = &[
     "api", "secret", "private", "access", "license", "licence", "encryption", "decryption", "signing", "auth",
     "authentication", "authorization", "master", "hmac", "aes", "admin", "shared", "subscription", "activation",
 ];
-/// What stands between "public" and "key" as well: `public API key`.
+/// Of these, what other words may follow in front of "key": `public API key`.
+const OPEN: &[&str] = &["public", "publishable"];
+/// Those words.
 const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", "client"];
 /// Names that end in these say how something is done, and hold no secret.
 #[rustfmt::skip]
@@ -29,7 +31,7 @@ const MANNERS: &[&str] =
 const PARTS: &[&str] = &[
     "key", "token", "secret", "id", "pass", "word", "code", "value", "string", "data", "header", "oriz", "oris", "entic",
     "url", "base", "name", "text", "plain", "env", "str", "store", "file", "prod", "dev", "test", "live", "stag", "main",
-    "master", "client", "user", "login", "session", "access", "auth", "api", "cred", "phrase", "param", "field", "sig",
+    "master", "client", "user", "login", "session", "access", "auth", "api", "cred", "phrase", "pair", "material", "cookie", "bearer", "param", "field", "sig",
 ];
 
 /// What a name that ends in `key` names.
@@ -58,7 +60,7 @@ impl Key {
         let word = words.next()?;
         // `public apiKey` declares one in code; `public API key` is a label.
         let is_public = is(KINDS, word.text) && word.joint == Some(joint) && joint != HUMP;
-        if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(PUBLIC, w.text)) {
+        if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(OPEN, w.text)) {
             Some(Self::Public)
         } else if is(STORED, word.text) {
             Some(Self::Stored)
@@ -66,6 +68,11 @@ impl Key {
             is(SECRET, word.text).then_some(Self::Secret)
         }
     }
+}
+
+/// The last of the words that a name is made of.
+pub(super) fn last_word(name: &str) -> &str {
+    Words { rest: name }.next().map_or("", |word| word.text)
 }
 
 /// Whether a name says how something is done: `key_type`, `keyAlgorithm`.
