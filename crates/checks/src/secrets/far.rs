@@ -136,6 +136,7 @@ impl<'t> Joint<'t> {
             introduced = match introduced {
                 Some(words) => Some(words + 1),
                 None if count == 0 && (is_one(FOR) || !password && word == "from") => Some(0),
+                None if !password && word == "from" && bytes[at..].starts_with(b" the ") => Some(0),
                 None => None,
             };
             let spaced = at + usize::from(bytes.get(at) == Some(&b' '));
@@ -147,7 +148,7 @@ impl<'t> Joint<'t> {
             };
             if let Some(value) = signed {
                 let is_owner = introduced.is_some_and(|words| (1..=3).contains(&words))
-                    && !(password && is_one(&["user", "username", "account", "device"]));
+                    && !(password && is_one(&["user", "username", "device"]));
                 let leads = is_remark || is_owner || is_one(ENVIRONMENTS) || is_one(KNOWN);
                 if !leads && rest[0] != b'?' {
                     return None;

@@ -12,6 +12,8 @@ const STORED: &[&str] = &[
     "record", "entity", "message", "event", "queue", "topic", "job", "task", "lock", "group", "routing", "dedup",
     "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query",
 ];
+/// So is one behind these, but for `primaryKey`, as Azure has two, and `S3_KEY`, as environments name them.
+const OFTEN_STORED: &[&str] = &["primary", "redis", "stream", "s3"];
 /// A key that is kept secret.
 #[rustfmt::skip]
 const SECRET: &[&str] = &[
@@ -62,12 +64,19 @@ impl Key {
         let is_public = is(KINDS, word.text) && word.joint == Some(joint) && joint != HUMP;
         if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(OPEN, w.text)) {
             Some(Self::Public)
-        } else if is(STORED, word.text) {
+        } else if is(STORED, word.text) || is(OFTEN_STORED, word.text) && !is_set(&last, &word) {
             Some(Self::Stored)
         } else {
             is(SECRET, word.text).then_some(Self::Secret)
         }
     }
+}
+
+/// Whether the two words of a name are written as environments write them, or joined by a capital.
+fn is_set(key: &Word, before: &Word) -> bool {
+    let is_upper = |text: &str| !text.bytes().any(|b| b.is_ascii_lowercase());
+    let is_primary = before.text.eq_ignore_ascii_case("primary");
+    if is_primary { key.joint == Some(HUMP) } else { is_upper(key.text) && is_upper(before.text) }
 }
 
 /// The last of the words that a name is made of.
@@ -104,6 +113,8 @@ pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
     const WHOLE: &[&str] = &["auth", "session", "login", "bearer", "kennwort"];
     let name = label.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     let lower = name.to_ascii_lowercase();
+    let stem = lower.trim_end_matches('s');
+    let stem = stem.strip_suffix("value").unwrap_or(stem);
     between == ": "
         && value.len() == 40
         && placeholder::is_hex(value)
@@ -111,7 +122,7 @@ pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
         && label[..label.len() - name.len()].ends_with([' ', '\n'])
         && name.bytes().any(|b| b.is_ascii_lowercase())
         && !lower.ends_with("key")
-        && !SECRETS.iter().any(|word| lower.contains(word))
+        && !SECRETS.iter().any(|word| stem.ends_with(word))
         && !WHOLE.contains(&&*lower)
 }
 
