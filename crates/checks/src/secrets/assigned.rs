@@ -118,8 +118,23 @@ impl<'t> Name<'t> {
         };
         let is_other = join == Join::Spaced && at == end && is_bare_key()
             || refuted::is_other_name(lead, keyword, &text[start..at])
-            || super::is_in_base64(bytes, start);
+            || super::is_in_base64(bytes, start)
+            || super::is_below_base64(bytes, start) && !is_separated(&bytes[at..]);
         (!is_other).then_some(Self { keyword, start, end: at, value, join })
+    }
+}
+
+/// Whether a sign that base64 does not have stands behind a name, or a space and more. It may be padded by `=`.
+fn is_separated(behind: &[u8]) -> bool {
+    let gap = behind.iter().take(4).take_while(|b| b" \t\"'".contains(b)).count();
+    match behind.get(gap) {
+        Some(b':') => true,
+        Some(b'=') => {
+            let value = behind[gap + 1..].iter().take(4).find(|b| !b" \"'".contains(b));
+            value.is_some_and(|b| b.is_ascii_graphic() && !b"=\\,;+)".contains(b))
+        }
+        Some(b) => behind[0] == b' ' && b.is_ascii_alphanumeric(),
+        None => false,
     }
 }
 
@@ -128,6 +143,9 @@ fn behind(text: &str, name: &Name) -> Option<Secret> {
     let &Name { keyword, start, end: at, value: value_at, join } = name;
     let bytes = text.as_bytes();
     let password = is_password(keyword);
+    if is_psk(keyword) && !is_shared_key(&bytes[..start], &bytes[at..], &text[value_at..]) {
+        return None;
+    }
     let named_id = ["id", "Id", "ID"].iter().any(|id| keyword.contains(id));
     let identifier = !named_id && at >= 2 && bytes[at - 2..at].eq_ignore_ascii_case(b"id");
     let mut from = value_at;
@@ -182,6 +200,24 @@ fn behind(text: &str, name: &Name) -> Option<Secret> {
         from = to + gap;
     }
     None
+}
+
+fn is_psk(keyword: &str) -> bool {
+    keyword.eq_ignore_ascii_case("psk") || keyword.eq_ignore_ascii_case("_psk")
+}
+
+/// Whether a name in `psk` names a key, and not how keys are agreed on: `WPA2-PSK`, `"psk": "WPA2-PSK"`.
+fn is_shared_key(before: &[u8], behind: &[u8], value: &str) -> bool {
+    const CIPHERS: &[&str] = &["wpa", "wep", "aes", "sha", "tkip", "ccmp", "gcmp"];
+    let gap = behind.iter().take(3).take_while(|b| b" \"'".contains(b)).count();
+    let is_signed = matches!(behind.get(gap), Some(b'=' | b':'));
+    let lead: Vec<u8> = before.iter().rev().take(6).rev().map(u8::to_ascii_lowercase).collect();
+    let is_protocol = [&b"wpa-"[..], b"wpa2-", b"wpa3-", b"wpa2", b"wpa3", b"wpa2_", b"wpa3_"]
+        .iter()
+        .any(|name| lead.ends_with(name));
+    let is_cipher =
+        |name: &&str| value.get(..name.len()).is_some_and(|v| v.eq_ignore_ascii_case(name));
+    is_signed && !is_protocol && !CIPHERS.iter().any(is_cipher)
 }
 
 /// Whether a value stands in quotes.
@@ -269,7 +305,7 @@ pub(super) fn judge(
     if placeholder::is_uuid(value) {
         // Version 1 is made of a clock and an address of hardware, not of chance.
         let chance = value.as_bytes()[14] != b'1';
-        let named = join == Join::Assigned || is_strong(text, from);
+        let named = join == Join::Assigned || is_said(text, from, join);
         return (named && chance).then_some(0.75);
     }
     // Quotes let through more symbols; words of code show themselves by how many there are.
@@ -351,6 +387,34 @@ pub(super) fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> 
         && !(join == Join::Spaced && digits == 0)
         && (value.len() <= MAX_CHOSEN || drawn);
     sure.then_some(if join == Join::Assigned { 0.85 } else { 0.75 })
+}
+
+/// Whether a sentence gives a UUID as a secret: behind the last word of its name, in quotes, behind a verb or on request.
+fn is_said(text: &str, from: usize, join: Join) -> bool {
+    const OTHERS: &[&str] = &[
+        "next",
+        "page",
+        "continuation",
+        "request",
+        "csrf",
+        "xsrf",
+        "sync",
+        "cancellation",
+        "cursor",
+    ];
+    let lead = text[floor(text, from.saturating_sub(64))..from].to_ascii_lowercase();
+    let lead = lead.rsplit('\n').next().unwrap_or_default();
+    let words: Vec<&str> =
+        lead.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    let is_joint = |word: &&&str| ["is", "was", "to", "as", "on"].contains(*word);
+    let end = words.len() - words.iter().rev().take(2).take_while(is_joint).count();
+    let Some(&last) = words[..end].last() else { return false };
+    let before = if end > 1 { words[end - 2] } else { "" };
+    let is_named = ["token", "secret", "apikey", "accesskey"].iter().any(|n| last.ends_with(n))
+        || last == "key" && ["api", "access"].contains(&before);
+    let is_asked =
+        || words[..end].iter().any(|w| ["set", "setx", "use", "using", "export"].contains(w));
+    is_named && !OTHERS.contains(&before) && (join != Join::Spaced || is_asked())
 }
 
 /// Whether the name in front leaves no doubt that a secret follows, however short.

@@ -7,8 +7,9 @@ use super::tests::{body, secrets};
 const PASSWORD: &str = "Kd92mQx1Lp";
 const VALUE: &str = "9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1";
 const HEX: &str = "152c189b8182c1ad13b648ba44a3c0d67db08629";
+const CAPITALS: &str = "152C189B8182C1AD13B648BA44A3C0D67DB08629";
 
-/// Texts with a value at `@`, one in hexadecimal at `%`, or a password at `#`, which is found from its first character to its last.
+/// Texts with a value at `@`, one in hexadecimal at `%` or, in capitals, at `&`, or a password at `#`, which is found from its first character to its last.
 const FOUND: &[&str] = &[
     // Fields that follow in one run.
     "Server=db;Password=#;MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;",
@@ -71,6 +72,22 @@ const FOUND: &[&str] = &[
     "secretkey: @",
     "authkey: @",
     "Authorization: @",
+    "api_key=&",
+    "X-Api-Key: &",
+    "MASTER_KEY=&",
+    "user: bob\nPassword: %",
+    "curl\nAuthorization: %",
+    "the SecretValue: %",
+    "the Passphrase: %",
+    "SITE_API_KEY=%",
+    "HOST_API_KEY: %",
+    "VERIFY_API_KEY=%",
+    "\"primaryKey\": \"%\"",
+    "S3_KEY=%",
+    "REDIS_KEY=%",
+    "STREAM_KEY=%",
+    "keymaterial = \"@\"",
+    "authcookie=@",
     // Signs behind the word that joins them, and signs of other scripts.
     "the password is: #",
     "das Passwort ist: #",
@@ -97,7 +114,6 @@ const FOUND: &[&str] = &[
     "API key [dev]: @",
     "token (staging): `@`",
     "API Key for the weather = @",
-    "new token, valid until Friday: @",
     "my API key was leaked: %",
     "access token from the portal: @",
     "can you check if this API key still works? @",
@@ -105,7 +121,6 @@ const FOUND: &[&str] = &[
     "password for root: #",
     "wifi password at the office is \"#\"",
     "my password should be # but login fails",
-    "I changed the password from # to something new",
     "Passwort für den Server: #",
     "mot de passe du serveur : #",
     "la contraseña del servidor es #",
@@ -124,9 +139,10 @@ pub(super) fn found() -> impl Iterator<Item = (String, &'static str)> {
         let value = match form {
             form if form.contains('@') => VALUE,
             form if form.contains('%') => HEX,
+            form if form.ends_with('&') => CAPITALS,
             _ => PASSWORD,
         };
-        (form.replace(['@', '%', '#'], value), value)
+        (form.replace(if value == CAPITALS { &['&'][..] } else { &['@', '%', '#'] }, value), value)
     })
 }
 
@@ -145,6 +161,7 @@ fn a_password_may_hold_any_sign() {
         ("DB_PASSWORD=", "Summer(2024!x"),
         ("password: ", "Pass(word2024"),
         ("password: ", "&Kd92_mQx1Lp"),
+        ("password: ", "ssh-Kd92mQx1Lp!"),
         ("password: ", "Kd92;mQ,x1&Lp"),
         ("POSTGRES_PASSWORD=", "q3/Zk9+T1bWmXr8vLp0aYg=="),
         ("PGPASSWORD=", "057820072190293123738525"),
@@ -200,7 +217,20 @@ fn a_uuid_is_a_value_behind_a_name_that_leaves_no_doubt() {
     ] {
         assert_eq!(secrets(&form.replace('@', uuid)).len(), 1, "{form}");
     }
-    for form in ["session @", "login @", "key @", "the key is on @", "token_id @", "cache key: @"] {
+    for form in [
+        "session @",
+        "login @",
+        "key @",
+        "the key is on @",
+        "token_id @",
+        "cache key: @",
+        "refresh token @ not found",
+        "CSRF token @ mismatch",
+        "access key id is @",
+        "secret version is @",
+        "next_token \"@\"",
+        "ClientRequestToken is in @",
+    ] {
         let text = form.replace('@', uuid);
         assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
     }
@@ -225,6 +255,10 @@ fn a_value_that_is_none_is_left_alone() {
         "boardingPass: LH2024A1",
         "subpass=Color0Load",
         "psk: enabled, PSK stands for pre-shared key (RFC 4279)",
+        "wpa_key_mgmt=WPA-PSK SHA256",
+        "[\"WPA_PSK\",\"WPA2_PSK\"]",
+        "\"psk\": \"WPA2-PSK\"",
+        "PSK AES256-GCM",
         "dbPass := os.Getenv(\"DB_PASS2\")",
         // Code, types, sizes, logs.
         "$password = $_POST['password'];",
@@ -251,6 +285,9 @@ fn a_value_that_is_none_is_left_alone() {
         "secret_key_algorithm=PBKDF2WithHmacSHA256",
         "Author-email: jane.q42@example.org",
         "SPEC CHECKSUMS:\n  AppAuth: 152c189b8182c1ad13b648ba44a3c0d67db08629",
+        "SPEC CHECKSUMS:\n  TokenKit: 152c189b8182c1ad13b648ba44a3c0d67db08629",
+        "primary_key=152c189b8182c1ad13b648ba44a3c0d6",
+        "redis_key=152c189b8182c1ad13b648ba44a3c0d6",
         "  KeychainAccess: 152c189b8182c1ad13b648ba44a3c0d67db08629",
         "db_password: ENC[AES256_GCM,data:3H9wNqIm7N2kQSBM,iv:1f7e8CIyPfSANwjVNVr3]",
         "spring.datasource.password=ENC(vxt0oxCR4mcP0wdbUjaYdSeIaCMpfP7V)",
@@ -300,6 +337,22 @@ fn there_are_no_keys_in_lines_of_base64() {
     }
     let der = format!("AQEBBQADggEP{line}");
     assert!(secrets(&der).is_empty(), "{:?}", secrets(&der));
+}
+
+#[test]
+fn a_long_value_hides_nothing_in_the_next_line() {
+    let (hex, line) = (HEX.repeat(2)[..64].to_owned(), body(Charset::Alnum, 64));
+    for text in [
+        format!("{{\n  \"digest\": \"{hex}\",\n  \"password\": \"{PASSWORD}\"\n}}"),
+        format!("  checksum: {line}\n  dbPassword: {PASSWORD}"),
+        format!("digest: {line}\npassword: {PASSWORD}"),
+        format!("$ openssl rand -base64 48\n{line}\nPASSWORD=\"{PASSWORD}\""),
+        format!("$ openssl rand -base64 48\n{line}\npassword is {PASSWORD}"),
+        format!("$ openssl rand -base64 48\n{line}\n  AKIAQ3ZK7TWM2XVN5RPL"),
+    ] {
+        let found = secrets(&text);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+    }
 }
 
 /// In thirty thousand characters of base64 there are names of secrets and beginnings of keys of every kind.

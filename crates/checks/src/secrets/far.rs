@@ -21,14 +21,30 @@ const DRAWN: &[&str] = &[
 /// Words in front of a value: verbs, and what it is changed from and to.
 #[rustfmt::skip]
 const VERBS: &[&str] = &[
-    "is", "was", "be", "from", "to", "ist", "war", "lautet", "est", "es", "è", "é", "är", "er", "jest",
+    "is", "was", "be", "to", "ist", "war", "lautet", "est", "es", "è", "é", "är", "er", "jest",
 ];
 /// What has an identifier: that stands behind it, and not a secret.
 #[rustfmt::skip]
 const OWNERS: &[&str] = &[
     "user", "client", "account", "tenant", "customer", "order", "request", "session", "device", "project", "org",
     "organization", "team", "member", "id", "uuid", "subscription", "job", "run", "build", "commit", "hash", "checksum",
-    "fingerprint", "revision", "version", "file", "object", "resource", "trace",
+    "fingerprint", "revision", "version", "file", "object", "resource", "trace", "app", "application", "pod", "node",
+    "instance", "event", "page", "item", "record",
+];
+/// Where a credential is used: these stand between its name and its value without more.
+const ENVIRONMENTS: &[&str] =
+    &["production", "prod", "staging", "dev", "development", "test", "live", "sandbox"];
+/// What introduces what a credential is for.
+#[rustfmt::skip]
+const FOR: &[&str] = &[
+    "for", "of", "für", "von", "vom", "du", "de", "del", "des", "pour", "para", "per", "di", "da", "voor", "van", "för", "til",
+];
+/// Words that say of a credential that it is known, and stand in front of it.
+const KNOWN: &[&str] = &["leaked", "exposed", "compromised"];
+/// Words that end the name of something else: what a credential is called by, or what is said of it.
+#[rustfmt::skip]
+const NOUNS: &[&str] = &[
+    "id", "ids", "uuid", "guid", "version", "count", "type", "reset", "length", "hint", "rule", "rules", "hash", "policy", "link",
 ];
 
 /// The credential some words behind a name that begins at `start` and ends at `end`. More is asked of it than right
@@ -39,7 +55,6 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     // A sign behind the space joins what is near.
     let goes_on = match bytes.get(end..end + 2) {
         Some([b' ', next]) => next.is_ascii_alphanumeric() || *next >= 0x80 || b"([".contains(next),
-        Some([b',', b' ']) => true,
         _ => false,
     };
     // Most names are talked about, without a digit near.
@@ -54,7 +69,11 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     if !password && !DRAWN.iter().any(|name| name.eq_ignore_ascii_case(keyword)) {
         return None;
     }
-    let joint = Joint::read(text, end)?;
+    // `WPA2-PSK (AES-128)`
+    if keyword.eq_ignore_ascii_case("psk") || keyword.eq_ignore_ascii_case("_psk") {
+        return None;
+    }
+    let joint = Joint::read(text, end, password)?;
     let from = joint.value;
     let to = value_end(bytes, from, password);
     let value = text.get(from..to)?;
@@ -68,7 +87,12 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
         let is_kept = !keyword.eq_ignore_ascii_case("key") || Key::read(lead) == Some(Key::Secret);
         let is_owned = OWNERS.iter().any(|owner| owner.eq_ignore_ascii_case(joint.word));
         match placeholder::is_hex(value) {
-            true if !is_kept || is_owned || label::is_fingerprint(value) => None,
+            true if !is_kept
+                || is_owned
+                || label::is_signing(lead) && label::is_fingerprint(value) =>
+            {
+                None
+            }
             true if placeholder::is_uuid(value) => Some(0.75),
             _ => judge(text, from, value, false, Join::Said),
         }
@@ -89,12 +113,13 @@ struct Joint<'t> {
 
 impl<'t> Joint<'t> {
     /// Reads the words and remarks in brackets that follow a name, up to a sign or a verb in front of a value. No sentence
-    /// ends between, but for one that asks.
-    fn read(text: &'t str, end: usize) -> Option<Self> {
+    /// ends between, but for one that asks. In front of a sign the words must say where or for what the credential is used.
+    fn read(text: &'t str, end: usize, password: bool) -> Option<Self> {
         let bytes = text.as_bytes();
         let mut at = end;
-        for _ in 0..=MOST_WORDS {
-            at += usize::from(bytes.get(at) == Some(&b','));
+        // How many words ago it was said what the credential is for, if the first one did.
+        let mut introduced = None;
+        for count in 0..=MOST_WORDS {
             if bytes.get(at) != Some(&b' ') || at - end > REACH {
                 return None;
             }
@@ -102,6 +127,18 @@ impl<'t> Joint<'t> {
             let word = unit(text, at)?;
             at += word.len();
             let is_remark = word.starts_with(['(', '[']);
+            let is_one = |words: &[&str]| words.iter().any(|w| w.eq_ignore_ascii_case(word));
+            let ends = label::last_word(word).to_ascii_lowercase();
+            if !is_remark && NOUNS.contains(&&*ends) {
+                return None;
+            }
+            // "from" says of a password what it was changed by as well.
+            introduced = match introduced {
+                Some(words) => Some(words + 1),
+                None if count == 0 && (is_one(FOR) || !password && word == "from") => Some(0),
+                None if !password && word == "from" && bytes[at..].starts_with(b" the ") => Some(0),
+                None => None,
+            };
             let spaced = at + usize::from(bytes.get(at) == Some(&b' '));
             let rest = &bytes[spaced..];
             let signed = match rest.first()? {
@@ -110,6 +147,12 @@ impl<'t> Joint<'t> {
                 _ => rest.starts_with("→".as_bytes()).then_some(spaced + "→".len()),
             };
             if let Some(value) = signed {
+                let is_owner = introduced.is_some_and(|words| (1..=3).contains(&words))
+                    && !(password && is_one(&["user", "username", "device"]));
+                let leads = is_remark || is_owner || is_one(ENVIRONMENTS) || is_one(KNOWN);
+                if !leads && rest[0] != b'?' {
+                    return None;
+                }
                 return value_from(bytes, value).map(|value| Self { word, value });
             }
             // Behind a verb the sentence may go on: a value has digits.
@@ -198,6 +241,20 @@ mod tests {
             "the password for the database. Kd92mQx1Lp is a product",
             "password for the shop: https://user2.Example.org/Reset",
             "The password of one is not that of the other, as said on page A1b2C3d4",
+            "Invalid API key, requestId: 9b74c9897bac770ffc029102a200c5de",
+            "Invalid API key for requestId: 9b74c9897bac770ffc029102a200c5de",
+            "authentication token, correlationId: 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+            "token refresh failed, trace_id = 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+            "token for app: 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+            "The secret used by pod: payments-api-7d9f8c6b54-x2x9k",
+            "Incorrect API key provided, request: req_011CSHoEeqs5C35K2UUqR7Fy",
+            "token count: gpt4Turbo128kContext",
+            "password changed from device: iPhone14,2",
+            "password reset link: A1b2C3d4",
+            "The password length is 12characters!",
+            "The password is from KeePass2XC",
+            "Password for user: admin1A2bX",
+            "Security: WPA2-PSK (AES-128)",
             "a token for every one of the seven hundred words: 9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1",
         ] {
             assert!(secrets(text).is_empty(), "{text}: {:?}", secrets(text));

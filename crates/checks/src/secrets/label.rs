@@ -7,18 +7,22 @@ const PUBLIC: &[&str] =
     &["public", "publishable", "verification", "verify", "verifying", "host", "site"];
 #[rustfmt::skip]
 const STORED: &[&str] = &[
-    "sort", "partition", "row", "range", "cell", "column", "primary", "foreign", "unique", "composite", "natural", "surrogate",
-    "lookup", "index", "shard", "cache", "redis", "storage", "object", "blob", "bucket", "file", "asset", "image", "document",
-    "record", "entity", "message", "event", "queue", "topic", "stream", "job", "task", "lock", "group", "routing", "dedup",
-    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query", "s3",
+    "sort", "partition", "row", "range", "cell", "column", "foreign", "unique", "composite", "natural", "surrogate",
+    "lookup", "index", "shard", "cache", "storage", "object", "blob", "bucket", "file", "asset", "image", "document",
+    "record", "entity", "message", "event", "queue", "topic", "job", "task", "lock", "group", "routing", "dedup",
+    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query",
 ];
+/// So is one behind these, but for `primaryKey`, as Azure has two, and `S3_KEY`, as environments name them.
+const OFTEN_STORED: &[&str] = &["primary", "redis", "stream", "s3"];
 /// A key that is kept secret.
 #[rustfmt::skip]
 const SECRET: &[&str] = &[
     "api", "secret", "private", "access", "license", "licence", "encryption", "decryption", "signing", "auth",
     "authentication", "authorization", "master", "hmac", "aes", "admin", "shared", "subscription", "activation",
 ];
-/// What stands between "public" and "key" as well: `public API key`.
+/// Of these, what other words may follow in front of "key": `public API key`.
+const OPEN: &[&str] = &["public", "publishable"];
+/// Those words.
 const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", "client"];
 /// Names that end in these say how something is done, and hold no secret.
 #[rustfmt::skip]
@@ -29,7 +33,7 @@ const MANNERS: &[&str] =
 const PARTS: &[&str] = &[
     "key", "token", "secret", "id", "pass", "word", "code", "value", "string", "data", "header", "oriz", "oris", "entic",
     "url", "base", "name", "text", "plain", "env", "str", "store", "file", "prod", "dev", "test", "live", "stag", "main",
-    "master", "client", "user", "login", "session", "access", "auth", "api", "cred", "phrase", "param", "field", "sig",
+    "master", "client", "user", "login", "session", "access", "auth", "api", "cred", "phrase", "pair", "material", "cookie", "bearer", "param", "field", "sig",
 ];
 
 /// What a name that ends in `key` names.
@@ -58,14 +62,26 @@ impl Key {
         let word = words.next()?;
         // `public apiKey` declares one in code; `public API key` is a label.
         let is_public = is(KINDS, word.text) && word.joint == Some(joint) && joint != HUMP;
-        if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(PUBLIC, w.text)) {
+        if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(OPEN, w.text)) {
             Some(Self::Public)
-        } else if is(STORED, word.text) {
+        } else if is(STORED, word.text) || is(OFTEN_STORED, word.text) && !is_set(&last, &word) {
             Some(Self::Stored)
         } else {
             is(SECRET, word.text).then_some(Self::Secret)
         }
     }
+}
+
+/// Whether the two words of a name are written as environments write them, or joined by a capital.
+fn is_set(key: &Word, before: &Word) -> bool {
+    let is_upper = |text: &str| !text.bytes().any(|b| b.is_ascii_lowercase());
+    let is_primary = before.text.eq_ignore_ascii_case("primary");
+    if is_primary { key.joint == Some(HUMP) } else { is_upper(key.text) && is_upper(before.text) }
+}
+
+/// The last of the words that a name is made of.
+pub(super) fn last_word(name: &str) -> &str {
+    Words { rest: name }.next().map_or("", |word| word.text)
 }
 
 /// Whether a name says how something is done: `key_type`, `keyAlgorithm`.
@@ -90,15 +106,29 @@ pub(super) fn goes_on(name: &str, part: &str) -> bool {
 
 /// Whether a name and a hexadecimal number are a package and its checksum, as iOS's packages are listed them: `AppAuth: 3505...`.
 pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
-    const SECRETS: &[&str] = &["Key", "Token", "Secret", "Credential", "Credentials", "Webhook"];
+    #[rustfmt::skip]
+    const SECRETS: &[&str] = &[
+        "token", "secret", "credential", "webhook", "password", "passwd", "passwort", "passphrase", "passcode", "authorization",
+    ];
+    const WHOLE: &[&str] = &["auth", "session", "login", "bearer", "kennwort"];
     let name = label.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let lower = name.to_ascii_lowercase();
+    let stem = lower.trim_end_matches('s');
+    let stem = stem.strip_suffix("value").unwrap_or(stem);
     between == ": "
         && value.len() == 40
         && placeholder::is_hex(value)
         && name.starts_with(|c: char| c.is_ascii_uppercase())
         && label[..label.len() - name.len()].ends_with([' ', '\n'])
         && name.bytes().any(|b| b.is_ascii_lowercase())
-        && !SECRETS.iter().any(|word| name.ends_with(word))
+        && !lower.ends_with("key")
+        && !SECRETS.iter().any(|word| stem.ends_with(word))
+        && !WHOLE.contains(&&*lower)
+}
+
+/// Whether a label ends with the name of a key that signs.
+pub(super) fn is_signing(label: &str) -> bool {
+    Words { rest: label }.nth(1).is_some_and(|word| word.text.eq_ignore_ascii_case("signing"))
 }
 
 /// Whether hexadecimal digits are the fingerprint of a public key of PGP, which it is called by.

@@ -110,7 +110,8 @@ fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
     // Of a value that is as long as the format says nothing is cut off.
     let is_whole = rest >= 16 && rest == format.length.0;
     let is_part = inside || goes_on(&bytes[..at], &bytes[end..], is_whole);
-    if is_part || format.is_base64() && is_in_base64(bytes, at) {
+    let is_inside = || is_in_base64(bytes, at) || is_below_base64(bytes, at);
+    if is_part || format.is_base64() && is_inside() {
         return None;
     }
     let score = liveness(format, &text[from..end])?;
@@ -130,25 +131,43 @@ fn opened(before: &[u8], sign: u8) -> usize {
 
 /// How much may stand between the margin and a line of base64.
 const MAX_MARGIN: usize = 32;
+/// What may stand there.
+const MARGIN: &[u8] = b" \t\"'>";
 
-/// Whether a place is in the middle of base64, by what stands in front of it in its line, or in the line before.
+/// Whether a place is in the middle of base64, by what stands in front of it in its line.
 fn is_in_base64(text: &[u8], at: usize) -> bool {
-    let line = base64_before(&text[..at]);
-    // Of the end of a line that is written as `\\n` the letter is no part of the next one.
-    let line = line - usize::from(line > 0 && text[..at - line].ends_with(b"\\"));
-    let lead = &text[..at - line];
-    let is_code = |run: &[u8]| placeholder::is_scrambled(&run[run.len() - run.len().min(40)..]);
-    if line >= 20 {
-        return is_code(&text[at - line..at]);
-    }
-    // Lines of base64 are longer than most tokens, of which there may be lists. They may be indented, quoted, or strings.
-    let lead = without_end(lead, b" \t\"'>");
+    let run = line_of_base64(&text[..at]);
+    run.len() >= 20 && is_code(run)
+}
+
+/// Whether the line in front of that of a place is base64, and this one begins as that one does.
+fn is_below_base64(text: &[u8], at: usize) -> bool {
+    let lead = &text[..at - line_of_base64(&text[..at]).len()];
+    // Lines of base64 may be indented, quoted, or strings.
+    let above = without_end(lead, MARGIN);
+    let margin = &lead[above.len()..];
+    let Some(above) = without_line_end(above) else { return false };
+    let above = without_end(above, b" \"',;+");
+    let above = above.strip_suffix(b"\\n").unwrap_or(above);
+    let run = line_of_base64(above);
+    let lead = &above[..above.len() - run.len()];
+    let start = without_end(lead, MARGIN);
+    // They are longer than most tokens, of which there may be lists.
+    (60..=76).contains(&run.len())
+        && lead[start.len()..] == *margin
+        && (start.is_empty() || without_line_end(start).is_some())
+        && is_code(run)
+}
+
+/// A text without the end of a line that it ends with, if it does; it may be written as `\\n`.
+fn without_line_end(text: &[u8]) -> Option<&[u8]> {
     let ends = ["\\r\\n", "\\n", "\r\n", "\n"];
-    let lead = ends.iter().find_map(|end| lead.strip_suffix(end.as_bytes())).unwrap_or_default();
-    let lead = without_end(lead, b" \"',;+");
-    let lead = lead.strip_suffix(b"\\n").unwrap_or(lead);
-    let full = base64_before(lead);
-    (60..=76).contains(&full) && is_code(&lead[lead.len() - full..])
+    ends.iter().find_map(|end| text.strip_suffix(end.as_bytes()))
+}
+
+/// Whether a run looks like base64 to its end.
+fn is_code(run: &[u8]) -> bool {
+    placeholder::is_scrambled(&run[run.len() - run.len().min(40)..])
 }
 
 /// A text without the bytes of a kind at its end, of which few are looked at.
@@ -157,10 +176,13 @@ fn without_end<'t>(text: &'t [u8], kind: &[u8]) -> &'t [u8] {
     &text[..text.len() - count]
 }
 
-/// How many characters of base64 end a text; no more than make a line.
-fn base64_before(text: &[u8]) -> usize {
+/// The characters of base64 that end a text; no more than make a line.
+fn line_of_base64(text: &[u8]) -> &[u8] {
     let is_code = |b: &&u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
-    text.iter().rev().take(80).take_while(is_code).count()
+    let length = text.iter().rev().take(80).take_while(is_code).count();
+    let start = text.len() - length;
+    // Of the end of a line that is written as `\\n` the letter is no part of the next one.
+    &text[start + usize::from(length > 0 && text[..start].ends_with(b"\\"))..]
 }
 
 /// Whether what stands behind a value shows that it goes on, is masked or is cut short.

@@ -41,13 +41,15 @@ pub(crate) fn is_encrypted(value: &str) -> bool {
 
 /// Whether a value is a public key or a certificate: as SSH and ASN.1 begin one, or a block of PEM in base64 once more.
 pub(crate) fn is_public(value: &str) -> bool {
-    const BEGINNINGS: [&str; 11] = [
+    const BEGINNINGS: [&str; 13] = [
         "AAAAB3NzaC1yc2E",
         "AAAAC3NzaC1lZDI1NTE5",
         "AAAAE2VjZHNhLXNoYTIt",
         "AAAAGnNrLXNzaC1lZDI1NTE5",
         "AAAAInNrLWVjZHNhLXNoYTIt",
-        "ssh-",
+        "ssh-rsa",
+        "ssh-dss",
+        "ssh-ed25519",
         "ecdsa-sha2-",
         "MIIBIjANBgkqhkiG9w0BAQEFAAOC",
         "MIICIjANBgkqhkiG9w0BAQEFAAOC",

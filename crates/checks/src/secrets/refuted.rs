@@ -59,7 +59,11 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
     if match key {
         Some(Key::Public) => true,
         Some(Key::Stored) => is_number,
-        Some(Key::Secret) => label::is_fingerprint(value) && !between.contains(['"', '\'']),
+        Some(Key::Secret) => {
+            label::is_signing(label)
+                && label::is_fingerprint(value)
+                && !between.contains(['"', '\''])
+        }
         None => false,
     } || label::is_manner(label)
         || label::is_package(label, between, value)

@@ -77,6 +77,11 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
         if rule.before > 1 && !(at > 0 && is_token(text.as_bytes()[at - 1])) {
             continue;
         }
+        if rule.mark == "identified "
+            && !is_statement(&text[floor(text, at.saturating_sub(120))..at])
+        {
+            continue;
+        }
         let Some(pattern) = pattern.get_or_init(|| Regex::new(rule.pattern).ok()) else { return };
         let Range { start, mut end } = near(at);
         if !rule.pattern.starts_with('^') {
@@ -108,6 +113,15 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
     }
 }
 
+/// Whether a statement of SQL is under way that gives a user a password; in small letters sentences say the same words.
+fn is_statement(lead: &str) -> bool {
+    const VERBS: [&str; 3] = ["create", "alter", "grant"];
+    let lead = lead.rsplit(';').next().unwrap_or_default();
+    let lead = lead.rsplit(". ").next().unwrap_or_default().to_ascii_lowercase();
+    let has = |words: &[&str]| lead.split_ascii_whitespace().any(|word| words.contains(&word));
+    has(&VERBS) && has(&["user", "role", "to"])
+}
+
 /// Whether a byte may stand in front of a mark that is in the middle of a credential.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_+/".contains(&byte)
@@ -122,6 +136,14 @@ fn liveness(rule: &Rule, value: &str) -> Option<f64> {
     is_live(rule.kind, value).then_some(rule.score)
 }
 
+/// Words that tests of programs make passwords of, with a number behind them.
+#[rustfmt::skip]
+const SAMPLES: [&str; 20] = [
+    "test", "testpass", "testuser", "testing", "foo", "bar", "baz", "foobar", "pass", "user", "username", "admin", "secret", "demo",
+    "guest", "root", "qwerty", "abc", "mypass", "newpass",
+];
+const CHARSETS: [&str; 5] = ["utf8", "utf-8", "latin1", "iso-8859", "iso8859"];
+
 fn is_live(kind: &str, value: &str) -> bool {
     let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
     let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
@@ -129,7 +151,15 @@ fn is_live(kind: &str, value: &str) -> bool {
         LOGIN => {
             let lower = value.to_ascii_lowercase();
             // As tests of programs and documentation write them.
-            let is_sample = ["password", "passwd", "anonymous"].iter().any(|w| lower.contains(w));
+            let stem = lower.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+            let is_setting = value.split_once('=').is_some_and(|(name, rest)| {
+                name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_')
+                    && rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+            });
+            let is_sample = ["password", "passwd", "anonymous"].iter().any(|w| lower.contains(w))
+                || SAMPLES.contains(&stem)
+                || CHARSETS.iter().any(|set| lower.contains(set))
+                || is_setting;
             let looks_chosen = || chosen(value, digits, letters, Join::Said).is_some();
             value.is_ascii() && !is_sample && looks_chosen()
         }

@@ -162,6 +162,20 @@ pub(super) fn encoded_url(scheme: &str, body: &str) -> bool {
     login.is_some_and(|(login, _)| login.contains(':') && placeholder::is_live_login(login))
 }
 
+/// Docker's configuration in base64 has a login of a registry, and does not only name the program that keeps it.
+pub(super) fn docker(lead: &str, body: &str) -> bool {
+    let code = format!("{lead}{body}");
+    let decoded = crate::injection::decode::base64(code.as_bytes(), 4000);
+    let config = String::from_utf8_lossy(&decoded);
+    ["\"auth\"", "\"identitytoken\"", "\"password\""].iter().any(|name| {
+        config.split(name).skip(1).any(|rest| {
+            let value = rest.trim_start().strip_prefix(':').unwrap_or_default();
+            let value = value.trim_start().strip_prefix('"').unwrap_or_default();
+            value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        })
+    })
+}
+
 /// A merchant, then thirty-two hexadecimal digits.
 pub(super) fn braintree(body: &str) -> bool {
     parts(body, '$', &[16, 32])

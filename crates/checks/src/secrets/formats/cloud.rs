@@ -131,8 +131,8 @@ pub(super) const FORMATS: &[Format] = &[
     f("spectral_key", "spu-", Alnum, 32, 32),
     f("logfire_token", "pylf_v1_", Url, 40, 60),
     c("k3s_token", "K10", Dotted, 80, 200, bodies::k3s),
-    f("docker_config", "eyJhdXRocyI6", Base64, 60, 4000),
-    f("docker_config", "ewoJImF1dGhzIjog", Base64, 60, 4000),
+    c("docker_config", "eyJhdXRocyI6", Base64, 60, 4000, |body| bodies::docker("eyJhdXRocyI6", body)),
+    c("docker_config", "ewoJImF1dGhzIjog", Base64, 60, 4000, |body| bodies::docker("ewoJImF1dGhzIjog", body)),
     // URLs of databases in base64, as Kubernetes keeps them.
     c("encoded_url_credentials", "cG9zdGdyZXM6", Base64, 24, 600, |body| bodies::encoded_url("cG9zdGdyZXM6", body)),
     c("encoded_url_credentials", "cG9zdGdyZXNxbDovL", Base64, 24, 600, |body| bodies::encoded_url("cG9zdGdyZXNxbDovL", body)),
