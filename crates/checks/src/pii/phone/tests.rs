@@ -267,3 +267,40 @@ fn prefixes_in_parentheses_and_a_russian_trunk_are_of_the_number() {
         assert_eq!(phones(text), [""; 0], "{text}");
     }
 }
+
+#[test]
+fn a_word_that_says_less_hides_none_before_it() {
+    for (text, number) in [
+        ("Teléfono de contacto: 91234567", "91234567"),
+        ("Telefone para contato: 33334444", "33334444"),
+        ("Telefon Kontakt: 5551234", "5551234"),
+        ("Phone contact: 5551234", "5551234"),
+        ("Phone / text: 4155552671", "4155552671"),
+        ("Mobile HP: 81234567", "81234567"),
+        ("Call her number 5551234", "5551234"),
+        ("she can be reached at 5551234", "5551234"),
+        ("zadzwoń pod numer 601234567", "601234567"),
+        ("T: 4155552671", "4155552671"),
+        ("HP: 081234567890", "081234567890"),
+    ] {
+        assert_eq!(phones(text), [number], "{text}");
+    }
+    for text in [
+        "P: 0.000123456",
+        "F: 12.345678",
+        "P: 52.520008, 13.404954",
+        "M: 1 234 567 890",
+        "T: 298 300 310",
+        "P: 987654321",
+        "Drucker HP 123456789",
+        "HP: 1500 2000 2500",
+        "limit reached at 123456789",
+        "Checkpoint reached at 1048576",
+        "KRS pod numerem 0000123456",
+        "เบอร์บัญชี 1234567890",
+        "联系方式 QQ 123456789",
+        "手機型號 12345678",
+    ] {
+        assert_eq!(phones(text), [""; 0], "{text}");
+    }
+}
