@@ -117,9 +117,9 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
         "जन्म", "ميلاد", "生年月日", "生まれ", "생년월일", "생일", "nato il", "nata il", "nato/a", "nata/o",
         "né à", "née à", "née$", "né(e)", "nac.", "nasc.", "ur.", "narozen", "narodený",
         "narodená", "narodenia", "rođen", "născut", "nașterii", "nasterii", "született",
-        "születés", "szül.", "syntynyt", "γεννήθηκε", "Γεννήθηκε", "γέννησης", "Γέννησης",
-        "народи", "Народи", "народж", "Народж", "г.р", "г. р", "года рождения", "роден", "lahir$",
-        "ngày sinh", "Ngày sinh", "sinh ngày", "נולד", "לידה", "เกิด",
+        "születés", "szül.", "hän on syntynyt", "Hän on syntynyt", "olen syntynyt", "γεννήθηκε", "Γεννήθηκε", "γέννησης", "Γέννησης",
+        "народи", "Народи", "народж", "Народж", "г.р$", "г. р$", "года рождения", "роден", "lahir$",
+        "ngày sinh", "Ngày sinh", "sinh ngày", "נולד", "לידה", "วันเกิด", "เกิดวันที่", "เกิดเมื่อ",
     ]),
     (C::Version, &[
         "version", "release", "versión", "versione", "versie", "versão", "wersja", "версия", "版本",
