@@ -183,6 +183,8 @@ fn names_of_other_things_take_the_numbers_right_behind_them() {
         "NDC 08571-9174-91, lot VD311964",
         "serial: 0453 240 730",
         "заказ № 061 331 6765",
+        "Цена 8 900 100 20 30",
+        "your order no.: 061-3316765",
         "订单号：061-3316765",
         "doi:10.1016/j.cell.2018.07.863",
         "cellular assays; Cell. 2018.05.015",
@@ -196,6 +198,10 @@ fn names_of_other_things_take_the_numbers_right_behind_them() {
         ("Invoice queries\n020 7946 0958", "020 7946 0958"),
         ("order no. 4711, 020 7946 0958", "020 7946 0958"),
         ("my cell. 415 555 2671", "415 555 2671"),
+        ("Questions about your order: 020 7946 0958", "020 7946 0958"),
+        ("Rückfragen zur Rechnung: 030 1234567", "030 1234567"),
+        ("To order: 01632 960001", "01632 960001"),
+        ("Phone for order: 01632 960001", "01632 960001"),
     ] {
         assert_eq!(phones(text), [number], "{text}");
     }
