@@ -74,7 +74,9 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             let plural = is_plural(&view.text[start..first.start]);
             while let Some(next) = next_of_list(view.text, &last, plural)
                 .and_then(|token| label.read(view, token))
-                .filter(|next| Label::is_like(view.bytes, &first, next) && next.end - end <= LIST)
+                .filter(|next| {
+                    Label::is_like(view.bytes, plural, &first, next) && next.end - end <= LIST
+                })
             {
                 last = next.clone();
                 found.push(Entity::new(label.kind, next, label.score));
@@ -155,13 +157,15 @@ impl Label {
         self.length.contains(&length) && enough && !self.is_date(value, digits) && !words()
     }
 
-    /// Whether a value of a list is written as the first of it is, and is no day.
-    fn is_like(bytes: &[u8], first: &Range<usize>, next: &Range<usize>) -> bool {
+    /// Whether a value of a list is like the first of it, and is no day.
+    fn is_like(bytes: &[u8], plural: bool, first: &Range<usize>, next: &Range<usize>) -> bool {
         let value = &bytes[next.clone()];
-        let same = |(a, b): (&u8, &u8)| a.is_ascii_digit() == b.is_ascii_digit();
-        let is_run = value.len() == 8 && value.iter().all(u8::is_ascii_digit);
+        let is_plain = |value: &[u8]| value.iter().all(u8::is_ascii_digit);
+        let is_run = value.len() == 8 && is_plain(value);
         let is_date = is_run && is_year(value) && is_day(number(&value[4..6]), number(&value[6..]));
-        value.len() == first.len() && bytes[first.clone()].iter().zip(value).all(same) && !is_date
+        value.len() == first.len()
+            && (plural || is_plain(&bytes[first.clone()]) == is_plain(value))
+            && !is_date
     }
 
     /// How many letters may stand apart in front of its number. The three in front of a passport's are its country.

@@ -226,6 +226,10 @@ fn lists_stand_behind_plurals_and_conjunctions() {
             "account number 12345678 and 23456789",
             &[("BANK_ACCOUNT", "12345678"), ("BANK_ACCOUNT", "23456789")],
         ),
+        (
+            "passport numbers KZH735448 and C0VVZ87W6",
+            &[("PASSPORT", "KZH735448"), ("PASSPORT", "C0VVZ87W6")],
+        ),
         ("Our AWS account 123456789012 has a zero balance", &[]),
         ("G/L account 1400000 balance is 12", &[]),
         ("account 1200000 (bank)", &[]),
