@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::context::{Context, encloses};
 use super::{Entity, View, before};
-use crate::words::ceil;
+use crate::words::{ceil, is_unspaced};
 
 /// How far behind its word one may end.
 const REACH: usize = 60;
@@ -47,14 +47,13 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 /// The next date of a list.
 static NEXT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let joints = r"(?:[,;/|]|\r?\n ?[-*•]?|,? (?:and|or|und|et|y|e|i|en|и))";
+    let joints = r"(?:[,;/|]|\r?\n ?[-*•]?|,? (and|or|und|et|y|e|i|en|и))";
     regex(&format!("^ ?{joints} ?({})", RUNS.join("|")))
 });
 /// A date, and what leads from it to the word behind it: ` is my `, ` (`.
 static BACK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let [first, last, _, unspaced] = RUNS.map(|run| run.replace("(?:19|20)?", "(?:19|20)"));
-    let leads =
-        r"(?:,? (?:is|was|as) (?:my|his|her|their|your|the)(?: date of)? | \((?:date of )?)";
+    let leads = r"(?:,? (?:is|was|as) (?:(?:my|his|her|their|your)(?: date of)?|the date of) | \((?:date of )?)";
     // In other scripts the word follows at once.
     regex(&format!("(?:^|[^0-9./-])({first}|{last}|{unspaced})(?:{leads}| ?)$"))
 });
@@ -69,7 +68,7 @@ const BEHIND: &[&str] = &["г.р", "г. р", "года рождения", "生�
 /// What may stand behind a date of a list.
 const JOINTS: &[&str] = &["and ", "or ", "und ", "et ", "y ", "e ", "are ", "were "];
 /// What a word is led to by from the date in front of it, as it ends.
-const LEADS: &[&str] = &["my", "his", "her", "their", "your", "the", "of"];
+const LEADS: &[&str] = &["my", "his", "her", "their", "your", "of"];
 /// How far in front of its word a date may begin.
 const REACH_BACK: usize = 48;
 /// How far from their word the dates of a list may end.
@@ -83,11 +82,15 @@ const OTHERS: &[&str] = &[
 
 /// Reads the dates behind a word, or the one in front of it that leads to it.
 pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+    if is_part_of_word(view, start, end) {
+        return;
+    }
     if let Some(range) = behind(view, end).or_else(|| in_front(view, start, end)) {
+        let plural = is_plural(view, start, end) && !is_cell(view, &range);
         let mut last = range.clone();
         super::add(Entity::new("DATE_OF_BIRTH", range, 0.7), found);
         while let Some(next) =
-            next_of_list(view, &last).filter(|next| next.end - end.min(next.end) <= LIST)
+            next_of_list(view, &last, plural).filter(|next| next.end - end.min(next.end) <= LIST)
         {
             last = next.clone();
             super::add(Entity::new("DATE_OF_BIRTH", next, 0.7), found);
@@ -120,21 +123,59 @@ fn behind(view: &View<'_>, end: usize) -> Option<Range<usize>> {
     (!goes_on(view, range.end) && !is_of_another(filler.as_str())).then_some(range)
 }
 
+/// Whether a word is a part of another one, whose syllables are set apart: "phát sinh ngày", things came up on that day.
+fn is_part_of_word(view: &View<'_>, start: usize, end: usize) -> bool {
+    let front = before(view.text, start, REACH_BACK);
+    let line = front.rsplit('\n').next().unwrap_or_default();
+    let mut words = line.split(' ').rev().filter(|word| !word.is_empty());
+    let is_name = |word: &str| word.starts_with(char::is_uppercase);
+    // "Nguyễn Văn An sinh ngày"
+    let mut named = || {
+        words.next().is_none_or(|word| {
+            word.ends_with([',', ':', '.', '(', '-', ';'])
+                || is_name(word) && words.next().is_some_and(is_name)
+        })
+    };
+    view.text[start..end].eq("sinh ngày") && !named()
+}
+
+/// Whether a word speaks of more dates than one: "DOBs", "birthdays", "dates of birth".
+fn is_plural(view: &View<'_>, start: usize, end: usize) -> bool {
+    let word = view.text[end..].split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let front = before(view.text, start, 9);
+    word.ends_with('s') || front.to_ascii_lowercase().ends_with("dates of ")
+}
+
+/// Whether a date is a cell of a table: what stands behind it is said by another heading.
+fn is_cell(view: &View<'_>, date: &Range<usize>) -> bool {
+    let at = view.cells.partition_point(|cell| cell.bytes.start < date.start);
+    view.cells.get(at).is_some_and(|cell| cell.bytes.start == date.start)
+}
+
 fn goes_on(view: &View<'_>, end: usize) -> bool {
     view.bytes.get(end).is_some_and(u8::is_ascii_digit)
 }
 
 /// The date behind another one of a list.
-fn next_of_list(view: &View<'_>, last: &Range<usize>) -> Option<Range<usize>> {
+fn next_of_list(view: &View<'_>, last: &Range<usize>, plural: bool) -> Option<Range<usize>> {
     let to = ceil(view.text, (last.end + REACH_BACK).min(view.text.len()));
     let window = &view.text[last.end..to];
-    let date = NEXT.as_ref()?.captures(window)?.get(1)?;
+    let groups = NEXT.as_ref()?.captures(window)?;
+    if !plural && groups.get(1).is_none() {
+        return None;
+    }
+    let date = groups.get(2)?;
     let range = last.end + date.start()..last.end + date.end();
     // "04/05/2020 married", "2020-05-04: died"
     let rest = &view.text[range.end..];
     let named = rest.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_lowercase));
     let joined = || JOINTS.iter().any(|joint| rest[1..].starts_with(joint));
     (!goes_on(view, range.end) && !rest.starts_with(':') && (!named || joined())).then_some(range)
+}
+
+/// Whether a word goes on where it was to end: "г. р" of "г. рассмотрено".
+fn runs_on(rest: &str) -> bool {
+    rest.starts_with(|c: char| c.is_alphabetic() && !is_unspaced(c))
 }
 
 /// The date in front of a word, that says it is one of birth: "12/03/1985 is my birthday", "22.01.1991 г.р.".
@@ -161,7 +202,7 @@ fn in_front(view: &View<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let told = match leads {
         // "出生率" is a rate.
         "" | " " => {
-            BEHIND.iter().any(|behind| word.starts_with(behind))
+            BEHIND.iter().any(|behind| word.strip_prefix(behind).is_some_and(|rest| !runs_on(rest)))
                 && !view.text[end..].starts_with(['率', '人', '数'])
         }
         _ if leads.starts_with(" (") => rest.starts_with(')'),

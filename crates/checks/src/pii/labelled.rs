@@ -43,8 +43,6 @@ const MARGIN: usize = 16;
 const LIST: usize = 400;
 /// How far behind the one before its first digit may stand.
 const GAP: usize = 12;
-/// By how much the lengths of a list's values differ at most.
-const LIKE: usize = 2;
 
 /// How far in front of an account, and how far behind its number, words of banks are looked for.
 const BANK: (usize, usize) = (48, 28);
@@ -73,9 +71,12 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             }
             let mut last = first.clone();
             found.push(Entity::new(label.kind, first.clone(), label.score));
-            while let Some(next) = next_of_list(view.text, &last)
+            let plural = is_plural(&view.text[start..first.start]);
+            while let Some(next) = next_of_list(view.text, &last, plural)
                 .and_then(|token| label.read(view, token))
-                .filter(|next| next.len().abs_diff(first.len()) <= LIKE && next.end - end <= LIST)
+                .filter(|next| {
+                    Label::is_like(view.bytes, plural, &first, next) && next.end - end <= LIST
+                })
             {
                 last = next.clone();
                 found.push(Entity::new(label.kind, next, label.score));
@@ -97,8 +98,19 @@ fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
     }
 }
 
+/// Whether a label speaks of more values than one: "account numbers: ".
+fn is_plural(label: &str) -> bool {
+    #[rustfmt::skip]
+    const PLURALS: &[&str] = &[
+        "numbers", "nos", "ids", "accounts", "passports", "licences", "licenses", "ssns", "accts", "codes", "nummern",
+        "numéros", "números", "numeros", "numeri",
+    ];
+    let mut words = label.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| PLURALS.iter().any(|plural| word.eq_ignore_ascii_case(plural)))
+}
+
 /// The token behind what joins the values of a list: `, `, ` and `, the end of a line.
-fn next_of_list(text: &str, last: &Range<usize>) -> Option<Range<usize>> {
+fn next_of_list(text: &str, last: &Range<usize>, plural: bool) -> Option<Range<usize>> {
     let rest = text.as_bytes().get(last.end..)?;
     let gap = rest.iter().take(GAP).position(u8::is_ascii_digit)?;
     // Letters in front of the digits are a part of it.
@@ -115,6 +127,7 @@ fn next_of_list(text: &str, last: &Range<usize>) -> Option<Range<usize>> {
     // A stream may have let go of a shorter number before what it counts was known.
     let known = !text.as_bytes()[start..end].iter().all(u8::is_ascii_digit) || end - start >= 6;
     (only_joins
+        && (plural || joint.contains(|c: char| c == ';' || c.is_alphabetic()))
         && !stuck
         && known
         && !context::counts(&text[end..])
@@ -142,6 +155,17 @@ impl Label {
         let enough = digits >= self.digits || is_document && is_german(value);
         let words = || value.split(|&b| b == b'-').any(is_word);
         self.length.contains(&length) && enough && !self.is_date(value, digits) && !words()
+    }
+
+    /// Whether a value of a list is like the first of it, and is no day.
+    fn is_like(bytes: &[u8], plural: bool, first: &Range<usize>, next: &Range<usize>) -> bool {
+        let value = &bytes[next.clone()];
+        let is_plain = |value: &[u8]| value.iter().all(u8::is_ascii_digit);
+        let is_run = value.len() == 8 && is_plain(value);
+        let is_date = is_run && is_year(value) && is_day(number(&value[4..6]), number(&value[6..]));
+        value.len() == first.len()
+            && (plural || is_plain(&bytes[first.clone()]) == is_plain(value))
+            && !is_date
     }
 
     /// How many letters may stand apart in front of its number. The three in front of a passport's are its country.
@@ -232,9 +256,15 @@ fn is_of_bank(view: &View<'_>, label: usize, range: &Range<usize>) -> bool {
     let front = before(view.text, label, BANK.0);
     let behind = &view.text[range.end..ceil(view.text, (range.end + BANK.1).min(view.text.len()))];
     let last = front.trim_end().rsplit(' ').next().unwrap_or_default();
+    // "AWS account", "G/L account", "account 1200000 (bank)"
+    let is_named = last.len() > 1 && !last.bytes().any(|b| b.is_ascii_lowercase());
+    let is_ledger = is_named && last.is_ascii() && !last.bytes().any(|b| b.is_ascii_digit())
+        || words(last, &["ledger", "gl", "clearing", "suspense"])
+        || behind.starts_with(" (");
     context::beside(view, &[C::SortCode, C::Routing, C::Ifsc], range.start, range.end)
         || view.bytes[range.clone()].iter().all(u8::is_ascii_digit)
             && !words(last, OWNERS)
+            && !is_ledger
             && (words(front, BANKING) || words(behind, BANKING))
 }
 

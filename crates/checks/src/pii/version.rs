@@ -33,8 +33,9 @@ const CHANGES: &[&str] = &[
     "compat",
 ];
 /// What is numbered by its versions alone, however large: no machine is called so.
-const VERSIONED: &[&str] =
-    &["firmware", "fw", "build", "bios", "uefi", "driver", "drivers", "rev", "revision"];
+const VERSIONED: &[&str] = &["firmware", "fw", "bios", "uefi", "rev", "revision"];
+/// What else may stand on machines, or is numbered where a change of it is spoken of.
+const CHANGED: &[&str] = &["build", "driver", "drivers"];
 /// Products whose versions begin with 10, as do addresses of private networks.
 #[rustfmt::skip]
 const TENTH: &[&str] = &[
@@ -67,7 +68,12 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     let is = |list: &[&str]| named && list.iter().any(|other| word.eq_ignore_ascii_case(other));
     let marks = &line[lead.len()..];
     let local = text.starts_with("192.168.") || text.starts_with("127.");
-    if !sure && !local && (is(VERSIONED) || word.eq_ignore_ascii_case("to") && is_upgraded(lead)) {
+    if !sure
+        && !local
+        && (is(VERSIONED)
+            || is(CHANGED) && says(near, is_change)
+            || word.eq_ignore_ascii_case("to") && is_upgraded(lead))
+    {
         return true;
     }
     if sure || is(ADDRESSES) || marks.is_empty() && !line.is_empty() || marks.ends_with("//") {
@@ -84,11 +90,7 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
         // The first field of a server's log is no heading.
         let is_logged = view.text[start + text.len()..].starts_with(" - ");
         let heads = heads && !is_logged && !line.contains('"') && !says(near, is_address);
-        // `- 1.4.10.10 Scope`: the mark of a list and a capital tell a heading wherever it stands.
-        let mut behind = view.text[start + text.len()..].chars();
-        let titled = behind.next() == Some(' ') && behind.next().is_some_and(char::is_uppercase);
-        let listed = lead.is_empty() && titled && matches!(line, "- " | "* " | "# " | "## ");
-        return is_small(text) && (heads || listed || lead.ends_with('§'));
+        return is_small(text) && (heads || lead.ends_with('§'));
     }
     let private = text.starts_with("10.") && !is(TENTH);
     if is(PLACES) {

@@ -117,9 +117,9 @@ pub(crate) const WORDS: &[(Context, &[&str])] = &[
         "जन्म", "ميلاد", "生年月日", "生まれ", "생년월일", "생일", "nato il", "nata il", "nato/a", "nata/o",
         "né à", "née à", "née$", "né(e)", "nac.", "nasc.", "ur.", "narozen", "narodený",
         "narodená", "narodenia", "rođen", "născut", "nașterii", "nasterii", "született",
-        "születés", "szül.", "syntynyt", "γεννήθηκε", "Γεννήθηκε", "γέννησης", "Γέννησης",
-        "народи", "Народи", "народж", "Народж", "г.р", "г. р", "года рождения", "роден", "lahir$",
-        "ngày sinh", "Ngày sinh", "sinh ngày", "נולד", "לידה", "เกิด",
+        "születés", "szül.", "hän on syntynyt", "Hän on syntynyt", "olen syntynyt", "γεννήθηκε", "Γεννήθηκε", "γέννησης", "Γέννησης",
+        "народи", "Народи", "народж", "Народж", "г.р$", "г. р$", "года рождения", "роден", "lahir$",
+        "ngày sinh", "Ngày sinh", "sinh ngày", "נולד", "לידה", "วันเกิด", "เกิดวันที่", "เกิดเมื่อ",
     ]),
     (C::Version, &[
         "version", "release", "versión", "versione", "versie", "versão", "wersja", "версия", "版本",
@@ -177,7 +177,7 @@ const PHONE: &[&str] = &[
     "telpon", "contact number", "contact no", 
     "τηλέφωνο", "Τηλέφωνο", "τηλ.", "Τηλ.", "Τηλ:", "κινητό", "Κινητό", "телефон", "Телефон", "тел.", "Тел.",
     "моб.", "Моб.", "電話", "携帯", "电话", "手机", "手機", "微信", "전화", "휴대폰", "연락처", "联系方式", "मोबाइल", "फ़ोन", "फोन",
-    "هاتف", "جوال", "موبايل", "טלפון", "נייד", "פלאפון", "โทร", "เบอร์", "มือถือ", "điện thoại", "Điện thoại", "di động",
+    "هاتف", "جوال", "موبايل", "טלפון", "נייד", "פלאפון", "โทร", "เบอร์ติดต่อ", "มือถือ", "điện thoại", "Điện thoại", "di động",
     "sđt", "sĐt",
 ];
 
@@ -185,13 +185,13 @@ const PHONE: &[&str] = &[
 #[rustfmt::skip]
 const CALLED: &[&str] = &[
     "call$", "call me", "call us", "call him", "call her", "you can call", "can call$", "call on$", "call at$",
-    "answering at", "reach me", "reach you", "reach him", "reach her", "reached at", "reached on", "contacted at", "contacted on", "reachable at",
+    "answering at", "reach me", "reach you", "reach him", "reach her", "be reached at", "be reached on", "contacted at", "contacted on", "reachable at",
     "reachable on", "reachable under", "dial$", "text me", "office$", "handy$", "my number", 
     "ring me", "ring mig", "ring on$", "bell on$", "cell.", "cell is", "cell n", "my cell",
     "his cell", "her cell", 
     "llámame", "llame al", "llama al", "llamar al", "chiamami", "chiami al", "chiamare il",
     "chiamare al", "bel me", "bel mij", "bel naar", "bereikbaar op",
-    "zadzwoń", "dzwonić", "dzwoń", "pod numer", "ruf mich", "rufen sie", "erreichbar unter", 
+    "zadzwoń", "dzwonić", "dzwoń", "ruf mich", "rufen sie", "erreichbar unter", 
     "joindre au", "appeler au", "appelez", "rappeler au", "ligue para", "liga no", "liga para", "me liga$",
     "ring til", "nås på", "soita$", "soittaa", "volejte", "zavolejte", "volajte",
     "nazovite", "sunați la", "sunati la", "hívjon", "hubungi", "звоните", "Звоните", "позвоните",
@@ -205,5 +205,5 @@ const LIKELY: &[&str] = &[
     "contact!", "contact info!", "contact details!", "contacto!", "contato!", "contatto!", "kontakt!", "hp!", "portable!", "caller id$", "text$", "ring$", "bel$",
     "his number", "her number", "my new number", "my no$", "t:", "m:", "p:", "f:", "mi número", "mi numero", "mio numero", "numero è",
     "mijn nummer", "mój numer", "meine nummer", "mon numéro", "meu número", "mitt nummer", "mit nummer", "numaram",
-    "nomor saya", "мой номер", "Мой номер", "我的号码",
+    "nomor saya", "pod numer", "мой номер", "Мой номер", "我的号码",
 ];

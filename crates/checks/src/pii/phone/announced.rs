@@ -33,7 +33,7 @@ const OTHER: &[&str] = &[
     "tracking", "barcode", "sku", "upc", "isbn", "amount", "balance", "transaction", "confirmation", "customer",
     "employee", "student", "member", "zip", "postal", "process", "pid", "offset", "error", "status", "seed", "people",
     "records", "requests", "rows", "dollars", "euros", "usd", "eur", "argument", "function", "method", "registration",
-    "subscribers", "customers", "devices",
+    "subscribers", "customers", "devices", "qq",
 ];
 
 /// What `call` stands behind where somebody is told to.
@@ -41,24 +41,42 @@ const OTHER: &[&str] = &[
 const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do", "may", "could"];
 /// Whose number one is, behind it.
 const OWN: &[&str] = &["my number", "his number", "her number"];
+/// Of two words, and of nobody's number.
+const MEANS: &[&str] = &["contact info", "contact details", "caller id", "pod numer"];
 /// More words in a row tell of something else.
 const MAX_WORDS: usize = 6;
 
-/// Whether a word in front of a number or behind it says so. Of what is written as most telephone numbers are, a `usual` one,
-/// a sentence may say it.
-pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, usual: bool) -> bool {
+/// How like a telephone number one is written.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// As most are: a sentence may say that it is one.
+    pub(super) usual: bool,
+    /// As hardly anything else is: a word that may be said of many things says it.
+    pub(super) telling: bool,
+}
+
+/// Whether a word in front of a number or behind it says so.
+pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, shape: Shape) -> bool {
     let hits = &view.scan.contexts;
     // Hits are ordered by their end.
     let (front, back) = hits.split_at(hits.partition_point(|hit| hit.1 <= start));
-    let mut near = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
-    let last = near.find(|hit| matches!(hit.2, Context::Phone | Context::Called | Context::Likely));
-    last.is_some_and(|hit| leads_up(view, hit, start, usual) && !counts(&view.text[end..]))
-        || names_behind(view, back, end, usual)
+    let near = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
+    let mut words =
+        near.filter(|hit| matches!(hit.2, Context::Phone | Context::Called | Context::Likely));
+    // A word that says less than others leaves it to those before it: "Phone contact: 5551234".
+    let leading = words
+        .find_map(|hit| {
+            let leads = leads_up(view, hit, start, shape);
+            (leads || hit.2 != Context::Likely).then_some(leads)
+        })
+        .unwrap_or_default();
+    leading && !counts(&view.text[end..])
+        || names_behind(view, back, end, shape.usual)
         || columns::name(view, Context::Phone, start, end)
 }
 
 /// Whether a word leads up to a number: small words stand between, or the number is the value of a field of that name.
-fn leads_up(view: &View<'_>, hit: &Hit, start: usize, usual: bool) -> bool {
+fn leads_up(view: &View<'_>, hit: &Hit, start: usize, shape: Shape) -> bool {
     let between = &view.text[hit.1..start];
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
@@ -66,10 +84,16 @@ fn leads_up(view: &View<'_>, hit: &Hit, start: usize, usual: bool) -> bool {
     !is_other(&between[..between.len() - rest.len()])
         && is_told(view, hit)
         && if is_likely {
-            usual && all_words(rest, is_small) && !rest.contains('\n')
+            let says = shape.telling || shape.usual && is_somebodys(&view.text[hit.0..hit.1]);
+            says && all_words(rest, is_small) && !rest.contains('\n')
         } else {
-            is_led_to(view, hit, rest, usual)
+            is_led_to(view, hit, rest, shape.usual)
         }
+}
+
+/// Whether a word names the number of a person, "his number", and not only what may be one of a telephone: "P:", "text".
+fn is_somebodys(word: &str) -> bool {
+    word.contains(' ') && !MEANS.iter().any(|other| word.eq_ignore_ascii_case(other))
 }
 
 /// Whether what stands behind a word leads to a number.
@@ -179,7 +203,7 @@ fn is_small(word: &str) -> bool {
     // Another number of a list, or the number of a field.
     let digits = word.bytes().all(|b| b.is_ascii_digit()) && word.len() != 2;
     digits
-        || word.chars().all(is_unspaced)
+        || word.chars().all(is_unspaced) && !otherwise::is_thing(word)
         || SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
 }
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::super::View;
 use super::super::context::{self, Context};
-use super::{MIN_DIGITS, announced, otherwise};
+use super::announced::{self, Shape};
+use super::{MIN_DIGITS, otherwise};
 
 /// A number as it is written.
 pub(super) struct Written<'a> {
@@ -75,7 +76,10 @@ impl Written<'_> {
             let words = [Context::Phone, Context::Called];
             words.iter().any(|&context| context::near(view, context, start, end))
         };
-        let told = |usual| announced::is_announced(view, start, end, usual);
+        let told = |usual, formed| {
+            let telling = formed && !self.is_amount() || usual && self.is_mobile();
+            announced::is_announced(view, start, end, Shape { usual, telling })
+        };
         if self.plus {
             return if self.is_international(near) { 0.8 } else { 0.0 };
         }
@@ -92,12 +96,32 @@ impl Written<'_> {
         }
         if beside == 0.0 {
             let usual = (self.lens.len() > 1 || count >= 9) && !self.digits.ends_with(&[0, 0, 0]);
-            return if count <= MOST_DIGITS && told(usual) { ANNOUNCED } else { 0.0 };
+            return if count <= MOST_DIGITS && told(usual, false) { ANNOUNCED } else { 0.0 };
         }
         if alone < TELLING && otherwise::names(&view.text[..start]) {
             return 0.0;
         }
-        if beside > alone && (near() || told(true)) { beside } else { alone }
+        if beside > alone && (near() || told(true, true)) { beside } else { alone }
+    }
+
+    /// Ten digits as in North America or India, eleven as in China, or some behind a trunk's zero: `4155552671`,
+    /// `987 654 3210`, `13912345678`, `0812-1042-1327`.
+    fn is_mobile(&self) -> bool {
+        let grouped = matches!(self.lens, [10 | 11] | [3, 7] | [3, 3 | 4, 4] | [5, 5]);
+        let of_ten = self.digits.len() == 10 && self.digits[0] >= 2 && self.digits[3] >= 2;
+        let of_eleven = self.digits.len() == 11 && self.digits[0] == 1 && self.digits[1] >= 3;
+        let of_trunk = self.digits[0] == 0 && (9..=12).contains(&self.digits.len());
+        grouped && (of_ten || of_eleven) || of_trunk && !self.is_amount()
+    }
+
+    /// `0.000123456`, `12.345678`, `298 300 310`, and `0000123456`, which is none but written to a length.
+    fn is_amount(&self) -> bool {
+        let decimal = self.lens.len() == 2 && self.has(b'.') && self.lens[0] < 3;
+        let thousands = self.lens.len() > 1
+            && self.digits[0] != 0
+            && self.lens[0] <= 3
+            && self.lens[1..].iter().all(|len| *len == 3);
+        decimal || thousands || self.digits.starts_with(&[0, 0])
     }
 
     /// What stands between two groups.

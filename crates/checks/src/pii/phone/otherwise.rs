@@ -24,7 +24,7 @@ const THINGS: &[&str] = &[
     "pratica", "riferimento", "rif", "modello", "lotto", "contratto", "encomenda", "fatura", "artigo", "processo",
     // Polish, Czech, Turkish, Russian
     "zamówienie", "zamówienia", "faktury", "seryjny", "sprawy", "umowy", "objednávka", "objednávky", "faktury", "sipariş",
-    "заказ", "заказа", "счёт", "счет", "артикул", "дело", "дела", "договор", "договора",
+    "заказ", "заказа", "цена", "стоимость", "счёт", "счет", "артикул", "дело", "дела", "договор", "договора",
 ];
 /// The same in scripts without spaces, as they end.
 #[rustfmt::skip]
@@ -32,6 +32,10 @@ const UNSPACED: &[&str] = &[
     "订单", "订单号", "單號", "单号", "编号", "編號", "型号", "型號", "序列号", "序號", "货号", "发票", "注文番号", "品番", "型番",
     "製造番号", "伝票番号", "주문번호", "송장번호", "품번",
 ];
+/// What leads to what a text is about.
+const ABOUT: &[&str] = &["about", "to", "for", "regarding", "on", "zur", "zum", "zu", "über"];
+/// What may stand between the two.
+const WHOSE: &[&str] = &["your", "an", "the", "my", "our", "ihrer", "ihrem", "ihre", "der"];
 /// So many bytes hold a name.
 const REACH: usize = 48;
 /// So many words of [`NUMBER`] may end it.
@@ -40,7 +44,8 @@ const MAX_WORDS: usize = 3;
 /// Whether what stands right before a number names it as one of something else.
 pub(super) fn names(before: &str) -> bool {
     let mut lead = tail(before);
-    for _ in 0..=MAX_WORDS {
+    for count in 0..=MAX_WORDS {
+        let behind = lead.ends_with([' ', ':']) && lead.trim_end().ends_with(':');
         lead = lead.trim_end_matches(|c: char| " :#.=-_\"'*`(°º№：".contains(c));
         let at = lead.rfind(|c: char| !c.is_alphanumeric());
         let word =
@@ -51,7 +56,7 @@ pub(super) fn names(before: &str) -> bool {
             return true;
         }
         if is_thing(word) {
-            return true;
+            return !(count == 0 && behind && is_topic(rest));
         }
         if word.is_empty() || !is(NUMBER, word) {
             return false;
@@ -59,6 +64,16 @@ pub(super) fn names(before: &str) -> bool {
         lead = rest;
     }
     false
+}
+
+/// Whether what stands in front of a thing makes it what a text is about, and not what is numbered: "questions about your
+/// order: ", "Rückfragen zur Rechnung: ".
+fn is_topic(front: &str) -> bool {
+    let mut words =
+        front.split(|c: char| !c.is_alphanumeric()).rev().filter(|word| !word.is_empty());
+    let last = words.next().unwrap_or_default();
+    let last = if is(WHOSE, last) { words.next().unwrap_or_default() } else { last };
+    front.ends_with(' ') && is(ABOUT, last)
 }
 
 /// "Artikelnummer", "订单号"

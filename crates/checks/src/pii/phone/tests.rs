@@ -183,6 +183,8 @@ fn names_of_other_things_take_the_numbers_right_behind_them() {
         "NDC 08571-9174-91, lot VD311964",
         "serial: 0453 240 730",
         "заказ № 061 331 6765",
+        "Цена 8 900 100 20 30",
+        "your order no.: 061-3316765",
         "订单号：061-3316765",
         "doi:10.1016/j.cell.2018.07.863",
         "cellular assays; Cell. 2018.05.015",
@@ -196,6 +198,10 @@ fn names_of_other_things_take_the_numbers_right_behind_them() {
         ("Invoice queries\n020 7946 0958", "020 7946 0958"),
         ("order no. 4711, 020 7946 0958", "020 7946 0958"),
         ("my cell. 415 555 2671", "415 555 2671"),
+        ("Questions about your order: 020 7946 0958", "020 7946 0958"),
+        ("Rückfragen zur Rechnung: 030 1234567", "030 1234567"),
+        ("To order: 01632 960001", "01632 960001"),
+        ("Phone for order: 01632 960001", "01632 960001"),
     ] {
         assert_eq!(phones(text), [number], "{text}");
     }
@@ -264,6 +270,43 @@ fn prefixes_in_parentheses_and_a_russian_trunk_are_of_the_number() {
         assert_eq!(phones(text), [number], "{text}");
     }
     for text in ["+31 12 2024 1015", "on +22 12 1985", "8 120 640 12 48"] {
+        assert_eq!(phones(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn a_word_that_says_less_hides_none_before_it() {
+    for (text, number) in [
+        ("Teléfono de contacto: 91234567", "91234567"),
+        ("Telefone para contato: 33334444", "33334444"),
+        ("Telefon Kontakt: 5551234", "5551234"),
+        ("Phone contact: 5551234", "5551234"),
+        ("Phone / text: 4155552671", "4155552671"),
+        ("Mobile HP: 81234567", "81234567"),
+        ("Call her number 5551234", "5551234"),
+        ("she can be reached at 5551234", "5551234"),
+        ("zadzwoń pod numer 601234567", "601234567"),
+        ("T: 4155552671", "4155552671"),
+        ("HP: 081234567890", "081234567890"),
+    ] {
+        assert_eq!(phones(text), [number], "{text}");
+    }
+    for text in [
+        "P: 0.000123456",
+        "F: 12.345678",
+        "P: 52.520008, 13.404954",
+        "M: 1 234 567 890",
+        "T: 298 300 310",
+        "P: 987654321",
+        "Drucker HP 123456789",
+        "HP: 1500 2000 2500",
+        "limit reached at 123456789",
+        "Checkpoint reached at 1048576",
+        "KRS pod numerem 0000123456",
+        "เบอร์บัญชี 1234567890",
+        "联系方式 QQ 123456789",
+        "手機型號 12345678",
+    ] {
         assert_eq!(phones(text), [""; 0], "{text}");
     }
 }

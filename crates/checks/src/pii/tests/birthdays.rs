@@ -32,6 +32,11 @@ fn birthdays_in_other_languages() {
         ("ngày sinh: 14/03/1985", "14/03/1985"),
         ("ημερομηνία γέννησης: 14/03/1985", "14/03/1985"),
         ("дата народження: 14.03.1985", "14.03.1985"),
+        ("22.01.1991 г. р., Москва", "22.01.1991"),
+        ("วันเกิด 2020-03-12", "2020-03-12"),
+        ("sinh ngày 12/03/1985", "12/03/1985"),
+        ("Nguyễn Văn An sinh ngày 12/03/1985", "12/03/1985"),
+        ("hän on syntynyt 12.3.1985", "12.3.1985"),
         ("her birthday's March 14, 1985", "March 14, 1985"),
     ] {
         assert_eq!(entities(text), [("DATE_OF_BIRTH", value.to_owned())], "{text}");
@@ -45,12 +50,30 @@ fn birthdays_in_other_languages() {
         "12/03/2020 is the release",
         "née Dupont, mariée le 12/03/1985",
         "2024年1月2日出生率下降",
+        "12.03.2020 г. рассмотрено",
+        "подписан 18.04.2021 г. руководителем",
+        "В г. Рига 18.04.2021",
+        "เกิดข้อผิดพลาด 2020-03-12",
+        "phát sinh ngày 12/03/2024",
+        "Vệ sinh ngày 12/03/2024",
+        "vahinko on syntynyt 12.3.2020",
+        "2020-03-04 is the birthday of Rust",
+        "2024-05-04 is the birth rate",
     ] {
         assert_eq!(entities(text), [], "{text}");
     }
     let both = [("DATE_OF_BIRTH", "12/03/1985".into()), ("DATE_OF_BIRTH", "04/05/1990".into())];
     assert_eq!(entities("DOBs: 12/03/1985, 04/05/1990"), both);
     assert_eq!(entities("born 12/03/1985 and 04/05/1990"), both);
+    assert_eq!(entities("dates of birth: 12/03/1985, 04/05/1990"), both);
+    for text in [
+        "DOB: 12/03/1985\n2024-05-04 Admission",
+        "DOB 12/03/1985, 14/05/2024",
+        "geb. 12/03/1985, 14.05.2024 Aufnahme",
+        "DOB,Visit\n12/03/1985,2024-05-04\n",
+    ] {
+        assert_eq!(entities(text), both[..1], "{text}");
+    }
     assert_eq!(entities("born 12/03/1985, 04/05/1990 married"), both[..1]);
     assert_eq!(entities("born 12/03/1985, 04/05/1990: died"), both[..1]);
     assert_eq!(entities("DOB: 12/03/1985, hired 04/05/1990"), both[..1]);

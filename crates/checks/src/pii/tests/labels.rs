@@ -215,3 +215,23 @@ fn eleven_digits_alone_pass_a_strict_check() {
         ("my tin is 44058300487", &[("DE_TAX_ID", "44058300487")]),
     ]);
 }
+
+#[test]
+fn lists_stand_behind_plurals_and_conjunctions() {
+    assert_found(&[
+        ("Passport number 123456789, 4155552671", &[("PASSPORT", "123456789")]),
+        ("Account number: 12345678\n20240115", &[("BANK_ACCOUNT", "12345678")]),
+        ("account number 12345678 and 250000 in savings", &[("BANK_ACCOUNT", "12345678")]),
+        (
+            "account number 12345678 and 23456789",
+            &[("BANK_ACCOUNT", "12345678"), ("BANK_ACCOUNT", "23456789")],
+        ),
+        (
+            "passport numbers KZH735448 and C0VVZ87W6",
+            &[("PASSPORT", "KZH735448"), ("PASSPORT", "C0VVZ87W6")],
+        ),
+        ("Our AWS account 123456789012 has a zero balance", &[]),
+        ("G/L account 1400000 balance is 12", &[]),
+        ("account 1200000 (bank)", &[]),
+    ]);
+}

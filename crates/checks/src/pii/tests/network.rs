@@ -26,9 +26,8 @@ fn versions_and_sections_are_no_addresses() {
         "firmware 3.16.10.100 fixes the issue",
         "firmware upgraded to 2.34.100.7",
         "BIOS 1.45.0.77",
-        "build 10.0.190.45",
+        "updated to build 10.0.190.45",
         "driver: 31.0.101.2111",
-        "- 1.4.10.10 Scope of work",
     ] {
         assert_eq!(entities(text), [], "{text}");
     }
@@ -56,6 +55,9 @@ fn small_numbers_are_an_address_where_a_machine_is_spoken_of() {
         "copy the firmware to 3.16.10.100",
         "build 3.16.10.100:8080",
         "- 3.16.10.100 web",
+        "# 3.16.10.100 Server",
+        "build 3.16.10.100 failed",
+        "driver: 3.16.10.100 host",
     ] {
         let found = entities(text);
         assert!(found[0].1.starts_with("3.16.10.100"), "{text}");
