@@ -3,7 +3,7 @@
 use crate::injection::vocabulary;
 use crate::pii::context::{self, Context};
 use crate::secrets::rules::Seek;
-use crate::secrets::{assigned, formats, structured};
+use crate::secrets::{formats, names, structured};
 use crate::words;
 
 /// Slots of a table; a power of two.
@@ -72,7 +72,7 @@ pub(crate) fn all() -> Vec<Keyword> {
             }
         }
     }
-    out.extend(assigned::names().map(|name| Keyword::read(name, Meaning::Name)));
+    out.extend(names::all().map(|name| Keyword::read(name, Meaning::Name)));
     for (bit, texts) in vocabulary::CLASSES {
         out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Anchor(*bit))));
     }

@@ -54,6 +54,11 @@ pub(crate) fn is_label(text: &[u8], start: usize, end: usize) -> bool {
     signed || text[start..end].iter().all(u8::is_ascii_uppercase) || owned() || counted()
 }
 
+/// Whether a word is one of a list, in any case of ASCII.
+pub(crate) fn is_one_of(word: &str, list: &[&str]) -> bool {
+    list.iter().any(|one| one.eq_ignore_ascii_case(word))
+}
+
 /// What a byte is, as bits.
 pub(crate) static KINDS: [u8; 256] = {
     let mut out = [0; 256];

@@ -57,8 +57,9 @@ const HIDDEN: f32 = 1.0;
 /// A disguise hides something where the text without it has so much more evidence. Code and technical names are full of
 /// digits between letters that hide nothing.
 const UNDONE: f32 = 0.5;
-/// A text of so many bytes is a page, of which what it hid has to be so suspicious by itself.
+/// A text of so many bytes is a page: one that is read otherwise is a little suspicious now and then, by chance.
 const PAGE: usize = 600;
+/// So suspicious has to be what a page hid, by itself.
 const DOUBTFUL: f64 = 0.4;
 /// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
@@ -193,7 +194,6 @@ impl Reading {
         if model::score(evidence) < WORTH {
             return;
         }
-        // Of a page full of such words one that is read otherwise is now and then a little suspicious.
         let is_page = least > f32::NEG_INFINITY && place.len() >= PAGE;
         let on_purpose = evidence >= least && (!is_page || model::score(evidence) >= DOUBTFUL);
         let evidence = if on_purpose { evidence + HIDDEN } else { evidence };

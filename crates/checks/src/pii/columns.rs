@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::View;
 use super::context::{Context, Hit};
-use crate::words::is_name;
+use crate::words::{is_name, is_one_of};
 
 /// How far behind the beginning of the headings a cell may end: in a stream, nothing further back is sure to be known.
 const REACH: usize = 440;
@@ -111,10 +111,8 @@ impl Table {
         let behind = behind.trim_start_matches(char::is_lowercase);
         let before = &text[self.start..start];
         let lead = before.rsplit(separator).next().unwrap_or_default();
-        let is_small = |word: &str| {
-            word.bytes().all(|b| b.is_ascii_digit())
-                || SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
-        };
+        let is_small =
+            |word: &str| word.bytes().all(|b| b.is_ascii_digit()) || is_one_of(word, SMALL);
         let words = |text: &str| {
             text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count()
         };

@@ -2,7 +2,7 @@
 
 use super::{View, columns};
 use crate::scan::Scan;
-use crate::words::is_name;
+use crate::words::{is_name, is_one_of};
 
 mod words;
 pub(crate) use words::WORDS;
@@ -227,9 +227,9 @@ fn speaks(view: &View<'_>, word: &(usize, usize, Context), start: usize) -> bool
 fn is_joined(gap: &str) -> bool {
     const SMALL: &[&str] = &["number", "no", "or", "and", "s"];
     !gap.contains(|c: char| !c.is_alphanumeric() && !" ,/(.".contains(c))
-        && gap.split(|c: char| !c.is_alphanumeric()).all(|word| {
-            word.is_empty() || SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
-        })
+        && gap
+            .split(|c: char| !c.is_alphanumeric())
+            .all(|word| word.is_empty() || is_one_of(word, SMALL))
 }
 
 /// Whether a name at `start` ends an element: `</ssn>`.
@@ -307,7 +307,7 @@ pub(super) fn is_list(gap: &str) -> bool {
 pub(super) fn counts(behind: &str) -> bool {
     let word = behind.strip_prefix(' ').unwrap_or_default();
     let word = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted))
+    is_one_of(word, COUNTED)
 }
 
 /// Whether a label had its value and another label follows: `phone: none, order: `.

@@ -6,7 +6,7 @@ use super::context::{self, Context as C};
 use super::digits::is_day;
 use super::token::digits as number;
 use super::{Entity, View, before};
-use crate::words::{ceil, is_name, is_unspaced};
+use crate::words::{ceil, is_name, is_one_of, is_unspaced};
 
 /// What a label announces, and what its value must look like to be believed.
 struct Label {
@@ -74,9 +74,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             let plural = is_plural(&view.text[start..first.start]);
             while let Some(next) = next_of_list(view.text, &last, plural)
                 .and_then(|token| label.read(view, token))
-                .filter(|next| {
-                    Label::is_like(view.bytes, plural, &first, next) && next.end - end <= LIST
-                })
+                .filter(|next| is_like(view.bytes, plural, &first, next) && next.end - end <= LIST)
             {
                 last = next.clone();
                 found.push(Entity::new(label.kind, next, label.score));
@@ -106,7 +104,7 @@ fn is_plural(label: &str) -> bool {
         "numéros", "números", "numeros", "numeri",
     ];
     let mut words = label.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| PLURALS.iter().any(|plural| word.eq_ignore_ascii_case(plural)))
+    words.any(|word| is_one_of(word, PLURALS))
 }
 
 /// The token behind what joins the values of a list: `, `, ` and `, the end of a line.
@@ -157,17 +155,6 @@ impl Label {
         self.length.contains(&length) && enough && !self.is_date(value, digits) && !words()
     }
 
-    /// Whether a value of a list is like the first of it, and is no day.
-    fn is_like(bytes: &[u8], plural: bool, first: &Range<usize>, next: &Range<usize>) -> bool {
-        let value = &bytes[next.clone()];
-        let is_plain = |value: &[u8]| value.iter().all(u8::is_ascii_digit);
-        let is_run = value.len() == 8 && is_plain(value);
-        let is_date = is_run && is_year(value) && is_day(number(&value[4..6]), number(&value[6..]));
-        value.len() == first.len()
-            && (plural || is_plain(&bytes[first.clone()]) == is_plain(value))
-            && !is_date
-    }
-
     /// How many letters may stand apart in front of its number. The three in front of a passport's are its country.
     fn series(&self) -> usize {
         match self.context {
@@ -180,10 +167,9 @@ impl Label {
     /// `12/03/1985`, `2019-2024`, and `20240115` where no account is meant.
     fn is_date(&self, value: &[u8], digits: usize) -> bool {
         let of_account = matches!(self.context, C::Account | C::PlainAccount | C::SortCode);
-        let run = || is_year(value) && is_day(number(&value[4..6]), number(&value[6..]));
         digits == 8
             && match value.len() {
-                8 => !of_account && run(),
+                8 => !of_account && is_run_date(value),
                 9 => is_year(value) && value[4] == b'-' && is_year(&value[5..]),
                 10 => is_dated(value),
                 _ => false,
@@ -191,8 +177,23 @@ impl Label {
     }
 }
 
+/// Whether a value of a list is like the first of it, and is no day.
+fn is_like(bytes: &[u8], plural: bool, first: &Range<usize>, next: &Range<usize>) -> bool {
+    let value = &bytes[next.clone()];
+    let is_plain = |value: &[u8]| value.iter().all(u8::is_ascii_digit);
+    let is_date = value.len() == 8 && is_plain(value) && is_run_date(value);
+    value.len() == first.len()
+        && (plural || is_plain(&bytes[first.clone()]) == is_plain(value))
+        && !is_date
+}
+
 fn is_year(number: &[u8]) -> bool {
     number.starts_with(b"19") || number.starts_with(b"20")
+}
+
+/// `20240115`
+fn is_run_date(digits: &[u8]) -> bool {
+    is_year(digits) && is_day(number(&digits[4..6]), number(&digits[6..]))
 }
 
 /// `12/03/1985`, `1985-03-12`, and not `71 031 827`.
@@ -251,7 +252,7 @@ fn in_groups(bytes: &[u8], first: Range<usize>, label: &Label) -> Range<usize> {
 fn is_of_bank(view: &View<'_>, label: usize, range: &Range<usize>) -> bool {
     let words = |text: &str, all: &[&str]| {
         let mut words = text.split(|c: char| !c.is_alphanumeric());
-        words.any(|word| all.iter().any(|other| word.eq_ignore_ascii_case(other)))
+        words.any(|word| is_one_of(word, all))
     };
     let front = before(view.text, label, BANK.0);
     let behind = &view.text[range.end..ceil(view.text, (range.end + BANK.1).min(view.text.len()))];
@@ -364,5 +365,5 @@ fn is_filler(word: &str) -> bool {
         "for", "record", "ending", "like", "n", "número", "numéro", "номер", "серия", "и", "est", "es",
         "ist", "osobisty", "osobistego", "seria", "serie", "série", "numer", "lautet", "è", "é", "hat", "die",
     ];
-    FILLER.iter().any(|filler| word.eq_ignore_ascii_case(filler))
+    is_one_of(word, FILLER)
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::{Entity, View};
-use crate::words::{ceil, floor};
+use crate::words::{ceil, floor, is_one_of};
 
 /// How far behind its word a name may end.
 const REACH: usize = 80;
@@ -88,5 +88,5 @@ fn is_addressed(before: &str) -> bool {
         "gentile", "caro", "cara",
     ];
     let last = before.trim_end().rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    SALUTATIONS.iter().any(|word| last.eq_ignore_ascii_case(word))
+    is_one_of(last, SALUTATIONS)
 }

@@ -2,7 +2,7 @@
 
 use super::context::{self, Context};
 use super::{View, before};
-use crate::words::{free_after, is_hump};
+use crate::words::{free_after, is_hump, is_one_of};
 
 /// Words that lead up to the address of a machine. They end the names of fields, too: `client_ip`, `remoteAddr`.
 #[rustfmt::skip]
@@ -65,7 +65,7 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
     }
     let word = last_part(word);
     let named = word.starts_with(char::is_alphabetic);
-    let is = |list: &[&str]| named && list.iter().any(|other| word.eq_ignore_ascii_case(other));
+    let is = |list: &[&str]| named && is_one_of(word, list);
     let marks = &line[lead.len()..];
     let local = text.starts_with("192.168.") || text.starts_with("127.");
     if !sure
@@ -108,7 +108,7 @@ pub(super) fn is_numbering(view: &View<'_>, start: usize, text: &str, sure: bool
 fn is_upgraded(lead: &str) -> bool {
     let before = lead[..lead.len() - 2].trim_end();
     let change = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    is_change(change) && says(before, |word| VERSIONED.iter().any(|v| word.eq_ignore_ascii_case(v)))
+    is_change(change) && says(before, |word| is_one_of(word, VERSIONED))
 }
 
 /// What stands between a name and its value, or in front of a heading.
@@ -162,7 +162,7 @@ fn says(text: &str, is_of_kind: fn(&str) -> bool) -> bool {
 }
 
 fn is_address(word: &str) -> bool {
-    ADDRESSES.iter().any(|other| word.eq_ignore_ascii_case(other))
+    is_one_of(word, ADDRESSES)
 }
 
 fn is_change(word: &str) -> bool {

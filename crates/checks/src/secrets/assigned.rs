@@ -1,48 +1,11 @@
 //! Random values behind names that announce a secret: `api_key = "..."`, `<token>...</token>`, `password is ...`.
 
-use std::sync::LazyLock;
-
 use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
 use super::joint::{Join, joined};
+use super::names::{is_password, is_psk};
 use super::{Secret, far, placeholder, refuted};
 use crate::scan::Scan;
 use crate::words::floor;
-
-/// Parts of names of what was drawn by chance. `~` in front: may stand inside a word; `$` behind: ends its word.
-#[rustfmt::skip]
-const SECRETS: &[&str] = &[
-    "~secret", "~token", "~apikey", "~api_key", "~api-key", "api key", "~accesskey", "~access_key",
-    "~access-key", "~key", "~credential", "~login", "~api", "~auth", "bearer$", "client_id",
-    "~clientid", "~access_id", "~accessid", "~clé", "~schlüssel", "~webhook", "~session", "~license_k",
-    "~pat$", "~dsn", "密钥", "密鑰", "令牌", "トークン", "キー",
-];
-
-/// Parts of names of what a person has chosen, in the same notation.
-#[rustfmt::skip]
-const PASSWORDS: &[&str] = &[
-    "~password", "~passwd", "~passwort", "~passphrase", "~contraseña", "~mot de passe", "~pwd", "pass$",
-    "~_pass$", "pw$", "~_pw$", "passcode", "requirepass", "masterauth", "psk$", "~_psk$", "pre-shared-key", "pre-shared key",
-    "senha", "hasło", "пароль", "密码", "密碼", "kennwort", "wachtwoord", "lösenord",
-    "adgangskode", "heslo", "jelszó", "parola", "şifre", "Şifre", "비밀번호", "パスワード", "mật khẩu",
-    "kata sandi", "clave", "clave de acceso", "salasana",
-];
-
-/// "pass" and "pw", joined to who and what has a password. Many other words are: `bypass`, `renderPass`, `boardingPass`.
-#[rustfmt::skip]
-const JOINED: &[&str] = &[
-    "dbpass$", "databasepass$", "sqlpass$", "mysqlpass$", "pgpass$", "postgrespass$", "redispass$", "mongopass$", "userpass$",
-    "usrpass$", "adminpass$", "rootpass$", "sudopass$", "becomepass$", "smtppass$", "imappass$", "mailpass$", "emailpass$",
-    "ftppass$", "sftppass$", "sshpass$", "httppass$", "proxypass$", "ldappass$", "bindpass$", "mqttpass$", "loginpass$",
-    "clientpass$", "serverpass$", "storepass$", "keystorepass$", "truststorepass$", "keypass$", "certpass$", "wifipass$",
-    "wlanpass$", "vncpass$", "rdppass$", "vpnpass$", "accountpass$", "servicepass$", "svcpass$", "masterpass$", "defaultpass$",
-    "zippass$", "pdfpass$", "domainpass$", "routerpass$", "apppass$", "apipass$", "authpass$", "newpass$", "oldpass$", "mypass$",
-    "dbpw$", "userpw$", "adminpw$", "rootpw$", "mailpw$", "ftppw$",
-];
-
-/// All parts of names.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    SECRETS.iter().chain(PASSWORDS).chain(JOINED).copied()
-}
 
 /// Longer passwords are no words.
 const MAX_CHOSEN: usize = 64;
@@ -75,20 +38,6 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             found.push(secret);
         }
     }
-}
-
-/// The names of passwords without their notation, by their length.
-static BY_LENGTH: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
-    let bare = |name: &&'static str| name.trim_start_matches('~').trim_end_matches('$');
-    let names: Vec<_> = PASSWORDS.iter().chain(JOINED).map(bare).collect();
-    let longest = names.iter().map(|name| name.len()).max().unwrap_or_default();
-    let of = |length| names.iter().copied().filter(|name| name.len() == length).collect();
-    (0..=longest).map(of).collect()
-});
-
-pub(super) fn is_password(keyword: &str) -> bool {
-    let names = BY_LENGTH.get(keyword.len());
-    names.is_some_and(|names| names.iter().any(|name| name.eq_ignore_ascii_case(keyword)))
 }
 
 /// A name that is joined to a value.
@@ -202,10 +151,6 @@ fn behind(text: &str, name: &Name) -> Option<Secret> {
     None
 }
 
-fn is_psk(keyword: &str) -> bool {
-    keyword.eq_ignore_ascii_case("psk") || keyword.eq_ignore_ascii_case("_psk")
-}
-
 /// Whether a name in `psk` names a key, and not how keys are agreed on: `WPA2-PSK`, `"psk": "WPA2-PSK"`.
 fn is_shared_key(before: &[u8], behind: &[u8], value: &str) -> bool {
     const CIPHERS: &[&str] = &["wpa", "wep", "aes", "sha", "tkip", "ccmp", "gcmp"];
@@ -291,11 +236,11 @@ pub(super) fn judge(
     {
         return None;
     }
+    if password {
+        return chosen(value, join);
+    }
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let symbols = value.len() - digits - letters;
-    if password {
-        return chosen(value, digits, letters, join);
-    }
     if value.contains("###")
         || placeholder::is_plain_data(value)
         || refuted::repeats_name(text, from, value)
@@ -350,8 +295,9 @@ pub(super) fn judge(
 }
 
 /// How live a value looks that a person may have chosen.
-pub(super) fn chosen(value: &str, digits: usize, letters: usize, join: Join) -> Option<f64> {
+pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
     let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
+    let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
     let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
     let symbols = value.len() - digits - letters;
     let random = letters >= 12

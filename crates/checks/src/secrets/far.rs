@@ -1,11 +1,12 @@
 //! Values some words behind their name: "the password for the database is ...", "API key [dev]: ...".
 
-use super::assigned::{is_password, judge};
+use super::assigned::judge;
 use super::extent::value_end;
 use super::joint::Join;
 use super::label::{self, Key};
+use super::names::{is_password, is_psk};
 use super::{Secret, is_cut, placeholder, refuted};
-use crate::words::floor;
+use crate::words::{floor, is_one_of};
 
 /// How far behind its name a value may begin, and behind how many words.
 const REACH: usize = 80;
@@ -66,11 +67,11 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     }
     let keyword = &text[start..end];
     let password = is_password(keyword);
-    if !password && !DRAWN.iter().any(|name| name.eq_ignore_ascii_case(keyword)) {
+    if !password && !is_one_of(keyword, DRAWN) {
         return None;
     }
     // `WPA2-PSK (AES-128)`
-    if keyword.eq_ignore_ascii_case("psk") || keyword.eq_ignore_ascii_case("_psk") {
+    if is_psk(keyword) {
         return None;
     }
     let joint = Joint::read(text, end, password)?;
@@ -85,7 +86,7 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
         is_chosen(value).then_some(0.75)
     } else {
         let is_kept = !keyword.eq_ignore_ascii_case("key") || Key::read(lead) == Some(Key::Secret);
-        let is_owned = OWNERS.iter().any(|owner| owner.eq_ignore_ascii_case(joint.word));
+        let is_owned = is_one_of(joint.word, OWNERS);
         match placeholder::is_hex(value) {
             true if !is_kept
                 || is_owned
@@ -127,7 +128,7 @@ impl<'t> Joint<'t> {
             let word = unit(text, at)?;
             at += word.len();
             let is_remark = word.starts_with(['(', '[']);
-            let is_one = |words: &[&str]| words.iter().any(|w| w.eq_ignore_ascii_case(word));
+            let is_one = |words: &[&str]| is_one_of(word, words);
             let ends = label::last_word(word).to_ascii_lowercase();
             if !is_remark && NOUNS.contains(&&*ends) {
                 return None;

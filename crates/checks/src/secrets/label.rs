@@ -1,6 +1,7 @@
 //! The words of names and labels, and what those in front of `key` make of it.
 
 use super::placeholder;
+use crate::words::is_one_of;
 
 /// A key that is public, or that a database, a cache or a file is found by: words in front of `key`.
 const PUBLIC: &[&str] =
@@ -50,24 +51,27 @@ pub(super) enum Key {
 impl Key {
     /// Reads what a label ends with, if that is `key` behind words that tell.
     pub(super) fn read(label: &str) -> Option<Self> {
-        let is = |words: &[&str], word: &str| words.iter().any(|w| w.eq_ignore_ascii_case(word));
         let mut words = Words { rest: label };
         let last = words.next()?;
         let Some(joint) = last.joint.filter(|_| last.text.eq_ignore_ascii_case("key")) else {
             // `storagekey`
             let stem = last.text.len().checked_sub(3).and_then(|at| last.text.split_at_checked(at));
             let (stem, _) = stem.filter(|(_, key)| key.eq_ignore_ascii_case("key"))?;
-            return is(STORED, stem).then_some(Self::Stored);
+            return is_one_of(stem, STORED).then_some(Self::Stored);
         };
         let word = words.next()?;
         // `public apiKey` declares one in code; `public API key` is a label.
-        let is_public = is(KINDS, word.text) && word.joint == Some(joint) && joint != HUMP;
-        if is(PUBLIC, word.text) || is_public && words.next().is_some_and(|w| is(OPEN, w.text)) {
+        let is_public = is_one_of(word.text, KINDS) && word.joint == Some(joint) && joint != HUMP;
+        if is_one_of(word.text, PUBLIC)
+            || is_public && words.next().is_some_and(|w| is_one_of(w.text, OPEN))
+        {
             Some(Self::Public)
-        } else if is(STORED, word.text) || is(OFTEN_STORED, word.text) && !is_set(&last, &word) {
+        } else if is_one_of(word.text, STORED)
+            || is_one_of(word.text, OFTEN_STORED) && !is_set(&last, &word)
+        {
             Some(Self::Stored)
         } else {
-            is(SECRET, word.text).then_some(Self::Secret)
+            is_one_of(word.text, SECRET).then_some(Self::Secret)
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod formats;
 mod joint;
 pub(crate) mod key_block;
 mod label;
+pub(crate) mod names;
 mod placeholder;
 mod refuted;
 pub(crate) mod rules;

@@ -1,5 +1,7 @@
 //! What only stands in for a secret, and what only looks random.
 
+use crate::words::is_one_of;
+
 /// Words that no live value holds and documentation does.
 #[rustfmt::skip]
 const STAND_INS: &[&str] = &[
@@ -104,9 +106,7 @@ pub(crate) fn is_plain_data(value: &str) -> bool {
 /// Whether a value names keys to press: `Ctrl+Shift+F12`.
 fn is_shortcut(value: &str) -> bool {
     const HELD: [&str; 8] = ["ctrl", "control", "shift", "alt", "cmd", "command", "meta", "option"];
-    value
-        .split_once('+')
-        .is_some_and(|(first, _)| HELD.iter().any(|key| first.eq_ignore_ascii_case(key)))
+    value.split_once('+').is_some_and(|(first, _)| is_one_of(first, &HELD))
 }
 
 /// Whether a value is the public number of an account or a key: up to forty hexadecimal digits behind `0x`.
@@ -123,9 +123,7 @@ pub(crate) fn is_file(value: &str) -> bool {
         "gz", "zip", "tar", "tgz", "pem", "crt", "cer", "der", "html", "htm", "js", "ts", "py",
         "yml", "yaml", "mp4", "mp3", "parquet", "log",
     ];
-    value.rsplit_once('.').is_some_and(|(name, end)| {
-        name.len() >= 2 && ENDS.iter().any(|known| end.eq_ignore_ascii_case(known))
-    })
+    value.rsplit_once('.').is_some_and(|(name, end)| name.len() >= 2 && is_one_of(end, &ENDS))
 }
 
 /// Whether a value is one number in hexadecimal, or a UUID.
@@ -314,7 +312,7 @@ pub(crate) fn is_measure(value: &str) -> bool {
     const UNITS: [&str; 12] =
         ["px", "em", "rem", "pt", "vh", "vw", "mm", "cm", "dpi", "ms", "fps", "kb"];
     let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    unit.len() < value.len() && UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known))
+    unit.len() < value.len() && is_one_of(unit, &UNITS)
 }
 
 /// Whether a value is a type that may be missing or must not: `String?`, `String!`.

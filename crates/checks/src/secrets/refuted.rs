@@ -2,7 +2,7 @@
 
 use super::label::{self, Key};
 use super::placeholder;
-use crate::words::floor;
+use crate::words::{floor, is_one_of};
 
 /// Names of checksums and of what is told by one.
 #[rustfmt::skip]
@@ -36,7 +36,7 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         before.is_some_and(char::is_alphabetic) && !is_hump
     };
     // Of these other words are made, of the longer ones only their cases in other languages.
-    let is_beginning = || ["auth", "key", "api"].iter().any(|k| keyword.eq_ignore_ascii_case(k));
+    let is_beginning = || is_one_of(keyword, &["auth", "key", "api"]);
     // `--password-stdin`, `aria-keyshortcuts`
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))
         || keyword.eq_ignore_ascii_case("clave") && is_adjective()

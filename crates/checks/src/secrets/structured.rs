@@ -145,8 +145,6 @@ const SAMPLES: [&str; 20] = [
 const CHARSETS: [&str; 5] = ["utf8", "utf-8", "latin1", "iso-8859", "iso8859"];
 
 fn is_live(kind: &str, value: &str) -> bool {
-    let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
-    let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
     let is_like = match kind {
         LOGIN => {
             let lower = value.to_ascii_lowercase();
@@ -160,8 +158,7 @@ fn is_live(kind: &str, value: &str) -> bool {
                 || SAMPLES.contains(&stem)
                 || CHARSETS.iter().any(|set| lower.contains(set))
                 || is_setting;
-            let looks_chosen = || chosen(value, digits, letters, Join::Said).is_some();
-            value.is_ascii() && !is_sample && looks_chosen()
+            value.is_ascii() && !is_sample && chosen(value, Join::Said).is_some()
         }
         "basic_auth" => value.contains(':') || placeholder::is_mixed(value),
         _ => true,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::{Secret, placeholder};
-use crate::words::floor;
+use crate::words::{floor, is_one_of};
 
 /// What passwords in URLs are reported as.
 pub(super) const KIND: &str = "url_credentials";
@@ -70,7 +70,7 @@ fn is_database(text: &str, mark: usize) -> bool {
     let lead = &text[floor(text, mark.saturating_sub(24))..mark];
     let scheme = lead.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next();
     let scheme = scheme.and_then(|scheme| scheme.split('+').next()).unwrap_or_default();
-    DATABASES.iter().any(|database| scheme.eq_ignore_ascii_case(database))
+    is_one_of(scheme, &DATABASES)
 }
 
 /// Whether a host that has a domain or a port begins a text: what is behind it is no password any more.

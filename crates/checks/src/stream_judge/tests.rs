@@ -327,7 +327,7 @@ fn the_kinds_of_a_project_wait_as_long_as_they_may_match() {
 /// What gives the words behind it a meaning, of small letters.
 fn leads() -> Vec<&'static str> {
     let contexts = pii::context::WORDS.iter().flat_map(|(_, words)| *words);
-    let words = contexts.copied().chain(secrets::assigned::names());
+    let words = contexts.copied().chain(secrets::names::all());
     let words = words.map(|word| word.trim_start_matches('~').trim_end_matches(['$', '!']));
     let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b" .:".contains(&b));
     words.filter(plain).collect()

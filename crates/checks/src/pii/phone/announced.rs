@@ -3,7 +3,7 @@
 use super::super::context::{Context, Hit, counts, encloses};
 use super::super::{View, columns};
 use super::otherwise;
-use crate::words::is_unspaced;
+use crate::words::{is_one_of, is_unspaced};
 
 /// How far behind its word a number may stand.
 const REACH: usize = 40;
@@ -17,10 +17,10 @@ const SMALL: &[&str] = &[
     "was", "at", "on", "to", "or", "and", "me", "us", "my", "his", "her", "the", "line", "phone",
     "mobile", "cell", "fax", "home", "work", "office", "es", "est", "ist", "unter", "é", "o", "s",
     "e", "direct", "tel", "telephone", "currently", "now", "him", "them", "back", "a", "w", "h", "m",
-    "de", "le", "la", "el", "al", "y", "et", "und", "au", "op", "på", "pod", "er", "är", "jest", "to",
+    "de", "le", "la", "el", "al", "y", "et", "und", "au", "op", "på", "pod", "er", "är", "jest",
     "mobil", "mobiel", "móvil", "celular", "whatsapp", "contact", "contacto", "contato", "privat",
     "ext", "primary", "value", "नंबर", "رقم", "номер", "kom", "as", "è", "il", "mig", "meg", "mich", "mir", "nous", "mi",
-    "numer", "nosso", "mon", "mio", "pro", "para", "до", "по", "номеру", "мне", "nr",
+    "numer", "nosso", "mon", "mio", "pro", "para", "до", "по", "номеру", "мне",
 ];
 /// Words that make something else of the label: "phone order", `phone_verified_at`.
 #[rustfmt::skip]
@@ -93,7 +93,7 @@ fn leads_up(view: &View<'_>, hit: &Hit, start: usize, shape: Shape) -> bool {
 
 /// Whether a word names the number of a person, "his number", and not only what may be one of a telephone: "P:", "text".
 fn is_somebodys(word: &str) -> bool {
-    word.contains(' ') && !MEANS.iter().any(|other| word.eq_ignore_ascii_case(other))
+    word.contains(' ') && !is_one_of(word, MEANS)
 }
 
 /// Whether what stands behind a word leads to a number.
@@ -138,19 +138,19 @@ fn is_told(view: &View<'_>, &(start, end, context): &Hit) -> bool {
     if context == Context::Called && view.text[..start].ends_with(['.', '/']) {
         return false;
     }
-    if !["call", "text", "ring", "bel"].iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
+    if !is_one_of(word, &["call", "text", "ring", "bel"]) {
         return true;
     }
     // "text: 0123456789" is none.
     let is_verb = word.eq_ignore_ascii_case("call") || view.bytes.get(end) == Some(&b' ');
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    let told = word.is_empty() || TELLING.iter().any(|telling| word.eq_ignore_ascii_case(telling));
+    let told = word.is_empty() || is_one_of(word, TELLING);
     told && is_verb && !view.text[end..].trim_start_matches(' ').starts_with('#')
 }
 
 /// Whether a number is said to be one of a telephone right behind it: "415 555 2671 (mobile)".
 fn names_behind(view: &View<'_>, hits: &[Hit], end: usize, usual: bool) -> bool {
-    let is_own = |word: &str| usual && OWN.iter().any(|own| word.eq_ignore_ascii_case(own));
+    let is_own = |word: &str| usual && is_one_of(word, OWN);
 
     hits.iter()
         .take_while(|hit| hit.1 <= end + 3 * REACH_BACK)
@@ -202,9 +202,7 @@ fn all_words(text: &str, test: impl Fn(&str) -> bool) -> bool {
 fn is_small(word: &str) -> bool {
     // Another number of a list, or the number of a field.
     let digits = word.bytes().all(|b| b.is_ascii_digit()) && word.len() != 2;
-    digits
-        || word.chars().all(is_unspaced) && !otherwise::is_thing(word)
-        || SMALL.iter().any(|small| word.eq_ignore_ascii_case(small))
+    digits || word.chars().all(is_unspaced) && !otherwise::is_thing(word) || is_one_of(word, SMALL)
 }
 
 fn is_other(word: &str) -> bool {

@@ -23,7 +23,7 @@ const THINGS: &[&str] = &[
     "artículo", "expediente", "referencia", "modelo", "lote", "pieza", "contrato", "albarán", "ordine", "fattura", "articolo",
     "pratica", "riferimento", "rif", "modello", "lotto", "contratto", "encomenda", "fatura", "artigo", "processo",
     // Polish, Czech, Turkish, Russian
-    "zamówienie", "zamówienia", "faktury", "seryjny", "sprawy", "umowy", "objednávka", "objednávky", "faktury", "sipariş",
+    "zamówienie", "zamówienia", "faktury", "seryjny", "sprawy", "umowy", "objednávka", "objednávky", "sipariş",
     "заказ", "заказа", "цена", "стоимость", "счёт", "счет", "артикул", "дело", "дела", "договор", "договора",
 ];
 /// The same in scripts without spaces, as they end.
