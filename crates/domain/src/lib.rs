@@ -5,6 +5,7 @@
 pub mod conversation;
 pub mod grade;
 pub mod ids;
+pub mod json_weight;
 pub mod key;
 pub mod model;
 pub mod money;

@@ -3,11 +3,14 @@
 //! Some cut a text between the two halves of a character and escape each half by itself. That is
 //! JSON, but no text: strict readers refuse the whole answer for it.
 
+use domain::json_weight::JsonWeight;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 
+/// A shorter text is not weighed: its tree takes little, whatever is in it.
+const SHORT: usize = 16 * 1024;
 /// What stands for half a character.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
@@ -19,9 +22,35 @@ pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     })
 }
 
-/// Reads an answer that must be an object.
+/// Reads an answer that must be an object, unless it has more values than there is memory for.
 pub(crate) fn object(json: &[u8]) -> Result<Map<String, Value>, Error> {
+    check_weight(json)?;
     read(json).map_err(|_| Error::malformed("it is no JSON object"))
+}
+
+/// Reads any value, within the same bounds; `None` for what is none.
+pub(crate) fn value(json: &[u8]) -> Option<Value> {
+    check_weight(json).ok()?;
+    read(json).ok()
+}
+
+/// Refuses JSON whose tree would take far more than its bytes.
+pub(crate) fn check_weight(json: &[u8]) -> Result<(), Error> {
+    if json.len() <= SHORT {
+        return Ok(());
+    }
+    let weight = JsonWeight::of(json);
+    if weight.is_too_deep {
+        return Err(Error::malformed("it is nested too deeply"));
+    }
+    if !weight.is_in_proportion(json.len()) {
+        return Err(Error::malformed(format_args!(
+            "it has too many values for its size ({} in {} bytes)",
+            weight.values,
+            json.len()
+        )));
+    }
+    Ok(())
 }
 
 /// The same JSON with a replacement for each escape of half a character that stands without the other

@@ -144,7 +144,7 @@ async fn said(body: Body, deadline: Instant) -> Said {
 }
 
 fn said_in(body: &[u8]) -> Said {
-    let parsed: Option<Value> = lenient::read(body).ok();
+    let parsed = lenient::value(body);
     // Some gateways wrap their error in a list.
     let first = parsed.as_ref().map(|value| value.get(0).unwrap_or(value));
     let mut said = first.and_then(Value::as_object).map(said_of).unwrap_or_default();

@@ -21,6 +21,7 @@ use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said, sum};
 use crate::events::EventStream;
+use crate::openai::MOST_CALLS;
 use crate::pool::{Body, Pool, Twice};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
@@ -243,6 +244,7 @@ impl Client {
             let response = self.call(model, adapter, Outgoing { url, body }, JSON, bounds).await?;
             adapter.decode(model, &receive::whole(response, bounds.end, bounds.bytes).await?)?
         };
+        check_calls(&reply)?;
         Ok(Reply { dropped, ..reply })
     }
 
@@ -342,6 +344,20 @@ impl Client {
     fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
+}
+
+/// Refuses an answer that calls more tools than anybody could run.
+fn check_calls(reply: &Reply) -> Result<(), Error> {
+    let choices = reply.native.as_ref().and_then(|native| native.get("choices")?.as_array());
+    let calls = choices
+        .into_iter()
+        .flatten()
+        .filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array().map(Vec::len));
+    if calls.sum::<usize>() <= MOST_CALLS {
+        return Ok(());
+    }
+    let error = Error::malformed(format_args!("it calls tools more than {MOST_CALLS} times"));
+    Err(error.having_used(reply.usage))
 }
 
 #[cfg(test)]

@@ -320,7 +320,7 @@ fn thought(text: &str, events: &mut Vec<StreamEvent>) {
 
 /// What an event is that is an error, or no event at all.
 fn unreadable(data: &[u8]) -> Error {
-    match lenient::read::<Map<String, Value>>(data) {
+    match lenient::object(data) {
         Ok(object) if names_error(&object) => error_within(&object),
         _ => Error::malformed("an event of the stream is none of the format's"),
     }

@@ -319,13 +319,14 @@ impl Block {
 
 /// The payload of an event; it carries padding beside its members.
 fn event<T: DeserializeOwned>(frame: &Frame<'_>) -> Result<T, Error> {
+    lenient::check_weight(frame.payload)?;
     lenient::read(frame.payload)
         .map_err(|_| Error::malformed(format_args!("a {} event is unreadable", frame.name)))
 }
 
 /// Errors inside a stream: modelled ones as exceptions, others as bare errors.
 fn failure(frame: &Frame<'_>) -> Error {
-    let payload: Map<String, Value> = lenient::read(frame.payload).unwrap_or_default();
+    let payload = lenient::object(frame.payload).unwrap_or_default();
     let said = message_in(&payload).unwrap_or_else(|| frame.error_message.to_owned());
     let said = format!("{}: {said}", frame.name);
     // The one that is the fault of the request, as it is answered where there is no stream.

@@ -50,6 +50,7 @@ struct Feedback {
 impl Generated {
     /// Reads one; an error that came in its place is one.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        lenient::check_weight(bytes)?;
         let response: Self = lenient::read(bytes)
             .map_err(|_| Error::malformed("it is no GenerateContentResponse"))?;
         if let Some(error) = &response.error {

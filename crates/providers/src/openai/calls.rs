@@ -15,7 +15,7 @@ const CALLS: &str = "tool_calls";
 /// The form before there were several calls. Its readers still find it where it was.
 const LEGACY: &str = "function_call";
 /// The most calls of one stream: each is remembered until the end.
-const MOST_CALLS: usize = 4096;
+pub(crate) const MOST_CALLS: usize = 4096;
 
 /// Brings the calls of a whole answer into the one form.
 pub(super) fn settle(answer: &mut Map<String, Value>) {

@@ -91,7 +91,7 @@ pub(super) fn read(body: &[u8]) -> Result<Embedded, Error> {
 
 /// What is wrong with a body that holds no list of embeddings.
 fn no_list(body: &[u8]) -> Error {
-    let object = lenient::read(body).ok();
+    let object = lenient::object(body).ok();
     let said = object.as_ref().and_then(error_in);
     said.unwrap_or_else(|| Error::malformed("it is no list of embeddings"))
 }

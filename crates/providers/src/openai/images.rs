@@ -106,7 +106,7 @@ impl ImageUsage {
 
 /// What is wrong with a body that holds no list of images.
 fn no_list(body: &[u8]) -> Error {
-    let object = lenient::read(body).ok();
+    let object = lenient::object(body).ok();
     let said = object.as_ref().and_then(error_in);
     said.unwrap_or_else(|| Error::malformed("it is no list of images"))
 }

@@ -26,6 +26,7 @@ use crate::chat_form::Naming;
 use crate::error::Error;
 use crate::transport::Attempt;
 
+pub(crate) use calls::MOST_CALLS;
 pub(crate) use encode::{Dialect, encode};
 
 const BASE_URL: &str = "https://api.openai.com/v1";

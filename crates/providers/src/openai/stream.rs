@@ -115,6 +115,7 @@ impl Chunks {
             events.push(StreamEvent::Done);
             return Ok(());
         }
+        lenient::check_weight(data)?;
         match serde_json::from_slice::<Chunk<'_>>(data) {
             Ok(chunk) if !chunk.error.0 && chunk.is_answer() => self.plain(chunk, data, events),
             _ => self.unusual(data, events),
