@@ -10,9 +10,10 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
-use crate::chat::{MessageBody, message};
+use crate::body::Body;
+use crate::chat::message;
+use crate::chat_body::MessageBody;
 use crate::error::Result;
-use crate::input::Body;
 
 /// One turn of a conversation.
 #[derive(Deserialize, ToSchema)]

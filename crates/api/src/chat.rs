@@ -1,7 +1,5 @@
 //! Chat completions in the standard format.
 
-use std::fmt::{self, Formatter};
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -12,115 +10,20 @@ use domain::step::{Door, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use gateway::{ChatAnswer, ChatAsk, ChatReply};
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::Body;
 use crate::canonical;
+use crate::chat_body::{ChatBody, ContentBody, MessageBody};
 use crate::door;
 use crate::error::{Failure, Result};
 use crate::finding::FindingBody;
-use crate::input::Body;
 use crate::legacy;
 use crate::sse::{self, EventBody, Style};
-
-/// A chat completion request: the standard fields and `trace_id`.
-#[derive(Deserialize, ToSchema)]
-pub struct ChatBody {
-    /// An open trace of this key's project; the header `X-Trace-Id` does as well.
-    #[serde(default)]
-    trace_id: Option<String>,
-    /// A registered model; without one the request is routed.
-    #[serde(default)]
-    model: Option<String>,
-    /// The conversation, oldest first.
-    messages: Vec<MessageBody>,
-    /// Answer with server-sent events.
-    #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default, deserialize_with = "crate::input::object_if_any")]
-    stream_options: Option<StreamOptions>,
-    /// The most completion tokens.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    max_tokens: Option<u64>,
-    /// The newer name of `max_tokens`.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    max_completion_tokens: Option<u64>,
-    /// Every other parameter goes to providers of the same format as it is, but for those by which a
-    /// caller would choose another model, such as `models` and `provider`: they are refused.
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    params: Map<String, Value>,
-}
-
-/// How to stream.
-#[derive(Deserialize, ToSchema)]
-pub struct StreamOptions {
-    /// Whether a last chunk tells the usage.
-    #[serde(default)]
-    include_usage: Option<bool>,
-}
-
-/// One message.
-#[derive(Deserialize, ToSchema)]
-pub struct MessageBody {
-    /// `system`, `developer`, `user`, `assistant` or `tool`.
-    role: String,
-    /// A text, an array of content parts, or null.
-    #[serde(default)]
-    #[schema(value_type = Option<Value>)]
-    content: Option<ContentBody>,
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    extra: Map<String, Value>,
-}
-
-/// What a message says.
-enum ContentBody {
-    Text(String),
-    Parts(Vec<Value>),
-}
-
-// An untagged enum would copy every prompt once more.
-impl<'de> Deserialize<'de> for ContentBody {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = ContentBody;
-
-            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-                formatter.write_str("content to be a text, an array of parts or null")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<ContentBody, E> {
-                Ok(ContentBody::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: de::Error>(
-                self,
-                text: String,
-            ) -> std::result::Result<ContentBody, E> {
-                Ok(ContentBody::Text(text))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(
-                self,
-                parts: A,
-            ) -> std::result::Result<ContentBody, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(parts)).map(ContentBody::Parts)
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
-}
 
 /// A chat completion. Fields of the provider's own answer beyond these are passed on.
 #[derive(Debug, Serialize, ToSchema)]

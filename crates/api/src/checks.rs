@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::FlatBody;
 use crate::error::Result;
 use crate::finding::FindingBody;
-use crate::input::Body;
 
 /// What is to be checked.
 #[derive(Deserialize, ToSchema)]
@@ -93,7 +93,7 @@ impl From<CheckResult> for CheckBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<CheckAsk>,
+    FlatBody(ask): FlatBody<CheckAsk>,
 ) -> Result<Json<CheckBody>> {
     Ok(Json(app.gateway.check(&caller, &ask.trace_id, &ask.input).await?.into()))
 }

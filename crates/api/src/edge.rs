@@ -59,6 +59,17 @@ fn tell(method: &Method, door: &str, status: u16, began: Instant, id: &HeaderVal
     tracing::info!(%method, door, status, ms = seconds * 1000.0, request_id = id, "request");
 }
 
+/// An id and the JSON body for a request that the HTTP library has refused by itself.
+pub fn bare_refusal(status: u16) -> (String, String) {
+    let sentence = match status {
+        414 => "The address is too long",
+        431 => "The headers are too large",
+        _ => "The request is malformed",
+    };
+    let body = serde_json::json!({"error": sentence}).to_string();
+    (fresh().to_str().unwrap_or_default().to_owned(), body)
+}
+
 /// Printable and short: it goes into logs and back to the caller.
 fn is_sane(id: &HeaderValue) -> bool {
     let bytes = id.as_bytes();

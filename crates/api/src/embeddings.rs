@@ -17,8 +17,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::FlatBody;
 use crate::error::{GuardBody, Result};
-use crate::input::Body;
 
 /// Texts to embed.
 #[derive(Deserialize, ToSchema)]
@@ -122,7 +122,7 @@ enum VectorBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(body): Body<EmbeddingBody>,
+    FlatBody(body): FlatBody<EmbeddingBody>,
 ) -> Result<Response> {
     let EmbeddingBody { trace_id, input: InputBody(texts), model, dimensions, .. } = body;
     let model = model.filter(|model| !model.is_empty());

@@ -176,6 +176,9 @@ impl From<Error> for Failure {
                 failure
             }
             Error::Unavailable(_) => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(1),
+            Error::Busy { retry_after, .. } => {
+                of(StatusCode::SERVICE_UNAVAILABLE).code("busy").retry_after(*retry_after)
+            }
             Error::ProjectUnreadable => {
                 of(StatusCode::SERVICE_UNAVAILABLE).code("project_unreadable").stop_retrying()
             }

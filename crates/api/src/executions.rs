@@ -10,9 +10,9 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::{Body, FlatBody};
 use crate::error::Result;
 use crate::finding::FindingBody;
-use crate::input::Body;
 
 /// What is to be executed.
 #[derive(Deserialize, ToSchema)]
@@ -176,7 +176,7 @@ pub struct RunAsk {
 pub async fn run(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<RunAsk>,
+    FlatBody(ask): FlatBody<RunAsk>,
 ) -> Result<Json<OutcomeBody>> {
     let parent = ask.parent_step_id;
     let done =

@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::FlatBody;
 use crate::error::{GuardBody, Result};
-use crate::input::Body;
 
 /// Images to make.
 #[derive(Deserialize, ToSchema)]
@@ -55,7 +55,7 @@ pub struct ImagesBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(body): Body<ImageBody>,
+    FlatBody(body): FlatBody<ImageBody>,
 ) -> Result<Response> {
     let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());

@@ -11,8 +11,9 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
+use crate::body::Body;
 use crate::error::Result;
-use crate::input::{Body, Segments, given, not_null};
+use crate::input::{Segments, given, not_null};
 
 /// What a key is called that is made without a name: only the project is required.
 const UNNAMED: &str = "API key";

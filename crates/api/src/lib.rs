@@ -6,8 +6,10 @@
 mod assistants;
 mod audit;
 mod auth;
+mod body;
 mod canonical;
 mod chat;
+mod chat_body;
 mod checks;
 mod door;
 mod edge;
@@ -17,6 +19,7 @@ mod executions;
 mod finding;
 mod images;
 mod input;
+mod json_text;
 mod keys;
 mod legacy;
 mod logs;
@@ -47,6 +50,7 @@ use domain::net::Cidr;
 use gateway::Gateway;
 use utoipa::openapi::OpenApi;
 
+pub use edge::bare_refusal;
 pub use router::{document, router};
 
 /// What the server tells the API.

@@ -2,16 +2,17 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use domain::ids::{StepId, TraceId};
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
-use crate::error::Result;
-use crate::input::Body;
+use crate::body::FlatBody;
+use crate::error::{Failure, Result};
+use crate::json_text::JsonText;
 
 /// What is to be noted.
 #[derive(Deserialize, ToSchema)]
@@ -20,7 +21,7 @@ pub struct LogAsk {
     trace_id: String,
     /// Stored as it is; a `user_rating` counts in the grade.
     #[schema(value_type = Object)]
-    output: Map<String, Value>,
+    output: JsonText,
     /// The step it is about.
     #[serde(default)]
     parent_step_id: Option<i64>,
@@ -48,9 +49,14 @@ pub struct LogBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<LogAsk>,
+    FlatBody(ask): FlatBody<LogAsk>,
 ) -> Result<Json<LogBody>> {
-    let noted = app.gateway.log(&caller, &ask.trace_id, ask.output, ask.parent_step_id).await?;
+    let JsonText(output) = ask.output;
+    if !output.get().starts_with('{') {
+        let sentence = "Invalid request body: invalid type for output, expected an object";
+        return Err(Failure::new(StatusCode::BAD_REQUEST, sentence));
+    }
+    let noted = app.gateway.log(&caller, &ask.trace_id, &output, ask.parent_step_id).await?;
     Ok(Json(LogBody {
         step_id: noted.step,
         trace_id: noted.trace,

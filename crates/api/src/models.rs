@@ -13,8 +13,9 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
+use crate::body::Body;
 use crate::error::Result;
-use crate::input::{Body, Segments, given, not_null};
+use crate::input::{Segments, given, not_null};
 
 /// A model definition, wrapped.
 #[derive(Debug, Serialize, ToSchema)]

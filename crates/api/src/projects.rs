@@ -12,8 +12,9 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
+use crate::body::Body;
 use crate::error::Result;
-use crate::input::{Body, Segments, given, not_null};
+use crate::input::{Segments, given, not_null};
 
 /// A project.
 #[derive(Debug, Serialize, ToSchema)]

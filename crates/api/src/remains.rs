@@ -26,8 +26,10 @@ pub async fn drained<F>(request: Request, answer: impl FnOnce(Request) -> F) -> 
 where
     F: Future<Output = Response>,
 {
-    // Over HTTP/2 a body that nobody reads ends its own stream alone.
-    if request.body().is_end_stream() || request.version() == Version::HTTP_2 {
+    // Over HTTP/2 a body that nobody reads ends its own stream alone. One that is too long to be read to
+    // its end is not begun: its connection is closed behind the answer.
+    let is_endless = request.body().size_hint().lower() > MOST_DRAINED as u64;
+    if request.body().is_end_stream() || request.version() == Version::HTTP_2 || is_endless {
         return answer(request).await;
     }
     let asks_first = request.headers().contains_key(EXPECT);

@@ -10,10 +10,12 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::BySession;
-use crate::chat::{MessageBody, message};
+use crate::body::read_json;
+use crate::chat::message;
+use crate::chat_body::MessageBody;
 use crate::error::Result;
 use crate::finding::FindingBody;
-use crate::input::{Segments, read_json};
+use crate::input::Segments;
 
 /// A trial needs no more than this.
 const LARGEST: usize = 1 << 20;
@@ -83,7 +85,7 @@ pub async fn test(
     request: Request,
 ) -> Result<Json<SafetyTestBody>> {
     let id = path.project("id")?;
-    let body: SafetyTestAsk = read_json(request, LARGEST.min(app.gateway.max_body_bytes())).await?;
+    let body: SafetyTestAsk = read_json(request, &app, LARGEST).await?;
     let is_text = body.text.is_some();
     let verdict = app.gateway.try_safety(&by.member, id, ask(body)?).await?;
     Ok(Json(present(verdict, is_text)))

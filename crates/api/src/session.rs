@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::{self, BySession, COOKIE_NAME};
+use crate::body;
 use crate::error::Result;
-use crate::input;
 
 /// Nobody has shown a credential yet: no more than this is read.
 const LARGEST: usize = 16 * 1024;
@@ -77,7 +77,7 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
     auth::check_same_site(&app, &request)?;
     let origin = auth::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
-    let ask: SignIn = input::read_json(request, LARGEST).await?;
+    let ask: SignIn = body::read_json(request, &app, LARGEST).await?;
     let signed_in = app.gateway.sign_in(&ask.email, &ask.password, &origin).await?;
     let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
     Ok(with_cookie(cookie, Json(WhoAmI::from(signed_in.account))))

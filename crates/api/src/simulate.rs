@@ -6,13 +6,13 @@ use domain::ids::ProjectId;
 use domain::money::Usd;
 use gateway::{Simulated, Simulation};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::FlatBody;
 use crate::error::Result;
-use crate::input::Body;
+use crate::json_text::JsonText;
 use crate::traces::metadata;
 
 /// What is to be simulated.
@@ -26,7 +26,7 @@ pub struct SimulateAsk {
     /// Read as a trace's metadata is.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Value>,
+    metadata: Option<JsonText>,
 }
 
 /// What an execution would do.
@@ -98,7 +98,7 @@ impl From<Simulated> for SimulateBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<SimulateAsk>,
+    FlatBody(ask): FlatBody<SimulateAsk>,
 ) -> Result<Json<SimulateBody>> {
     let metadata = metadata(ask.metadata)?;
     let simulation = Simulation { input: ask.input, project: ask.project_id, metadata };

@@ -9,8 +9,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::FlatBody;
 use crate::error::{Failure, Result};
-use crate::input::{Asked, Body};
+use crate::input::Asked;
 use crate::sse::{self, EventBody, Style};
 
 /// What is to be executed.
@@ -41,7 +42,7 @@ pub async fn show(
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<StreamAsk>,
+    FlatBody(ask): FlatBody<StreamAsk>,
 ) -> Result<Response> {
     stream(&app, &caller, ask).await
 }

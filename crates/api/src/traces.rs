@@ -16,8 +16,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::FlatBodyIfAny;
 use crate::error::Result;
-use crate::input::{Asked, BodyIfAny, Segments};
+use crate::input::{Asked, Segments};
+use crate::json_text::JsonText;
 use crate::trace_detail::DetailBody;
 
 const DEFAULT_PER_PAGE: i64 = 50;
@@ -29,7 +31,7 @@ pub struct OpenAsk {
     /// An object of the caller's own; `{"sensitivity": "secure"}` keeps the trace on private models.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Value>,
+    metadata: Option<JsonText>,
     /// What the work earns, USD; enables the margin.
     #[serde(default)]
     #[schema(minimum = 0)]
@@ -117,18 +119,25 @@ fn summary(assessment: &Assessment, revenue: Option<Usd>) -> CostSummary {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    BodyIfAny(ask): BodyIfAny<OpenAsk>,
+    FlatBodyIfAny(ask): FlatBodyIfAny<OpenAsk>,
 ) -> Result<(StatusCode, Json<TraceBody>)> {
     let trace = app.gateway.open_trace(&caller, metadata(ask.metadata)?, ask.revenue).await?;
     Ok((StatusCode::CREATED, Json(trace.into())))
 }
 
-/// What is known of a trace beside its steps.
-pub fn metadata(given: Option<Value>) -> Result<Option<Map<String, Value>>> {
-    match given {
-        None => Ok(None),
-        Some(Value::Object(metadata)) => Ok(Some(metadata)),
-        Some(_) => Err(Error::invalid("Metadata must be a JSON object").into()),
+/// What is known of a trace beside its steps. What is far too long for it is not read as a tree.
+pub fn metadata(given: Option<JsonText>) -> Result<Option<Map<String, Value>>> {
+    let Some(JsonText(given)) = given else { return Ok(None) };
+    // White space does not count, within reason.
+    if given.get().len() > 4 * gateway::MAX_METADATA_BYTES {
+        return Err(gateway::metadata_too_large().into());
+    }
+    match serde_json::from_str(given.get()) {
+        Ok(Value::Null) => Ok(None),
+        Ok(Value::Object(metadata)) => Ok(Some(metadata)),
+        // What is nested too deeply is no tree.
+        Err(_) => Err(gateway::too_deep().into()),
+        Ok(_) => Err(Error::invalid("Metadata must be a JSON object").into()),
     }
 }
 

@@ -16,7 +16,9 @@ use limits::RateExceeded;
 use subtle::ConstantTimeEq;
 
 use crate::Gateway;
+use crate::body_memory::ChargeSlot;
 use crate::error::{Error, Result};
+use crate::offload::Share;
 use crate::registry::{KeyState, ProjectState, lock};
 
 /// An authenticated key and the project it is good for.
@@ -26,6 +28,15 @@ pub struct Caller {
     pub key: Arc<KeyState>,
     /// Its project.
     pub project: Arc<ProjectState>,
+    /// The memory that is held for the body of its request, as long as anything works on that.
+    pub charge: ChargeSlot,
+}
+
+impl Caller {
+    /// By whom work on its texts is shared.
+    pub fn share(&self) -> Share {
+        Share::of_key(self.project.id(), self.key.key.id)
+    }
 }
 
 /// Where a request comes from.
@@ -139,7 +150,7 @@ impl Gateway {
     fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Result<Option<Caller>> {
         let Some(key) = self.known_key(bearer, now) else { return Ok(None) };
         let project = self.registry.project(key.key.project)?;
-        Ok(project.map(|project| Caller { key, project }))
+        Ok(project.map(|project| Caller { key, project, charge: ChargeSlot::default() }))
     }
 
     fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::Gateway;
 use crate::admit::Caller;
-use crate::beside::beside;
 use crate::error::Result;
-use crate::flow::{Located, cause, security};
+use crate::flow::{Located, Output, cause, security};
+use crate::offload::offload;
 
 /// The verdict on a text.
 #[derive(Debug)]
@@ -35,7 +35,8 @@ impl Gateway {
         let turn = self.turn(caller, trace_id, None, Door::Checks).await?;
         let step = self.plain_step(&turn, StepKind::Check).await?;
         let parts = [Part { origin: Origin::User, text: input }];
-        let report = beside(input.len(), || caller.project.policy.inspect(&parts)).await;
+        let judge = || caller.project.policy.inspect(&parts);
+        let report = offload(caller.share(), input.len(), judge).await?;
         let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
         let security = security(&report, &located);
         let reason = report.block.as_ref().map(|block| block.reason.clone());
@@ -52,7 +53,7 @@ impl Gateway {
         };
         let step = Step { security, reason, finished_at: self.clock.now(), ..step };
         let output = json!({"allowed": result.allowed});
-        self.record_plain(&turn, step, Some(input), &output).await?;
+        self.record_plain(&turn, step, Some(input), Output::Value(&output)).await?;
         Ok(result)
     }
 }

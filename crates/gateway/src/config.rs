@@ -9,6 +9,8 @@ pub struct Config {
     pub perimeter: Perimeter,
     /// The largest request body in bytes.
     pub max_body_bytes: usize,
+    /// The memory in bytes that all request bodies may take together.
+    pub max_body_memory: usize,
     /// Hosts that any model may be at, however private: names or addresses.
     pub egress_allow: Vec<String>,
     /// A pending trace that idles for so many hours has failed, where its project says nothing.

@@ -88,6 +88,14 @@ pub enum Error {
         "The gateway cannot read or store this right now ({0}). It may or may not have been recorded; try again later."
     )]
     Unavailable(String),
+    /// More is asked for at the same time than there is memory or time for.
+    #[error("{why}; try again in {retry_after} s")]
+    Busy {
+        /// What there is too much of.
+        why: &'static str,
+        /// Seconds until the next attempt is worth it.
+        retry_after: u64,
+    },
     /// What is stored of the project makes no sense to this version.
     #[error(
         "This version of the gateway cannot read the project, and serves the others; its log says why"

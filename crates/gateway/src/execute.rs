@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::Gateway;
 use crate::admit::Caller;
-use crate::beside::beside;
 use crate::error::Result;
 use crate::flow::{
     Ask, BlockedBy, Choice, Fallbacks, InFlight, Located, PiiRule, Routed, Screened, Screening,
@@ -15,6 +14,7 @@ use crate::flow::{
 };
 use crate::leaves;
 use crate::mcp;
+use crate::offload::offload;
 use crate::tools::{self, ToolCall, ToolResult};
 
 /// An answer.
@@ -207,7 +207,7 @@ impl Gateway {
         ask: Ask,
     ) -> Result<std::result::Result<Screened, Refusal>> {
         let bytes = length(&ask.prompt);
-        match beside(bytes, || turn.screen(ask)).await? {
+        match offload(turn.caller.share(), bytes, || turn.screen(ask)).await?? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(stopped) => {
                 let Stopped { reason, cause, security, prompt } = *stopped;

@@ -7,8 +7,8 @@ mod accounts;
 mod admit;
 mod assistants;
 mod audit;
-mod beside;
 mod blocks;
+mod body_memory;
 mod bootstrap;
 mod chat;
 mod check;
@@ -28,6 +28,7 @@ mod leaves;
 mod log;
 mod mcp;
 mod models;
+mod offload;
 mod output;
 mod own_trace;
 mod plan;
@@ -63,7 +64,10 @@ use tokio_util::task::TaskTracker;
 pub use accounts::Member;
 pub use admit::{Caller, Origin, Spends};
 pub use assistants::{AssistantAsk, Assisted};
-pub use beside::beside;
+pub use body_memory::{
+    BodyCharge, BodyMemory, BodyOwner, ChargeSlot, json_bytes, least_body_memory, plain_bytes,
+    too_deep,
+};
 pub use bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use chat::{ChatAnswer, ChatAsk, ChatReply, Unanswered};
 pub use check::CheckResult;
@@ -79,6 +83,7 @@ pub use images::{ImageAsk, Images};
 pub use keys::{KeyChange, KeyView, NewKey};
 pub use log::LogResult;
 pub use models::{ModelChange, ModelView};
+pub use offload::{Share, offload};
 pub use plan::Plan;
 pub use projects::{ProjectChange, ProjectView};
 pub use registry::{KeyState, ProjectState};
@@ -89,7 +94,7 @@ pub use stats::{Period, Stats};
 pub use store::{Account, Audit, COUNT_LIMIT, Page};
 pub use stream::{Piece, Started, Streamed};
 pub use tools::{ToolCall, ToolResult};
-pub use traces::{TraceDetail, TracePage};
+pub use traces::{MAX_METADATA_BYTES, TraceDetail, TracePage, metadata_too_large};
 
 use flow::Upstream;
 use registry::Registry;
@@ -117,6 +122,7 @@ pub struct Inner {
     recounted: recount::Recounted,
     /// Tells those who wait for money that some was given back.
     settled: Arc<Notify>,
+    bodies: BodyMemory,
     config: Config,
     clock: Clock,
     tasks: TaskTracker,
@@ -156,6 +162,7 @@ impl Gateway {
             blocks: blocks::Blocks::default(),
             recounted: recount::Recounted::default(),
             settled: Arc::default(),
+            bodies: BodyMemory::new(config.max_body_memory),
             config,
             clock,
             tasks: TaskTracker::new(),

@@ -3,12 +3,12 @@
 use domain::ids::{StepId, TraceId};
 use domain::step::{Door, Step, StepKind};
 use domain::time::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
-use crate::flow::Turn;
+use crate::flow::{Output, Turn};
 
 /// A recorded note.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Gateway {
         &self,
         caller: &Caller,
         trace_id: &str,
-        output: Map<String, Value>,
+        output: &RawValue,
         parent: Option<i64>,
     ) -> Result<LogResult> {
         caller.project.check_active()?;
@@ -37,9 +37,8 @@ impl Gateway {
         let parent = self.find_parent(&trace, parent).await?;
         let (caller, door) = (caller.clone(), Door::Logs);
         let turn = Turn { caller, trace, parent, door, own: None, mcp: None };
-        let output = Value::Object(output);
         let step = Step {
-            user_rating: grading::user_rating(&output),
+            user_rating: grading::user_rating(output.get()),
             ..self.plain_step(&turn, StepKind::Log).await?
         };
         let result = LogResult {
@@ -48,7 +47,7 @@ impl Gateway {
             parent: step.parent,
             created_at: step.started_at,
         };
-        self.record_plain(&turn, step, None, &output).await?;
+        self.record_plain(&turn, step, None, Output::Json(output)).await?;
         Ok(result)
     }
 }
@@ -58,6 +57,7 @@ mod tests {
     use domain::money::Usd;
     use domain::time::{DAY, HOUR, SECOND};
     use serde_json::json;
+    use serde_json::value::to_raw_value;
 
     use crate::testing::Fresh;
 
@@ -68,16 +68,16 @@ mod tests {
         let trace = fresh.trace().await;
         fresh.in_flight(&trace).await.finish().await.unwrap();
         let good = gateway.complete_trace(caller, &trace).await.unwrap().assessment.unwrap();
-        let note = |output: serde_json::Value| output.as_object().unwrap().clone();
+        let note = |output: serde_json::Value| to_raw_value(&output).unwrap();
         let letter = async || {
             let trace = gateway.trace(caller, &trace).await.unwrap().trace;
             trace.assessment.unwrap().grades.overall
         };
         for output in [json!({}), json!({"user_rating": "superb"}), json!({"note": "x"})] {
-            gateway.log(caller, &trace, note(output), None).await.unwrap();
+            gateway.log(caller, &trace, &note(output), None).await.unwrap();
             assert_eq!(letter().await, good.grades.overall);
         }
-        gateway.log(caller, &trace, note(json!({"user_rating": false})), None).await.unwrap();
+        gateway.log(caller, &trace, &note(json!({"user_rating": false})), None).await.unwrap();
         assert_eq!(letter().await, good.grades.overall.worsened());
     }
 
@@ -119,8 +119,8 @@ mod tests {
         let graded = gateway.complete_trace(caller, &trace).await.unwrap().assessment.unwrap();
         let later = gateway.now().minus_micros(-31 * DAY);
         assert_eq!(gateway.store.purge_steps(later).await.unwrap(), 1);
-        let bad = json!({"user_rating": false}).as_object().unwrap().clone();
-        gateway.log(caller, &trace, bad, None).await.unwrap();
+        let bad = to_raw_value(&json!({"user_rating": false})).unwrap();
+        gateway.log(caller, &trace, &bad, None).await.unwrap();
         let detail = gateway.trace(caller, &trace).await.unwrap();
         assert_eq!(detail.steps.len(), 1, "the rating itself");
         assert!(detail.total_cost > Usd::ZERO);

@@ -9,11 +9,11 @@ use domain::safety::{Action, Category};
 use domain::step::{FinishReason, Security};
 use serde_json::{Map, Value};
 
-use crate::beside::beside;
 use crate::error::Result;
 use crate::execute::tool_message;
 use crate::flow::{Ended, InFlight, security};
 use crate::leaves::{self, Place};
+use crate::offload::{Share, offload_always};
 use crate::registry::ProjectState;
 
 /// A string of an answer.
@@ -58,7 +58,8 @@ pub(crate) async fn judge(
     redactor: &mut Redactor,
 ) -> Judged {
     let bytes = said.iter().map(|said| said.text.len()).sum();
-    beside(bytes, || judge_all(project, said, redactor)).await
+    let share = Share::of_project(project.id());
+    offload_always(share, bytes, || judge_all(project, said, redactor)).await
 }
 
 fn judge_all(project: &ProjectState, said: &[Said<'_>], redactor: &mut Redactor) -> Judged {

@@ -4,6 +4,7 @@ use domain::settings::Limits;
 
 use crate::Gateway;
 use crate::admit::Caller;
+use crate::body_memory::BodyMemory;
 
 /// The capabilities of this gateway for one key.
 #[derive(Clone, Debug)]
@@ -29,5 +30,10 @@ impl Gateway {
     /// The largest request body in bytes.
     pub fn max_body_bytes(&self) -> usize {
         self.config.max_body_bytes
+    }
+
+    /// The memory for request bodies.
+    pub fn bodies(&self) -> &BodyMemory {
+        &self.bodies
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::Gateway;
 use crate::admit::Caller;
-use crate::beside::beside;
 use crate::error::{Error, Result};
+use crate::offload::offload;
 use crate::tokens;
 use crate::traces::asks_secure;
 
@@ -71,7 +71,8 @@ impl Gateway {
             return Err(Error::NotFound);
         }
         let parts = [Part { origin: Origin::User, text: &ask.input }];
-        let report = beside(ask.input.len(), || project.policy.inspect(&parts)).await;
+        let judge = || project.policy.inspect(&parts);
+        let report = offload(caller.share(), ask.input.len(), judge).await?;
         if let Some(block) = report.block {
             return Ok(Simulated::Blocked { reason: block.reason });
         }

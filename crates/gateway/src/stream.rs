@@ -26,7 +26,7 @@ use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
 use crate::request_id;
-use fragments::{Fragments, MOST_STRINGS, TooMany};
+use fragments::{Fragments, MAX_OUTPUT_BYTES, TooMany};
 use outlet::Outlet;
 pub use piece::{Piece, Started, Streamed};
 use strand::Judging;
@@ -141,10 +141,10 @@ impl Relay {
                     let heard =
                         events.into_iter().try_for_each(|event| self.hear(event, &mut pieces));
                     self.note_left();
-                    if let Err(TooMany) = heard {
+                    if let Err(too_many) = heard {
                         self.upstream = None;
-                        pieces
-                            .append(&mut self.broken(too_many(), Error::ProviderUnreachable).await);
+                        let what = too_many.to_string();
+                        pieces.append(&mut self.broken(what, Error::ProviderUnreachable).await);
                         return Some(pieces);
                     }
                 }
@@ -219,6 +219,9 @@ impl Relay {
             StreamEvent::Prompt(usage) => heard.prompt_usage = Some(usage),
             StreamEvent::Model(model) => heard.upstream_model = Some(model),
             StreamEvent::Done => {}
+        }
+        if self.flight.as_ref().is_some_and(|flight| flight.heard.text.len() > MAX_OUTPUT_BYTES) {
+            return Err(TooMany::Bytes);
         }
         Ok(())
     }
@@ -380,10 +383,6 @@ impl Drop for Relay {
             self.hear_rest();
         }
     }
-}
-
-fn too_many() -> String {
-    format!("The provider's answer has more than the {MOST_STRINGS} strings that a stream may have")
 }
 
 /// Lets the connection that carries the answer write what it has.

@@ -99,6 +99,7 @@ async fn serve(store: Store) -> Gateway {
     let config = Config {
         perimeter: domain::settings::Perimeter::default(),
         max_body_bytes: 1 << 20,
+        max_body_memory: 64 << 20,
         egress_allow: Vec::new(),
         idle_hours: 24,
     };

@@ -26,8 +26,8 @@ use crate::request_id;
 
 pub(crate) use known::{KnownTraces, TraceHandle, asks_secure};
 
-/// Metadata comes back with every list: it is no place for content.
-const LARGEST_METADATA: usize = 64 * 1024;
+/// The largest metadata of a trace, as JSON. It comes back with every list: it is no place for content.
+pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
 
@@ -75,11 +75,9 @@ impl Gateway {
         let size =
             metadata.as_ref().map(|metadata| serde_json::to_string(metadata).map(|t| t.len()));
         if let Some(Ok(size)) = size
-            && size > LARGEST_METADATA
+            && size > MAX_METADATA_BYTES
         {
-            return Err(Error::invalid(format!(
-                "Metadata is larger than {LARGEST_METADATA} bytes"
-            )));
+            return Err(metadata_too_large());
         }
         let now = self.clock.now();
         let trace = Trace {
@@ -312,6 +310,11 @@ impl Gateway {
         });
         Ok(Baselines { latency, tiers: tiers.collect() })
     }
+}
+
+/// The refusal of metadata that is too large.
+pub fn metadata_too_large() -> Error {
+    Error::invalid(format!("Metadata is larger than {MAX_METADATA_BYTES} bytes"))
 }
 
 /// An id of version 7 for a moment (RFC 9562, section 5.7). The 12 bits after its milliseconds are their

@@ -1,26 +1,119 @@
 //! What users thought of the work.
 
-use domain::step::{Step, StepKind};
-use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt::{self, Formatter};
 
-/// The rating that a log's output carries, 0 to 1.
+use domain::step::{Step, StepKind};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// The rating that a log's output carries, 0 to 1. The output is JSON text: nothing of it but the rating
+/// is read.
 ///
 /// `user_rating` is a boolean; or a number, divided by `rating_max` beside it; without that, a
 /// fraction below 1 is taken as it is and anything else counts stars out of five.
-pub fn user_rating(output: &Value) -> Option<f64> {
-    let rating = match output.get("user_rating")? {
-        Value::Bool(liked) => f64::from(u8::from(*liked)),
-        Value::Number(number) => {
-            let number = number.as_f64()?;
-            match output.get("rating_max").and_then(Value::as_f64) {
-                Some(most) if most > 0.0 => number / most,
-                _ if number < 1.0 => number,
-                _ => number / 5.0,
-            }
-        }
-        _ => return None,
+pub fn user_rating(output: &str) -> Option<f64> {
+    let Rated { rating, most } = serde_json::from_str(output).ok()?;
+    let rating = match (rating, most) {
+        (Scalar::Bool(liked), _) => f64::from(u8::from(liked)),
+        (Scalar::Number(number), Scalar::Number(most)) if most > 0.0 => number / most,
+        (Scalar::Number(number), _) if number < 1.0 => number,
+        (Scalar::Number(number), _) => number / 5.0,
+        (Scalar::Other, _) => return None,
     };
     rating.is_finite().then(|| rating.clamp(0.0, 1.0))
+}
+
+/// What of an output is about a rating.
+struct Rated {
+    rating: Scalar,
+    most: Scalar,
+}
+
+#[derive(Clone, Copy)]
+enum Scalar {
+    Bool(bool),
+    Number(f64),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Rated {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Rated;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rated, A::Error> {
+                let mut rated = Rated { rating: Scalar::Other, most: Scalar::Other };
+                while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+                    match &*name {
+                        "user_rating" => rated.rating = map.next_value()?,
+                        "rating_max" => rated.most = map.next_value()?,
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(rated)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Scalar;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("any value")
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Bool(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(value as f64))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(value as f64))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(value))
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Scalar, E> {
+                Ok(Scalar::Other)
+            }
+
+            fn visit_unit<E>(self) -> Result<Scalar, E> {
+                Ok(Scalar::Other)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Scalar, A::Error> {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Scalar::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Scalar, A::Error> {
+                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Scalar::Other)
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
 }
 
 /// The mean rating of a trace; `None` when nobody rated it.
@@ -55,10 +148,12 @@ mod tests {
             (json!({"user_rating": "good"}), None),
             (json!({"user_rating": null}), None),
             (json!({"rating_max": 5}), None),
+            (json!({"user_rating": [1, {"a": []}], "rating_max": {"b": [2]}}), None),
+            (json!({"a": {"user_rating": 1}}), None),
             (json!([1]), None),
         ];
         for (output, expected) in cases {
-            assert_eq!(user_rating(&output), expected, "{output}");
+            assert_eq!(user_rating(&output.to_string()), expected, "{output}");
         }
     }
 }

@@ -1,22 +1,27 @@
 //! Connections: accepted while there are places, served, and cut off when they are too slow.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use http::Request;
-use hyper::body::Incoming;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::future::Either;
+use http::{Request, StatusCode};
+use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::Service as _;
 
+use crate::bare_refusals::BareRefusals;
 use crate::in_one_go::in_one_go;
 use crate::loops::{self, Loops, Spread};
 use crate::pace::{Pace, Paced};
@@ -38,6 +43,8 @@ const GRACE: Duration = Duration::from_secs(30);
 const CROWD: Duration = Duration::from_millis(250);
 /// How long to wait where no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A request with a longer body, or with one of unknown length, runs beside the event loops.
+const LARGE_BODY: u64 = 32 * 1024;
 
 /// Listens at an address. The runtime's own `bind` lets no more than 128 wait.
 pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -88,8 +95,13 @@ pub(crate) async fn serve(
             Ok((stream, peer, place)) => {
                 let (seat, handle) = loops.seat();
                 let (spread, watcher) = (loops.spread(tasks), graceful.watcher());
-                let connection =
-                    connection(stream, peer, router.clone(), spread, watcher, crowded.clone());
+                let service = Service {
+                    router: router.clone(),
+                    peer,
+                    large: loops.large().clone(),
+                    tasks: tasks.clone(),
+                };
+                let connection = connection(stream, service, spread, watcher, crowded.clone());
                 let cut = cut.clone();
                 let task = async move {
                     // A call that is cut off is recorded as such.
@@ -125,8 +137,7 @@ async fn place(places: &Arc<Semaphore>, crowded: &Notify) -> Option<OwnedSemapho
 
 async fn connection(
     stream: std::net::TcpStream,
-    peer: SocketAddr,
-    router: Router,
+    service: Service,
     spread: Spread,
     watcher: Watcher,
     crowded: Arc<Notify>,
@@ -144,13 +155,13 @@ async fn connection(
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
     let pace = Pace::new();
-    let stream = Paced::new(stream, pace.clone());
+    let stream = BareRefusals::new(Paced::new(stream, pace.clone()));
     let paced = pace.clone();
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+    let peer = service.peer;
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let running = paced.request();
-        request.extensions_mut().insert(ConnectInfo(peer));
-        let answer = router.clone().call(request);
-        async move { answer.await.map(|answer| answer.map(|body| running.until_sent(body))) }
+        let answer = service.call(request);
+        async move { Ok::<_, Infallible>(answer.await.map(|body| running.until_sent(body))) }
     });
     let mut builder = Builder::new(spread);
     // The pace says how long a head may take: from the first byte, also of what may become HTTP/2.
@@ -169,6 +180,48 @@ async fn connection(
             tracing::debug!(%peer, "a connection was too slow");
         }
     }
+}
+
+/// Answers the requests of one connection.
+struct Service {
+    router: Router,
+    peer: SocketAddr,
+    /// The runtime for requests with large bodies.
+    large: Handle,
+    tasks: TaskTracker,
+}
+
+impl Service {
+    fn call(&self, mut request: Request<Incoming>) -> impl Future<Output = Response> + use<> {
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        let is_large = is_large(&request);
+        let answer = self.router.clone().call(request);
+        let answer = if is_large {
+            // A client that hangs up ends it.
+            let task = self.tasks.spawn_on(answer, &self.large);
+            Either::Right(AbortOnDropHandle::new(task))
+        } else {
+            Either::Left(answer)
+        };
+        async move {
+            match answer {
+                Either::Left(answer) => answer.await.unwrap_or_else(|never| match never {}),
+                Either::Right(task) => match task.await {
+                    Ok(answer) => answer.unwrap_or_else(|never| match never {}),
+                    // The runtime has ended, or a defect of ours has ended the task.
+                    Err(error) => {
+                        tracing::error!(%error, "a large request was not answered");
+                        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn is_large(request: &Request<Incoming>) -> bool {
+    let hint = request.body().size_hint();
+    hint.upper().is_none_or(|length| length > LARGE_BODY)
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@
 //! the connections to providers that these use: nothing of them moves from one processor's cache to
 //! another's, and no thread has to be woken to share the work. What serves no connection (accepting,
 //! jobs, writers) is left to the runtime that the process began with.
+//!
+//! Large requests leave their loop: reading, judging, sending on and recording megabytes takes tens of
+//! milliseconds at a time, which all other requests of the loop would wait for. They run on threads of
+//! their own, which the operating system prefers the loops to.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -16,6 +20,8 @@ use tokio_util::task::TaskTracker;
 
 /// What blocks a thread at the end may go on for this long.
 const GRACE: Duration = Duration::from_secs(1);
+/// The nice value of threads for large requests: a third of the weight of others.
+const LOW_PRIORITY: i32 = 5;
 
 /// How many loops there are: one for each processor that this process may use.
 pub(crate) fn count() -> usize {
@@ -26,6 +32,8 @@ pub(crate) fn count() -> usize {
 #[derive(Clone)]
 pub(crate) struct Loops {
     loops: Arc<[Loop]>,
+    /// For requests with large bodies.
+    large: Handle,
     /// Whose turn it is to run the next request of an HTTP/2 connection.
     turn: Arc<AtomicUsize>,
 }
@@ -52,7 +60,17 @@ impl Loops {
             loops.push(Loop { handle: runtime.handle().clone(), seats: Arc::default() });
             threads.0.push(runtime);
         }
-        Ok((Self { loops: loops.into(), turn: Arc::default() }, threads))
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(count()).thread_name("large").on_thread_start(give_way);
+        let runtime = runtime.enable_all().build()?;
+        let large = runtime.handle().clone();
+        threads.0.push(runtime);
+        Ok((Self { loops: loops.into(), large, turn: Arc::default() }, threads))
+    }
+
+    /// The runtime for requests with large bodies.
+    pub(crate) fn large(&self) -> &Handle {
+        &self.large
     }
 
     /// A place where there are the fewest connections, and where to spawn what sits there.
@@ -65,6 +83,14 @@ impl Loops {
     /// Spreads what one connection carries at once over all loops.
     pub(crate) fn spread(&self, tasks: &TaskTracker) -> Spread {
         Spread { loops: self.clone(), tasks: tasks.clone() }
+    }
+}
+
+/// Lets other threads of the machine run before this one.
+fn give_way() {
+    // On Linux the priority is that of the calling thread.
+    if let Err(error) = rustix::process::setpriority_process(None, LOW_PRIORITY) {
+        tracing::debug!(%error, "a thread for large requests keeps its priority");
     }
 }
 
@@ -107,7 +133,7 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        let Loops { loops, turn } = &self.loops;
+        let Loops { loops, turn, .. } = &self.loops;
         let turn = turn.fetch_add(1, Ordering::Relaxed);
         self.tasks.spawn_on(future, &loops[turn % loops.len()].handle);
     }

@@ -2,6 +2,7 @@
 //!
 //! The binary only composes: it reads the configuration, opens the database, and serves.
 
+mod bare_refusals;
 mod commands;
 mod config;
 mod in_one_go;

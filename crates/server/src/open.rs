@@ -42,6 +42,7 @@ pub(crate) fn gateway_config(config: &Config) -> gateway::Config {
     gateway::Config {
         perimeter: config.perimeter.clone(),
         max_body_bytes: config.max_body_bytes,
+        max_body_memory: config.max_body_memory,
         egress_allow: config.egress.allow.clone(),
         idle_hours: config.trace_idle_hours,
     }

@@ -15,10 +15,10 @@ use gateway::{ChatAnswer, Streamed};
 
 use crate::App;
 use crate::auth::ByKey;
+use crate::body::Body;
 use crate::door::{self, Names};
 use crate::error::Result;
 use crate::finding::FindingBody;
-use crate::input::Body;
 use crate::sse::{self, EventBody};
 use answer::ResponseAnswer;
 use request::ResponsesBody;

@@ -37,6 +37,7 @@ pub(crate) use inspect::{inspect, inspect_output};
 pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, RanTool};
 pub(crate) use screen::{Ask, PiiRule, Replaces, Screening, Stopped, redact, security};
+pub(crate) use stored::Output;
 pub(crate) use strings::{is_text, length};
 pub(crate) use watched::Watched;
 

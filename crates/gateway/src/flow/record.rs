@@ -14,8 +14,8 @@ use super::spent::Spent;
 use super::stored::{Input, Output, Stored};
 use super::{Funded, Routed, Turn};
 use crate::Gateway;
-use crate::beside::beside;
 use crate::error::Result;
+use crate::offload::offload_always;
 use crate::tools::{self, ToolCall};
 use crate::{labels, mcp, output, prints};
 
@@ -153,7 +153,7 @@ impl Gateway {
     ) -> Result<StepId> {
         let (step, output) = self.tool_step(turn, run, calls, finished).await?;
         let id = step.id;
-        self.record_plain(turn, step, None, &output).await?;
+        self.record_plain(turn, step, None, Output::Value(&output)).await?;
         Ok(id)
     }
 
@@ -192,7 +192,8 @@ impl Gateway {
         let extra = arguments.into_iter().map(|text| ("arguments".to_owned(), text.into()));
         let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
         let message = Message { role, body, extra: extra.collect() };
-        let judged = beside(ran.said.len(), || turn.judge_tool(message)).await?;
+        let judge = || turn.judge_tool(message);
+        let judged = offload_always(turn.caller.share(), ran.said.len(), judge).await?;
         let JudgedTool { message, security, placeholders } = judged;
         let mut input = json!({"server_label": ran.server});
         if let Some(call) = ran.call {
@@ -263,13 +264,10 @@ impl Gateway {
         turn: &Turn,
         step: Step,
         input: Option<&str>,
-        output: &Value,
+        output: Output<'_>,
     ) -> Result<()> {
-        let stored = Stored {
-            input: input.map(Input::Text),
-            output: Some(Output::Value(output)),
-            ..Stored::default()
-        };
+        let stored =
+            Stored { input: input.map(Input::Text), output: Some(output), ..Stored::default() };
         self.store(turn, step.into(), &stored).await.map(drop)
     }
 

@@ -18,8 +18,8 @@ use tokio::time::{Instant, timeout_at};
 use super::charge::{Charge, dearest};
 use crate::Gateway;
 use crate::admit::Caller;
-use crate::beside::beside;
 use crate::error::{Error, Result};
+use crate::offload::offload;
 use crate::registry::lock;
 use crate::tokens;
 
@@ -264,7 +264,7 @@ impl Gateway {
         if let Asked::Reserved(bound, reservation) = self.try_reserve(caller, bill, WORTHWHILE) {
             return Ok((bound, reservation));
         }
-        beside(bill.prompt as usize, || bill.counted.count()).await;
+        offload(caller.share(), bill.prompt as usize, || bill.counted.count()).await?;
         let deadline = Instant::now() + PATIENCE;
         let mut least = WORTHWHILE;
         loop {

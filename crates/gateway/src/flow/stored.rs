@@ -3,6 +3,7 @@
 use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
 use domain::step::Door;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Screened;
@@ -46,9 +47,11 @@ pub(super) enum Input<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Output<'a> {
+pub(crate) enum Output<'a> {
     Text(&'a str),
     Value(&'a Value),
+    /// As it was given.
+    Json(&'a RawValue),
 }
 
 impl<'a> Input<'a> {

@@ -22,7 +22,7 @@ const JOBS: [Job; 4] = [Job::Registry, Job::Windows, Job::Spend, Job::Sweep];
 enum Job {
     /// Notices what other processes have changed.
     Registry,
-    /// Saves request windows, so that a restart forgets nothing.
+    /// Saves request windows, so that a restart forgets nothing, and tends the memory of bodies.
     Windows,
     /// Takes in what keys have spent out of this process's sight.
     Spend,
@@ -60,7 +60,10 @@ pub(crate) fn start(gateway: &Gateway) {
                 match job {
                     Job::Registry => tell("registry", refresh(&gateway).await),
                     Job::Spend => tell("spend of keys", gateway.recount_hours().await),
-                    Job::Windows => save_windows(&gateway).await,
+                    Job::Windows => {
+                        gateway.bodies.tend();
+                        save_windows(&gateway).await;
+                    }
                     Job::Sweep => sweep(&gateway).await,
                 }
             }

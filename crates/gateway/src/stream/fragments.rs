@@ -11,9 +11,22 @@ use crate::output::Said;
 /// No stream has more strings: what every choice says, thinks and calls tools with.
 pub(super) const MOST_STRINGS: usize = 16_384;
 
-/// The stream has more strings than that.
-#[derive(Debug)]
-pub(super) struct TooMany;
+/// The most bytes of what a streamed answer says: all of it is kept for the record. Four times what any
+/// model writes at once.
+pub(super) const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The reason why a stream is left before its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TooMany {
+    #[error(
+        "The provider's answer has more than the {MOST_STRINGS} strings that a stream may have"
+    )]
+    Strings,
+    #[error(
+        "The provider's answer is longer than the {MAX_OUTPUT_BYTES} bytes that a stream may have"
+    )]
+    Bytes,
+}
 
 /// The strings of the chunks so far.
 #[derive(Debug, Default)]
@@ -24,6 +37,8 @@ pub(super) struct Fragments {
     /// The tool calls of choice 0 by their index, and what its provider wants back with them.
     calls: BTreeMap<u64, Map<String, Value>>,
     state: Option<Value>,
+    /// The bytes of all strings.
+    bytes: usize,
 }
 
 impl Fragments {
@@ -33,7 +48,9 @@ impl Fragments {
         self.add_calls(chunk);
         for state in leaves::states(chunk) {
             leaves::of_state(state, &mut |text| {
-                self.whole.insert((text.to_owned(), false));
+                if self.whole.insert((text.to_owned(), false)) {
+                    self.bytes += text.len();
+                }
             });
         }
         let mut more = 0;
@@ -46,11 +63,18 @@ impl Fragments {
             } else if !self.whole.insert((text.clone(), place.is_json())) {
                 return;
             }
+            self.bytes += text.len();
             if !place.is_legacy() {
                 more += text.len();
             }
         });
-        if self.strings.len() > MOST_STRINGS { Err(TooMany) } else { Ok(more) }
+        if self.strings.len() + self.whole.len() > MOST_STRINGS {
+            return Err(TooMany::Strings);
+        }
+        if self.bytes > MAX_OUTPUT_BYTES {
+            return Err(TooMany::Bytes);
+        }
+        Ok(more)
     }
 
     fn add_calls(&mut self, chunk: &Map<String, Value>) {

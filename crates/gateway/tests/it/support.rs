@@ -45,6 +45,7 @@ impl Database {
         let config = Config {
             perimeter: Perimeter::default(),
             max_body_bytes: 1 << 20,
+            max_body_memory: 64 << 20,
             egress_allow: Vec::new(),
             idle_hours: 24,
         };

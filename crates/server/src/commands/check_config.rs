@@ -43,6 +43,7 @@ fn lines(config: &Config) -> Vec<String> {
         set("log", config.log.as_str()),
         set("metrics_listen", metrics),
         format!("max_body_bytes = {}", config.max_body_bytes),
+        format!("max_body_memory = {}", config.max_body_memory),
         format!("trace_idle_hours = {}", config.trace_idle_hours),
         format!("allow_inexact_limits = {}", config.allow_inexact_limits),
     ]

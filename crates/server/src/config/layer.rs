@@ -118,6 +118,9 @@ layer!(
     /// The largest request body
     #[arg(long, global = true, value_name = "BYTES")]
     parsed max_body_bytes / "SLUICE_MAX_BODY_BYTES": usize,
+    /// The memory for all request bodies together
+    #[arg(long, global = true, value_name = "BYTES")]
+    parsed max_body_memory / "SLUICE_MAX_BODY_MEMORY": usize,
     /// Hours after which an idle pending trace has failed
     #[arg(long, global = true, value_name = "HOURS")]
     parsed trace_idle_hours / "SLUICE_TRACE_IDLE_HOURS": u64,

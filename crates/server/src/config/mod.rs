@@ -45,6 +45,7 @@ pub(crate) struct Config {
     pub(crate) log: String,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) max_body_bytes: usize,
+    pub(crate) max_body_memory: usize,
     pub(crate) trace_idle_hours: u64,
     pub(crate) allow_inexact_limits: bool,
 }
@@ -131,6 +132,7 @@ impl Config {
             log: layer.log.unwrap_or_default(),
             metrics_listen,
             max_body_bytes: layer.max_body_bytes.unwrap_or_default(),
+            max_body_memory: layer.max_body_memory.unwrap_or_default(),
             trace_idle_hours: layer.trace_idle_hours.unwrap_or_default(),
             allow_inexact_limits: layer.allow_inexact_limits.unwrap_or_default(),
         };
@@ -150,6 +152,13 @@ impl Config {
             if is_zero {
                 return Err(Error(format!("{key} is 0: it must be 1 or more")));
             }
+        }
+        let least = gateway::least_body_memory(self.max_body_bytes);
+        if self.max_body_memory < least {
+            return Err(Error(format!(
+                "max_body_memory is {}: a body of max_body_bytes ({}) may take {least}. Raise the one or lower the other",
+                self.max_body_memory, self.max_body_bytes
+            )));
         }
         Ok(())
     }

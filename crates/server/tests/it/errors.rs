@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::harness::{Backend, Caller, Reply, Server, settings, until};
+use crate::harness::{Backend, Caller, KEY, Reply, Server, settings, until};
 
 crate::on_every_backend!(
     every_error_is_json,
@@ -12,6 +12,9 @@ crate::on_every_backend!(
     a_body_that_is_too_large,
     a_large_body_without_a_key,
     a_body_that_is_no_json,
+    a_body_out_of_proportion,
+    a_request_that_is_no_http,
+    a_length_beyond_all_bounds,
     a_body_that_is_not_what_was_asked_for,
     an_array_is_no_object,
     odd_text_comes_back_unchanged,
@@ -86,7 +89,6 @@ async fn a_large_body_without_a_key(backend: Backend) {
 async fn a_body_that_is_no_json(backend: Backend) {
     let server = Server::start(&backend).await;
     let key = server.key();
-    let trace = key.trace().await;
     let plain = key.request("POST", "/api/v1/traces").body("{}");
     Caller::try_send(plain).await.unwrap().says(415, "application/json");
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
@@ -97,11 +99,6 @@ async fn a_body_that_is_no_json(backend: Backend) {
         let fine = key.request("POST", "/api/v1/traces").header("content-type", kind).body("{}");
         Caller::try_send(fine).await.unwrap().ok(201);
     }
-    let deep = format!(
-        r#"{{"trace_id":"{trace}","output":{{"a":{}1{}}}}}"#,
-        "[".repeat(50_000),
-        "]".repeat(50_000)
-    );
     for (path, body) in [
         ("executions", "{"),
         ("executions", ""),
@@ -110,13 +107,114 @@ async fn a_body_that_is_no_json(backend: Backend) {
         ("executions", r#"{"trace_id": "a", "input": "\ud800"}"#),
         ("chat/completions", r#"{"trace_id":"a","messages":[{"role":"user","content":"\udc00"}]}"#),
         ("logs", r#"{"trace_id": "a", "output": {"a": "\ud83d"}}"#),
-        ("logs", &deep),
         ("traces", &"[".repeat(100_000)),
         ("traces", &r#"{"metadata":"#.repeat(50_000)),
     ] {
         malformed(&key, path, body.as_bytes()).await;
     }
-    malformed(&key, "executions", b"{\"trace_id\": \"a\", \"input\": \"\xff\xfe\"}").await;
+    // Also where nobody reads it: in a field that is not known, and behind an object.
+    for path in ["executions", "traces", "logs", "checks"] {
+        for body in [
+            &b"{\"trace_id\": \"a\", \"input\": \"\xff\xfe\"}"[..],
+            b"{\"zz\": \"\xc3\"}",
+            b"{\"z\xfe\": 1}",
+            b"{\"zz\": \"\xed\xa0\x80\"}",
+        ] {
+            malformed(&key, path, body).await;
+        }
+    }
+}
+
+/// JSON that takes far more memory than its bytes is not read at all.
+async fn a_body_out_of_proportion(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let key = server.key();
+    let trace = key.trace().await;
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let (shallow, deep, deeper) = (nested(100), nested(200), nested(50_000));
+    let log = |value: &str| format!(r#"{{"trace_id":"{trace}","output":{{"a":{value}}}}}"#);
+    let chat = |value: &str| {
+        let messages = r#"[{"role":"user","content":"Hello"}]"#;
+        format!(r#"{{"trace_id":"{trace}","messages":{messages},"model":"sandbox","x":{value}}}"#)
+    };
+    let send = async |path: &str, body: String| {
+        key.send("POST", &format!("/api/v1/{path}"), Some(body.into_bytes())).await
+    };
+    for deep in [&deep, &deeper] {
+        for (path, body) in [("logs", log(deep)), ("chat/completions", chat(deep))] {
+            send(path, body).await.says(422, "nested too deeply");
+        }
+        let metadata = format!(r#"{{"metadata":{{"a":{deep}}}}}"#);
+        send("traces", metadata).await.says(422, "nested too deeply");
+    }
+    send("logs", log(&shallow)).await.ok(200);
+    send("chat/completions", chat(&shallow)).await.ok(200);
+    let list = |item: &str| format!("[{}]", vec![item; 2_000_000 / item.len()].join(","));
+    for item in ["\"\"", "0", "{}", "[[[[[[]]]]]]", r#"{"a":{}}"#] {
+        let reply = send("chat/completions", chat(&list(item))).await;
+        reply.says(422, "too many values for its size");
+        // A log is kept as it was given: no tree is made of it.
+        send("logs", log(&list(item))).await.ok(200);
+    }
+    let sentences =
+        list(r#""A sentence of an ordinary length, as people write them in messages.""#);
+    send("chat/completions", chat(&sentences)).await.ok(200);
+}
+
+/// What the HTTP library refuses by itself looks like every other error.
+async fn a_request_that_is_no_http(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let long = "a".repeat(70_000);
+    let headers = "x-header: value\r\n".repeat(200);
+    for (request, status) in [
+        ("nonsense\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nhost: x\r\ncontent-length: many\r\n\r\n".to_owned(), 400),
+        (
+            "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"
+                .to_owned(),
+            400,
+        ),
+        (format!("GET /up?{long} HTTP/1.1\r\nhost: x\r\n\r\n"), 414),
+        (format!("GET /up HTTP/1.1\r\nhost: x\r\n{headers}\r\n"), 431),
+    ] {
+        let (head, body) = raw(&server, request.as_bytes()).await;
+        let start: String = request.chars().take(60).collect();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{start}: {head}");
+        let head = head.to_ascii_lowercase();
+        assert!(
+            head.contains("content-type: application/json") && head.contains("x-request-id: "),
+            "{head}"
+        );
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert!(!body["error"].as_str().unwrap().is_empty(), "{body}");
+    }
+}
+
+/// A length that cannot be read to its end is refused before anything of it has come.
+async fn a_length_beyond_all_bounds(backend: Backend) {
+    let server = Server::start(&backend).await;
+    for length in ["10000000000", "9000000000000000000"] {
+        let head = format!(
+            "POST /api/v1/traces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{{"
+        );
+        let (head, body) = raw(&server, head.as_bytes()).await;
+        assert!(head.starts_with("HTTP/1.1 413 "), "{head}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["error"], format!("The body is larger than {LIMIT} bytes"));
+    }
+}
+
+/// Sends bytes as they are and reads the answer's head and body until the server closes.
+async fn raw(server: &Server, request: &[u8]) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    stream.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    // A server that closes on what it has not read resets the connection, behind the answer.
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 async fn malformed(key: &Caller, path: &str, body: &[u8]) {

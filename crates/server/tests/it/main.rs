@@ -36,6 +36,7 @@ mod matrix;
 mod mcp;
 mod mcp_server;
 mod mcp_sessions;
+mod memory;
 mod messages;
 mod models;
 mod own_trace;
