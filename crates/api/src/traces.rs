@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LINK;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
 use domain::grade::{Assessment, Grade, Grades};
 use domain::ids::TraceId;
 use domain::money::Usd;
@@ -18,7 +19,7 @@ use crate::App;
 use crate::auth::ByKey;
 use crate::error::Result;
 use crate::input::{Asked, BodyIfAny, Segments};
-use crate::trace_detail::DetailBody;
+use crate::trace_detail::{self, DetailBody};
 
 const DEFAULT_PER_PAGE: i64 = 50;
 const MOST_PER_PAGE: i64 = 100;
@@ -251,8 +252,9 @@ pub async fn show(
     State(app): State<App>,
     ByKey(caller): ByKey,
     path: Segments,
-) -> Result<Json<DetailBody>> {
-    Ok(Json(app.gateway.trace(&caller, path.text("id")?).await?.into()))
+) -> Result<Response> {
+    let detail = app.gateway.trace(&caller, path.text("id")?).await?;
+    Ok(trace_detail::response(&app.gateway, detail)?)
 }
 
 /// Complete and grade a trace. Doing it again returns the same result.

@@ -89,12 +89,12 @@ pub use stats::{Period, Stats};
 pub use store::{Account, Audit, COUNT_LIMIT, Page};
 pub use stream::{Piece, Started, Streamed};
 pub use tools::{ToolCall, ToolResult};
-pub use traces::{TraceDetail, TracePage};
+pub use traces::{DetailText, StepList, TraceDetail, TracePage};
 
 use flow::Upstream;
 use registry::Registry;
 use sessions::LoginThrottle;
-use traces::KnownTraces;
+use traces::{DetailPlaces, KnownTraces};
 
 /// Long reads end after this.
 const READ_BOUND: Duration = Duration::from_secs(5);
@@ -112,6 +112,7 @@ pub struct Inner {
     starts: flow::Starts,
     mcp: mcp::Sessions,
     traces: KnownTraces,
+    details: DetailPlaces,
     logins: LoginThrottle,
     blocks: blocks::Blocks,
     recounted: recount::Recounted,
@@ -152,6 +153,7 @@ impl Gateway {
             upstream: Upstream::new(client, clock.clone()),
             starts: flow::Starts::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
+            details: DetailPlaces::default(),
             logins: LoginThrottle::default(),
             blocks: blocks::Blocks::default(),
             recounted: recount::Recounted::default(),
