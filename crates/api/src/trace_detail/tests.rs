@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use domain::ids::{ProjectId, StepId};
 use domain::step::{Content as Stored, Door, Security, StepStatus};
 
@@ -50,11 +52,11 @@ fn by_tree(step: &Step, content: Option<&[u8]>) -> String {
     let mut fields = format!(r#""type":"{}","parent_step_id":6"#, step.kind.as_str());
     for (name, value) in [("input", stored.input), ("output", output)] {
         if let Some(value) = value {
-            fields += &format!(r#","{name}":{value}"#);
+            write!(fields, r#","{name}":{value}"#).unwrap();
         }
     }
     if let Some(reason) = &step.reason {
-        fields += &format!(r#","reason":"{reason}""#);
+        write!(fields, r#","reason":"{reason}""#).unwrap();
     }
     format!(
         r#"{{"id":7,{fields},"status":"completed","latency_ms":1000.0,"security":{{"pii_detected":false,"injection_attempt":false,"secret_leaked":false,"risk_score":0.0,"review":false,"findings":[{{"type":"x"}}]}},"started_at":"1970-01-01T00:00:01.000Z","created_at":"1970-01-01T00:00:02.000Z"}}"#

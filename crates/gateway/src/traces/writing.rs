@@ -54,6 +54,9 @@ const QUEUE: Duration = Duration::from_mins(1);
 const WHOLE: Duration = Duration::from_mins(15);
 const STEP_GONE: &str = "a step that was half written has gone";
 
+/// Writes a step with its content into a text.
+pub type WriteStep = fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()>;
+
 /// How a detail is put into text. What a step is presented as depends on nothing but the step and its
 /// content: it may be presented again, to go on from the middle.
 #[derive(Debug)]
@@ -65,7 +68,7 @@ pub struct DetailText {
     /// What stands after the steps.
     pub end: &'static [u8],
     /// Writes a step with its content, which is a [`domain::step::Content`] as JSON.
-    pub step: fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()>,
+    pub step: WriteStep,
 }
 
 /// What goes to the caller. A channel that closes without an end was broken off.

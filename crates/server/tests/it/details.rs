@@ -58,7 +58,6 @@ async fn callers_who_take_nothing_cost_little(backend: Backend) {
     let whole = whole.unwrap();
     assert!(whole.len() > CONTENTS * LARGE);
     let held = most.saturating_sub(before);
-    println!("{READERS} readers who take nothing: {held} kB; the detail: {} bytes", whole.len());
     assert!(held < MOST_MEMORY, "{held} kB for {READERS} callers who take nothing");
     let detail: Value = serde_json::from_str(&whole).unwrap();
     let steps = detail["steps"].as_array().unwrap();

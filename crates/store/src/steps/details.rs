@@ -105,7 +105,7 @@ impl Store {
     pub async fn steps_by_id(&self, trace: TraceId, ids: &[StepId]) -> Result<Vec<Step>> {
         let rows: Vec<Row> = on!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
-            slots(ids).fold(query, |query, id| query.bind(id)).fetch_all(db).await?
+            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         let rows = rows.into_iter().filter(|row| row.trace_id == trace.0);
         rows.map(Row::read).collect()
@@ -116,7 +116,7 @@ impl Store {
     pub async fn sealed_contents(&self, ids: &[StepId]) -> Result<Vec<SealedContent>> {
         let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(CONTENTS_BY_ID.as_str()));
-            slots(ids).fold(query, |query, id| query.bind(id)).fetch_all(db).await?
+            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         Ok(rows
             .into_iter()

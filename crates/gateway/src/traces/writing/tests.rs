@@ -1,3 +1,4 @@
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::time::DAY;
@@ -27,13 +28,12 @@ async fn list(fresh: &Fresh, trace: &str) -> StepList {
 }
 
 /// A text that shows a step as its content.
-fn text(step: fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()>) -> DetailText {
+fn text(step: WriteStep) -> DetailText {
     DetailText { head: b"<".to_vec(), between: b", ", end: b">", step }
 }
 
 fn plain(_: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
-    into.extend_from_slice(content.unwrap_or(b"nothing"));
-    Ok(())
+    into.write_all(content.unwrap_or(b"nothing")).map_err(serde_json::Error::io)
 }
 
 /// What is written of a trace of notes with these sizes.
@@ -118,7 +118,7 @@ async fn no_content_is_open_while_a_caller_takes_nothing() {
         }
         let waits = async || {
             let is_stalled = pieces.len() == MOST_PIECES && fresh.gateway.details.free() == PLACES;
-            (is_stalled || pieces.is_closed() || pieces.len() > 0 && all.len() > 3_000_000)
+            (is_stalled || pieces.is_closed() || !pieces.is_empty() && all.len() > 3_000_000)
                 .then_some(())
         };
         until("it goes on", waits).await;
@@ -158,7 +158,7 @@ async fn steps_that_come_later_are_not_written() {
 async fn what_cannot_be_written_whole_has_no_end() {
     fn fails(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
         let is_large = content.is_some_and(|content| content.len() > 1_000);
-        if is_large { serde_json::from_str("{").map(|()| ()) } else { plain(step, content, into) }
+        if is_large { serde_json::from_str("{") } else { plain(step, content, into) }
     }
     let fresh = Fresh::with(json!({})).await;
     let trace = trace_of(&fresh, &[3, 2_000]).await;
