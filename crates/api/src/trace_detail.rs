@@ -1,14 +1,28 @@
 //! What the detail of a trace shows.
+//!
+//! The body is written step by step. A stored content is JSON already: what is shown of it is copied
+//! as text, and no tree is built of it.
 
+mod shown;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use domain::grade::{Grade, GradeReason, Grades};
 use domain::ids::TraceId;
 use domain::money::Usd;
-use domain::step::{Content, Step, StepKind};
+use domain::step::{Step, StepKind};
 use domain::time::{Timestamp, millis};
-use gateway::TraceDetail;
+use gateway::{DetailText, Error, Gateway, TraceDetail};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
+
+use shown::{Content, Output};
+
+/// What stands after the steps of a detail.
+const END: &str = "]}";
 
 /// A trace with its steps and figures.
 #[derive(Debug, Serialize, ToSchema)]
@@ -31,7 +45,7 @@ pub struct DetailBody {
     security: DetailSecurity,
     /// Of the latest routed step.
     routing_decision: Option<RoutingBody>,
-    steps: Vec<StepBody>,
+    steps: Vec<StepBody<'static>>,
 }
 
 /// Figures of a trace. Times are milliseconds, money is USD.
@@ -80,7 +94,7 @@ pub struct RoutingBody {
 
 /// A step. Fields that do not apply are left out.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct StepBody {
+pub struct StepBody<'a> {
     id: i64,
     /// `check`, `run`, `tool_call`, `log` or `blocked`.
     r#type: &'static str,
@@ -94,10 +108,10 @@ pub struct StepBody {
     tier: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
-    input: Option<Value>,
+    input: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
-    output: Option<Value>,
+    output: Option<Output<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     status: &'static str,
@@ -131,14 +145,35 @@ pub struct StepBody {
     created_at: String,
 }
 
-impl From<TraceDetail> for DetailBody {
-    fn from(detail: TraceDetail) -> Self {
-        let (trace, figures) = (detail.trace, detail.figures);
+/// Answers with a detail, whose steps are read while they are sent.
+pub fn response(gateway: &Gateway, detail: TraceDetail) -> Result<Response, Error> {
+    let internal = |why: String| Error::Internal(why);
+    let head = serde_json::to_vec(&DetailBody::without_steps(&detail));
+    let mut head = head.map_err(|error| internal(error.to_string()))?;
+    if !head.ends_with(END.as_bytes()) {
+        return Err(internal("a detail does not end with its steps".to_owned()));
+    }
+    head.truncate(head.len() - END.len());
+    let text = DetailText { head, between: b",", end: END.as_bytes(), step: write_step };
+    let pieces = gateway.write_detail(detail.steps, text);
+    let kind = [(CONTENT_TYPE, "application/json")];
+    Ok((kind, Body::from_stream(pieces)).into_response())
+}
+
+/// Writes a step with its content, which is a [`domain::step::Content`] as JSON. One that cannot be read
+/// is left out.
+fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
+    let content = content.and_then(Content::read).unwrap_or_default();
+    serde_json::to_writer(into, &body(step, content))
+}
+
+impl DetailBody {
+    fn without_steps(detail: &TraceDetail) -> Self {
+        let (trace, figures) = (&detail.trace, &detail.figures);
         let assessment = trace.assessment.as_ref();
         let grades = assessment.map(|assessment| assessment.grades);
         let overall = grades.map(|grades| grades.overall);
         let revenue = trace.revenue.map(Usd::dollars);
-        let routed = detail.steps.iter().rev().find_map(|(step, _)| routing(step));
         Self {
             id: trace.id,
             status: trace.status.as_str(),
@@ -170,9 +205,9 @@ impl From<TraceDetail> for DetailBody {
                 tool_fidelity_score: figures.tool_fidelity_score,
                 shadow_score: figures.shadow_score,
             },
-            routing_decision: routed,
-            steps: detail.steps.into_iter().map(|(step, content)| body(step, content)).collect(),
-            metadata: trace.metadata,
+            routing_decision: detail.routed.as_ref().and_then(routing),
+            steps: Vec::new(),
+            metadata: trace.metadata.clone(),
         }
     }
 }
@@ -188,23 +223,8 @@ fn routing(step: &Step) -> Option<RoutingBody> {
     })
 }
 
-/// What a step shows as its output: of a run always a text, empty where it only asked for tools; the
-/// shape of vectors and images, which are not kept, as JSON.
-fn output(kind: StepKind, output: Option<Value>) -> Option<Value> {
-    let Some(Value::Object(mut said)) = output else { return output };
-    if kind != StepKind::Run {
-        return Some(said.into());
-    }
-    if !said.contains_key("tool_calls") {
-        return Some(Value::from(said).to_string().into());
-    }
-    match said.shift_remove("content") {
-        Some(text @ Value::String(_)) => Some(text),
-        _ => Some("".into()),
-    }
-}
-
-fn body(step: Step, content: Option<Content>) -> StepBody {
+fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
+    let findings = step.security.findings.take();
     let security = &step.security;
     let mut found = json!({
         "pii_detected": security.pii,
@@ -213,17 +233,16 @@ fn body(step: Step, content: Option<Content>) -> StepBody {
         "risk_score": security.risk_score,
         "review": security.review,
     });
-    if let Some(findings) = &security.findings {
-        found["findings"] = findings.clone();
+    if let Some(findings) = findings {
+        found["findings"] = findings;
     }
-    let content = content.unwrap_or_default();
     let mut body = StepBody {
         id: step.id.0,
         r#type: step.kind.as_str(),
         parent_step_id: step.parent.map(|parent| parent.0),
         tier: step.routing.as_ref().and_then(|r| r.tier).map(domain::tier::Tier::as_str),
         input: content.input,
-        output: output(step.kind, content.output),
+        output: content.output(step.kind),
         status: step.status.as_str(),
         latency_ms: millis(step.latency()),
         security: found,
@@ -233,7 +252,7 @@ fn body(step: Step, content: Option<Content>) -> StepBody {
     };
     if step.kind == StepKind::Check && body.output.is_none() {
         // Without stored content the verdict still stands.
-        body.output = Some(json!({"allowed": step.reason.is_none()}));
+        body.output = Some(Output::Allowed { allowed: step.reason.is_none() });
     }
     (body.reason, body.error) = (step.reason, step.error);
     if let Some(call) = step.call {
@@ -252,3 +271,6 @@ fn body(step: Step, content: Option<Content>) -> StepBody {
     }
     body
 }
+
+#[cfg(test)]
+mod tests;

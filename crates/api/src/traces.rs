@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LINK;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
 use domain::grade::{Assessment, Grade, Grades};
 use domain::ids::TraceId;
 use domain::money::Usd;
@@ -20,7 +21,7 @@ use crate::body::FlatBodyIfAny;
 use crate::error::Result;
 use crate::input::{Asked, Segments};
 use crate::json_text::JsonText;
-use crate::trace_detail::DetailBody;
+use crate::trace_detail::{self, DetailBody};
 
 const DEFAULT_PER_PAGE: i64 = 50;
 const MOST_PER_PAGE: i64 = 100;
@@ -260,8 +261,9 @@ pub async fn show(
     State(app): State<App>,
     ByKey(caller): ByKey,
     path: Segments,
-) -> Result<Json<DetailBody>> {
-    Ok(Json(app.gateway.trace(&caller, path.text("id")?).await?.into()))
+) -> Result<Response> {
+    let detail = app.gateway.trace(&caller, path.text("id")?).await?;
+    Ok(trace_detail::response(&app.gateway, detail)?)
 }
 
 /// Complete and grade a trace. Doing it again returns the same result.

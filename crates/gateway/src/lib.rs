@@ -94,12 +94,14 @@ pub use stats::{Period, Stats};
 pub use store::{Account, Audit, COUNT_LIMIT, Page};
 pub use stream::{Piece, Started, Streamed};
 pub use tools::{ToolCall, ToolResult};
-pub use traces::{MAX_METADATA_BYTES, TraceDetail, TracePage, metadata_too_large};
+pub use traces::{
+    DetailText, MAX_METADATA_BYTES, StepList, TraceDetail, TracePage, metadata_too_large,
+};
 
 use flow::Upstream;
 use registry::Registry;
 use sessions::LoginThrottle;
-use traces::KnownTraces;
+use traces::{DetailPlaces, KnownTraces};
 
 /// Long reads end after this.
 const READ_BOUND: Duration = Duration::from_secs(5);
@@ -117,6 +119,7 @@ pub struct Inner {
     starts: flow::Starts,
     mcp: mcp::Sessions,
     traces: KnownTraces,
+    details: DetailPlaces,
     logins: LoginThrottle,
     blocks: blocks::Blocks,
     recounted: recount::Recounted,
@@ -158,6 +161,7 @@ impl Gateway {
             upstream: Upstream::new(client, clock.clone()),
             starts: flow::Starts::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
+            details: DetailPlaces::default(),
             logins: LoginThrottle::default(),
             blocks: blocks::Blocks::default(),
             recounted: recount::Recounted::default(),

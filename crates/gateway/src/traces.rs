@@ -1,18 +1,20 @@
 //! Traces: opened, found on the hot path, listed, shown, completed, graded.
 
+mod detail;
 mod known;
+mod places;
+mod writing;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::grade::{Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
-use domain::step::{Content, Step, StepKind};
+use domain::step::{Step, StepKind};
 use domain::time::{DAY, Timestamp};
 use domain::trace::{Trace, TraceStatus};
-use grading::TraceFigures;
 use serde_json::{Map, Value};
 use store::{AgentFigures, Page};
 use tokio::task::JoinHandle;
@@ -24,25 +26,15 @@ use crate::error::{Error, Result};
 use crate::registry::ProjectState;
 use crate::request_id;
 
+pub use detail::{StepList, TraceDetail};
 pub(crate) use known::{KnownTraces, TraceHandle, asks_secure};
+pub(crate) use places::DetailPlaces;
+pub use writing::DetailText;
 
 /// The largest metadata of a trace, as JSON. It comes back with every list: it is no place for content.
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
-
-/// A trace with everything that its detail shows.
-#[derive(Debug)]
-pub struct TraceDetail {
-    /// The trace.
-    pub trace: Trace,
-    /// Its steps with their contents, in the order they began.
-    pub steps: Vec<(Step, Option<Content>)>,
-    /// Its figures.
-    pub figures: TraceFigures,
-    /// What its run steps cost so far, those that are gone included.
-    pub total_cost: Usd,
-}
 
 /// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
 #[derive(Debug)]
@@ -155,32 +147,6 @@ impl Gateway {
             crate::bounded(self.store.count_traces(project, page.status)),
         )?;
         Ok(TracePage { traces, total })
-    }
-
-    /// One of the caller's traces, with its steps.
-    pub async fn trace(&self, caller: &Caller, id: &str) -> Result<TraceDetail> {
-        let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
-        let (project, sealing) = (caller.project.id(), &caller.project.sealing);
-        // First of all whose it is: nothing of another project is read.
-        let trace = crate::bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
-        // Contents after steps: what is committed in between has a content too many, never one too few.
-        let steps = crate::bounded(self.store.steps(id)).await?;
-        let contents = crate::bounded(self.store.contents(id, sealing)).await?;
-        let gap = self.typical_gap(project).await?;
-        let mut figures = grading::figures(trace.created_at, &steps, gap);
-        let mut total_cost: Usd = steps.iter().map(Step::cost).sum();
-        if let Some(purged) = trace.purged {
-            total_cost += purged.cost;
-            figures.pii_detected |= purged.pii;
-            figures.injection_attempt |= purged.injection;
-            figures.secret_leaked |= purged.secret;
-        }
-        let mut contents: HashMap<StepId, Content> = contents.into_iter().collect();
-        let steps = steps.into_iter().map(|step| {
-            let content = contents.remove(&step.id);
-            (step, content)
-        });
-        Ok(TraceDetail { trace, steps: steps.collect(), figures, total_cost })
     }
 
     /// Completes a trace and grades it. Completing it again returns the same result.

@@ -35,6 +35,7 @@ pub use lock::Claim;
 pub use models::ModelRow;
 pub use seal::{SealingKey, random};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
+pub use steps::{Outline, STEPS_AT_ONCE, SealedContent};
 pub use traces::{AgentFigures, COUNT_LIMIT, Page};
 use writer::{PostgresCommits, SqliteCommits};
 pub use writer::{Start, Writer};

@@ -1,5 +1,7 @@
 //! Steps, read. They are written by the [group-commit writer](crate::writer).
 
+mod details;
+
 use domain::grade::LatencyBaseline;
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
@@ -16,10 +18,10 @@ use crate::db::on;
 use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 
+pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
+
 /// Steps of one trace are read up to here.
 const MOST_STEPS: i64 = 10_000;
-/// Sealed contents of one trace are read up to this many bytes.
-const MOST_CONTENT: i64 = 64 * 1024 * 1024;
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -112,36 +114,7 @@ impl Store {
                 .bind(step.0)
                 .fetch_optional(db).await?
         });
-        sealed.map(|sealed| open(step, &sealed, key)).transpose()
-    }
-
-    /// The contents of a trace's steps, opened: the first 64 MiB of them.
-    pub async fn contents(
-        &self,
-        trace: TraceId,
-        key: &SealingKey,
-    ) -> Result<Vec<(StepId, Content)>> {
-        const ALL: &str = "
-            SELECT step_id, sealed
-            FROM step_contents
-            WHERE step_id IN (
-                SELECT id FROM (
-                    SELECT s.id, sum(length(c.sealed)) OVER (ORDER BY s.started_at, s.id) AS so_far
-                    FROM steps s
-                    JOIN step_contents c ON c.step_id = s.id
-                    WHERE s.trace_id = $1) AS sized
-                WHERE so_far <= $2)";
-        let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
-            sqlx::query_as(ALL).bind(trace.0).bind(MOST_CONTENT).fetch_all(db).await?
-        });
-        rows.into_iter()
-            .map(|(id, sealed)| {
-                let step = StepId(id);
-                Ok((step, open(step, &sealed, key)?))
-            })
-            // One content that is nested too deeply must not hide all others.
-            .filter(|read| !matches!(read, Err(Error::Corrupt(_))))
-            .collect()
+        sealed.map(|sealed| open(step, sealed, key)).transpose()
     }
 
     /// The 95th percentile of each model's run steps in a project since a time.
@@ -204,7 +177,7 @@ impl Store {
 /// So many pauses say what is usual.
 const ENOUGH_GAPS: i64 = 20;
 
-fn open(step: StepId, sealed: &[u8], key: &SealingKey) -> Result<Content> {
+fn open(step: StepId, sealed: Vec<u8>, key: &SealingKey) -> Result<Content> {
     let plain = key.open_content(&place(step), sealed)?;
     serde_json::from_slice(&plain)
         .map_err(|error| Error::Corrupt(format!("the content of step {step}: {error}")))

@@ -22,6 +22,7 @@ mod configuration;
 mod control;
 mod crash;
 mod crowd;
+mod details;
 mod device;
 mod doors;
 mod endpoints;

@@ -8,7 +8,7 @@ use domain::step::{Content, Door, Step, StepStatus};
 use domain::time::{DAY, HOUR};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
-use store::{AgentFigures, Error, Page};
+use store::{AgentFigures, Error, Page, STEPS_AT_ONCE};
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
@@ -37,8 +37,10 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
         assert_eq!(alone.as_ref(), Some(&content));
         assert_eq!(store.step(id, trace_id(1)).await.unwrap().map(|step| step.id), Some(id));
         assert!(store.step(id, trace_id(2)).await.unwrap().is_none());
-        let contents = store.contents(trace_id(1), &key).await.unwrap();
-        assert_eq!(contents, [(id, content)]);
+        let sealed = store.sealed_contents(&[id]).await.unwrap().remove(0);
+        let sizes = store.content_sizes(trace_id(1)).await.unwrap();
+        assert_eq!(sizes, [(sealed.step(), sealed.size())]);
+        assert_eq!(sealed.open(&key).unwrap(), json, "the text as it was stored");
         let found = store.trace(project, trace_id(1)).await.unwrap().unwrap();
         assert_eq!(format!("{found:?}"), format!("{:?}", trace(project, 1)));
         store.close().await;
@@ -46,6 +48,52 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
             let raw = std::fs::read(path).unwrap();
             assert!(!raw.windows(14).any(|window| window == b"nobody may rea"));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_trace_is_read_a_few_steps_at_a_time() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        for id in 1..=120 {
+            // The later ones began first.
+            let started_at = NOW.minus_micros(id / 2);
+            let step = Step { started_at, ..run(project, trace_id(1), StepId(id)) };
+            let content = format!("{{\"input\":\"{id}\"}}");
+            let content = (id % 3 > 0).then_some((content.as_bytes(), &key));
+            store.writer().step(step, content).await.unwrap();
+        }
+        let foreign = run(project, trace_id(2), StepId(500));
+        store.writer().step(foreign, Some((b"{}", &key))).await.unwrap();
+        let whole = store.steps(trace_id(1)).await.unwrap();
+        let outlines = store.step_outlines(trace_id(1)).await.unwrap();
+        let ids: Vec<StepId> = outlines.iter().map(|outline| outline.step.id).collect();
+        assert_eq!(ids, whole.iter().map(|step| step.id).collect::<Vec<_>>(), "{}", database.kind);
+        for (outline, step) in outlines.iter().zip(&whole) {
+            let outlined = &outline.step;
+            assert!(outlined.security.findings.is_none() && outlined.error.is_none());
+            let findings = step.security.findings.as_ref().map(|found| found.to_string().len());
+            let texts = [&step.reason, &step.error].into_iter().flatten().map(String::len);
+            assert_eq!(outline.texts, findings.unwrap_or(0) + texts.sum::<usize>());
+            assert_eq!((outlined.cost(), outlined.latency()), (step.cost(), step.latency()));
+        }
+        let sizes = store.content_sizes(trace_id(1)).await.unwrap();
+        let with: Vec<StepId> = ids.iter().copied().filter(|id| id.0 % 3 > 0).collect();
+        assert_eq!(sizes.iter().map(|(id, _)| *id).collect::<Vec<_>>(), with);
+        let some = &[StepId(7), StepId(9), StepId(500), StepId(1_000)];
+        let mut steps = store.steps_by_id(trace_id(1), some).await.unwrap();
+        steps.sort_by_key(|step| step.id);
+        let expected: Vec<_> = whole.iter().filter(|step| some.contains(&step.id)).collect();
+        assert_eq!(expected.len(), 2);
+        assert_eq!(format!("{steps:?}").len(), format!("{expected:?}").len());
+        let found = store.sealed_contents(some).await.unwrap();
+        let mut found: Vec<StepId> = found.iter().map(store::SealedContent::step).collect();
+        found.sort_unstable();
+        assert_eq!(found, [StepId(7), StepId(500)]);
+        let full: Vec<StepId> = ids.iter().copied().take(STEPS_AT_ONCE).collect();
+        assert_eq!(store.steps_by_id(trace_id(1), &full).await.unwrap().len(), STEPS_AT_ONCE);
+        store.close().await;
     }
 }
 

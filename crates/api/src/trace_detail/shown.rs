@@ -1,0 +1,97 @@
+//! What is shown of a stored content, as the text that it is.
+
+use domain::step::StepKind;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// Contents that are nested deeper are not shown: few programs read such JSON.
+const DEEPEST: usize = 127;
+
+/// The parts of a [`domain::step::Content`] that are shown. Null is the same as nothing.
+#[derive(Default, Deserialize)]
+pub struct Content<'a> {
+    #[serde(borrow, default)]
+    pub input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
+}
+
+/// What a step shows as its output.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Output<'a> {
+    /// JSON, as it is stored.
+    Json(&'a RawValue),
+    /// A text.
+    Text(&'a str),
+    /// The verdict of a check, which stands without stored content.
+    Allowed { allowed: bool },
+}
+
+/// The message of a model.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    /// Whether there are any, also where they are null.
+    #[serde(default, deserialize_with = "is_there")]
+    tool_calls: bool,
+}
+
+impl<'a> Content<'a> {
+    /// Reads a content; `None` where it is nested too deeply or makes no sense.
+    pub fn read(json: &'a [u8]) -> Option<Self> {
+        if is_too_deep(json) {
+            return None;
+        }
+        serde_json::from_slice(json).ok()
+    }
+
+    /// The output: of a run always a text, empty where it only asked for tools; the shape of vectors
+    /// and images, which are not kept, as JSON.
+    pub fn output(&self, kind: StepKind) -> Option<Output<'a>> {
+        let output = self.output?;
+        if kind != StepKind::Run || !output.get().starts_with('{') {
+            return Some(Output::Json(output));
+        }
+        let message = serde_json::from_str::<Message<'a>>(output.get()).ok();
+        let Some(message) = message.filter(|message| message.tool_calls) else {
+            return Some(Output::Text(output.get()));
+        };
+        let text = message.content.filter(|content| content.get().starts_with('"'));
+        Some(text.map_or(Output::Text(""), Output::Json))
+    }
+}
+
+fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
+fn is_too_deep(json: &[u8]) -> bool {
+    let (mut depth, mut bytes) = (0_usize, json.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return true;
+        }
+    }
+    false
+}
+
+/// Goes on behind the end of a string.
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            // What is escaped ends nothing.
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
+}

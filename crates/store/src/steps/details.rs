@@ -1,0 +1,150 @@
+//! What the detail of a trace is written from: an outline of all steps, then a few steps and contents
+//! at a time. No read here holds the contents of a whole trace.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use domain::ids::{StepId, TraceId};
+use domain::step::Step;
+use futures_util::TryStreamExt as _;
+use sqlx::AssertSqlSafe;
+
+use super::{MOST_STEPS, Row, place};
+use crate::Store;
+use crate::db::on;
+use crate::error::Result;
+use crate::seal::SealingKey;
+
+/// Sealed contents of one trace are shown up to this many bytes.
+const MOST_CONTENT: usize = 64 * 1024 * 1024;
+/// Steps or contents that one statement reads at the most.
+pub const STEPS_AT_ONCE: usize = 50;
+
+static STEPS_BY_ID: LazyLock<String> = LazyLock::new(|| by_id("SELECT * FROM steps WHERE id"));
+static CONTENTS_BY_ID: LazyLock<String> =
+    LazyLock::new(|| by_id("SELECT step_id, sealed FROM step_contents WHERE step_id"));
+
+/// A step without its longer texts: findings, reason and error.
+#[derive(Debug)]
+pub struct Outline {
+    /// The step; these three are `None`.
+    pub step: Step,
+    /// How many bytes the three have together.
+    pub texts: usize,
+}
+
+/// The sealed content of a step.
+pub struct SealedContent {
+    step: StepId,
+    sealed: Vec<u8>,
+}
+
+impl std::fmt::Debug for SealedContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SealedContent({}, {} bytes)", self.step, self.sealed.len())
+    }
+}
+
+impl SealedContent {
+    /// The step whose content this is.
+    pub fn step(&self) -> StepId {
+        self.step
+    }
+
+    /// The size of the sealed content.
+    pub fn size(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// The content as it was stored: a [`domain::step::Content`] as JSON.
+    pub fn open(self, key: &SealingKey) -> Result<Vec<u8>> {
+        key.open_content(&place(self.step), self.sealed)
+    }
+}
+
+impl Store {
+    /// Outlines of the steps of a trace in the order they began, at most 10,000. The rows are read one
+    /// after the other: the findings of all steps are never held at once.
+    pub async fn step_outlines(&self, trace: TraceId) -> Result<Vec<Outline>> {
+        const ALL: &str = "
+            SELECT * FROM steps WHERE trace_id = $1 ORDER BY started_at, id LIMIT $2";
+        let mut outlines = Vec::new();
+        on!(&self.reader, db => {
+            let mut rows =
+                sqlx::query_as::<_, Row>(ALL).bind(trace.0).bind(MOST_STEPS).fetch(db);
+            while let Some(row) = rows.try_next().await? {
+                outlines.push(row.outline()?);
+            }
+        });
+        Ok(outlines)
+    }
+
+    /// The sizes of the sealed contents of a trace, in the order its steps began: the first 64 MiB.
+    pub async fn content_sizes(&self, trace: TraceId) -> Result<Vec<(StepId, usize)>> {
+        const ALL: &str = "
+            SELECT s.id, CAST(length(c.sealed) AS BIGINT)
+            FROM steps s
+            JOIN step_contents c ON c.step_id = s.id
+            WHERE s.trace_id = $1
+            ORDER BY s.started_at, s.id
+            LIMIT $2";
+        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(ALL).bind(trace.0).bind(MOST_STEPS).fetch_all(db).await?
+        });
+        let mut so_far = 0_usize;
+        let sizes = rows.into_iter().map(|(id, size)| {
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            so_far = so_far.saturating_add(size);
+            (so_far <= MOST_CONTENT).then_some((StepId(id), size))
+        });
+        Ok(sizes.map_while(|known| known).collect())
+    }
+
+    /// Steps of a trace by their ids, at most [`STEPS_AT_ONCE`], in any order. Steps that are not
+    /// there are left out.
+    pub async fn steps_by_id(&self, trace: TraceId, ids: &[StepId]) -> Result<Vec<Step>> {
+        let rows: Vec<Row> = on!(&self.reader, db => {
+            let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
+            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+        });
+        let rows = rows.into_iter().filter(|row| row.trace_id == trace.0);
+        rows.map(Row::read).collect()
+    }
+
+    /// The sealed contents of steps, at most of [`STEPS_AT_ONCE`], in any order. Steps without a
+    /// content are left out.
+    pub async fn sealed_contents(&self, ids: &[StepId]) -> Result<Vec<SealedContent>> {
+        let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
+            let query = sqlx::query_as(AssertSqlSafe(CONTENTS_BY_ID.as_str()));
+            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+        });
+        Ok(rows
+            .into_iter()
+            .map(|(id, sealed)| SealedContent { step: StepId(id), sealed })
+            .collect())
+    }
+}
+
+impl Row {
+    fn outline(mut self) -> Result<Outline> {
+        let texts = [self.findings.take(), self.reason.take(), self.error.take()];
+        let texts = texts.iter().flatten().map(String::len).sum();
+        Ok(Outline { step: self.read()?, texts })
+    }
+}
+
+/// A statement with a slot for each id: with one text for any number it is prepared once.
+fn by_id(select: &str) -> String {
+    let mut text = format!("{select} IN ($1");
+    for slot in 2..=STEPS_AT_ONCE {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", ${slot}");
+    }
+    text + ")"
+}
+
+/// The ids for all slots. Those that are too many are filled with an id that no step has.
+fn slots(ids: &[StepId]) -> impl Iterator<Item = i64> {
+    let none = std::iter::repeat(i64::MIN);
+    ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE)
+}
