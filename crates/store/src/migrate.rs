@@ -53,6 +53,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0007_tool_prints.sql"),
         include_str!("../migrations/postgres/0007_tool_prints.sql"),
     ),
+    (
+        9,
+        "known_networks",
+        include_str!("../migrations/sqlite/0009_known_networks.sql"),
+        include_str!("../migrations/postgres/0009_known_networks.sql"),
+    ),
 ];
 
 /// The version of the schema; `None` where there is none yet.

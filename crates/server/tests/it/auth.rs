@@ -16,6 +16,7 @@ crate::on_every_backend!(
     a_trusted_proxy_says_how_the_browser_came,
     seven_wrong_passwords,
     wrong_passwords_at_the_same_time,
+    strangers_do_not_lock_the_owner_out,
     the_cookie,
     the_cookie_behind_https,
 );
@@ -294,6 +295,38 @@ async fn seven_wrong_passwords(backend: Backend) {
     assert!(!failed.to_string().contains("wrong-password-1"));
     let fine = owner.get("/api/v1/audit-events?event=login_success").await.ok(200);
     assert_eq!(fine.as_array().unwrap().len(), 1);
+}
+
+async fn strangers_do_not_lock_the_owner_out(backend: Backend) {
+    let proxied = Setup::new(&backend).env("SLUICE_TRUSTED_PROXIES", "127.0.0.1/32");
+    let mut server = proxied.start().await;
+    let login = async |server: &Server, address: &str, password: &str| {
+        let from = server.any.with("x-forwarded-for", address);
+        let body = json!({"email": OWNER, "password": password});
+        from.post("/api/v1/session", &body).await.status
+    };
+    let (home, office) = ("203.0.113.5", "2001:db8:1:2::5");
+    for address in [home, office] {
+        assert_eq!(login(&server, address, PASSWORD).await, 200);
+    }
+    for run in ["", "after a restart"] {
+        for stranger in 1..=6 {
+            let address = format!("198.51.100.{stranger}");
+            assert_eq!(login(&server, &address, "wrong-password-1").await, 401, "{run}");
+        }
+        assert_eq!(login(&server, "198.51.100.7", "wrong-password-1").await, 429, "{run}");
+        assert_eq!(login(&server, "192.0.2.1", PASSWORD).await, 429, "strangers are many");
+        assert_eq!(login(&server, home, PASSWORD).await, 200, "{run}");
+        assert_eq!(login(&server, "2001:db8:1:2:ffff::9", PASSWORD).await, 200, "the same /64");
+        assert_eq!(login(&server, "2001:db8:1:3::5", PASSWORD).await, 429, "another /64");
+        // A known address has no more tries than any.
+        for _ in 0..6 {
+            assert_eq!(login(&server, home, "wrong-password-1").await, 401, "{run}");
+        }
+        assert_eq!(login(&server, home, PASSWORD).await, 429, "{run}");
+        assert_eq!(login(&server, office, PASSWORD).await, 200, "{run}");
+        server.restart().await;
+    }
 }
 
 async fn wrong_passwords_at_the_same_time(backend: Backend) {
