@@ -13,6 +13,7 @@ mod bootstrap;
 mod chat;
 mod check;
 mod cli;
+mod clock_steps;
 mod config;
 mod doctor;
 mod embeddings;
