@@ -3,15 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, USER_AGENT};
+use axum::http::header::{AUTHORIZATION, COOKIE, USER_AGENT};
 use axum::http::request::Parts;
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
 
 use crate::App;
+use crate::cross_site;
 use crate::error::{Failure, Result};
 
 /// The session cookie.
@@ -19,7 +19,6 @@ pub const COOKIE_NAME: &str = "sluice_session";
 /// Where some vendors' clients put the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A signed-in member with the token of the session.
 #[derive(Clone, Debug)]
@@ -116,7 +115,7 @@ struct Claim {
 
 fn claim(app: &App, request: &Request) -> Result<Claim> {
     let token = cookie(request.headers()).ok_or(Error::Unauthorized)?;
-    check_same_site(app, request)?;
+    cross_site::check(app, request)?;
     Ok(Claim { token, origin: origin(app, request) })
 }
 
@@ -125,38 +124,11 @@ async fn sign_in(app: &App, claim: Claim) -> Result<Session> {
     Ok(Session { member, account, token: claim.token })
 }
 
-/// Refuses requests that change something and come from a page of another site.
-pub fn check_same_site(app: &App, request: &Request) -> Result<()> {
-    if request.method().is_safe() {
-        return Ok(());
-    }
-    let text =
-        |name: &HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let foreign_site = matches!(text(&FETCH_SITE), Some("cross-site"));
-    let host = host(request);
-    let foreign_origin = text(&ORIGIN).is_some_and(|origin| {
-        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-        Some(authority) != host && Some(origin) != app.public_origin.as_deref()
-    });
-    if foreign_site || foreign_origin {
-        return Err(Error::Forbidden.into());
-    }
-    Ok(())
-}
-
-/// Whom a request is for. HTTP/2 says it in the address.
-fn host(request: &Request) -> Option<&str> {
-    let said = request.headers().get(HOST).and_then(|value| value.to_str().ok());
-    said.or(request.uri().authority().map(Authority::as_str))
-}
-
 /// Where a request comes from: the peer, or the right-most hop that is not a trusted proxy.
 pub fn origin(app: &App, request: &Request) -> Origin {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip());
-    let trusted = |address: IpAddr| app.trusted_proxies.iter().any(|range| range.contains(address));
-    let mut address = peer;
-    if trusted(peer) {
+    let trusted = |address| is_trusted(app, address);
+    let mut address = peer(request);
+    if trusted(address) {
         let hops = request.headers().get_all(FORWARDED_FOR);
         // A line with a byte that is no text counts: what a proxy has added stands in it as well.
         let lines: Vec<_> =
@@ -172,6 +144,20 @@ pub fn origin(app: &App, request: &Request) -> Origin {
     let agent = request.headers().get(USER_AGENT).map(HeaderValue::as_bytes);
     let user_agent = String::from_utf8_lossy(agent.unwrap_or_default()).into_owned();
     Origin { address: address.to_canonical(), user_agent }
+}
+
+/// Whether the peer is a proxy whose headers about the client are believed.
+pub fn trusts_peer(app: &App, request: &Request) -> bool {
+    is_trusted(app, peer(request))
+}
+
+fn is_trusted(app: &App, address: IpAddr) -> bool {
+    app.trusted_proxies.iter().any(|range| range.contains(address))
+}
+
+fn peer(request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip())
 }
 
 /// The address of a hop. Some proxies write the port behind it, or quote it.
@@ -241,19 +227,8 @@ extracted!(ByKey => Caller, BySession => Session, ByEither => Either);
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
-
     use super::*;
 
-    #[test]
-    fn both_versions_of_http_name_the_host() {
-        let request = |uri: &str| Request::builder().uri(uri).body(Body::empty()).unwrap();
-        let mut first = request("/api/v1/session");
-        assert_eq!(host(&first), None);
-        first.headers_mut().insert(HOST, "one.example:8080".parse().unwrap());
-        assert_eq!(host(&first), Some("one.example:8080"));
-        assert_eq!(host(&request("http://two.example/api/v1/session")), Some("two.example"));
-    }
     #[test]
     fn a_hop_may_have_a_port_or_quotes() {
         for (hop, address) in [

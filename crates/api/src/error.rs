@@ -247,7 +247,7 @@ mod tests {
             (
                 Error::SpendCapped { limit: Some(Usd(500_000_000)) },
                 429,
-                r#"{"error":"Kill switch engaged: hourly limit of $0.5 exceeded.","code":"CIRCUIT_OPEN"}"#,
+                r#"{"error":"Kill switch engaged: hourly limit of $0.50 exceeded.","code":"CIRCUIT_OPEN"}"#,
             ),
             (
                 Error::LoopDetected,

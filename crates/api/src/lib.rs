@@ -11,6 +11,7 @@ mod canonical;
 mod chat;
 mod chat_body;
 mod checks;
+mod cross_site;
 mod door;
 mod edge;
 mod embeddings;
@@ -50,6 +51,7 @@ use domain::net::Cidr;
 use gateway::Gateway;
 use utoipa::openapi::OpenApi;
 
+pub use cross_site::WebOrigin;
 pub use edge::bare_refusal;
 pub use router::{document, router};
 
@@ -58,7 +60,7 @@ pub use router::{document, router};
 pub struct Settings {
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<Cidr>,
-    /// The URL that browsers see, if it is known: scheme and authority.
+    /// The URL that browsers see, if it is known. Only its scheme, host and port count.
     pub public_url: Option<String>,
 }
 
@@ -70,7 +72,8 @@ pub(crate) struct App(Arc<Parts>);
 pub(crate) struct Parts {
     gateway: Gateway,
     trusted_proxies: Vec<Cidr>,
-    public_origin: Option<String>,
+    /// The origin of the URL that browsers see, if it is known.
+    public_origin: Option<WebOrigin>,
     is_https: bool,
     document: Arc<OpenApi>,
 }
@@ -85,11 +88,11 @@ impl Deref for App {
 
 impl App {
     fn new(gateway: Gateway, settings: Settings, document: Arc<OpenApi>) -> Self {
-        let origin = settings.public_url.map(|url| url.trim_end_matches('/').to_owned());
+        let origin = settings.public_url.as_deref().and_then(WebOrigin::of_url);
         Self(Arc::new(Parts {
             gateway,
             trusted_proxies: settings.trusted_proxies,
-            is_https: origin.as_ref().is_some_and(|url| url.starts_with("https://")),
+            is_https: origin.as_ref().is_some_and(WebOrigin::is_https),
             public_origin: origin,
             document,
         }))

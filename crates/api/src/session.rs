@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::{self, BySession, COOKIE_NAME};
 use crate::body;
+use crate::cross_site;
 use crate::error::Result;
 
 /// Nobody has shown a credential yet: no more than this is read.
@@ -74,7 +75,7 @@ impl From<Account> for WhoAmI {
 #[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
     responses((status = 200, body = WhoAmI)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
-    auth::check_same_site(&app, &request)?;
+    cross_site::check(&app, &request)?;
     let origin = auth::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
     let ask: SignIn = body::read_json(request, &app, LARGEST).await?;

@@ -1,5 +1,6 @@
 //! Money: whole nano-dollars inside, JSON numbers outside. No float is ever summed.
 
+use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
@@ -49,6 +50,22 @@ impl Usd {
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         let nanos = (dollars * NANO).round();
         (nanos.abs() <= Self::MOST.0 as f64).then_some(Self(nanos as i64))
+    }
+}
+
+/// The exact amount as messages show it, with at least two decimals: `$5.00`, `$0.018`.
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DECIMALS: usize = 9;
+        let nanos = self.0.unsigned_abs();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (dollars, mut rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+        let mut decimals = DECIMALS;
+        while decimals > 2 && rest % 10 == 0 {
+            rest /= 10;
+            decimals -= 1;
+        }
+        f.pad(&format!("{sign}${dollars}.{rest:0decimals$}"))
     }
 }
 
@@ -159,6 +176,26 @@ mod tests {
         let text = serde_json::to_string(&most).unwrap();
         assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), most);
         assert_eq!(Usd::of_parts(-2, -500_000_000), Usd(-2_500_000_000));
+    }
+
+    #[test]
+    fn messages_show_amounts_with_two_decimals_or_more() {
+        for (nanos, shown) in [
+            (0, "$0.00"),
+            (5_000_000_000, "$5.00"),
+            (500_000_000, "$0.50"),
+            (18_000_000, "$0.018"),
+            (1_010_000_000, "$1.01"),
+            (1, "$0.000000001"),
+            (1_234_567_890_123_456_789, "$1234567890.123456789"),
+            (10_000_000_000, "$10.00"),
+            (-1_500_000_000, "-$1.50"),
+            (-1, "-$0.000000001"),
+            (Usd::MOST.0, "$9000000000.00"),
+            (i64::MIN, "-$9223372036.854775808"),
+        ] {
+            assert_eq!(Usd(nanos).to_string(), shown);
+        }
     }
 
     #[test]

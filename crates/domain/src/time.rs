@@ -58,6 +58,13 @@ impl Timestamp {
         Self::of_civil(self.civil().date().first_of_month().to_datetime(Time::midnight()))
     }
 
+    /// The first moment of the calendar month after this time's, UTC.
+    #[must_use]
+    pub fn next_month_start(self) -> Self {
+        // Every month has 28 to 31 days.
+        Self(self.month_start().0.saturating_add(32 * DAY)).month_start()
+    }
+
     /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
@@ -169,5 +176,15 @@ mod tests {
             assert_eq!(Timestamp::parse(text), None, "{text}");
         }
         assert_eq!(at.month_start().to_string(), "2026-11-01T00:00:00.000Z");
+        for (at, next) in [
+            ("2026-11-21", "2026-12-01"),
+            ("2026-12-31T23:59:59.999", "2027-01-01"),
+            ("2026-01-01", "2026-02-01"),
+            ("2026-01-31", "2026-02-01"),
+            ("2028-02-29", "2028-03-01"),
+        ] {
+            let next = Timestamp::parse(next).unwrap();
+            assert_eq!(Timestamp::parse(at).unwrap().next_month_start(), next, "{at}");
+        }
     }
 }

@@ -148,7 +148,7 @@ impl From<store::Error> for Error {
 }
 
 fn of(limit: Option<Usd>) -> String {
-    limit.map(|limit| format!(" of ${}", limit.dollars())).unwrap_or_default()
+    limit.map(|limit| format!(" of {limit}")).unwrap_or_default()
 }
 
 /// What is wrong with a request, to be told all at once.

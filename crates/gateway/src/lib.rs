@@ -13,6 +13,7 @@ mod bootstrap;
 mod chat;
 mod check;
 mod cli;
+mod clock_steps;
 mod config;
 mod doctor;
 mod embeddings;
@@ -149,12 +150,13 @@ impl Gateway {
         config: Config,
         clock: Clock,
     ) -> Result<Self> {
-        // Before the registry counts what was spent.
-        let lost = store.settle_lost_calls(&clock).await?;
-        if lost > 0 {
-            tracing::warn!(calls = lost, "calls whose end was lost were recorded as failed");
-        }
-        let registry = Registry::load(&store, &clock).await?;
+        let registry = match load(&store, &clock).await {
+            Ok(registry) => registry,
+            Err(error) => {
+                store.close().await;
+                return Err(error);
+            }
+        };
         let gateway = Self(Arc::new(Inner {
             registry,
             mcp: mcp::Sessions::new(providers::McpClient::new(client.clone())),
@@ -208,6 +210,9 @@ impl Gateway {
         jobs::save_windows(&self).await;
         self.tell_blocks().await;
         self.mcp.close().await;
+        if let Err(error) = self.store.end_use().await {
+            tracing::warn!(%error, "the database will seem to have been left in use");
+        }
         match Arc::try_unwrap(self.0) {
             Ok(inner) => inner.store.close().await,
             // A handler that outlived the deadline still holds it; the writer has been waited for
@@ -215,6 +220,18 @@ impl Gateway {
             Err(_) => tracing::warn!("stopped while requests were still running"),
         }
     }
+}
+
+/// Settles what a crash has left, loads the registry, and marks the database as in use.
+async fn load(store: &Store, clock: &Clock) -> Result<Registry> {
+    // Before the registry counts what was spent.
+    let lost = store.settle_lost_calls(clock).await?;
+    if lost > 0 {
+        tracing::warn!(calls = lost, "calls whose end was lost were recorded as failed");
+    }
+    let registry = Registry::load(store, clock).await?;
+    store.begin_use().await?;
+    Ok(registry)
 }
 
 /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also where

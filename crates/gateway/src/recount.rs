@@ -22,7 +22,9 @@ impl Gateway {
     pub(crate) async fn recount_hours(&self) -> Result<()> {
         let now = self.clock.now();
         let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(LATE);
-        self.recount_since(last.max(now.minus_micros(HOUR))).await?;
+        // A clock that went back has counted less than it seems.
+        let since = if last > now { Timestamp::default() } else { last };
+        self.recount_since(since.max(now.minus_micros(HOUR))).await?;
         self.recounted.0.store(now.0, Ordering::Relaxed);
         Ok(())
     }
@@ -36,7 +38,10 @@ impl Gateway {
     async fn recount_since(&self, since: Timestamp) -> Result<()> {
         // What is read before a reset must not count after it.
         let _steady = self.registry.steady().await;
-        for spent in self.store.spent_seconds(since).await? {
+        // What a clock has dated later, before it went back, counts here already, and not by its date.
+        let latest = self.clock.now().minus_micros(-HOUR).unix_seconds();
+        let spent = self.store.spent_seconds(since).await?;
+        for spent in spent.into_iter().filter(|spent| spent.second <= latest) {
             if let Some(state) = self.registry.key(spent.key) {
                 let at = Timestamp(spent.second * SECOND);
                 lock(&state.windows).raise_spent(at, spent.cost);
@@ -48,7 +53,7 @@ impl Gateway {
     /// Takes in what projects have spent in this month.
     pub(crate) async fn recount_months(&self) -> Result<()> {
         let now = self.clock.now();
-        let spent = self.store.spend_by_project(now.month_start().minute()).await?;
+        let spent = self.store.spend_by_project(now).await?;
         let spent: HashMap<_, _> = spent.into_iter().collect();
         for project in self.registry.projects() {
             if let Some(spent) = spent.get(&project.id()) {

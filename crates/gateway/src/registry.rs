@@ -248,7 +248,7 @@ impl Registry {
     /// Takes back from the ledger what was spent, and from checkpoints what was counted.
     async fn recall(&self, store: &Store, now: Timestamp) -> Result<()> {
         let (months, seconds, windows) = tokio::try_join!(
-            store.spend_by_project(now.month_start().minute()),
+            store.spend_by_project(now),
             store.spent_seconds(now.minus_micros(HOUR)),
             store.saved_windows(),
         )?;
@@ -266,6 +266,8 @@ impl Registry {
         for spent in seconds {
             if let Some(state) = snapshot.keys.get(&spent.key) {
                 let at = Timestamp(spent.second * domain::time::SECOND);
+                // A clock that has gone back since has dated it later.
+                let at = if at > now.minus_micros(-HOUR) { now } else { at };
                 lock(&state.windows).settle(at, spent.cost);
             }
         }

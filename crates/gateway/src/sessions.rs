@@ -31,6 +31,10 @@ pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;
 const FAILURE_WINDOW: i64 = 15 * MINUTE;
+/// An address from which an account was signed in to is known to it for so long, in microseconds.
+const NETWORK_KNOWN: i64 = 90 * DAY;
+/// So many addresses are known to an account, the latest: each is one more count of failures.
+const KNOWN_NETWORKS: i64 = 10;
 /// Accounts, other names and addresses that are watched at once, each.
 const WATCHED: usize = 10_000;
 /// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).
@@ -67,8 +71,14 @@ impl Gateway {
         let account = if is_sound { self.store.account(&email).await? } else { None };
         let name = if is_sound { email.as_str() } else { "" };
         let network = network(origin.address);
-        let who = account.as_ref().map(|account| account.user).ok_or(name);
-        self.logins.book(&Trying { who, network }, now)?;
+        let user = account.as_ref().map(|account| account.user);
+        // Looked up also where there is no account, so that it takes as long.
+        let since = now.minus_micros(NETWORK_KNOWN);
+        let nobody = UserId(0);
+        let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
+        let who = user.map(|user| (user, is_known)).ok_or(name);
+        let trying = Trying { who, network };
+        self.logins.book(&trying, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let permit = HASHING.acquire().await;
@@ -85,10 +95,11 @@ impl Gateway {
             self.note_login(Event::LoginFailed, None, &email, origin).await?;
             return Err(Error::Unauthorized);
         };
-        self.logins.forgive(account.user, network, now);
+        self.logins.forgive(&trying, now);
         let token = hex(&store::random::<32>()?);
         let mut tx = self.store.begin().await?;
         tx.add_session(&hash_token(&token), account.user, now).await?;
+        tx.remember_network(account.user, network, now, KNOWN_NETWORKS).await?;
         if let Some(anew) = anew {
             tx.rehash_password(account.user, &account.password_hash, &anew).await?;
         }
@@ -175,8 +186,10 @@ pub(crate) struct LoginThrottle(Mutex<Failures>);
 
 #[derive(Debug, Default)]
 struct Failures {
-    /// Of accounts. Made-up names cannot drive them out.
-    accounts: Recent<UserId>,
+    /// Of accounts. Made-up names cannot drive them out. Every network that an account knows has a
+    /// count of its own there; all others have one between them, so that strangers can use up their
+    /// own tries only.
+    accounts: Recent<(UserId, Option<IpAddr>)>,
     /// Of names that nobody has: they are refused as those of accounts are.
     strangers: Recent<String>,
     /// Of addresses; IPv6 by /64.
@@ -194,9 +207,16 @@ struct Recent<K> {
 
 /// Who tries to sign in, and where from.
 struct Trying<'a> {
-    /// The account, or the name that nobody has.
-    who: std::result::Result<UserId, &'a str>,
+    /// The account and whether it knows the network, or the name that nobody has.
+    who: std::result::Result<(UserId, bool), &'a str>,
     network: IpAddr,
+}
+
+impl Trying<'_> {
+    /// What failures of the account are counted by.
+    fn account(&self) -> std::result::Result<(UserId, Option<IpAddr>), &str> {
+        self.who.map(|(user, is_known)| (user, is_known.then_some(self.network)))
+    }
 }
 
 impl LoginThrottle {
@@ -204,12 +224,13 @@ impl LoginThrottle {
     /// Refuses it when an account or an address has failed too often.
     fn book(&self, trying: &Trying<'_>, now: Timestamp) -> Result<()> {
         let all = &mut *lock(&self.0);
-        match trying.who {
-            Ok(account) => all.accounts.check(&account, now)?,
-            Err(name) => all.strangers.check(name, now)?,
-        }
-        all.networks.check(&trying.network, now)?;
-        match trying.who {
+        let by_account = match trying.account() {
+            Ok(account) => all.accounts.check(&account, now),
+            Err(name) => all.strangers.check(name, now),
+        };
+        let by_network = all.networks.check(&trying.network, now);
+        by_account.and(by_network)?;
+        match trying.account() {
             Ok(account) => all.accounts.add(account, now),
             Err(name) => all.strangers.add(name.to_owned(), now),
         }
@@ -217,11 +238,14 @@ impl LoginThrottle {
         Ok(())
     }
 
-    /// Takes back what a success has booked: for the account everything, for the address this.
-    fn forgive(&self, account: UserId, network: IpAddr, booked: Timestamp) {
+    /// Takes back what a success has booked: everything in the count that it was booked in for the
+    /// account, for the address this.
+    fn forgive(&self, trying: &Trying<'_>, booked: Timestamp) {
         let mut all = lock(&self.0);
-        all.accounts.forget(&account);
-        if let Some(failures) = all.networks.find(&network)
+        if let Ok(account) = trying.account() {
+            all.accounts.forget(&account);
+        }
+        if let Some(failures) = all.networks.find(&trying.network)
             && let Some(own) = failures.iter().rposition(|at| *at == booked)
         {
             failures.remove(own);
@@ -251,6 +275,8 @@ impl<K: Eq + Hash> Recent<K> {
         K: Borrow<Q>,
     {
         let Some(failures) = self.find(key) else { return Ok(()) };
+        // A clock that went back must not make failures count for longer.
+        failures.iter_mut().for_each(|at| *at = (*at).min(now));
         failures.retain(|at| now.since(*at) < FAILURE_WINDOW);
         if failures.len() < FAILURES {
             return Ok(());
@@ -298,7 +324,11 @@ mod tests {
     }
 
     fn trying(who: std::result::Result<i64, &str>, address: u32) -> Trying<'_> {
-        Trying { who: who.map(UserId), network: IpAddr::V4(address.into()) }
+        Trying { who: who.map(|user| (UserId(user), false)), network: IpAddr::V4(address.into()) }
+    }
+
+    fn known(user: i64, address: u32) -> Trying<'static> {
+        Trying { who: Ok((UserId(user), true)), network: IpAddr::V4(address.into()) }
     }
 
     #[test]
@@ -319,11 +349,41 @@ mod tests {
     #[test]
     fn a_success_is_no_failure() {
         let throttle = LoginThrottle::default();
-        let (one, address) = (trying(Ok(1), 1), IpAddr::V4(1.into()));
-        for second in 0..20 {
-            throttle.book(&one, at(second)).unwrap();
-            throttle.forgive(UserId(1), address, at(second));
+        for one in [trying(Ok(1), 1), known(1, 2)] {
+            for second in 0..20 {
+                throttle.book(&one, at(second)).unwrap();
+                throttle.forgive(&one, at(second));
+            }
         }
+    }
+
+    #[test]
+    fn strangers_lock_out_strangers_only() {
+        let throttle = LoginThrottle::default();
+        for address in 100..106 {
+            throttle.book(&trying(Ok(1), address), at(0)).unwrap();
+        }
+        assert!(throttle.book(&trying(Ok(1), 106), at(1)).is_err(), "strangers share a count");
+        for second in 0..6 {
+            throttle.book(&known(1, 1), at(second)).unwrap();
+        }
+        assert!(throttle.book(&known(1, 1), at(7)).is_err(), "a known address has six as well");
+        // From another known address the owner gets in, and opens the account to nobody else.
+        throttle.book(&known(1, 2), at(8)).unwrap();
+        throttle.forgive(&known(1, 2), at(8));
+        assert!(throttle.book(&trying(Ok(1), 107), at(9)).is_err());
+        assert!(throttle.book(&known(1, 1), at(9)).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_went_back_locks_nobody_out_for_long() {
+        let throttle = LoginThrottle::default();
+        let year = 365 * 24 * 3600;
+        for _ in 0..6 {
+            throttle.book(&trying(Ok(1), 1), at(year)).unwrap();
+        }
+        assert!(throttle.book(&trying(Ok(1), 1), at(0)).is_err());
+        throttle.book(&trying(Ok(1), 1), at(15 * 60)).unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::secret::Secret;
 use domain::step::Step;
-use domain::time::Clock;
+use domain::time::{Clock, Timestamp};
 use serde_json::{Map, Value};
 use store::{Claim, Location, Options, SealingKey, Store};
 use tempfile::TempDir;
@@ -27,21 +27,30 @@ pub(crate) struct Fresh {
 impl Fresh {
     /// A gateway whose first project has these settings.
     pub(crate) async fn with(settings: Value) -> Self {
+        Self::on(Clock::system(), settings).await
+    }
+
+    /// The same on a clock that stands still at a time.
+    pub(crate) async fn at(now: Timestamp, settings: Value) -> Self {
+        Self::on(Clock::fixed(now), settings).await
+    }
+
+    async fn on(clock: Clock, settings: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = open(&folder).await;
+        let store = open(&folder, &clock).await;
         let first = FirstSettings {
             owner_email: "owner@localhost".to_owned(),
             owner_password: Some(Secret::new("owner-password-1".to_owned())),
             key: Some(Secret::new(KEY.to_owned())),
         };
-        let made = bootstrap(&store, &first, &Clock::system()).await.unwrap().unwrap();
+        let made = bootstrap(&store, &first, &clock).await.unwrap().unwrap();
         let mut tx = store.begin().await.unwrap();
         let mut project = tx.project(made.project).await.unwrap().unwrap();
         let Value::Object(settings) = settings else { panic!("settings are an object") };
         project.settings.extend(settings);
         tx.save_project(&project).await.unwrap();
         tx.commit().await.unwrap();
-        let gateway = serve(store).await;
+        let gateway = serve(store, clock).await;
         let caller = admit(&gateway).await;
         Self { gateway, caller, _folder: folder }
     }
@@ -87,14 +96,14 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
     answer.unwrap_or_else(|_| panic!("waited in vain until {what}"))
 }
 
-async fn open(folder: &TempDir) -> Store {
+async fn open(folder: &TempDir, clock: &Clock) -> Store {
     let location = Location::Sqlite(folder.path().join("sluice.db"));
     let master = SealingKey::master(&[7; 32]).unwrap();
-    let clock = Clock::system();
+    let clock = clock.clone();
     Store::open(Options { location, master, claim: Claim::Serve, clock }).await.unwrap()
 }
 
-async fn serve(store: Store) -> Gateway {
+async fn serve(store: Store, clock: Clock) -> Gateway {
     let client = providers::Client::new(providers::Egress::default()).unwrap();
     let config = Config {
         perimeter: domain::settings::Perimeter::default(),
@@ -103,7 +112,7 @@ async fn serve(store: Store) -> Gateway {
         egress_allow: Vec::new(),
         idle_hours: 24,
     };
-    Gateway::open(store, client, config, Clock::system()).await.unwrap()
+    Gateway::open(store, client, config, clock).await.unwrap()
 }
 
 async fn admit(gateway: &Gateway) -> Caller {

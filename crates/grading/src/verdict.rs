@@ -48,7 +48,7 @@ impl fmt::Display for Fault {
                 "{used} cost {times:.1} times what {right} would have, and the input reads as {tier}"
             ),
             Self::Repeats(earlier) => write!(f, "repeats the identical call of step {earlier}"),
-            Self::PaidFailure(cost) => write!(f, "failed and still cost ${}", cost.dollars()),
+            Self::PaidFailure(cost) => write!(f, "failed and still cost {cost}"),
             Self::Slow { latency, baseline } => write!(
                 f,
                 "took {:.0} ms; up to {:.0} ms would be usual",

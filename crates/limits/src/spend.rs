@@ -1,6 +1,7 @@
 //! Money spent in a rolling hour and in a calendar month.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use domain::money::Usd;
 use domain::time::{HOUR, Timestamp};
@@ -16,6 +17,7 @@ pub struct HourSpend {
 impl HourSpend {
     /// What was spent within the hour that ends now.
     pub fn total(&mut self, now: Timestamp) -> Usd {
+        self.bring_back(now);
         let oldest = now.minus_micros(HOUR).unix_seconds();
         while let Some(&(second, amount)) = self.seconds.front()
             && second < oldest
@@ -51,6 +53,18 @@ impl HourSpend {
         &mut self.seconds[place].1
     }
 
+    /// A clock that went back by more than an hour leaves amounts that would count for longer than
+    /// they should, for years perhaps: they count for an hour from now on.
+    fn bring_back(&mut self, now: Timestamp) {
+        let latest = now.plus(Duration::from_hours(1)).unix_seconds();
+        if self.seconds.back().is_none_or(|(second, _)| *second <= latest) {
+            return;
+        }
+        let later = self.seconds.partition_point(|(second, _)| *second <= now.unix_seconds());
+        let amount = self.seconds.drain(later..).map(|(_, amount)| amount).sum();
+        *self.second(now) += amount;
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         *self = Self::default();
@@ -78,36 +92,59 @@ impl SetAside {
     }
 }
 
+/// Months whose sums are kept beside that of the month that counts.
+const OTHER_MONTHS: usize = 2;
+
 /// What was spent in a calendar month.
+///
+/// A clock that steps over the end of a month and back frees nothing: every month that it has shown
+/// keeps its own sum, and after a step back the sum of the later month goes on counting until the
+/// clock reaches another month.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonthSpend {
     start: Timestamp,
     total: Usd,
+    /// Since the clock went back: what counted before, and all since.
+    carried: Option<Usd>,
+    /// Other months that the clock has shown, by their start.
+    others: [(Timestamp, Usd); OTHER_MONTHS],
     /// For calls that have not settled, whenever they began.
     pub set_aside: SetAside,
 }
 
 impl MonthSpend {
-    /// What was spent in the month that `now` lies in.
+    /// What was spent in the month that `now` lies in, and at least what counted before the clock
+    /// went back.
     pub fn total(&mut self, now: Timestamp) -> Usd {
         self.roll(now);
-        self.total
+        self.counted()
     }
 
     /// Adds what was spent now.
     pub fn add(&mut self, now: Timestamp, amount: Usd) {
         self.roll(now);
         self.total += amount;
+        if let Some(carried) = &mut self.carried {
+            *carried += amount;
+        }
     }
 
     /// Takes in that at least so much was spent in the month that `now` lies in, by whomever.
     pub fn raise(&mut self, now: Timestamp, least: Usd) {
         if now < self.start {
             // Read before the month ended.
+            let start = now.month_start();
+            if let Some((_, total)) = self.others.iter_mut().find(|(known, _)| *known == start) {
+                *total = (*total).max(least);
+            }
             return;
         }
         self.roll(now);
         self.total = self.total.max(least);
+    }
+
+    fn counted(&self) -> Usd {
+        self.carried.map_or(self.total, |carried| self.total.max(carried))
     }
 
     fn roll(&mut self, now: Timestamp) {
@@ -116,9 +153,20 @@ impl MonthSpend {
             return;
         }
         let start = now.month_start();
-        if start != self.start {
-            *self = Self { start, total: Usd::ZERO, set_aside: self.set_aside };
+        if start == self.start {
+            return;
         }
+        let went_back = start < self.start;
+        let counted = self.counted();
+        let known = self.others.iter().position(|(known, _)| *known == start);
+        // The place of the month that counts now, else that of the earliest.
+        let place = known.or_else(|| (0..OTHER_MONTHS).min_by_key(|place| self.others[*place].0));
+        let total = known.map_or(Usd::ZERO, |known| self.others[known].1);
+        if let Some(place) = place {
+            self.others[place] = (self.start, self.total);
+        }
+        (self.start, self.total) = (start, total);
+        self.carried = went_back.then_some(counted);
     }
 }
 
@@ -190,5 +238,79 @@ mod tests {
         month.add(at("2026-03-31T12:00:00Z"), Usd(9));
         assert_eq!(month.total(at("2026-03-31T23:00:00Z")), Usd(9));
         assert_eq!(month.total(at("2026-04-01T00:00:00Z")), Usd(0));
+    }
+
+    #[test]
+    fn a_clock_that_steps_over_the_end_of_a_month_and_back_frees_nothing() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let (february, march) = (at("2026-02-28T23:59:59Z"), at("2026-03-01T00:00:01Z"));
+        for spent_in_march in [0, 2, 9] {
+            let mut month = MonthSpend::default();
+            month.add(february, Usd(5));
+            assert_eq!(month.total(march), Usd(0));
+            month.add(march, Usd(spent_in_march));
+            for _ in 0..3 {
+                let counted = month.total(february);
+                assert_eq!(counted, Usd(spent_in_march.max(5)), "the month does not go back");
+                assert_eq!(month.total(march), Usd(spent_in_march), "nor does it begin again");
+            }
+            month.total(february);
+            month.add(february, Usd(4));
+            assert_eq!(month.total(february), Usd((spent_in_march + 4).max(9)));
+            assert_eq!(month.total(march), Usd(spent_in_march));
+            assert_eq!(month.total(at("2026-04-01")), Usd(0));
+        }
+    }
+
+    #[test]
+    fn a_far_future_counts_no_longer_than_a_month() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let mut month = MonthSpend::default();
+        month.add(at("2026-02-10"), Usd(1));
+        month.add(at("2031-07-01"), Usd(8));
+        assert_eq!(month.total(at("2026-02-10")), Usd(8));
+        month.add(at("2026-02-11"), Usd(1));
+        assert_eq!(month.total(at("2026-02-11")), Usd(9));
+        assert_eq!(month.total(at("2026-03-01")), Usd(0));
+        month.add(at("2026-03-02"), Usd(3));
+        // What the ledger has of February comes late, and what it has of March in time.
+        month.raise(at("2026-02-28"), Usd(6));
+        assert_eq!(month.total(at("2026-03-03")), Usd(3));
+        month.raise(at("2026-03-03"), Usd(4));
+        assert_eq!(month.total(at("2026-03-03")), Usd(4));
+        assert_eq!(month.total(at("2026-02-28")), Usd(6));
+    }
+
+    #[test]
+    fn what_was_set_aside_outlasts_every_step() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let mut month = MonthSpend::default();
+        month.set_aside.add(Usd(7));
+        for day in ["2026-02-28", "2026-03-01", "2026-02-28", "2031-01-01", "2026-02-28"] {
+            month.total(at(day));
+            assert_eq!(month.set_aside.total(), Usd(7), "{day}");
+        }
+    }
+
+    #[test]
+    fn an_hour_outlasts_a_clock_that_goes_back() {
+        let at = |second: i64| Timestamp((1_000_000 + second) * SECOND);
+        let hour = HOUR / SECOND;
+        // Within an hour amounts stay where they are: the database has them there as well.
+        let mut spend = HourSpend::default();
+        spend.add(at(600), Usd(5));
+        assert_eq!(spend.total(at(0)), Usd(5));
+        spend.raise(at(600), Usd(5));
+        assert_eq!(spend.total(at(hour)), Usd(5));
+        assert_eq!(spend.total(at(hour + 601)), Usd(0));
+        // Beyond it they count for an hour, not until the clock is there again.
+        let mut spend = HourSpend::default();
+        spend.add(at(0), Usd(1));
+        spend.add(at(50_000_000), Usd(5));
+        spend.add(at(50_000_001), Usd(6));
+        assert_eq!(spend.total(at(10)), Usd(12));
+        assert_eq!(spend.total(at(hour)), Usd(12));
+        assert_eq!(spend.total(at(hour + 1)), Usd(11));
+        assert_eq!(spend.total(at(hour + 11)), Usd(0));
     }
 }

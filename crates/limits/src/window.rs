@@ -11,7 +11,7 @@ const PARTS: i64 = 3_600;
 /// Counts requests in a rolling window.
 ///
 /// The times are microseconds on one clock. A clock that goes back makes requests count longer,
-/// never shorter.
+/// never shorter, but for less than two windows.
 #[derive(Clone, Debug)]
 pub struct Window {
     length: i64,
@@ -30,6 +30,7 @@ impl Window {
 
     /// How many requests lie within the window that ends now.
     pub fn count(&mut self, now: i64) -> u64 {
+        self.bring_back(now);
         while let Some(&(at, count)) = self.entries.front()
             && at <= now - self.length
         {
@@ -37,6 +38,18 @@ impl Window {
             self.total -= count;
         }
         self.total
+    }
+
+    /// Makes requests count from now on that would count for more than two windows: their time
+    /// came from a clock that has gone back since.
+    fn bring_back(&mut self, now: i64) {
+        let latest = now.saturating_add(self.length + self.grain);
+        if self.entries.back().is_none_or(|(at, _)| *at <= latest) {
+            return;
+        }
+        let later = self.entries.partition_point(|(at, _)| *at <= now);
+        let count = self.entries.drain(later..).map(|(_, count)| count).sum();
+        self.entries.push_back((now, count));
     }
 
     /// Counts a request.
@@ -102,6 +115,20 @@ mod tests {
         window.add(4 * SECOND);
         assert_eq!(window.until_room(5 * SECOND, 2), 6 * SECOND);
         assert_eq!(window.until_room(5 * SECOND, 1), 9 * SECOND);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_makes_requests_count_for_two_windows_at_most() {
+        for back in [5, 10, 11, 100_000_000] {
+            let mut window = Window::new(10 * SECOND, 50);
+            window.add(0);
+            window.add(back * SECOND);
+            window.add((back + 1) * SECOND);
+            assert_eq!(window.count(SECOND), 3, "{back}");
+            window.add(2 * SECOND);
+            assert_eq!(window.count(10 * SECOND - 1), 4, "{back}");
+            assert_eq!(window.count(22 * SECOND), 0, "{back}");
+        }
     }
 
     #[test]

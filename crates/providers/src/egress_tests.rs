@@ -27,6 +27,18 @@ fn private_places_are_for_private_models_and_named_hosts() {
         assert_eq!(check(url, false, &[]), Err(Refusal::Private), "{url}");
         assert_eq!(check(url, true, &[]), Ok(()), "{url}");
     }
+    for url in [
+        "https://[64:ff9b:1::808:808]",
+        "https://[::ffff:0:808:808]",
+        "https://[::8.8.8.8]",
+        "https://[2001::1]",
+        "https://[5f00::1]",
+        "https://192.88.99.1",
+    ] {
+        assert_eq!(check(url, false, &[]), Err(Refusal::Private), "{url} is not public");
+        assert_eq!(check(url, true, &[]), Ok(()), "{url}");
+    }
+    assert_eq!(check("https://192.0.0.9", false, &[]), Ok(()));
     assert_eq!(check("http://127.0.0.1:9", false, &["127.0.0.1"]), Ok(()));
     assert_eq!(check("http://[::ffff:127.0.0.1]", false, &["127.0.0.1"]), Ok(()));
     assert_eq!(check("http://[::1]", false, &["[::1]"]), Ok(()));

@@ -8,6 +8,7 @@ mod config;
 mod in_one_go;
 mod listen;
 mod loops;
+mod master_key;
 mod open;
 mod pace;
 mod serve;

@@ -1,34 +1,50 @@
 //! From a configuration to an open store, gateway and provider client.
 
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use domain::secret::Secret;
 use domain::time::Clock;
-use store::{Claim, Location, Options, SealingKey, Store};
+use store::{Claim, Claimed, Location, Store};
 
 use crate::commands::Failure;
-use crate::config::{Config, read_key};
+use crate::config::Config;
+use crate::master_key;
 
-/// Opens the store.
+/// Opens the store. The claim comes first: a data folder is set up, and its master key made, by one
+/// process alone.
 pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Result<Store, Failure> {
-    if let Location::Sqlite(_) = config.location {
-        // What is in there is for the owner alone.
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir);
-        made.map_err(|error| {
+    if let Location::Sqlite(_) = config.location
+        && claim != Claim::Look
+    {
+        make_folder(&config.data_dir).map_err(|error| {
             Failure(format!(
                 "the data folder {} cannot be made: {error}. Choose another with SLUICE_DATA_DIR",
                 config.data_dir.display()
             ))
         })?;
     }
-    let master = master_key(config)?;
-    let options =
-        Options { location: config.location.clone(), master, claim, clock: clock.clone() };
-    Store::open(options).await.map_err(|error| Failure(format!("database: {error}")))
+    let claimed = Claimed::take(config.location.clone(), claim).await?;
+    let master = match master_key::of(config, &claimed).await {
+        Ok(master) => master,
+        Err(failure) => {
+            claimed.release().await;
+            return Err(failure);
+        }
+    };
+    Ok(claimed.open(master, clock.clone()).await?)
+}
+
+/// Makes the data folder, for the owner alone, and its entry in the folder above last.
+fn make_folder(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    match path.canonicalize()?.parent() {
+        Some(above) => File::open(above)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 /// The client through which every call to a provider goes.
@@ -46,56 +62,4 @@ pub(crate) fn gateway_config(config: &Config) -> gateway::Config {
         egress_allow: config.egress.allow.clone(),
         idle_hours: config.trace_idle_hours,
     }
-}
-
-/// The file of a generated master key.
-pub(crate) fn master_key_path(data_dir: &Path) -> PathBuf {
-    data_dir.join("master.key")
-}
-
-/// The configured master key, else the one in the data folder, else a new one there.
-fn master_key(config: &Config) -> Result<SealingKey, Failure> {
-    let bytes = match config.master_key {
-        Some(bytes) => bytes,
-        None => file_key(&config.data_dir)?,
-    };
-    SealingKey::master(&bytes).map_err(|error| Failure(error.to_string()))
-}
-
-fn file_key(data_dir: &Path) -> Result<[u8; 32], Failure> {
-    let path = master_key_path(data_dir);
-    if !path.exists() {
-        if data_dir.join("sluice.db").exists() {
-            return Err(Failure(format!(
-                "the database in {} has no master key beside it: put {} back, or set SLUICE_MASTER_KEY",
-                data_dir.display(),
-                path.display()
-            )));
-        }
-        let bytes = store::random::<32>().map_err(|error| Failure(error.to_string()))?;
-        write_key(&path, &bytes)?;
-    }
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure(format!("{} cannot be read: {error}", path.display())))?;
-    read_key(&Secret::new(text)).map_err(|fault| Failure(format!("{}: {fault}", path.display())))
-}
-
-/// Writes a key for its owner's eyes alone, whole or not at all.
-pub(crate) fn write_key(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
-    let text = STANDARD.encode(bytes);
-    let fresh = path.with_extension("new");
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(&fresh, path));
-    written.map_err(|error| {
-        Failure(format!("the master key cannot be written to {}: {error}", path.display()))
-    })
 }

@@ -40,8 +40,14 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let clock = Clock::system();
     let claim = if config.allow_inexact_limits { Claim::ServeShared } else { Claim::Serve };
     let store = open::store(&config, claim, &clock).await?;
-    let credentials = gateway::bootstrap(&store, &config.first, &clock).await?;
     let client = open::client(&config)?;
+    let credentials = match gateway::bootstrap(&store, &config.first, &clock).await {
+        Ok(credentials) => credentials,
+        Err(error) => {
+            store.close().await;
+            return Err(error.into());
+        }
+    };
     let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();

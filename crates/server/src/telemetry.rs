@@ -72,10 +72,125 @@ where
     }
 }
 
+/// What a metric counts or measures.
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Every metric that any crate records, with the text that goes with it.
+const METRICS: [(&str, Kind, &str); 13] = [
+    ("sluice_requests_total", Kind::Counter, "Requests, by route and status."),
+    ("sluice_request_seconds", Kind::Histogram, "Time to the head of the answer, by route."),
+    (
+        "sluice_upstream_seconds",
+        Kind::Histogram,
+        "Time of each attempt on a model; of a stream, the time to its first word.",
+    ),
+    (
+        "sluice_endpoint_calls_total",
+        Kind::Counter,
+        "Attempts at each endpoint of a model that has several, by outcome.",
+    ),
+    ("sluice_first_token_seconds", Kind::Histogram, "Time to the first text of a stream."),
+    ("sluice_blocked_total", Kind::Counter, "Requests refused by safety or routing, by reason."),
+    (
+        "sluice_spend_nanodollars_total",
+        Kind::Counter,
+        "Money spent, in billionths of a dollar, by project.",
+    ),
+    ("sluice_commit_seconds", Kind::Histogram, "Time of each commit of the writer."),
+    ("sluice_writer_queue_depth", Kind::Gauge, "Writes that wait behind the latest commit."),
+    (
+        "sluice_perimeter_blocks_total",
+        Kind::Counter,
+        "Requests with a refused key or from a blocked address.",
+    ),
+    (
+        "sluice_slow_connections_total",
+        Kind::Counter,
+        "Connections closed because their client took too long.",
+    ),
+    (
+        "sluice_clock_steps_total",
+        Kind::Counter,
+        "Steps of the machine's clock by more than a minute, by direction.",
+    ),
+    ("sluice_dropped_total", Kind::Counter, "Work that was lost, by kind; it should stay 0."),
+];
+
 /// Starts recording metrics; the handle renders them.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, Failure> {
-    PrometheusBuilder::new()
+    let started = PrometheusBuilder::new()
         .set_buckets(&SECONDS)
         .and_then(PrometheusBuilder::install_recorder)
-        .map_err(|error| Failure(format!("metrics cannot start: {error}")))
+        .map_err(|error| Failure(format!("metrics cannot start: {error}")))?;
+    for (name, kind, help) in METRICS {
+        match kind {
+            Kind::Counter => metrics::describe_counter!(name, help),
+            Kind::Gauge => metrics::describe_gauge!(name, help),
+            Kind::Histogram => metrics::describe_histogram!(name, help),
+        }
+    }
+    Ok(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The names in `counter!`, `gauge!` and `histogram!` of all crates, with their kinds.
+    fn recorded(folder: &Path, found: &mut BTreeMap<String, &'static str>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                recorded(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                for kind in ["counter", "gauge", "histogram"] {
+                    for (at, call) in text.match_indices(&format!("metrics::{kind}!(")) {
+                        let rest = text[at + call.len()..].trim_start();
+                        let name = rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
+                        let name = name.unwrap_or_else(|| panic!("{}: {rest:.40}", path.display()));
+                        found.insert(name.to_owned(), kind);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_is_described_once_and_documented() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(root.join("crates")).unwrap() {
+            recorded(&entry.unwrap().path().join("src"), &mut found);
+        }
+        let described: BTreeMap<_, _> = METRICS
+            .iter()
+            .map(|(name, kind, help)| {
+                assert!(help.ends_with('.') && !help.contains('\n'), "{name}: {help}");
+                let kind = match kind {
+                    Kind::Counter => "counter",
+                    Kind::Gauge => "gauge",
+                    Kind::Histogram => "histogram",
+                };
+                ((*name).to_owned(), kind)
+            })
+            .collect();
+        assert_eq!(described.len(), METRICS.len(), "one is described twice");
+        assert_eq!(described, found, "METRICS lists what is recorded");
+        let manual = std::fs::read_to_string(root.join("docs/operations.md")).unwrap();
+        for name in described.keys() {
+            assert!(
+                manual.contains(&format!("| `{name}` |")),
+                "{name} is not in docs/operations.md"
+            );
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Organizations, users, memberships, sessions.
 
+use std::net::IpAddr;
+
 use domain::ids::{OrgId, ProjectId, UserId};
 use domain::project::Role;
 use domain::time::Timestamp;
@@ -144,6 +146,26 @@ impl Store {
         Ok(ids.into_iter().map(ProjectId).collect())
     }
 
+    /// Whether an account was signed in to from a network since a time.
+    pub async fn knows_network(
+        &self,
+        user: UserId,
+        network: IpAddr,
+        since: Timestamp,
+    ) -> Result<bool> {
+        const FIND: &str = "
+            SELECT last_at FROM known_networks WHERE user_id = $1 AND network = $2 AND last_at >= $3";
+        let found: Option<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIND)
+                .bind(user.0)
+                .bind(network.to_string())
+                .bind(since.0)
+                .fetch_optional(db)
+                .await?
+        });
+        Ok(found.is_some())
+    }
+
     /// Notes that a session was used.
     pub async fn touch_session(&self, token_hash: &[u8; 32], now: Timestamp) -> Result<()> {
         const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
@@ -249,6 +271,30 @@ impl Tx {
             VALUES ($1, $2, $3, $3)";
         within!(self, db => {
             sqlx::query(ADD).bind(&token_hash[..]).bind(user.0).bind(now.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Remembers that an account was signed in to from a network. Of each account the latest `most`
+    /// networks stay.
+    pub async fn remember_network(
+        &mut self,
+        user: UserId,
+        network: IpAddr,
+        now: Timestamp,
+        most: i64,
+    ) -> Result<()> {
+        const KEEP: &str = "
+            INSERT INTO known_networks (user_id, network, last_at) VALUES ($1, $2, $3)
+            ON CONFLICT (user_id, network) DO UPDATE SET last_at = excluded.last_at";
+        const FORGET: &str = "
+            DELETE FROM known_networks WHERE user_id = $1 AND network <> $2 AND network NOT IN (
+                SELECT network FROM known_networks WHERE user_id = $1 AND network <> $2
+                ORDER BY last_at DESC, network LIMIT $3)";
+        let network = network.to_string();
+        within!(self, db => {
+            sqlx::query(KEEP).bind(user.0).bind(&network).bind(now.0).execute(&mut *db).await?;
+            sqlx::query(FORGET).bind(user.0).bind(&network).bind(most - 1).execute(&mut *db).await?;
         });
         Ok(())
     }

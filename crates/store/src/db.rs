@@ -1,6 +1,6 @@
 //! Two databases behind one set of queries.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,6 +118,39 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
             ))
         }
     }
+}
+
+/// Whether there is a file with anything in it.
+pub(crate) fn has_content(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
+}
+
+/// A pool that can only read, and leaves no trace in the folder of a SQLite database.
+pub(crate) async fn connect_read_only(location: &Location) -> Result<Pool> {
+    match location {
+        Location::Sqlite(path) => {
+            let pool = SqlitePoolOptions::new().max_connections(2).acquire_timeout(ACQUIRE);
+            let pool = pool.connect_with(read_only_sqlite(path)).await.map_err(unreachable)?;
+            Ok(Pool::Sqlite(pool))
+        }
+        Location::Postgres(url) => {
+            let (pool, options) = postgres(url, 2)?;
+            let options = options.options([("default_transaction_read_only", "on")]);
+            Ok(Pool::Postgres(pool.connect_with(options).await.map_err(unreachable)?))
+        }
+    }
+}
+
+/// A connection to SQLite that cannot write. Without a log nobody writes either: then the file is
+/// read as it is, since a connection would leave an empty log behind.
+pub(crate) fn read_only_sqlite(path: &Path) -> SqliteConnectOptions {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .immutable(!Path::new(&log).exists())
+        .busy_timeout(ACQUIRE)
 }
 
 /// The writer's own connection to PostgreSQL. It opens where the writer runs: one that a request

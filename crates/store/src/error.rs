@@ -33,6 +33,9 @@ pub enum Error {
         /// The schema version that this binary needs.
         known: i64,
     },
+    /// Nobody has set the database up.
+    #[error("the database is empty: start `sluice serve` once to set it up")]
+    Empty,
     /// The master key does not open this database.
     #[error(
         "the master key does not fit this database: set SLUICE_MASTER_KEY to the key it was created with, \

@@ -6,8 +6,10 @@
 
 mod accounts;
 mod audit;
+mod claimed;
 mod db;
 mod error;
+mod file_health;
 mod ids;
 mod keys;
 mod lock;
@@ -28,8 +30,10 @@ use tokio_util::task::TaskTracker;
 
 pub use accounts::{Account, Session};
 pub use audit::{Actor, Audit, NewAudit};
+pub use claimed::Claimed;
 pub use db::{Location, Tx};
 pub use error::{Error, Result};
+pub use file_health::{FileHealth, Pages, inspect_file};
 pub use keys::SpentSecond;
 pub use lock::Claim;
 pub use models::ModelRow;
@@ -75,29 +79,38 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a database, brings its schema up to date, and starts the writer.
+    /// Claims and opens a database, brings its schema up to date, and starts the writer.
     pub async fn open(options: Options) -> Result<Self> {
-        let lock = Lock::take(&options.location, options.claim).await?;
-        match Self::open_claimed(options, &lock).await {
-            Ok(store) => Ok(Self { lock, ..store }),
-            Err(error) => {
-                // Whoever is told why tries again, and must not meet a lock of this attempt.
-                lock.release().await;
-                Err(error)
-            }
-        }
+        let claimed = Claimed::take(options.location, options.claim).await?;
+        claimed.open(options.master, options.clock).await
     }
 
     /// Opens a database that is claimed. The store does not hold the claim yet.
-    async fn open_claimed(options: Options, lock: &Lock) -> Result<Self> {
-        let (reader, writer) = db::connect(&options.location).await?;
-        migrate::run(&writer.pool, options.claim).await?;
-        let node = ids::node(&writer).await?;
+    pub(crate) async fn open_claimed(
+        claimed: &Claimed,
+        master: SealingKey,
+        clock: Clock,
+    ) -> Result<Self> {
+        let Claimed { location, claim, lock } = claimed;
+        let looks_only = *claim == Claim::Look;
+        let (reader, writer) = if looks_only {
+            let pool = db::connect_read_only(location).await?;
+            (pool.clone(), WritePool { pool, turn: db::Turn::default() })
+        } else {
+            connect(claimed).await?
+        };
+        let node = if looks_only {
+            migrate::check(&writer.pool).await?;
+            NodeId(0)
+        } else {
+            migrate::run(&writer.pool, *claim).await?;
+            ids::node(&writer).await?
+        };
         lock.show(node).await?;
         let tasks = TaskTracker::new();
-        let hot = start_writer(&options.location, &writer, node, options.clock, &tasks)?;
+        let hot = start_writer(location, &writer, node, clock, &tasks)?;
         let step_ids = StepIds::new(writer.clone());
-        let (master, lock) = (options.master, Lock::None);
+        let lock = Lock::None;
         let store = Self { reader, writer, master, node, step_ids, hot, tasks, lock };
         // Proves the master key before anything is written with it.
         store.pepper().await?;
@@ -185,6 +198,24 @@ impl Store {
         self.writer.pool.close().await;
         self.lock.release().await;
     }
+}
+
+/// Connects to a database in order to change it.
+async fn connect(claimed: &Claimed) -> Result<(Pool, WritePool)> {
+    let Location::Sqlite(path) = &claimed.location else {
+        return db::connect(&claimed.location).await;
+    };
+    if !claimed.may_set_up() && !db::has_content(path) {
+        return Err(Error::InUse(
+            "another Sluice is setting this data folder up: try again in a moment".to_owned(),
+        ));
+    }
+    let was_without_log = file_health::is_without_log(path);
+    let (reader, writer) = db::connect(&claimed.location).await?;
+    if claimed.may_set_up() {
+        file_health::note_last_end(path, was_without_log, &writer).await?;
+    }
+    Ok((reader, writer))
 }
 
 /// Starts the group-commit writer: on SQLite on a thread that may block, on PostgreSQL as a task.

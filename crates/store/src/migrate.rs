@@ -53,6 +53,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0007_tool_prints.sql"),
         include_str!("../migrations/postgres/0007_tool_prints.sql"),
     ),
+    (
+        9,
+        "known_networks",
+        include_str!("../migrations/sqlite/0009_known_networks.sql"),
+        include_str!("../migrations/postgres/0009_known_networks.sql"),
+    ),
 ];
 
 /// The version of the schema; `None` where there is none yet.
@@ -71,10 +77,26 @@ async fn version(pool: &Pool) -> Result<Option<i64>> {
     }
 }
 
+/// Refuses a database whose schema is not that of this binary. Changes nothing.
+pub(crate) async fn check(pool: &Pool) -> Result<()> {
+    let known = newest();
+    match version(pool).await? {
+        None => Err(Error::Empty),
+        Some(found) if found < known => Err(Error::Older { found, known }),
+        Some(found) if found > known => Err(Error::Newer { found, known }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The newest version of the schema that this binary knows.
+fn newest() -> i64 {
+    HISTORY.last().map_or(0, |last| last.0)
+}
+
 /// Brings the schema up to date, but not under a gateway that may be running: a visitor makes the first
 /// one only. Refuses a database that a newer binary has written.
 pub(crate) async fn run(writer: &Pool, claim: Claim) -> Result<()> {
-    let known = HISTORY.last().map_or(0, |last| last.0);
+    let known = newest();
     if matches!(claim, Claim::Visit)
         && let Some(found) = version(writer).await?.filter(|found| *found < known)
     {

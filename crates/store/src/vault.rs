@@ -3,7 +3,7 @@
 use domain::ids::ProjectId;
 use domain::time::Timestamp;
 
-use crate::db::{Tx, on, within};
+use crate::db::{Pool, Tx, on, within};
 use crate::error::{Error, Result};
 use crate::seal::{self, SealingKey};
 use crate::{PerProject, Store};
@@ -14,15 +14,9 @@ impl Store {
     /// The pepper under which API key secrets are hashed: made at the first start, sealed with the
     /// master key ever after. Doubles as the proof that the master key is the right one.
     pub async fn pepper(&self) -> Result<[u8; 32]> {
-        const FIND: &str = "SELECT value FROM meta WHERE name = $1";
         const KEEP: &str =
             "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-        let find = async || -> Result<Option<Vec<u8>>> {
-            Ok(on!(&self.reader, db => {
-                sqlx::query_scalar(FIND).bind(PEPPER).fetch_optional(db).await?
-            }))
-        };
-        if find().await?.is_none() {
+        if sealed_pepper(&self.reader).await?.is_none() {
             let sealed = self.master.seal(PEPPER, &seal::random::<32>()?)?;
             let mut tx = self.begin().await?;
             within!(tx, db => {
@@ -30,7 +24,7 @@ impl Store {
             });
             tx.commit().await?;
         }
-        let sealed = find().await?.ok_or(Error::WrongMasterKey)?;
+        let sealed = sealed_pepper(&self.reader).await?.ok_or(Error::WrongMasterKey)?;
         let plain = self.master.open(PEPPER, &sealed).map_err(|_| Error::WrongMasterKey)?;
         plain.try_into().map_err(|_| Error::WrongMasterKey)
     }
@@ -86,6 +80,28 @@ impl Store {
         });
         SealingKey::new(id, &bytes)
     }
+}
+
+/// The pepper as it is stored; `None` where there is none, or no schema.
+pub(crate) async fn sealed_pepper(pool: &Pool) -> Result<Option<Vec<u8>>> {
+    const FIND: &str = "SELECT value FROM meta WHERE name = $1";
+    let found: sqlx::Result<Option<Vec<u8>>> = on!(pool, db => {
+        sqlx::query_scalar(FIND).bind(PEPPER).fetch_optional(db).await
+    });
+    match found {
+        Err(sqlx::Error::Database(error))
+            if error.code().as_deref() == Some("42P01")
+                || error.message().contains("no such table") =>
+        {
+            Ok(None)
+        }
+        found => Ok(found?),
+    }
+}
+
+/// Whether a master key opens the pepper.
+pub(crate) fn opens(master: &SealingKey, sealed: &[u8]) -> bool {
+    master.open(PEPPER, sealed).is_ok()
 }
 
 fn place(project: i64) -> String {

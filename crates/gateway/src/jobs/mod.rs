@@ -9,6 +9,7 @@ use domain::trace::TraceStatus;
 use tokio::time::MissedTickBehavior;
 
 use crate::Gateway;
+use crate::clock_steps::ClockSteps;
 use crate::error::Result;
 use crate::registry::lock;
 use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
@@ -16,7 +17,7 @@ use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;
 
-const JOBS: [Job; 4] = [Job::Registry, Job::Windows, Job::Spend, Job::Sweep];
+const JOBS: [Job; 5] = [Job::Registry, Job::Windows, Job::Spend, Job::Sweep, Job::Clock];
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
@@ -29,6 +30,8 @@ enum Job {
     /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions,
     /// counts blocks, closes connections and conversations that nobody uses.
     Sweep,
+    /// Notices steps of the clock.
+    Clock,
 }
 
 impl Job {
@@ -36,7 +39,7 @@ impl Job {
     fn period(self, other_nodes: bool) -> Duration {
         match self {
             Self::Registry => Duration::from_millis(500),
-            Self::Windows => Duration::from_secs(1),
+            Self::Windows | Self::Clock => Duration::from_secs(1),
             Self::Spend if other_nodes => Duration::from_secs(5),
             // Where nobody else spends, all is known: lost calls were settled before the start.
             Self::Spend | Self::Sweep => Duration::from_mins(1),
@@ -52,6 +55,7 @@ pub(crate) fn start(gateway: &Gateway) {
         gateway.clone().tasks.spawn(async move {
             let mut ticks = tokio::time::interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut clock = ClockSteps::new(gateway.clock.now());
             loop {
                 tokio::select! {
                     () = stopping.cancelled() => return,
@@ -65,6 +69,7 @@ pub(crate) fn start(gateway: &Gateway) {
                         save_windows(&gateway).await;
                     }
                     Job::Sweep => sweep(&gateway).await,
+                    Job::Clock => tell("clock", clock.look(&gateway).await),
                 }
             }
         });

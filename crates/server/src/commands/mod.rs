@@ -13,7 +13,7 @@ use domain::time::Clock;
 use store::{Claim, SealingKey, Store};
 
 use crate::config::Config;
-use crate::{config, open};
+use crate::{config, master_key, open};
 
 /// Why a command did not do what it was asked to: a sentence for whoever asked.
 #[derive(Debug, thiserror::Error)]
@@ -97,24 +97,17 @@ pub(crate) async fn rotate_master_key(config: &Config) -> Result<(), Failure> {
             ));
         }
     };
-    let path = open::master_key_path(&config.data_dir);
-    let next = path.with_extension("next");
     if in_file {
         // Kept beside the old one until the database has the new: whichever step fails, one of
         // the two files opens it.
-        open::write_key(&next, &bytes)?;
+        master_key::write_next(&config.data_dir, &bytes)?;
     }
     let new = SealingKey::master(&bytes)?;
     let count = gateway::rotate_master_key(&store, &new, &clock).await?;
-    store.close().await;
     if in_file {
-        std::fs::rename(&next, &path).map_err(|error| {
-            Failure(format!(
-                "the database has the new key, but {} cannot be replaced: {error}. Rename {} to it",
-                path.display(),
-                next.display()
-            ))
-        })?;
+        // While nobody else can look at the two files.
+        master_key::promote_next(&config.data_dir)?;
     }
+    store.close().await;
     say(&format!("{count} values were sealed under the new master key."))
 }

@@ -178,10 +178,12 @@ fn ranges(texts: Option<Vec<String>>, key: &str) -> Result<Vec<Cidr>, Error> {
 }
 
 fn public_url(url: String) -> Result<String, Error> {
-    if url.starts_with("https://") || url.starts_with("http://") {
+    if api::WebOrigin::of_url(&url).is_some() {
         return Ok(url);
     }
-    Err(Error(format!("public_url is '{url}': it must begin with https:// or http://")))
+    Err(Error(format!(
+        "public_url is '{url}': it must begin with https:// or http:// and a host, such as https://sluice.example.com"
+    )))
 }
 
 /// A secret, given as it is or as the name of a file that holds it.

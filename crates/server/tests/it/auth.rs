@@ -13,8 +13,10 @@ crate::on_every_backend!(
     members_and_viewers,
     a_member_sees_no_other_project,
     pages_of_other_sites_change_nothing,
+    a_trusted_proxy_says_how_the_browser_came,
     seven_wrong_passwords,
     wrong_passwords_at_the_same_time,
+    strangers_do_not_lock_the_owner_out,
     the_cookie,
     the_cookie_behind_https,
 );
@@ -226,7 +228,12 @@ async fn pages_of_other_sites_change_nothing(backend: Backend) {
         ("origin", "null"),
         ("origin", &format!("{own}0")),
         ("origin", &format!("http://127.0.0.1:{}", server.port ^ 1)),
+        ("origin", &format!("https://127.0.0.1:{}", server.port)),
+        ("origin", &format!("{own}/")),
+        ("origin", "127.0.0.1"),
         ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("sec-fetch-site", "nonsense"),
     ] {
         let foreign = owner.with(name, value);
         foreign.post("/api/v1/projects", &new).await.is(403, &forbidden);
@@ -242,6 +249,33 @@ async fn pages_of_other_sites_change_nothing(backend: Backend) {
     }
     let same = owner.with("origin", &own).with("sec-fetch-site", "same-origin");
     same.post("/api/v1/projects", &new).await.ok(201);
+    for site in ["same-site", "none"] {
+        let same = owner.with("origin", &own).with("sec-fetch-site", site);
+        same.post("/api/v1/projects", &new).await.ok(201);
+    }
+    // Nobody is trusted to have spoken TLS with the browser.
+    let tls = owner.with("origin", &format!("https://127.0.0.1:{}", server.port));
+    let tls = tls.with("x-forwarded-proto", "https");
+    tls.post("/api/v1/projects", &new).await.is(403, &forbidden);
+}
+
+async fn a_trusted_proxy_says_how_the_browser_came(backend: Backend) {
+    let server = Setup::new(&backend).env("SLUICE_TRUSTED_PROXIES", "127.0.0.1/32").start().await;
+    let owner = server.owner().await;
+    let new = json!({"project": {"name": "x"}});
+    for (proto, origin, status) in [
+        ("https", "https", 201),
+        ("https", "http", 403),
+        ("HTTPS, http", "https", 201),
+        ("http", "http", 201),
+        ("http", "https", 403),
+        ("nonsense", "https", 403),
+    ] {
+        let origin = format!("{origin}://127.0.0.1:{}", server.port);
+        let asked = owner.with("origin", &origin).with("x-forwarded-proto", proto);
+        let reply = asked.post("/api/v1/projects", &new).await;
+        assert_eq!(reply.status, status, "{proto} {origin}: {}", reply.text);
+    }
 }
 
 async fn seven_wrong_passwords(backend: Backend) {
@@ -261,6 +295,38 @@ async fn seven_wrong_passwords(backend: Backend) {
     assert!(!failed.to_string().contains("wrong-password-1"));
     let fine = owner.get("/api/v1/audit-events?event=login_success").await.ok(200);
     assert_eq!(fine.as_array().unwrap().len(), 1);
+}
+
+async fn strangers_do_not_lock_the_owner_out(backend: Backend) {
+    let proxied = Setup::new(&backend).env("SLUICE_TRUSTED_PROXIES", "127.0.0.1/32");
+    let mut server = proxied.start().await;
+    let login = async |server: &Server, address: &str, password: &str| {
+        let from = server.any.with("x-forwarded-for", address);
+        let body = json!({"email": OWNER, "password": password});
+        from.post("/api/v1/session", &body).await.status
+    };
+    let (home, office) = ("203.0.113.5", "2001:db8:1:2::5");
+    for address in [home, office] {
+        assert_eq!(login(&server, address, PASSWORD).await, 200);
+    }
+    for run in ["", "after a restart"] {
+        for stranger in 1..=6 {
+            let address = format!("198.51.100.{stranger}");
+            assert_eq!(login(&server, &address, "wrong-password-1").await, 401, "{run}");
+        }
+        assert_eq!(login(&server, "198.51.100.7", "wrong-password-1").await, 429, "{run}");
+        assert_eq!(login(&server, "192.0.2.1", PASSWORD).await, 429, "strangers are many");
+        assert_eq!(login(&server, home, PASSWORD).await, 200, "{run}");
+        assert_eq!(login(&server, "2001:db8:1:2:ffff::9", PASSWORD).await, 200, "the same /64");
+        assert_eq!(login(&server, "2001:db8:1:3::5", PASSWORD).await, 429, "another /64");
+        // A known address has no more tries than any.
+        for _ in 0..6 {
+            assert_eq!(login(&server, home, "wrong-password-1").await, 401, "{run}");
+        }
+        assert_eq!(login(&server, home, PASSWORD).await, 429, "{run}");
+        assert_eq!(login(&server, office, PASSWORD).await, 200, "{run}");
+        server.restart().await;
+    }
 }
 
 async fn wrong_passwords_at_the_same_time(backend: Backend) {
@@ -319,6 +385,10 @@ async fn the_cookie_behind_https(backend: Backend) {
     let owner = server.owner().await;
     let renamed = json!({"project": {"name": "x"}});
     owner.with("origin", url).patch("/api/v1/projects/1", &renamed).await.ok(200);
+    for other in ["http://sluice.example.com", "https://sluice.example.com:8443"] {
+        let foreign = owner.with("origin", other);
+        foreign.patch("/api/v1/projects/1", &renamed).await.is(403, &json!({"error": "Forbidden"}));
+    }
     // What the command line makes is known to the running server, sessions that it ends too.
     let reset = [("SLUICE_USER_PASSWORD", USER_PASSWORD)];
     let done = server.cli(&["user", "reset-password", OWNER], &reset).await;

@@ -49,6 +49,7 @@ mod refusals;
 mod responses;
 mod safety;
 mod sim_tests;
+mod starts;
 mod streams;
 mod sweep;
 mod telling;

@@ -67,4 +67,12 @@ async fn metrics_say_why(backend: Backend) {
         assert!(metrics.lines().any(|told| told.starts_with(line)), "{line}\n{metrics}");
     }
     assert!(!metrics.contains("reason=\"pii\""), "{metrics}");
+    let families: Vec<_> =
+        metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    assert!(families.len() >= 7, "{metrics}");
+    for family in families {
+        let name = family.split(' ').next().unwrap();
+        let help = metrics.lines().filter(|line| line.starts_with(&format!("# HELP {name} ")));
+        assert_eq!(help.count(), 1, "{name}\n{metrics}");
+    }
 }

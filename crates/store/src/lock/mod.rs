@@ -4,7 +4,8 @@ mod postgres;
 mod watch;
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use domain::ids::NodeId;
 
@@ -20,8 +21,11 @@ pub enum Claim {
     Serve,
     /// Serve it beside others, with limits that count per node.
     ServeShared,
-    /// Work on it for a moment, beside a gateway that may be running.
+    /// Work on it for a moment, beside a gateway that may be running. On SQLite a visitor that meets
+    /// none keeps others away for that moment.
     Visit,
+    /// Read it and change nothing.
+    Look,
     /// Change what a running gateway holds in memory, so that none may run.
     Alone,
 }
@@ -35,16 +39,28 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// Claims a database. A process that was just killed may seem to hold it for a moment longer:
-    /// on PostgreSQL that is waited for.
+    /// Claims a database. A process that was just killed may seem to hold it for a moment longer, and
+    /// a command holds it for a moment: that is waited for.
     pub(crate) async fn take(location: &Location, claim: Claim) -> Result<Self> {
         match (location, claim) {
-            (_, Claim::Visit) => Ok(Self::None),
-            (Location::Sqlite(path), _) => file(path, claim).map(Self::File),
+            (_, Claim::Look) | (Location::Postgres(_), Claim::Visit) => Ok(Self::None),
+            (Location::Sqlite(path), Claim::Visit) => {
+                Ok(try_lock(path).ok().flatten().map_or(Self::None, Self::File))
+            }
+            (Location::Sqlite(path), _) => file(path, claim).await.map(Self::File),
             (Location::Postgres(url), _) => {
                 let session = Session::open(url, claim).await?;
                 Ok(Self::Postgres(Watched::new(session)))
             }
+        }
+    }
+
+    /// Whether nobody else can set the database up at the same time. PostgreSQL sees to that itself.
+    pub(crate) fn may_set_up(&self, location: &Location, claim: Claim) -> bool {
+        match location {
+            _ if claim == Claim::Look => false,
+            Location::Sqlite(_) => matches!(self, Self::File(_)),
+            Location::Postgres(_) => true,
         }
     }
 
@@ -83,26 +99,54 @@ impl Lock {
     }
 }
 
-fn file(database: &Path, claim: Claim) -> Result<File> {
-    let path = database.with_extension("lock");
+/// How long a lock is waited for that somebody has, and how often it is tried.
+const PATIENCE: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(20);
+
+fn lock_path(database: &Path) -> PathBuf {
+    database.with_extension("lock")
+}
+
+/// Whether a process holds the lock of a SQLite database, without taking it for longer than the
+/// question.
+pub(crate) fn is_served(database: &Path) -> bool {
+    let file = File::open(lock_path(database));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Takes the lock of a SQLite database; `None` while another process has it.
+fn try_lock(database: &Path) -> Result<Option<File>> {
+    let path = lock_path(database);
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = opened.map_err(|error| {
         Error::Unavailable(format!("the data folder is not writable ({}): {error}", path.display()))
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let remedy = match claim {
-                Claim::Alone => "stop it first",
-                _ => "stop it, or choose another folder with SLUICE_DATA_DIR",
-            };
-            Err(Error::InUse(format!(
-                "another Sluice serves this data folder ({} is locked): {remedy}",
-                path.display()
-            )))
-        }
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => {
             Err(Error::Unavailable(format!("{} cannot be locked: {error}", path.display())))
         }
     }
+}
+
+async fn file(database: &Path, claim: Claim) -> Result<File> {
+    let began = Instant::now();
+    loop {
+        if let Some(file) = try_lock(database)? {
+            return Ok(file);
+        }
+        if began.elapsed() > PATIENCE {
+            break;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+    let remedy = match claim {
+        Claim::Alone => "stop it first",
+        _ => "stop it, or choose another folder with SLUICE_DATA_DIR",
+    };
+    Err(Error::InUse(format!(
+        "another Sluice serves this data folder ({} is locked): {remedy}",
+        lock_path(database).display()
+    )))
 }

@@ -115,7 +115,7 @@ impl Session {
             }
             Claim::ServeShared => shared(connection, RUNS, ONE_IS_ALONE).await?,
             Claim::Alone => exclusive(connection, RUNS, SOME_RUN).await?,
-            Claim::Visit => {}
+            Claim::Visit | Claim::Look => {}
         }
         if let Some(node) = node {
             live(connection, node).await?;

@@ -1,5 +1,8 @@
 //! Users, sessions, audit events.
 
+use std::net::IpAddr;
+
+use domain::ids::UserId;
 use domain::project::Role;
 use domain::time::HOUR;
 use serde_json::Map;
@@ -74,6 +77,40 @@ async fn audit_events_come_newest_first_and_by_kind() {
         let logins = store.audit_events(org, Some("login_success"), 50).await.unwrap();
         assert_eq!(logins.len(), 2);
         assert_eq!(logins[0].user_agent, "curl");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_latest_networks_of_an_account_are_known() {
+    for database in databases().await {
+        let store = database.open().await;
+        project(&store).await;
+        let org = store.first_org().await.unwrap().unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let one = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
+        let two = tx.add_user(org, "b@b.test", "hash", Role::Member, NOW).await.unwrap();
+        let network = |last: u8| IpAddr::from([203, 0, 113, last]);
+        let at = |hours: u8| NOW.minus_micros(-HOUR * i64::from(hours));
+        for last in 0..4 {
+            tx.remember_network(one, network(last), at(last), 3).await.unwrap();
+        }
+        tx.remember_network(two, network(0), at(0), 3).await.unwrap();
+        // The clock went back: who comes now stays all the same.
+        tx.remember_network(one, network(9), NOW.minus_micros(HOUR), 3).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut known = Vec::new();
+        for last in 0..10 {
+            if store.knows_network(one, network(last), NOW.minus_micros(HOUR)).await.unwrap() {
+                known.push(last);
+            }
+        }
+        assert_eq!(known, [2, 3, 9], "{}", database.kind);
+        assert!(store.knows_network(two, network(0), NOW).await.unwrap());
+        assert!(!store.knows_network(two, network(0), at(1)).await.unwrap(), "long ago");
+        assert!(!store.knows_network(two, network(2), NOW).await.unwrap());
+        // Nobody has this number.
+        assert!(!store.knows_network(UserId(0), network(0), NOW).await.unwrap());
         store.close().await;
     }
 }

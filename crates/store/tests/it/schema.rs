@@ -7,8 +7,8 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE steps DROP COLUMN tool_prints;
-    DELETE FROM _sqlx_migrations WHERE version = 7";
+    DROP TABLE known_networks;
+    DELETE FROM _sqlx_migrations WHERE version = 9";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

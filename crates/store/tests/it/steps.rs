@@ -187,7 +187,7 @@ async fn the_ledger_agrees_with_the_steps() {
             futures_util::future::join_all(writes).await;
             database.clock.set(NOW.minus_micros(-(round + 1) * 61_000_000));
         }
-        let sum = store.spend_by_project(NOW.month_start().minute()).await.unwrap();
+        let sum = store.spend_by_project(NOW).await.unwrap();
         assert_eq!(sum, [(project, spent)], "{}", database.kind);
         let (from, to) = (NOW.minute(), NOW.minute() + 10);
         let usage = store.usage(project, from, to).await.unwrap();
@@ -223,7 +223,7 @@ async fn no_sum_is_too_large_to_be_told() {
             store.writer().step(dear.clone(), None).await.unwrap();
             store.writer().step(Step { id: StepId(10 + number), ..dear }, None).await.unwrap();
         }
-        let spent = store.spend_by_project(NOW.month_start().minute()).await.unwrap();
+        let spent = store.spend_by_project(NOW).await.unwrap();
         assert_eq!(spent, [(project, Usd::MOST)], "{}", database.kind);
         let usage = store.usage(project, NOW.minute(), NOW.minute() + 1).await.unwrap();
         assert_eq!(usage.iter().map(|row| row.cost).collect::<Vec<_>>(), [Usd::MOST; 3]);

@@ -1,0 +1,244 @@
+//! Requests that pages of other sites make in a browser: its cookie goes with them, and its owner
+//! knows nothing of it.
+
+use std::net::Ipv6Addr;
+
+use axum::extract::Request;
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName};
+use gateway::Error;
+
+use crate::App;
+use crate::auth;
+use crate::error::Result;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Scheme, host and port of a page, as the header `Origin` carries them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebOrigin {
+    is_https: bool,
+    /// In lower case; IPv6 without brackets in its canonical form.
+    host: String,
+    port: u16,
+}
+
+impl WebOrigin {
+    /// The origin of an `http` or `https` URL. `None` for any other text.
+    pub fn of_url(url: &str) -> Option<Self> {
+        let end = url.match_indices(['/', '?', '#']).nth(2).map_or(url.len(), |(end, _)| end);
+        Self::read(url.get(..end)?)
+    }
+
+    /// Reads `scheme://host` or `scheme://host:port`, and nothing else.
+    fn read(text: &str) -> Option<Self> {
+        let (scheme, authority) = text.split_once("://")?;
+        let is_https = scheme.eq_ignore_ascii_case("https");
+        (is_https || scheme.eq_ignore_ascii_case("http")).then_some(())?;
+        Self::of_authority(is_https, authority)
+    }
+
+    fn of_authority(is_https: bool, authority: &str) -> Option<Self> {
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (address, port) = rest.split_once(']')?;
+                (address.parse::<Ipv6Addr>().ok()?.to_string(), port)
+            }
+            None => {
+                let (host, port) =
+                    authority.split_at(authority.find(':').unwrap_or(authority.len()));
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+                (!host.is_empty() && host.chars().all(is_plain)).then_some(())?;
+                (host.to_ascii_lowercase(), port)
+            }
+        };
+        let port = match port.strip_prefix(':') {
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().ok()?
+            }
+            None if port.is_empty() && is_https => 443,
+            None if port.is_empty() => 80,
+            _ => return None,
+        };
+        Some(Self { is_https, host, port })
+    }
+
+    /// Whether the scheme is `https`.
+    pub fn is_https(&self) -> bool {
+        self.is_https
+    }
+}
+
+/// Refuses a request that changes something and may come from a page of another origin. What sends
+/// neither `Origin` nor `Sec-Fetch-Site` is no browser, and has no cookie but its own.
+pub fn check(app: &App, request: &Request) -> Result<()> {
+    if request.method().is_safe() {
+        return Ok(());
+    }
+    let own = app.public_origin.clone().or_else(|| own_origin(app, request));
+    if is_of_own_page(request.headers(), own.as_ref()) {
+        return Ok(());
+    }
+    tracing::info!(
+        origin = ?request.headers().get(ORIGIN),
+        site = ?request.headers().get(&FETCH_SITE),
+        own = ?own,
+        "a request from a page of another origin was refused; behind a proxy, public_url names the own one"
+    );
+    Err(Error::Forbidden.into())
+}
+
+fn is_of_own_page(headers: &HeaderMap, own: Option<&WebOrigin>) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    // An opaque origin is `null`, and nothing equals it.
+    let matches = match (origins.next(), origins.next()) {
+        (None, _) => None,
+        (Some(one), None) => {
+            let origin = one.to_str().ok().and_then(WebOrigin::read);
+            Some(origin.is_some() && origin.as_ref() == own)
+        }
+        (Some(_), Some(_)) => Some(false),
+    };
+    let sites = || headers.get_all(&FETCH_SITE).iter().map(|site| site.as_bytes());
+    let is = |site: &[u8], word: &[u8]| site.trim_ascii().eq_ignore_ascii_case(word);
+    if matches == Some(false) || sites().any(|site| is(site, b"cross-site")) {
+        return false;
+    }
+    // `none`: the person did it, in the address line or a bookmark.
+    matches == Some(true) || sites().all(|site| is(site, b"same-origin") || is(site, b"none"))
+}
+
+/// The origin that the request is for, as far as the request shows it.
+fn own_origin(app: &App, request: &Request) -> Option<WebOrigin> {
+    // The gateway itself speaks plain HTTP; a proxy in front may not.
+    let forwarded =
+        request.headers().get(&FORWARDED_PROTO).filter(|_| auth::trusts_peer(app, request));
+    let scheme = forwarded.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // The first of several is that of the browser's own connection.
+    let scheme = scheme.split(',').next().unwrap_or_default().trim();
+    WebOrigin::of_authority(scheme.eq_ignore_ascii_case("https"), host(request)?)
+}
+
+/// The host that a request is for. HTTP/2 has it in the address.
+fn host(request: &Request) -> Option<&str> {
+    let given = request.headers().get(HOST).and_then(|value| value.to_str().ok());
+    given.or(request.uri().authority().map(Authority::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn headers(given: &[(HeaderName, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in given {
+            headers.append(name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn origins_are_compared_by_scheme_host_and_port() {
+        for (own, origin, same) in [
+            ("https://ai.example", "https://ai.example", true),
+            ("https://ai.example/", "https://ai.example:443", true),
+            ("https://ai.example/gateway?x#y", "https://AI.example", true),
+            ("http://ai.example:80", "http://ai.example", true),
+            ("https://ai.example", "http://ai.example", false),
+            ("https://ai.example", "http://ai.example:443", false),
+            ("http://ai.example", "https://ai.example", false),
+            ("http://ai.example", "https://ai.example:80", false),
+            ("https://ai.example", "https://ai.example:8443", false),
+            ("https://ai.example:8443", "https://ai.example", false),
+            ("https://ai.example", "https://ai.example.", false),
+            ("https://ai.example", "https://www.ai.example", false),
+            ("https://ai.example", "https://ai.example.evil.test", false),
+            ("https://ai.example", "https://ai.example/", false),
+            ("https://ai.example", "https://ai.example/x", false),
+            ("https://ai.example", "https://me@ai.example", false),
+            ("https://ai.example", "https://ai.example:", false),
+            ("https://ai.example", "https://ai.example:+443", false),
+            ("https://ai.example", "https://ai.example:65979", false),
+            ("https://ai.example", "https://ai.example https://evil.test", false),
+            ("https://ai.example", "https:ai.example", false),
+            ("https://ai.example", "ai.example", false),
+            ("https://ai.example", "//ai.example", false),
+            ("https://ai.example", "wss://ai.example", false),
+            ("https://ai.example", "chrome-extension://ai.example", false),
+            ("https://ai.example", "null", false),
+            ("https://ai.example", "", false),
+            ("http://[::1]:8080", "http://[::1]:8080", true),
+            ("http://[::1]:8080", "http://[0:0::1]:8080", true),
+            ("http://[::1]:8080", "http://[::1]", false),
+            ("http://[::1]:8080", "http://::1:8080", false),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080", true),
+            ("http://127.0.0.1:8080", "http://localhost:8080", false),
+        ] {
+            let own = WebOrigin::of_url(own).unwrap();
+            assert_eq!(
+                is_of_own_page(&headers(&[(ORIGIN, origin)]), Some(&own)),
+                same,
+                "{own:?} {origin}"
+            );
+            assert!(!is_of_own_page(&headers(&[(ORIGIN, origin)]), None), "{origin}");
+        }
+        for text in ["", "ai.example", "ftp://ai.example", "https://", "https:///x", "https://a b"]
+        {
+            assert_eq!(WebOrigin::of_url(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_browser_says_which_page_asks() {
+        let own = WebOrigin::of_url("https://ai.example").unwrap();
+        let (same, foreign) = (Some("https://ai.example"), Some("https://www.ai.example"));
+        for (site, origin, allowed) in [
+            (&[][..], None, true),
+            (&["same-origin"], None, true),
+            (&["none"], None, true),
+            (&["same-site"], None, false),
+            (&["cross-site"], None, false),
+            (&["something-new"], None, false),
+            (&[""], None, false),
+            (&["none", "same-site"], None, false),
+            (&["none", "cross-site"], same, false),
+            (&[], same, true),
+            (&["same-origin"], same, true),
+            (&["none"], same, true),
+            (&["same-site"], same, true),
+            (&["something-new"], same, true),
+            (&["cross-site"], same, false),
+            (&["CROSS-SITE"], same, false),
+            (&[], foreign, false),
+            (&["same-origin"], foreign, false),
+            (&["none"], foreign, false),
+            (&["same-site"], foreign, false),
+            (&["same-origin"], Some("null"), false),
+            (&["none"], Some("null"), false),
+            (&["same-origin"], Some("http://ai.example"), false),
+        ] {
+            let mut given: Vec<_> = site.iter().map(|site| (FETCH_SITE, *site)).collect();
+            given.extend(origin.map(|origin| (ORIGIN, origin)));
+            assert_eq!(is_of_own_page(&headers(&given), Some(&own)), allowed, "{given:?}");
+        }
+        let twice = headers(&[(ORIGIN, "https://ai.example"), (ORIGIN, "https://ai.example")]);
+        assert!(!is_of_own_page(&twice, Some(&own)), "a browser sends one");
+        let mut odd = HeaderMap::new();
+        odd.insert(ORIGIN, http::HeaderValue::from_bytes(b"https://ai.example\xff").unwrap());
+        assert!(!is_of_own_page(&odd, Some(&own)), "what cannot be read is no origin");
+    }
+
+    #[test]
+    fn both_versions_of_http_name_the_host() {
+        let request = |uri: &str| Request::builder().uri(uri).body(Body::empty()).unwrap();
+        let mut first = request("/api/v1/session");
+        assert_eq!(host(&first), None);
+        first.headers_mut().insert(HOST, "one.example:8080".parse().unwrap());
+        assert_eq!(host(&first), Some("one.example:8080"));
+        assert_eq!(host(&request("http://two.example/api/v1/session")), Some("two.example"));
+    }
+}
