@@ -24,6 +24,16 @@ pub enum PatternList {
     Recognizers,
 }
 
+impl PatternList {
+    /// Its name in `settings.safety`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rules => "rules",
+            Self::Recognizers => "recognizers",
+        }
+    }
+}
+
 /// Watches over the searches in texts that are judged together.
 pub(crate) struct Watch<'s> {
     stop: &'s dyn Fn() -> bool,

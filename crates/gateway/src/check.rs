@@ -36,6 +36,7 @@ impl Gateway {
         let step = self.plain_step(&turn, StepKind::Check).await?;
         let parts = [Part { origin: Origin::User, text: input }];
         let report = beside(input.len(), || caller.project.policy.inspect(&parts)).await;
+        caller.project.note_slow(&report);
         let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
         let security = security(&report, &located);
         let reason = report.block.as_ref().map(|block| block.reason.clone());

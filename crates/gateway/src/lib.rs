@@ -82,7 +82,7 @@ pub use models::{ModelChange, ModelView};
 pub use plan::Plan;
 pub use projects::{ProjectChange, ProjectView};
 pub use registry::{KeyState, ProjectState};
-pub use safety::{Direction, SafetyAsk, SafetyVerdict};
+pub use safety::{Direction, SafetyAsk, SafetyVerdict, SlowRule};
 pub use sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
 pub use simulate::{Simulated, Simulation};
 pub use stats::{Period, Stats};
@@ -114,6 +114,7 @@ pub struct Inner {
     traces: KnownTraces,
     logins: LoginThrottle,
     blocks: blocks::Blocks,
+    trials: safety::Trials,
     recounted: recount::Recounted,
     /// Tells those who wait for money that some was given back.
     settled: Arc<Notify>,
@@ -154,6 +155,7 @@ impl Gateway {
             traces: KnownTraces::new(store.may_have_other_nodes()),
             logins: LoginThrottle::default(),
             blocks: blocks::Blocks::default(),
+            trials: safety::Trials::default(),
             recounted: recount::Recounted::default(),
             settled: Arc::default(),
             config,

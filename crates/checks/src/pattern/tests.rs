@@ -191,7 +191,11 @@ fn ordinary_rules_are_accepted_and_find_what_they_found() {
         let mut budget = Budget::new(text.len(), &|| false);
         let regex = Regex::new(pattern).unwrap();
         let expected = all(&regex, &text);
-        assert_eq!(compiled.first(usize::MAX, &text, &mut budget).as_ref(), Ok(&expected), "{pattern}");
+        assert_eq!(
+            compiled.first(usize::MAX, &text, &mut budget).as_ref(),
+            Ok(&expected),
+            "{pattern}"
+        );
         // However little was searched for before, short texts are not given up either.
         let compiled = Pattern::compile(pattern).unwrap();
         for short in
