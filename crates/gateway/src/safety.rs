@@ -245,3 +245,50 @@ fn slow_rule(policy: &Policy, slow: &SlowPattern) -> SlowRule {
     let name = policy.name_of(slow).to_owned();
     SlowRule { list: slow.list.as_str(), index: slow.index, name, reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_trial_for_a_project_and_two_in_all() {
+        let trials = Trials::default();
+        let at_once = |project| trials.place(ProjectId(project)).now_or_never();
+        let first = trials.place(ProjectId(1)).await.unwrap();
+        assert!(at_once(1).is_none());
+        let second = trials.place(ProjectId(2)).await.unwrap();
+        assert!(at_once(3).is_none());
+        drop(second);
+        drop(at_once(3).unwrap().unwrap());
+        assert!(at_once(1).is_none());
+        drop(first);
+        assert!(at_once(1).is_some());
+        assert!(lock(&trials.projects).len() <= 1, "nothing is kept of projects without trials");
+    }
+
+    #[test]
+    fn a_trial_ends_when_its_caller_leaves() {
+        let rule = domain::safety::PolicyRule {
+            name: "slow".to_owned(),
+            pattern: "(a{1,50}){1,50}b".to_owned(),
+            action: domain::safety::Action::Block,
+            weight: 1.0,
+        };
+        let safety = domain::safety::Safety { rules: vec![rule; 3], ..Default::default() };
+        let policy = Policy::compile(&safety).unwrap();
+        let caller = Caller(Arc::default());
+        let has_left = caller.0.clone();
+        let stop = || has_left.load(Ordering::Relaxed);
+        let body = domain::conversation::Body::Text("aab".to_owned());
+        let messages =
+            vec![Message { role: domain::conversation::Role::User, body, extra: Map::new() }];
+        let prompt = || Prompt { messages: messages.clone(), ..Prompt::default() };
+        let found = |stop| judge_by(&policy, prompt(), Direction::Input, stop).unwrap();
+        assert!(found(&stop).reason.is_some());
+        drop(caller);
+        let verdict = found(&stop);
+        assert!(verdict.reason.is_none() && verdict.slow_rules.len() == 3);
+    }
+}

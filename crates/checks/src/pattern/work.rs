@@ -12,7 +12,7 @@ pub(crate) const AT_ONCE: u64 = 3 * PER_BYTE;
 /// What a rule may cost for a byte before a search is given up. Saved rules stay below a quarter of it on long texts;
 /// on short ones, where tables are not filled yet, below three.
 const MOST_PER_BYTE: u64 = 4 * PER_BYTE;
-/// What a rule may cost for any text besides: one millisecond.
+/// What a rule may cost for any text besides: one millisecond, for what a search costs before it reads anything.
 const FOR_ANY_TEXT: u64 = 1000 * PER_MICROSECOND;
 /// How often it is asked whether to stop: after two milliseconds or less.
 const BETWEEN_QUESTIONS: u64 = 500 * PER_MICROSECOND;
