@@ -1,5 +1,5 @@
-//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md. With `-- --rules`, what a
-//! project's own rules cost.
+//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md. With `--bench cost -- --rules`,
+//! what a project's own rules cost.
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has nothing to say")]

@@ -113,9 +113,7 @@ pub fn print() {
     println!(
         "\n| stored before there were bounds | 64 KB until given up, ms | tried at save, ms |\n|---|---|---|"
     );
-    for pattern in
-        ["(a{1,50}){1,50}b", "([a-z]{1,100}){1,30}x", r"(\pL{1,20}){1,10}x", "(?:a?){400}a{400}"]
-    {
+    for pattern in ["(a{1,50}){1,50}b", "([a-z]{1,100}){1,30}x", "(?:a?){400}a{400}"] {
         let safety = with(&[pattern]);
         let Ok(policy) = Policy::compile(&safety) else {
             println!("| `{pattern}` | not compiled | |");

@@ -1,7 +1,7 @@
 //! Work, counted: the same pattern and text cost the same on every machine, however busy it is.
 //!
-//! The unit is one state of an automaton that is looked at, about 4 ns on a slow core (`cargo bench -p checks --
-//! --rules`).
+//! The unit is one state of an automaton that is looked at, about 4 ns on a slow core (`cargo bench -p checks --bench cost
+//! -- --rules`).
 
 /// As many units as one microsecond has.
 const PER_MICROSECOND: u64 = 250;
@@ -44,7 +44,7 @@ impl<'s> Budget<'s> {
     pub(crate) fn new(bytes: usize, stop: &'s dyn Fn() -> bool) -> Self {
         let of = |per_byte: u64| per_byte.saturating_mul(bytes as u64).saturating_add(FOR_ANY_TEXT);
         let left = of(MOST_PER_BYTE);
-        Self { left, ask_at: left, unseen: of(PER_BYTE), dearest: 0, stop }
+        Self { left, ask_at: left, unseen: of(AT_ONCE), dearest: 0, stop }
     }
 
     /// So many units, all of them counted.
