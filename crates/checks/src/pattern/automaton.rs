@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regex_automata::nfa::thompson::{NFA, State, WhichCaptures};
 use regex_automata::util::alphabet::ByteClasses;
 use regex_automata::util::look::{Look, LookMatcher};
+use regex_automata::util::primitives::StateID;
 use regex_syntax::hir::Hir;
 
 use super::work::{Budget, GivenUp};
@@ -140,7 +141,7 @@ impl Half {
     fn new(nfa: NFA) -> Self {
         let as_read = |look: Look| if nfa.is_reverse() { look.reversed() } else { look };
         Self {
-            classes: nfa.byte_classes().clone(),
+            classes: *nfa.byte_classes(),
             looks: nfa.look_set_any().iter().map(as_read).collect(),
             matcher: nfa.look_matcher().clone(),
             nfa,
@@ -317,8 +318,10 @@ impl Scratch {
                 self.looked_at += 1;
                 match half.nfa.states().get(id as usize) {
                     Some(State::ByteRange { trans }) => {
-                        if byte.is_some_and(|byte| trans.matches_byte(byte)) {
-                            self.follow(half, trans.next.as_u32());
+                        let next =
+                            byte.filter(|&byte| trans.matches_byte(byte)).map(|_| trans.next);
+                        if let Some(next) = next {
+                            self.follow(half, next.as_u32());
                         }
                     }
                     Some(State::Sparse(ranges)) => {
@@ -385,7 +388,7 @@ impl Scratch {
 /// The states that one leads to without reading anything and without asking anything, the preferred one last.
 fn push_alternatives(state: &State, stack: &mut Vec<u32>) {
     match state {
-        State::Union { alternates } => stack.extend(alternates.iter().rev().map(|id| id.as_u32())),
+        State::Union { alternates } => stack.extend(alternates.iter().rev().map(StateID::as_u32)),
         State::BinaryUnion { alt1, alt2 } => stack.extend([alt2.as_u32(), alt1.as_u32()]),
         State::Capture { next, .. } => stack.push(next.as_u32()),
         _ => {}

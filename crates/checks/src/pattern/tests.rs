@@ -120,7 +120,7 @@ fn a_full_table_is_emptied_and_nothing_is_lost() {
     for _ in 0..20_000 {
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         text.push(['a', 'b', 'a', 'b', 'b', 'a', ' ', 'c'][(bits >> 60) as usize & 7]);
-        if bits >> 32 & 31 == 0 {
+        if (bits >> 32).is_multiple_of(32) {
             text.push('d');
         }
     }

@@ -168,7 +168,9 @@ fn collect(hir: &Hir, into: &mut BTreeSet<char>) {
         HirKind::Repetition(repeated) => collect(&repeated.sub, into),
         HirKind::Capture(group) => collect(&group.sub, into),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().for_each(|part| collect(part, into));
+            for part in parts {
+                collect(part, into);
+            }
         }
     }
 }
