@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use domain::conversation::{Body, Message, Role};
-use gateway::{Direction, Error, SafetyAsk, SafetyVerdict};
+use gateway::{Direction, Error, SafetyAsk, SafetyVerdict, SlowRule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -17,10 +17,10 @@ use crate::error::Result;
 use crate::finding::FindingBody;
 use crate::input::Segments;
 
-/// A trial needs no more than this.
+/// A trial needs no more than this, with settings that are not saved.
 const LARGEST: usize = 1 << 20;
 
-/// What is to be judged: `text` or `messages`. At most 1 MiB.
+/// What is to be judged: `text` or `messages`, with at most 65,536 bytes of text in all.
 #[derive(Deserialize, ToSchema)]
 pub struct SafetyTestAsk {
     /// A text.
@@ -72,9 +72,33 @@ pub struct SafetyTestBody {
     /// an output as `settings.safety.output` lets it leave.
     #[schema(value_type = Value)]
     redacted: Value,
+    /// The rules and recognizers that were given up because they took too long, or because the two seconds of a trial were
+    /// over. They count as no match here.
+    slow_rules: Vec<SlowRuleBody>,
 }
 
-/// Try out the safety settings of a project, saved or not. Nothing is called, spent or recorded.
+/// A rule or a recognizer that was given up.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SlowRuleBody {
+    /// The list of `settings.safety` that it is in: `rules` or `recognizers`.
+    list: &'static str,
+    /// Its place in that list, from 0.
+    index: usize,
+    /// Its name.
+    name: String,
+    /// Why it was given up.
+    reason: &'static str,
+}
+
+impl From<SlowRule> for SlowRuleBody {
+    fn from(slow: SlowRule) -> Self {
+        let SlowRule { list, index, name, reason } = slow;
+        Self { list, index, name, reason }
+    }
+}
+
+/// Try out the safety settings of a project, saved or not (not for viewers). Nothing is called, spent or recorded. It takes
+/// two seconds at the most, ends when the caller leaves, and is done once at a time for a project.
 #[utoipa::path(post, path = "/api/v1/projects/{id}/safety/test", tag = "Safety",
     params(("id" = i64, Path)), request_body = SafetyTestAsk,
     responses((status = 200, body = SafetyTestBody)))]
@@ -129,5 +153,6 @@ fn present(verdict: SafetyVerdict, is_text: bool) -> SafetyTestBody {
         findings: verdict.findings.into_iter().map(Into::into).collect(),
         cause: verdict.cause,
         redacted,
+        slow_rules: verdict.slow_rules.into_iter().map(Into::into).collect(),
     }
 }

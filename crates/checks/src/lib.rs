@@ -27,16 +27,20 @@ mod sha256;
 mod stream_judge;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod words;
 
 pub use brands::{BlockedTerms, Violation, ViolationKind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
-pub use policy::{Policy, wrong_kinds};
+#[doc(hidden)]
+pub use policy::hostile_texts;
+pub use policy::{Policy, slow_to_save, wrong_kinds};
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report, Verdict};
 pub use restore::{Placeholders, StreamRestorer};
 pub use stream_judge::{StreamJudge, Withheld};
+pub use watch::{PatternList, SlowPattern};
 
 /// No text yields more findings than this; the rest is not looked at.
 pub(crate) const MAX_FINDINGS: usize = 1000;

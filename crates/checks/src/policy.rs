@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 
 use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
-use regex::Regex;
 
 use crate::fold::Folded;
+use crate::pattern::Pattern;
+use crate::pattern::trial::Trial;
 use crate::pii::kinds::KINDS;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
-use crate::{MAX_FINDINGS, injection, offsets, pattern, pii, risk, secrets};
+use crate::watch::{PatternList, SlowPattern, Watch};
+use crate::{MAX_FINDINGS, injection, offsets, pii, risk, secrets};
 
 /// The most kinds of personal data that settings name.
 const MAX_KINDS: usize = 200;
@@ -25,7 +27,7 @@ const MAX_MATCHES: usize = 100;
 #[derive(Debug)]
 pub struct Policy {
     safety: Safety,
-    patterns: Vec<Regex>,
+    patterns: Vec<Pattern>,
     recognizers: Recognizers,
 }
 
@@ -103,19 +105,46 @@ impl Policy {
 
     /// Judges parts that belong together, for [`Policy::conclude`].
     pub fn judge(&self, parts: &[Part<'_>]) -> Verdict {
-        self.parts(parts, Scope::Everything)
+        self.judge_until(parts, &|| false)
+    }
+
+    /// Judges parts that belong together, and gives up the project's own patterns once `stop` answers that nobody waits
+    /// any more. It is asked every few milliseconds.
+    pub fn judge_until(&self, parts: &[Part<'_>], stop: &dyn Fn() -> bool) -> Verdict {
+        self.parts(parts, Scope::Everything, Watch::new(stop))
     }
 
     /// Weighs the verdicts on all parts of one request, in their order. Those that stand behind more findings than a
-    /// request may have are not asked for.
+    /// request may have are not asked for. A pattern that took too long and may forbid the request does.
     pub fn conclude(&self, verdicts: impl IntoIterator<Item = Verdict>) -> Report {
+        let mut report = self.conclude_trial(verdicts);
+        for slow in &report.slow {
+            match slow.list {
+                // It may add to what blocks: a person should look.
+                PatternList::Rules if self.rule_action(slow) == Some(Action::Flag) => {
+                    report.review |= report.block.is_none();
+                }
+                // What it would have found must not reach a model that it may not reach.
+                PatternList::Rules | PatternList::Recognizers => {
+                    report.block.get_or_insert_with(|| self.took_too_long(slow));
+                    report.review = false;
+                }
+            }
+        }
+        report
+    }
+
+    /// Weighs the verdicts where nothing depends on it: a pattern that took too long counts as no match.
+    pub fn conclude_trial(&self, verdicts: impl IntoIterator<Item = Verdict>) -> Report {
         let (mut findings, mut suspicion, mut parts) = (Vec::new(), 0.0, 0);
+        let mut slow = Vec::new();
         for mut verdict in verdicts {
             for finding in &mut verdict.findings {
                 finding.part += parts;
             }
             parts += verdict.parts;
             suspicion = f64::max(suspicion, verdict.suspicion);
+            slow.append(&mut verdict.slow);
             findings.append(&mut verdict.findings);
             if findings.len() > MAX_FINDINGS {
                 break;
@@ -126,39 +155,79 @@ impl Policy {
         if overflows {
             report.block.get_or_insert_with(too_many);
         }
+        slow.sort_unstable();
+        slow.dedup_by_key(|slow| (slow.list, slow.index));
+        report.slow = slow;
         report
     }
 
     /// Judges all that a model answered together: only secrets and personal data, by the actions set for outputs.
     pub fn inspect_output(&self, texts: &[&str]) -> Report {
+        let mut report = self.try_output(texts, &|| false);
+        if self.acts_on(Category::Pii)
+            && let Some(slow) = report.slow.first()
+        {
+            report.block.get_or_insert_with(|| self.took_too_long(slow));
+        }
+        report
+    }
+
+    /// Judges an answer where nothing depends on it: a pattern that took too long counts as no match.
+    pub fn try_output(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Report {
         let origin = Origin::Assistant;
         let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
-        let mut findings = self.parts(&parts, Scope::Leaks).findings;
+        let Verdict { mut findings, slow, .. } = self.parts(&parts, Scope::Leaks, Watch::new(stop));
         let overflows = keep_most(&mut findings);
         let mut report = risk::weigh_output(&self.safety, findings);
+        report.slow = slow;
         if overflows && self.acts_on_outputs() {
             report.block.get_or_insert_with(too_many);
         }
         report
     }
 
-    /// What must not leave of a text as it is, in order.
-    pub(crate) fn leaks(&self, text: &str) -> Vec<Finding> {
+    /// What must not leave of a text as it is, in order. `None` when a pattern took too long to tell.
+    pub(crate) fn leaks(&self, text: &str) -> Option<Vec<Finding>> {
         let part = Part { origin: Origin::Assistant, text };
-        let (mut found, _) = self.part(&part, Scope::Leaks, MAX_FINDINGS);
+        let watch = Watch::new(&|| false);
+        let (mut found, _) = self.part(&part, Scope::Leaks, MAX_FINDINGS, &watch);
         found.retain(|finding| self.acts_on(finding.category));
-        found
+        (watch.slow().is_empty() || !self.acts_on(Category::Pii)).then_some(found)
+    }
+
+    /// The name of a pattern.
+    pub fn name_of(&self, slow: &SlowPattern) -> &str {
+        match slow.list {
+            PatternList::Rules => self.safety.rules.get(slow.index).map(|rule| &*rule.name),
+            PatternList::Recognizers => {
+                self.safety.recognizers.get(slow.index).map(|own| &*own.name)
+            }
+        }
+        .unwrap_or_default()
+    }
+
+    fn rule_action(&self, slow: &SlowPattern) -> Option<Action> {
+        self.safety.rules.get(slow.index).map(|rule| rule.action)
+    }
+
+    fn took_too_long(&self, slow: &SlowPattern) -> Block {
+        let what = match slow.list {
+            PatternList::Rules => "Policy rule",
+            PatternList::Recognizers => "Recognizer",
+        };
+        let reason = format!("{what} '{}' took too long", self.name_of(slow));
+        Block { reason, finding: None }
     }
 
     pub(crate) fn recognizers(&self) -> &Recognizers {
         &self.recognizers
     }
 
-    fn parts(&self, parts: &[Part<'_>], scope: Scope) -> Verdict {
+    fn parts(&self, parts: &[Part<'_>], scope: Scope, watch: Watch<'_>) -> Verdict {
         let mut verdict = Verdict { parts: parts.len(), ..Verdict::default() };
         for (index, part) in parts.iter().enumerate() {
             // One more than a request may have tells that there are more.
-            let (mut found, suspected) = self.part(part, scope, MAX_FINDINGS + 1);
+            let (mut found, suspected) = self.part(part, scope, MAX_FINDINGS + 1, &watch);
             verdict.suspicion = f64::max(verdict.suspicion, suspected);
             for finding in &mut found {
                 finding.part = index;
@@ -169,10 +238,17 @@ impl Policy {
                 break;
             }
         }
+        verdict.slow = watch.slow();
         verdict
     }
 
-    fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> (Vec<Finding>, f64) {
+    fn part(
+        &self,
+        part: &Part<'_>,
+        scope: Scope,
+        room: usize,
+        watch: &Watch<'_>,
+    ) -> (Vec<Finding>, f64) {
         if part.text.is_empty() {
             return (Vec::new(), 0.0);
         }
@@ -193,14 +269,14 @@ impl Policy {
             }));
         }
         let secrets = secrets::find(text, &scan, room);
-        findings.extend(self.personal(&folded, &scan, &secrets, room));
+        findings.extend(self.personal(&folded, &scan, &secrets, room, watch));
         findings.extend(
             secrets.into_iter().map(|s| {
                 finding(&folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
             }),
         );
         if scope == Scope::Everything {
-            self.rules(part.text, &mut findings);
+            self.rules(part.text, watch, &mut findings);
         }
         findings
             .sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(a.bytes.end.cmp(&b.bytes.end)));
@@ -220,6 +296,7 @@ impl Policy {
         scan: &Scan,
         secrets: &[secrets::Secret],
         room: usize,
+        watch: &Watch<'_>,
     ) -> Vec<Finding> {
         let text = folded.text.as_ref();
         let pii = |kind, bytes, score| finding(folded, Category::Pii, kind, bytes, score);
@@ -234,7 +311,7 @@ impl Policy {
             .map(|entity| pii(Cow::Borrowed(entity.kind), entity.bytes, entity.score))
             .collect();
         let known = found.len();
-        let own = self.recognizers.find(text).filter(|own| self.wants(own.name));
+        let own = self.recognizers.find(text, watch).filter(|own| self.wants(own.name));
         found.extend(own.map(|own| pii(Cow::Owned(own.name.to_owned()), own.bytes, own.score)));
         if found.len() > known {
             // Of equal ranges the project's own stands.
@@ -249,17 +326,19 @@ impl Policy {
         list.is_none_or(|list| list.iter().any(|name| is_kind(name, kind)))
     }
 
-    fn rules(&self, text: &str, findings: &mut Vec<Finding>) {
-        for (rule, pattern) in self.safety.rules.iter().zip(&self.patterns) {
-            let matches = pattern.find_iter(text).filter(|m| !m.is_empty()).take(MAX_MATCHES);
-            findings.extend(matches.map(|m| Finding {
+    fn rules(&self, text: &str, watch: &Watch<'_>, findings: &mut Vec<Finding>) {
+        for (index, (rule, pattern)) in self.safety.rules.iter().zip(&self.patterns).enumerate() {
+            let found = watch.search(PatternList::Rules, index, || {
+                pattern.first(MAX_MATCHES, text, &mut watch.budget(text.len()))
+            });
+            findings.extend(found.into_iter().flatten().map(|range| Finding {
                 category: Category::Policy,
                 kind: Cow::Owned(rule.name.clone()),
                 part: 0,
                 origin: Origin::Other,
                 start: 0,
                 end: 0,
-                bytes: m.range(),
+                bytes: range,
                 score: rule.weight.clamp(0.0, 1.0),
                 high_sensitivity: false,
                 held: false,
@@ -298,6 +377,30 @@ pub fn wrong_kinds(safety: &Safety) -> Option<String> {
     ))
 }
 
+/// What is wrong with the cost of patterns that were not among those `before`. It is asked when settings are saved, and
+/// takes seconds where they are hostile: what was saved before goes on to work, within the budget of every search.
+pub fn slow_to_save(safety: &Safety, before: &Safety) -> Vec<String> {
+    let mut trial = Trial::default();
+    let rules = safety.rules.iter().take(MAX_RULES).enumerate();
+    let rules = rules.filter(|(_, rule)| !before.rules.iter().any(|b| b.pattern == rule.pattern));
+    let own = safety.recognizers.iter().enumerate();
+    let own = own.filter(|(_, own)| !before.recognizers.iter().any(|b| b.pattern == own.pattern));
+    let rules = rules.map(|(index, rule)| ("rules", index, &rule.pattern, MAX_MATCHES));
+    let own = own.map(|(index, own)| ("recognizers", index, &own.pattern, MAX_FINDINGS + 1));
+    // What cannot be compiled is refused elsewhere.
+    let faults = rules.chain(own).filter_map(|(list, index, pattern, most)| {
+        let fault = trial.run(&Pattern::compile(pattern).ok()?, most).err()?;
+        Some(format!("settings.safety.{list}[{index}].pattern: {fault}"))
+    });
+    faults.collect()
+}
+
+/// The texts on which a pattern is tried before it is saved, each with a name: for measurements.
+#[doc(hidden)]
+pub fn hostile_texts(pattern: &str) -> Vec<(String, String)> {
+    Pattern::compile(pattern).map(|pattern| pattern.hostile_texts()).unwrap_or_default()
+}
+
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.
 fn is_kind(name: &str, kind: &str) -> bool {
     let name = name.trim();
@@ -318,14 +421,14 @@ fn is_kind(name: &str, kind: &str) -> bool {
     short == kind
 }
 
-fn rule_pattern(rule: &PolicyRule) -> Result<Regex, String> {
+fn rule_pattern(rule: &PolicyRule) -> Result<Pattern, String> {
     if !matches!(rule.action, Action::Flag | Action::Block) {
         return Err("the action of a rule is `flag` or `block`".to_owned());
     }
     if rule.pattern.len() > MAX_PATTERN {
         return Err(format!("a pattern has at most {MAX_PATTERN} bytes"));
     }
-    pattern::compile(&rule.pattern)
+    Pattern::compile(&rule.pattern)
 }
 
 fn finding(

@@ -1,16 +1,17 @@
 //! What the matches of a pattern begin with: tells whether a text that goes on may end in a part of one.
 
-use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind, Repetition};
+
+use crate::pattern::Pattern;
 
 /// A pattern that compiles to more bytes is given up.
 const MAX_COMPILED: usize = 8 << 20;
 
 /// A pattern that matches the beginnings of the matches of another one, whole matches among them, at the end of a text.
 /// `None` when there is none of a reasonable size.
-pub(crate) fn compile(pattern: &str) -> Option<Regex> {
+pub(crate) fn compile(pattern: &str) -> Option<Pattern> {
     let hir = regex_syntax::parse(pattern).ok()?;
-    RegexBuilder::new(&format!(r"(?:{})\z", begun(&hir))).size_limit(MAX_COMPILED).build().ok()
+    Pattern::sized(&format!(r"(?:{})\z", begun(&hir)), MAX_COMPILED).ok()
 }
 
 fn begun(hir: &Hir) -> Hir {
@@ -46,10 +47,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pattern::work::Budget;
 
     /// Where something begins that may become a match.
     fn open(pattern: &str, text: &str) -> usize {
-        compile(pattern).unwrap().find(text).unwrap().start()
+        let budget = &mut Budget::counted(u64::MAX);
+        compile(pattern).unwrap().find_at(text, 0, budget).unwrap().unwrap().start
     }
 
     #[test]

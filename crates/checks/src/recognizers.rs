@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use crate::pattern::Pattern;
+use crate::pattern::work::{Budget, GivenUp};
+use crate::watch::{PatternList, Watch};
+use crate::{MAX_FINDINGS, checksum, prefixes, words};
 use domain::safety::{Checksum, Recognizer};
-use regex::Regex;
-
-use crate::{MAX_FINDINGS, checksum, pattern, prefixes, words};
 
 /// How far before a match a word of its context may begin, in bytes, and how far behind it may end.
 const BEFORE: usize = 64;
@@ -20,11 +21,11 @@ pub(crate) struct Recognizers(Vec<Compiled>);
 #[derive(Debug)]
 struct Compiled {
     name: String,
-    pattern: Regex,
+    pattern: Pattern,
     /// For streams: what a match begins with, at the end of a text.
-    begun: Option<Regex>,
+    begun: Option<Pattern>,
     /// Any of the words of which one must be near.
-    context: Option<Regex>,
+    context: Option<Pattern>,
     checksum: Checksum,
     score: f64,
 }
@@ -67,15 +68,11 @@ impl Recognizers {
 
     /// Everything that they recognize, in no order. Of each, so many matches are looked at and no more: to
     /// search for one may take time as long as the text is.
-    pub(crate) fn find(&self, text: &str) -> impl Iterator<Item = Match<'_>> {
-        self.0.iter().flat_map(move |own| {
-            let matches =
-                own.pattern.find_iter(text).take(MAX_FINDINGS + 1).map(|found| found.range());
-            let counts = move |range: &Range<usize>| {
-                !range.is_empty() && own.adds_up(&text[range.clone()]) && own.is_near(text, range)
-            };
-            let found = move |bytes| Match { name: &own.name, bytes, score: own.score };
-            matches.filter(counts).map(found)
+    pub(crate) fn find(&self, text: &str, watch: &Watch<'_>) -> impl Iterator<Item = Match<'_>> {
+        self.0.iter().enumerate().flat_map(move |(index, own)| {
+            let found = watch.search(PatternList::Recognizers, index, || own.find(text, watch));
+            let named = |bytes| Match { name: &own.name, bytes, score: own.score };
+            found.into_iter().flatten().map(named)
         })
     }
 }
@@ -83,17 +80,47 @@ impl Recognizers {
 impl Compiled {
     /// Where in a text that goes on something begins that may become a match, or may count as one.
     fn open_from(&self, text: &str) -> usize {
-        let begun = |begun: &Regex| begun.find(text).map_or(text.len(), |found| found.start());
         // What cannot be told is taken for the beginning of a match.
-        let begun = self.begun.as_ref().map_or(0, begun);
-        let waits = |found: &regex::Match<'_>| found.end() + BEHIND >= text.len();
-        let waiting = self.context.as_ref().and_then(|_| self.pattern.find_iter(text).find(waits));
-        begun.min(waiting.map_or(text.len(), |found| found.start()))
+        self.begun_from(text).unwrap_or_default()
+    }
+
+    fn begun_from(&self, text: &str) -> Option<usize> {
+        let budget = || Budget::new(text.len(), &|| false);
+        let begun = self.begun.as_ref()?.find_at(text, 0, &mut budget()).ok()?;
+        let mut open = begun.map_or(text.len(), |found| found.start);
+        if self.context.is_some() {
+            let waits = |found: Range<usize>| {
+                let is_far = found.end + BEHIND < text.len();
+                if !is_far {
+                    open = open.min(found.start);
+                }
+                is_far
+            };
+            self.pattern.each(text, &mut budget(), waits).ok()?;
+        }
+        Some(open)
+    }
+
+    fn find(&self, text: &str, watch: &Watch<'_>) -> Result<Vec<Range<usize>>, GivenUp> {
+        let mut found =
+            self.pattern.first(MAX_FINDINGS + 1, text, &mut watch.budget(text.len()))?;
+        found.retain(|range| self.adds_up(&text[range.clone()]));
+        // What is looked through for words overlaps little where matches do not.
+        let around = text.len().saturating_add(found.len() * (BEFORE + BEHIND));
+        let mut budget = watch.budget(around);
+        let mut given_up = Ok(());
+        found.retain(|range| {
+            self.is_near(text, range, &mut budget).unwrap_or_else(|error| {
+                given_up = Err(error);
+                false
+            })
+        });
+        given_up.map(|()| found)
     }
 
     fn new(recognizer: &Recognizer, streams: bool) -> Result<Self, (&'static str, String)> {
-        let pattern = pattern::compile(&recognizer.pattern).map_err(|fault| ("pattern", fault))?;
-        if pattern.is_match("") {
+        let pattern = Pattern::compile(&recognizer.pattern).map_err(|fault| ("pattern", fault))?;
+        if pattern.matches_nothing() {
             return Err(("pattern", "the pattern matches an empty text".to_owned()));
         }
         Ok(Self {
@@ -126,18 +153,22 @@ impl Compiled {
         }
     }
 
-    fn is_near(&self, text: &str, found: &Range<usize>) -> bool {
-        self.context.as_ref().is_none_or(|context| {
-            let start = words::floor(text, found.start.saturating_sub(BEFORE));
-            let end = words::ceil(text, found.end.saturating_add(BEHIND).min(text.len()));
-            context.is_match(&text[start..end])
-        })
+    fn is_near(
+        &self,
+        text: &str,
+        found: &Range<usize>,
+        budget: &mut Budget<'_>,
+    ) -> Result<bool, GivenUp> {
+        let Some(context) = &self.context else { return Ok(true) };
+        let start = words::floor(text, found.start.saturating_sub(BEFORE));
+        let end = words::ceil(text, found.end.saturating_add(BEHIND).min(text.len()));
+        Ok(context.find_at(&text[start..end], 0, budget)?.is_some())
     }
 }
 
 /// Any of the words, whole and in any case. Scripts without spaces have no borders that could be asked
 /// for.
-fn context(all: &[String]) -> Result<Option<Regex>, String> {
+fn context(all: &[String]) -> Result<Option<Pattern>, String> {
     if all.is_empty() {
         return Ok(None);
     }
@@ -149,7 +180,7 @@ fn context(all: &[String]) -> Result<Option<Regex>, String> {
         let (left, right) = (border(word.chars().next()), border(word.chars().next_back()));
         format!("{left}{}{right}", regex::escape(word))
     });
-    pattern::compile(&format!("(?i:{})", any.collect::<Vec<_>>().join("|"))).map(Some)
+    Pattern::compile(&format!("(?i:{})", any.collect::<Vec<_>>().join("|"))).map(Some)
 }
 
 #[cfg(test)]
@@ -158,7 +189,7 @@ mod tests {
 
     fn found(recognizer: Recognizer, text: &str) -> Vec<String> {
         let all = Recognizers::compile(&[recognizer], false).unwrap();
-        all.find(text).map(|found| text[found.bytes].to_owned()).collect()
+        all.find(text, &Watch::new(&|| false)).map(|found| text[found.bytes].to_owned()).collect()
     }
 
     fn own(pattern: &str, checksum: Checksum, context: &[&str]) -> Recognizer {

@@ -6,6 +6,8 @@ use std::ops::Range;
 use domain::safety::{Category, Origin};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
+use crate::watch::SlowPattern;
+
 /// From this score on an injection or a secret counts as one, rather than as a reason to look closer.
 pub(crate) const CERTAIN: f64 = 0.5;
 
@@ -30,6 +32,8 @@ pub struct Verdict {
     pub(crate) suspicion: f64,
     /// How many texts there are.
     pub(crate) parts: usize,
+    /// The project's patterns that took too long for these texts.
+    pub(crate) slow: Vec<SlowPattern>,
 }
 
 /// The verdict on one request or one answer.
@@ -43,6 +47,9 @@ pub struct Report {
     pub review: bool,
     /// Present when the request must not go on.
     pub block: Option<Block>,
+    /// The project's patterns that took too long, each once. They count as no match, so that a request must not go on
+    /// which one of them may forbid.
+    pub slow: Vec<SlowPattern>,
 }
 
 /// Why a request must not go on.
@@ -85,7 +92,8 @@ impl Verdict {
     /// How many bytes it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let names: usize = self.findings.iter().map(|finding| finding.kind.len()).sum();
-        size_of::<Self>() + self.findings.capacity() * size_of::<Finding>() + names
+        let slow = self.slow.capacity() * size_of::<SlowPattern>();
+        size_of::<Self>() + self.findings.capacity() * size_of::<Finding>() + names + slow
     }
 }
 

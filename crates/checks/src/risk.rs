@@ -46,7 +46,7 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     let finding = forced.or_else(|| over.then(strongest).flatten());
     let block = finding.map(|i| Block { reason: reason(&findings[i], false), finding: Some(i) });
     let review = block.is_none() && risk_score > 0.0 && risk_score >= safety.review_threshold;
-    Report { findings, risk_score, review, block }
+    Report { findings, risk_score, review, block, ..Report::default() }
 }
 
 /// Weighs the findings of an answer: an action decides, no threshold does.
@@ -62,7 +62,7 @@ pub(crate) fn weigh_output(safety: &Safety, findings: Vec<Finding>) -> Report {
     let finding = findings.iter().position(|f| blocks(&f));
     let block = finding.map(|i| Block { reason: reason(&findings[i], true), finding: Some(i) });
     let review = block.is_none() && risk_score > 0.0 && risk_score >= safety.review_threshold;
-    Report { findings, risk_score, review, block }
+    Report { findings, risk_score, review, block, ..Report::default() }
 }
 
 /// The score of what may pass though it weighs more than the threshold: just beneath it, and the further the less it weighs,

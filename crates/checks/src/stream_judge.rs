@@ -49,7 +49,7 @@ pub struct StreamJudge {
 pub struct Withheld {
     /// What may still leave: what stood before.
     pub said: String,
-    /// What was found; nothing, where there is more to find than is judged.
+    /// What was found; nothing, where there is more to find than is judged or a recognizer took too long.
     pub finding: Option<Finding>,
 }
 
@@ -129,7 +129,11 @@ impl StreamJudge {
                 (open, hold::is_plain(policy, text, self.done, open))
             }
         };
-        let found = if is_plain { Vec::new() } else { self.unsaid(policy.leaks(text)) };
+        let leaks = if is_plain { Some(Vec::new()) } else { policy.leaks(text) };
+        let Some(leaks) = leaks else {
+            return Err(Withheld { said: std::mem::take(out), finding: None });
+        };
+        let found = self.unsaid(leaks);
         let certain = self.certain(&found, open, until);
         let judged = &found[..found.partition_point(|finding| self.rest(finding).start < certain)];
         self.found += judged.len();

@@ -34,6 +34,11 @@ impl Role {
         matches!(self, Self::Owner | Self::Admin)
     }
 
+    /// Whether it may try out safety settings of its projects, which takes processor time.
+    pub fn may_try_settings(self) -> bool {
+        self != Self::Viewer
+    }
+
     /// Whether it may make and revoke keys of its projects.
     pub fn may_manage_keys(self) -> bool {
         self != Self::Viewer

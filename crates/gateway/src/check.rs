@@ -37,6 +37,7 @@ impl Gateway {
         let parts = [Part { origin: Origin::User, text: input }];
         let judge = || caller.project.policy.inspect(&parts);
         let report = offload(caller.share(), input.len(), judge).await?;
+        caller.project.note_slow(&report);
         let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
         let security = security(&report, &located);
         let reason = report.block.as_ref().map(|block| block.reason.clone());

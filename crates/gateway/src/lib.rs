@@ -88,7 +88,7 @@ pub use offload::{Share, offload};
 pub use plan::Plan;
 pub use projects::{ProjectChange, ProjectView};
 pub use registry::{KeyState, ProjectState};
-pub use safety::{Direction, SafetyAsk, SafetyVerdict};
+pub use safety::{Direction, SafetyAsk, SafetyVerdict, SlowRule};
 pub use sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
 pub use simulate::{Simulated, Simulation};
 pub use stats::{Period, Stats};
@@ -123,6 +123,7 @@ pub struct Inner {
     details: DetailPlaces,
     logins: LoginThrottle,
     blocks: blocks::Blocks,
+    trials: safety::Trials,
     recounted: recount::Recounted,
     /// Tells those who wait for money that some was given back.
     settled: Arc<Notify>,
@@ -166,6 +167,7 @@ impl Gateway {
             details: DetailPlaces::default(),
             logins: LoginThrottle::default(),
             blocks: blocks::Blocks::default(),
+            trials: safety::Trials::default(),
             recounted: recount::Recounted::default(),
             settled: Arc::default(),
             bodies: BodyMemory::new(config.max_body_memory),

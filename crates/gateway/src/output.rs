@@ -66,6 +66,7 @@ fn judge_all(project: &ProjectState, said: &[Said<'_>], redactor: &mut Redactor)
     let policy = &project.policy;
     let read: Vec<Reading<'_>> = said.iter().map(Said::reading).collect();
     let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
+    project.note_slow(&report);
     let security = security(&report, &report.findings);
     if let Some((_, reason)) = refused(policy, &report) {
         return Judged { security, verdict: Verdict::Blocked(reason) };

@@ -18,6 +18,7 @@ use crate::audit::{Event, changes};
 use crate::error::{Error, Faults, Result};
 use crate::mcp::{self, GivenTokens};
 use crate::registry::ProjectState;
+use crate::safety::check_new_patterns;
 
 /// The longest name, in characters.
 pub(crate) const LONGEST_NAME: usize = 255;
@@ -71,6 +72,9 @@ impl Gateway {
         let name = name.unwrap_or_default();
         let description = change.description.flatten();
         faults.note(check_text("Description", description.as_deref()));
+        if let Some(patch) = &change.settings {
+            faults.note(check_new_patterns(&Map::new(), patch).await);
+        }
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let id = tx.add_project(member.org, &name, description.as_deref(), now).await?;
@@ -101,11 +105,15 @@ impl Gateway {
     ) -> Result<ProjectView> {
         let state = self.visible_project(member, id)?;
         member.check_admin()?;
+        let mut faults = Faults::default();
+        // Before the transaction: it may take a second.
+        if let Some(patch) = &change.settings {
+            faults.note(check_new_patterns(&state.project.settings, patch).await);
+        }
         let models: Vec<&Arc<Model>> = state.models.values().collect();
         let mut tx = self.store.begin().await?;
         let mut project = tx.project(id).await?.ok_or(Error::NotFound)?;
         let before = shown(&project);
-        let mut faults = Faults::default();
         if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
             project.name = name;
         }

@@ -1,9 +1,11 @@
-//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md.
+//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md. With `--bench cost -- --rules`,
+//! what a project's own rules cost.
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has nothing to say")]
 
 mod measure;
+mod rules;
 mod texts;
 
 use std::hint::black_box;
@@ -18,6 +20,9 @@ use texts::{EVERYTHING, Family, hostile, ordinary};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
+    if std::env::args().any(|argument| argument == "--rules") {
+        return rules::print();
+    }
     let policy = Policy::compile(&Safety::default()).unwrap();
     let plain = micros(|| judge(&policy, "The first text."));
     let rich = micros(|| judge(&policy, EVERYTHING));

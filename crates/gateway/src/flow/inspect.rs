@@ -15,7 +15,18 @@ impl ProjectState {
     /// Judges everything that a prompt says. Of messages that it has judged lately it remembers what
     /// it found.
     pub(super) fn inspect(&self, prompt: &Prompt) -> Report {
-        judge(&self.policy, prompt, Some(&self.memory))
+        let report = judge(&self.policy, prompt, Some(&self.memory));
+        self.note_slow(&report);
+        report
+    }
+
+    /// Logs which patterns took too long for a text. Only those that were stored before the cost of patterns was
+    /// bounded should.
+    pub(crate) fn note_slow(&self, report: &Report) {
+        for slow in &report.slow {
+            let (project, list, index) = (self.id(), slow.list.as_str(), slow.index);
+            tracing::warn!(%project, list, index, "a safety pattern took too long for a text");
+        }
     }
 }
 
@@ -24,22 +35,41 @@ pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
     judge(policy, prompt, None)
 }
 
-/// Judges everything that a prompt says as if a model had said it.
-pub(crate) fn inspect_output(policy: &Policy, prompt: &Prompt) -> Report {
+/// Judges everything that a prompt says in a trial, and remembers nothing. Patterns are given up once `stop` answers that
+/// nobody waits any more.
+pub(crate) fn try_inspect(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
+    let all = said(prompt);
+    policy.conclude_trial(groups(&all).map(|group| verdict(policy, group, stop)))
+}
+
+/// Judges everything that a prompt says in a trial as if a model had said it.
+pub(crate) fn try_output(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
     let mut read = Vec::with_capacity(prompt.messages.len());
     strings::each(prompt, |_, said| read.push(said.reading()));
-    policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>())
+    policy.try_output(&read.iter().map(Reading::text).collect::<Vec<_>>(), stop)
 }
 
 fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>) -> Report {
+    let all = said(prompt);
+    let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
+    let new = |group| verdict(policy, group, &|| false);
+    policy.conclude(groups(&all).map(|group| match memory.filter(|_| may_return(group, goes_on)) {
+        Some(memory) => memory.verdict(hashed(memory, group), || new(group)),
+        None => new(group),
+    }))
+}
+
+fn said(prompt: &Prompt) -> Vec<(Spot<'_>, Said<'_>)> {
     let mut all = Vec::with_capacity(prompt.messages.len());
     strings::each(prompt, |spot, said| all.push((spot, said)));
-    let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
-    let groups = all.chunk_by(|(one, _), (next, _)| one.belongs_with(next));
-    policy.conclude(groups.map(|group| match memory.filter(|_| may_return(group, goes_on)) {
-        Some(memory) => memory.verdict(hashed(memory, group), || verdict(policy, group)),
-        None => verdict(policy, group),
-    }))
+    all
+}
+
+/// What is judged together: the strings of a message.
+fn groups<'p, 'a>(
+    all: &'a [(Spot<'p>, Said<'p>)],
+) -> impl Iterator<Item = &'a [(Spot<'p>, Said<'p>)]> {
+    all.chunk_by(|(one, _), (next, _)| one.belongs_with(next))
 }
 
 /// Whether a message, or a field of a request, is worth remembering. As long as no model has spoken,
@@ -51,10 +81,10 @@ fn may_return(group: &[(Spot<'_>, Said<'_>)], goes_on: bool) -> bool {
     (goes_on || !group.first().is_some_and(is_new)) && length() >= WORTH_KEEPING
 }
 
-fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)]) -> Verdict {
+fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], stop: &dyn Fn() -> bool) -> Verdict {
     let read: Vec<_> = group.iter().map(|(spot, said)| (spot.origin, said.reading())).collect();
     let parts = read.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
-    policy.judge(&parts.collect::<Vec<_>>())
+    policy.judge_until(&parts.collect::<Vec<_>>(), stop)
 }
 
 /// All that a verdict depends on beside the policy: what is said, how it is read, and who says it.

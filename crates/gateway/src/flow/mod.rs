@@ -33,12 +33,12 @@ pub(crate) use starts::Starts;
 pub(crate) use choose::{Choice, Fallbacks};
 pub(crate) use ended::Ended;
 pub(crate) use fund::InFlight;
-pub(crate) use inspect::{inspect, inspect_output};
+pub(crate) use inspect::{inspect, try_inspect, try_output};
 pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, RanTool};
 pub(crate) use screen::{Ask, PiiRule, Replaces, Screening, Stopped, redact, security};
 pub(crate) use stored::Output;
-pub(crate) use strings::{is_text, length};
+pub(crate) use strings::{is_text, judged_length, length};
 pub(crate) use watched::Watched;
 
 use std::sync::Arc;

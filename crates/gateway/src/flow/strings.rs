@@ -125,6 +125,21 @@ pub(crate) fn length(prompt: &Prompt) -> usize {
     length
 }
 
+/// How many bytes a number has that is judged, at least.
+const LONG_NUMBER: usize = 16;
+
+/// How many bytes are judged of a prompt, at least: its strings, and its numbers with their names.
+pub(crate) fn judged_length(prompt: &Prompt) -> usize {
+    let mut length = 0;
+    each(prompt, |_, said| {
+        length += match said {
+            Said::Number(name, _) => name.len() + LONG_NUMBER,
+            text => text.length(),
+        };
+    });
+    length
+}
+
 /// Calls `change` with everything that a prompt says, in the order of [`each`].
 pub(super) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
     for message in &mut prompt.messages {

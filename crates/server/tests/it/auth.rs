@@ -144,7 +144,7 @@ async fn members_and_viewers(backend: Backend) {
         ("GET", "/api/v1/keys", &none, 200, 200),
         ("GET", "/api/v1/stats?project_id=1", &none, 200, 200),
         ("GET", "/api/v1/session", &none, 200, 200),
-        ("POST", "/api/v1/projects/1/safety/test", &json!({"text": "x"}), 200, 200),
+        ("POST", "/api/v1/projects/1/safety/test", &json!({"text": "x"}), 200, 403),
         ("GET", "/api/v1/audit-events", &none, 403, 403),
         ("POST", "/api/v1/projects", &json!({"project": {"name": "x"}}), 403, 403),
         ("PATCH", "/api/v1/projects/1", &json!({"project": {"name": "x"}}), 403, 403),

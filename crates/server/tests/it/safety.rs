@@ -9,6 +9,8 @@ crate::on_every_backend!(
     a_recognizer_is_checked_when_it_is_saved,
     settings_are_tried_before_they_are_saved,
     a_trial_is_bounded,
+    a_pattern_that_takes_too_long_is_not_saved,
+    a_pattern_that_takes_too_long_is_reported_by_a_trial,
     a_refusal_names_its_cause,
     what_is_remembered_follows_the_settings,
 );
@@ -119,6 +121,69 @@ async fn settings_are_tried_before_they_are_saved(backend: Backend) {
     ask["settings"] = json!({"output": {"secrets": {"action": "block"}}});
     let verdict = owner.post(TRIAL, &ask).await.ok(200);
     assert_eq!((&verdict["allowed"], &verdict["cause"]), (&json!(false), &json!(0)));
+}
+
+/// Takes thousands of steps for a byte.
+const HOSTILE: &str = "(a{1,50}){1,50}b";
+
+async fn a_pattern_that_takes_too_long_is_not_saved(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let before = owner.get("/api/v1/projects/1").await.ok(200);
+    let save = async |safety: Value| {
+        let body = json!({"project": {"settings": {"safety": safety}}});
+        owner.patch("/api/v1/projects/1", &body).await
+    };
+    let rule = |pattern: &str| json!({"name": "own", "pattern": pattern, "action": "flag"});
+    let says = "pattern: the pattern takes more than 1,000 ns for a byte of a text of ";
+    let bad = json!({"rules": [rule("falcon"), rule(HOSTILE)]});
+    save(bad).await.says(422, &format!("settings.safety.rules[1].{says}"));
+    let bad = json!({"recognizers": [{"name": "OWN", "pattern": HOSTILE}]});
+    save(bad.clone()).await.says(422, &format!("settings.safety.recognizers[0].{says}"));
+    let made = json!({"project": {"name": "New", "settings": {"safety": bad}}});
+    owner.post("/api/v1/projects", &made).await.says(422, "settings.safety.recognizers[0].");
+    assert_eq!(owner.get("/api/v1/projects/1").await.ok(200), before);
+    let words: Vec<String> = (0..200).map(|n| format!("w{n}")).collect();
+    let words = format!("(?i)\\b(?:{})\\b", words.join("|"));
+    let ordinary =
+        [r"\b[A-Z]{2}\d{6}\b", "(?i)project falcon", r"https?://\S+\.example/\S*", &words];
+    save(json!({"rules": ordinary.map(rule)})).await.ok(200);
+}
+
+async fn a_pattern_that_takes_too_long_is_reported_by_a_trial(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let rules = json!([
+        {"name": "slow", "pattern": HOSTILE, "action": "block"},
+        {"name": "quick", "pattern": "falcon", "action": "flag", "weight": 0.1},
+    ]);
+    let text = format!("{} falcon", "a".repeat(2000));
+    let ask = json!({"text": text, "settings": {"rules": rules}});
+    let verdict = owner.post(TRIAL, &ask).await.ok(200);
+    assert_eq!(verdict["allowed"], true, "{verdict}");
+    assert_eq!(verdict["findings"][0]["type"], "quick", "{verdict}");
+    let slow = json!([{"list": "rules", "index": 0, "name": "slow",
+        "reason": "took more than 4 µs for a byte of the text"}]);
+    assert_eq!(verdict["slow_rules"], slow);
+    let short = json!({"text": "aab", "settings": {"rules": rules}});
+    let verdict = owner.post(TRIAL, &short).await.ok(200);
+    assert_eq!((&verdict["allowed"], &verdict["slow_rules"]), (&json!(false), &json!([])));
+
+    let most = 64 * 1024;
+    for (text, fits) in
+        [("x".repeat(most), true), ("x".repeat(most + 1), false), ("é".repeat(most / 2 + 1), false)]
+    {
+        let said = [("user", &text[..2]), ("user", &text[2..])];
+        let messages = said.map(|(role, text)| json!({"role": role, "content": text}));
+        for ask in [json!({"text": text}), json!({"messages": messages})] {
+            let reply = owner.post(TRIAL, &ask).await;
+            if fits {
+                reply.ok(200);
+            } else {
+                reply.says(422, "The text is too long to be tried (maximum is 65536 bytes)");
+            }
+        }
+    }
 }
 
 async fn a_trial_is_bounded(backend: Backend) {

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::time::DAY;
 use futures_util::StreamExt as _;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use super::super::places::PLACES;
@@ -19,8 +20,8 @@ async fn trace_of(fresh: &Fresh, sizes: &[usize]) -> String {
 }
 
 async fn note(fresh: &Fresh, trace: &str, text: &str) {
-    let Value::Object(output) = json!({"text": text}) else { panic!("an object") };
-    fresh.gateway.log(&fresh.caller, trace, output, None).await.unwrap();
+    let output = to_raw_value(&json!({"text": text})).unwrap();
+    fresh.gateway.log(&fresh.caller, trace, &output, None).await.unwrap();
 }
 
 async fn list(fresh: &Fresh, trace: &str) -> StepList {

@@ -1,0 +1,239 @@
+//! A pattern is tried on texts made to be expensive for it, before it is saved.
+
+use std::collections::BTreeSet;
+
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use super::Pattern;
+use super::automaton::Automaton;
+use super::work::{AT_ONCE, Budget, GivenUp, PER_BYTE};
+
+/// How long the texts are, in bytes.
+const BYTES: usize = 32 * 1024;
+/// So many characters of a pattern are tried.
+const MAX_CHARACTERS: usize = 48;
+/// So many of them are repeated alone.
+const MAX_ALONE: usize = 8;
+/// How long one string made from a pattern becomes.
+const MAX_SAMPLE: usize = 4096;
+/// How much work is spent on the patterns of one project that are new: two seconds, about.
+const FOR_ALL: u64 = 2_000_000 * PER_BYTE;
+/// Texts whatever the pattern is.
+const ANY: &[(&str, &str)] = &[
+    ("letters", "a"),
+    ("two letters", "ab"),
+    ("capitals", "A"),
+    ("digits", "0"),
+    ("numbers", "4111 1111 "),
+    ("spaces", " "),
+    ("words", "the quick brown fox jumps over the lazy dog, "),
+    ("base64", "QUtJQVEzRUdSVlhUN1pMTkI1UEQ+/x0="),
+    ("ends of lines", "a\n"),
+    ("letters with accents", "é"),
+    ("Greek", "αβγ "),
+    ("Chinese", "中文"),
+];
+
+/// Tries patterns one after the other, as long as there is time for all of them.
+pub(crate) struct Trial {
+    left: u64,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self { left: FOR_ALL }
+    }
+}
+
+impl Trial {
+    /// Finds out whether a pattern takes too long. The error is a sentence for the one who wrote it. Of no pattern are
+    /// more matches than `most` looked for in one text.
+    pub(crate) fn run(&mut self, pattern: &Pattern, most: usize) -> Result<(), String> {
+        if pattern.longest.is_some() && pattern.worst <= PER_BYTE {
+            return Ok(());
+        }
+        let Some(automaton) = Automaton::new(&pattern.hir) else {
+            return Err("the pattern is too large once compiled".to_owned());
+        };
+        for (name, text) in texts(&pattern.hir) {
+            let allowed = PER_BYTE * text.len() as u64;
+            let mut budget = Budget::counted(allowed.min(self.left));
+            let given = budget.left();
+            let ended = each(&automaton, &text, most, &mut budget);
+            self.left -= given - budget.left();
+            if ended.is_err() && given < allowed {
+                return Err("the new patterns are too slow to be tried together: save fewer at a time, or use fewer \
+                     repetitions inside one another"
+                    .to_owned());
+            }
+            let times = if ended.is_err() {
+                "1,000 ns for a byte"
+            } else if budget.dearest() > AT_ONCE {
+                "3,000 ns for a single byte"
+            } else {
+                continue;
+            };
+            return Err(format!(
+                "the pattern takes more than {times} of a text of {name}: use fewer or smaller counted repetitions, and \
+                 none inside one another"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn each(
+    automaton: &Automaton,
+    text: &str,
+    most: usize,
+    budget: &mut Budget<'_>,
+) -> Result<(), GivenUp> {
+    let (mut from, mut found) = (0, 0);
+    while found < most
+        && from <= text.len()
+        && let Some((start, end)) = automaton.find_at(text.as_bytes(), from, budget)?
+    {
+        found += usize::from(end > start);
+        from = if end > start { end } else { super::next_character(text, end) };
+    }
+    Ok(())
+}
+
+/// Texts that may be expensive for a pattern, each with a name.
+pub(crate) fn texts(hir: &Hir) -> Vec<(String, String)> {
+    let mut characters = BTreeSet::new();
+    collect(hir, &mut characters);
+    let characters: Vec<char> = characters.into_iter().collect();
+    let step = characters.len().div_ceil(MAX_CHARACTERS).max(1);
+    let characters: Vec<char> = characters.into_iter().step_by(step).collect();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut all: Vec<(String, String)> =
+        ANY.iter().map(|(name, unit)| ((*name).to_owned(), repeated(unit))).collect();
+    if !characters.is_empty() {
+        let shuffled = filled(|text| text.push(characters[random.below(characters.len())]));
+        all.push(("the pattern's characters in any order".to_owned(), shuffled));
+        let alone = characters.len().div_ceil(MAX_ALONE).max(1);
+        for &c in characters.iter().step_by(alone) {
+            all.push((format!("nothing but {c:?}"), repeated(c.encode_utf8(&mut [0; 4]))));
+        }
+        for pair in characters.windows(2).step_by(alone) {
+            let pair: String = pair.iter().collect();
+            all.push((format!("nothing but {pair:?}"), repeated(&pair)));
+        }
+    }
+    let matches = filled(|text| sample(hir, &mut random, text, &mut MAX_SAMPLE.clone()));
+    all.push(("what it matches".to_owned(), matches));
+    let nearly = filled(|text| {
+        sample(hir, &mut random, text, &mut MAX_SAMPLE.clone());
+        text.pop();
+        let other = characters.get(random.below(characters.len().max(1)));
+        text.extend(other.filter(|_| random.below(2) == 0));
+    });
+    all.push(("what it nearly matches".to_owned(), nearly));
+    let mut one = String::new();
+    sample(hir, &mut random, &mut one, &mut MAX_SAMPLE.clone());
+    one.pop();
+    if !one.is_empty() {
+        all.push(("beginnings of what it matches".to_owned(), repeated(&one)));
+        let long: String = one.chars().chain(std::iter::once('\u{1}')).collect();
+        all.push(("beginnings of what it matches, broken off".to_owned(), repeated(&long)));
+    }
+    all
+}
+
+/// A text of [`BYTES`] made of one string.
+fn repeated(unit: &str) -> String {
+    unit.repeat(BYTES.div_ceil(unit.len().max(1)))
+}
+
+/// A text of [`BYTES`] made by steps.
+fn filled(mut step: impl FnMut(&mut String)) -> String {
+    let mut text = String::with_capacity(BYTES + MAX_SAMPLE);
+    for _ in 0..BYTES {
+        if text.len() >= BYTES {
+            break;
+        }
+        step(&mut text);
+    }
+    // A pattern that matches nothing but an empty text makes none.
+    if text.is_empty() { repeated("a") } else { text }
+}
+
+/// The characters of a pattern: all of its literals, some of its classes.
+fn collect(hir: &Hir, into: &mut BTreeSet<char>) {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => {}
+        HirKind::Literal(literal) => into.extend(String::from_utf8_lossy(&literal.0).chars()),
+        HirKind::Class(class) => into.extend(members(class)),
+        HirKind::Repetition(repeated) => collect(&repeated.sub, into),
+        HirKind::Capture(group) => collect(&group.sub, into),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            for part in parts {
+                collect(part, into);
+            }
+        }
+    }
+}
+
+/// Some characters of a class: the ends of its first ranges and of a few of the others.
+fn members(class: &Class) -> Vec<char> {
+    let ranges: Vec<(char, char)> = match class {
+        Class::Unicode(class) => class.ranges().iter().map(|r| (r.start(), r.end())).collect(),
+        Class::Bytes(class) => {
+            let ranges = class.ranges().iter().filter(|r| r.end().is_ascii());
+            ranges.map(|r| (char::from(r.start()), char::from(r.end()))).collect()
+        }
+    };
+    let common = ['a', 'e', 'A', '0', ' ', 'x', '.', 'é'];
+    let holds = |c: &char| ranges.iter().any(|(start, end)| (start..=end).contains(&c));
+    let step = ranges.len().div_ceil(4).max(1);
+    let ends = ranges.iter().take(4).chain(ranges.iter().step_by(step));
+    common.into_iter().filter(holds).chain(ends.flat_map(|&(start, end)| [start, end])).collect()
+}
+
+/// Adds a string that the pattern matches, but for its assertions, of at most `left` pieces.
+fn sample(hir: &Hir, random: &mut Random, text: &mut String, left: &mut usize) {
+    if *left == 0 {
+        return;
+    }
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => {}
+        HirKind::Literal(literal) => {
+            *left -= 1;
+            text.push_str(&String::from_utf8_lossy(&literal.0));
+        }
+        HirKind::Class(class) => {
+            *left -= 1;
+            let members = members(class);
+            text.extend(members.get(random.below(members.len().max(1))));
+        }
+        HirKind::Repetition(repeated) => {
+            let (min, max) =
+                (repeated.min, repeated.max.unwrap_or(repeated.min.saturating_add(20)));
+            // Long ones as often as any other.
+            let span = (max - min) as usize + 1;
+            let times =
+                min as usize + if random.below(2) == 0 { span - 1 } else { random.below(span) };
+            for _ in 0..times.min(MAX_SAMPLE) {
+                sample(&repeated.sub, random, text, left);
+            }
+        }
+        HirKind::Capture(group) => sample(&group.sub, random, text, left),
+        HirKind::Concat(parts) => parts.iter().for_each(|part| sample(part, random, text, left)),
+        HirKind::Alternation(parts) => {
+            sample(&parts[random.below(parts.len())], random, text, left);
+        }
+    }
+}
+
+/// The same numbers every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % most.max(1)
+    }
+}

@@ -1,0 +1,78 @@
+//! Notes which of a project's own patterns could not be searched for to the end.
+
+use std::cell::RefCell;
+
+use crate::pattern::work::{Budget, GivenUp};
+
+/// A pattern of a project that was not searched for to the end of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SlowPattern {
+    /// The list of the settings that it is in.
+    pub list: PatternList,
+    /// Its place in that list.
+    pub index: usize,
+    /// Whether there was no time left, rather than that it took too long.
+    pub stopped: bool,
+}
+
+/// The lists of patterns in `settings.safety`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PatternList {
+    /// `rules`
+    Rules,
+    /// `recognizers`
+    Recognizers,
+}
+
+impl PatternList {
+    /// Its name in `settings.safety`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rules => "rules",
+            Self::Recognizers => "recognizers",
+        }
+    }
+}
+
+/// Watches over the searches in texts that are judged together.
+pub(crate) struct Watch<'s> {
+    stop: &'s dyn Fn() -> bool,
+    slow: RefCell<Vec<SlowPattern>>,
+}
+
+impl<'s> Watch<'s> {
+    /// Gives up all searches once `stop` answers that nobody waits any more.
+    pub(crate) fn new(stop: &'s dyn Fn() -> bool) -> Self {
+        Self { stop, slow: RefCell::default() }
+    }
+
+    /// What the search for one pattern in a text of so many bytes may cost.
+    pub(crate) fn budget(&self, bytes: usize) -> Budget<'s> {
+        Budget::new(bytes, self.stop)
+    }
+
+    /// Searches for a pattern, unless there is no time left, and notes when it is given up.
+    pub(crate) fn search<T>(
+        &self,
+        list: PatternList,
+        index: usize,
+        search: impl FnOnce() -> Result<T, GivenUp>,
+    ) -> Option<T> {
+        let searched = if (self.stop)() { Err(GivenUp::Stopped) } else { search() };
+        let given_up = match searched {
+            Ok(found) => return Some(found),
+            Err(given_up) => given_up,
+        };
+        let slow = SlowPattern { list, index, stopped: given_up == GivenUp::Stopped };
+        let mut all = self.slow.borrow_mut();
+        if !all.iter().any(|known| (known.list, known.index) == (list, index)) {
+            all.push(slow);
+        }
+        None
+    }
+
+    /// What was given up, each once.
+    pub(crate) fn slow(self) -> Vec<SlowPattern> {
+        self.slow.into_inner()
+    }
+}
