@@ -287,7 +287,11 @@ fn keep(events: Vec<StreamEvent>, first: &mut Vec<StreamEvent>) {
     for event in events {
         let is_usage = |event: &StreamEvent| matches!(event, StreamEvent::Usage(_));
         match first.last_mut().filter(|last| is_usage(last)) {
-            Some(last) if is_usage(&event) => *last = event,
+            Some(StreamEvent::Usage(last)) if is_usage(&event) => {
+                if let StreamEvent::Usage(later) = event {
+                    *last = last.followed_by(later);
+                }
+            }
             _ => first.push(event),
         }
     }

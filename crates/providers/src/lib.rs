@@ -15,6 +15,7 @@ mod bedrock;
 mod breaker;
 mod chat_form;
 mod connect;
+mod counts;
 mod egress;
 mod endpoint;
 mod error;

@@ -177,6 +177,7 @@ impl Client {
                 };
                 all.vectors.extend(part.vectors);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
+                all.is_part |= part.tokens.is_none();
                 all.tokens = sum(all.tokens, part.tokens);
             }
             if all.vectors.len() != ask.inputs.len() {
@@ -193,7 +194,7 @@ impl Client {
         let model = ask.model;
         let painting = async {
             let painter = adapter::painter(model)?;
-            let mut all = Painted::default();
+            let (mut all, mut used) = (Painted::default(), Vec::new());
             for outgoing in painter.requests(&ask)? {
                 let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
                 let part = match self.exchange(model, outgoing, bounds).await {
@@ -203,15 +204,16 @@ impl Client {
                 let part = match part {
                     // They are paid for.
                     Err(error) if !all.urls.is_empty() => {
-                        all.usage = sum(all.usage, error.usage());
+                        used.extend(error.usage().map(Some));
                         break;
                     }
                     part => part?,
                 };
                 all.urls.extend(part.urls);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
-                all.usage = sum(all.usage, part.usage);
+                used.push(part.usage);
             }
+            all.usage = Usage::total(used);
             Ok(all)
         };
         painting.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))

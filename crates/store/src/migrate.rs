@@ -53,6 +53,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/sqlite/0007_tool_prints.sql"),
         include_str!("../migrations/postgres/0007_tool_prints.sql"),
     ),
+    (
+        8,
+        "cache_write_1h",
+        include_str!("../migrations/sqlite/0008_cache_write_1h.sql"),
+        include_str!("../migrations/postgres/0008_cache_write_1h.sql"),
+    ),
 ];
 
 /// The version of the schema; `None` where there is none yet.

@@ -13,7 +13,7 @@ const DOLLAR: i64 = 1_000_000_000;
 fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill<'static> {
     static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
-    let prices = Prices { input: price, output: price, cached_input: price, cache_write: price };
+    let prices = Prices { input: price, output: price, ..Prices::default() };
     Bill {
         prices: Some(prices),
         flat: None,

@@ -23,7 +23,15 @@ fn an_answer_becomes_a_reply() {
     let reply = decoded(&answer(json!([{"text": "Hi"}, {"text": " there"}]), "end_turn")).unwrap();
     assert_eq!(reply.text, "Hi there");
     assert_eq!(reply.finish, Some(FinishReason::Stop));
-    let usage = Usage { prompt: 37, cached: 5, cache_write: 2, completion: 12, reasoning: 0 };
+    let usage = Usage {
+        prompt: 37,
+        cached: 5,
+        cache_write: 2,
+        completion: 12,
+        reasoning: 0,
+        open: unsplit(2),
+        ..Usage::default()
+    };
     assert_eq!(reply.usage, Some(usage));
     assert!(reply.native.is_none() && reply.upstream_model.is_none());
 }
@@ -89,7 +97,15 @@ fn every_reason_to_stop_is_known() {
         let error = decoded(&answer(json!([{"text": "x"}]), word)).unwrap_err();
         assert!(error.to_string().contains(word) && error.fallback_helps());
         assert!(!error.is_endpoint_fault() && !error.may_be_charged());
-        let used = Usage { prompt: 37, cached: 5, cache_write: 2, completion: 12, reasoning: 0 };
+        let used = Usage {
+            prompt: 37,
+            cached: 5,
+            cache_write: 2,
+            completion: 12,
+            reasoning: 0,
+            open: unsplit(2),
+            ..Usage::default()
+        };
         assert_eq!(error.usage(), Some(used));
     }
     let call = json!([{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]);
@@ -126,4 +142,9 @@ proptest! {
     fn random_bytes_never_panic(bytes in any::<Vec<u8>>()) {
         let _ = decode(&testing::model(Provider::Bedrock, None), &bytes);
     }
+}
+
+/// Of cache writes nobody has said how long they are kept.
+fn unsplit(cache_write: u64) -> domain::usage::Open {
+    domain::usage::Open { cache_write, ..Default::default() }
 }

@@ -29,7 +29,14 @@ fn an_answer_becomes_a_reply() {
     assert_eq!(reply.upstream_model.as_deref(), Some("gpt-real"));
     assert_eq!(
         reply.usage,
-        Some(Usage { prompt: 10, cached: 3, cache_write: 0, completion: 4, reasoning: 2 }),
+        Some(Usage {
+            prompt: 10,
+            cached: 3,
+            cache_write: 0,
+            completion: 4,
+            reasoning: 2,
+            ..Usage::default()
+        }),
     );
     assert_eq!(reply.native.map(Value::Object), Some(answer));
 }
@@ -85,7 +92,14 @@ fn what_is_of_no_use_is_paid_for_as_told() {
     let used = json!({"prompt_tokens": 10, "completion_tokens": 4,
         "prompt_tokens_details": {"cached_tokens": 3},
         "completion_tokens_details": {"reasoning_tokens": 2}});
-    let usage = Usage { prompt: 10, cached: 3, cache_write: 0, completion: 4, reasoning: 2 };
+    let usage = Usage {
+        prompt: 10,
+        cached: 3,
+        cache_write: 0,
+        completion: 4,
+        reasoning: 2,
+        ..Usage::default()
+    };
     for mut answer in [
         json!({"choices": []}),
         json!({"choices": [{"index": 0}]}),

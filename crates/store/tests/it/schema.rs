@@ -7,8 +7,9 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE steps DROP COLUMN tool_prints;
-    DELETE FROM _sqlx_migrations WHERE version = 7";
+    ALTER TABLE steps DROP COLUMN cache_write_1h_tokens;
+    ALTER TABLE steps DROP COLUMN cache_write_1h_price;
+    DELETE FROM _sqlx_migrations WHERE version = 8";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {
