@@ -16,6 +16,8 @@ mod breaker;
 mod chat_form;
 mod connect;
 mod counts;
+mod echo;
+mod echo_stream;
 mod egress;
 mod endpoint;
 mod error;

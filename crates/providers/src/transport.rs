@@ -17,6 +17,7 @@ use crate::adapter::{
     self, Adapter, Call, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
 };
 use crate::connect::{Connector, OUR_NAME, Proxy};
+use crate::echo::Credentials;
 use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said, sum};
@@ -114,8 +115,12 @@ impl Client {
     /// Asks a model and waits for its whole answer.
     pub async fn complete(&self, attempt: Attempt<'_>) -> Result<Reply, Error> {
         let attempt = Attempt { stream: false, ..attempt };
-        let answer = self.whole_answer(&attempt).await;
-        answer.map_err(|error| error.sealed(attempt.model.api_key.as_ref()))
+        let key = attempt.model.api_key.as_ref();
+        let mut reply = self.whole_answer(&attempt).await.map_err(|error| error.sealed(key))?;
+        if let Some(credentials) = Credentials::of(key) {
+            credentials.clean_reply(&mut reply);
+        }
+        Ok(reply)
     }
 
     /// Asks a model for a streamed answer. Returns when its first word is there, or when the provider
@@ -184,6 +189,11 @@ impl Client {
                 let error = Error::malformed("it has not one vector for each text");
                 return Err(error.having_used(all.tokens.map(Usage::of_prompt)));
             }
+            if let (Some(name), Some(credentials)) =
+                (&mut all.upstream_model, Credentials::of(model.api_key.as_ref()))
+            {
+                credentials.clean(name);
+            }
             Ok(all)
         };
         embedding.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
@@ -214,6 +224,12 @@ impl Client {
                 used.push(part.usage);
             }
             all.usage = Usage::total(used);
+            if let Some(credentials) = Credentials::of(model.api_key.as_ref()) {
+                let urls = all.urls.iter_mut();
+                for text in urls.chain(&mut all.upstream_model) {
+                    credentials.clean(text);
+                }
+            }
             Ok(all)
         };
         painting.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
