@@ -92,7 +92,7 @@ mod tests {
 
     /// USD per million tokens, as the vendors write it.
     fn million(price: Option<Usd>) -> Option<f64> {
-        price.map(|price| price.dollars() * 1000.0)
+        price.map(|price| price.times(1000).dollars())
     }
 
     #[test]
