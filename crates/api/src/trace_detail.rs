@@ -118,7 +118,7 @@ pub struct StepBody {
     /// Of the prompt's tokens, those that were written to the provider's cache; where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_tokens: Option<u64>,
-    /// Of those written, the ones that are kept for an hour; where there are any.
+    /// Tokens among those written that are kept for an hour; where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_1h_tokens: Option<u64>,
     /// Of the completion's tokens, those spent on reasoning; where there are any.

@@ -109,7 +109,7 @@ pub struct Prices {
     pub cache_write_1h: Price,
 }
 
-/// What a cache write for an hour costs where nothing says: 1.6 times one for five minutes, where
+/// The price of a cache write for an hour where none is given: 1.6 times one for five minutes, where
 /// that has a price of its own, else twice the input.
 pub fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
     match cache_write {

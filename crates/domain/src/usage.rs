@@ -17,19 +17,19 @@ pub struct Usage {
     pub cached: u64,
     /// Of those, written to the provider's cache.
     pub cache_write: u64,
-    /// Of those written, kept for an hour.
+    /// Tokens among those written that are kept for an hour.
     #[serde(default)]
     pub cache_write_1h: u64,
     /// All completion tokens, reasoning included.
     pub completion: u64,
     /// Of those, spent on reasoning.
     pub reasoning: u64,
-    /// What a provider's report leaves open; nothing once a call is recorded.
+    /// Doubts that a provider's report leaves; none once a call is recorded.
     #[serde(skip)]
     pub open: Open,
 }
 
-/// What a provider's report of its usage leaves open. The gateway decides it when it records the call,
+/// Doubts that a provider's report of its usage leaves. The gateway decides them when it records the call,
 /// which is an estimate then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Open {
@@ -40,8 +40,7 @@ pub struct Open {
     /// A detail makes no sense, or contradicts another count: it is left out, at the price of what it
     /// is a part of.
     pub detail: bool,
-    /// Of the tokens written to the cache, those for which the report does not say how long they are
-    /// kept.
+    /// Tokens written to the cache for a time that the report leaves out.
     pub cache_write: u64,
 }
 
@@ -59,8 +58,8 @@ impl Usage {
         Self { open, ..Self::default() }
     }
 
-    /// What several requests have used together, where some may have reported nothing: then the rest is
-    /// the least. `None` where none has.
+    /// Usage of several requests together. Where some have reported nothing, the sum of the others is
+    /// the least; `None` where all have.
     pub fn total(reports: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         let sum = reports
             .into_iter()

@@ -253,7 +253,7 @@ impl Gateway {
         }
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
-        // What is left out is paid for all the same.
+        // Reasoning that is left out of the answer is paid for all the same.
         flight.heard.beside = beside;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());

@@ -20,7 +20,7 @@ struct Row {
     prices: ListPrices,
 }
 
-/// What a vendor charges: USD per 1,000 tokens, and for one image. What the list does not have is `None`.
+/// Prices of a vendor: USD per 1,000 tokens, and for one image; `None` where the list has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListPrices {
     pub(crate) input: Option<Usd>,

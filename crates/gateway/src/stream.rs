@@ -195,7 +195,7 @@ impl Relay {
         let heard = &mut flight.heard;
         if let StreamEvent::Text(text) | StreamEvent::Native { text, .. } = &event {
             heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
-            // What was counted before the last word is not all.
+            // A count from before the last word is not complete.
             if let Some(known) = &mut heard.usage {
                 known.open.completion |= !text.is_empty();
             }

@@ -38,11 +38,11 @@ impl Count {
         self.known().unwrap_or(0)
     }
 
-    /// A later report of the same count. What makes no sense takes nothing back.
+    /// A later report of the same count. Nonsense takes nothing back, nor does a zero.
     pub(crate) fn followed_by(self, later: Self) -> Self {
         match (self, later) {
             (known, Self::Missing) => known,
-            (Self::Sound(known), Self::Nonsense) => Self::Sound(known),
+            (Self::Sound(known), Self::Nonsense | Self::Sound(0)) => Self::Sound(known),
             (_, later) => later,
         }
     }
@@ -110,7 +110,7 @@ pub(crate) enum Group<T> {
 }
 
 impl<T: Copy + Default> Group<T> {
-    /// A later report of the same counts. What makes no sense takes nothing back.
+    /// A later report of the same counts. Nonsense takes nothing back.
     pub(crate) fn followed_by(self, later: Self) -> Self {
         match (self, later) {
             (known, Self::Missing) => known,

@@ -1,8 +1,8 @@
 //! Takes the credentials that a call has sent out of its answer, where a provider echoes them.
 //!
-//! Callers and traces must not learn them. A whole answer is cleaned string by string. Of a stream each
-//! string that goes on from chunk to chunk has a channel of its own: only its end waits, and only where
-//! it is the beginning of a credential. A text that ends in at least half of one loses that, too.
+//! Callers and traces must not learn them. A whole answer is cleaned string by string. In a stream
+//! each string that goes on from chunk to chunk has a channel of its own: only its end waits, and only
+//! where it is the beginning of a credential. A text that ends in at least half of one loses that, too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use domain::secret::Secret;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-/// What stands where a credential stood.
+/// The replacement of a credential.
 pub(crate) const MASK: &str = "***";
 /// A shorter credential is no secret, and would be found in ordinary words.
 pub(crate) const SHORTEST: usize = 8;
@@ -31,7 +31,7 @@ struct Form {
 }
 
 impl Credentials {
-    /// Those of a key; `None` where there is none that could be told from an ordinary word.
+    /// Credentials of a key; `None` where it cannot be distinguished from an ordinary word.
     pub(crate) fn of(key: Option<&Secret>) -> Option<Self> {
         let mut texts = Vec::new();
         for part in parts(key?.expose()).filter(|part| part.len() >= SHORTEST) {
@@ -173,7 +173,7 @@ impl Credentials {
         found
     }
 
-    /// What is left of a text that does not go on.
+    /// The rest of a text that does not go on.
     pub(crate) fn rest<'a>(&self, held: &'a str) -> &'a str {
         if self.is_much(held) { MASK } else { held }
     }
@@ -186,7 +186,7 @@ impl Credentials {
         }
         let Some(native) = &mut reply.native else { return };
         if self.clean_members(native) {
-            // They say the text again, token by token.
+            // They repeat the text, token by token.
             let choices = native.get_mut("choices").and_then(Value::as_array_mut);
             for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
                 choice.shift_remove("logprobs");
@@ -205,8 +205,7 @@ impl Form {
     }
 }
 
-/// The key, and the parts of one that is written `id:secret:token`. `user:password` is sent in base64
-/// by some that stand before a provider, and so may be echoed.
+/// The key, and the parts of one that is written `id:secret:token`.
 pub(crate) fn parts(key: &str) -> impl Iterator<Item = &str> {
     let key = key.trim();
     let inside = key.contains(':').then(|| key.split(':').map(str::trim));
@@ -217,6 +216,11 @@ pub(crate) fn parts(key: &str) -> impl Iterator<Item = &str> {
 /// base64 where it is a name and a password.
 pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
     texts.push(part.to_owned());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    // Most keys are written the same everywhere.
+    if part.bytes().all(is_plain) {
+        return;
+    }
     let json = Value::from(part).to_string();
     let json = json.trim_start_matches('"');
     let json = json.strip_suffix('"').unwrap_or(json);
@@ -225,16 +229,13 @@ pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
             texts.push(escaped);
         }
     }
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    if !part.bytes().all(is_plain) {
-        for upper in [true, false] {
-            let encoded = part.bytes().map(|byte| match byte {
-                plain if is_plain(plain) => char::from(plain).to_string(),
-                byte if upper => format!("%{byte:02X}"),
-                byte => format!("%{byte:02x}"),
-            });
-            texts.push(encoded.collect());
-        }
+    for upper in [true, false] {
+        let encoded = part.bytes().map(|byte| match byte {
+            plain if is_plain(plain) => char::from(plain).to_string(),
+            byte if upper => format!("%{byte:02X}"),
+            byte => format!("%{byte:02x}"),
+        });
+        texts.push(encoded.collect());
     }
     if part.contains(':') {
         texts.push(STANDARD.encode(part).trim_end_matches('=').to_owned());

@@ -128,7 +128,7 @@ impl EchoFilter {
             let finish = choice.get("finish_reason").and_then(Value::as_str);
             let ends = finish.is_some_and(|reason| !reason.is_empty());
             if ends {
-                // What waits elsewhere leaves before the end.
+                // Strings that wait leave before the end.
                 let speaks = choice.get("delta").is_some_and(|delta| has_content(delta));
                 self.flush_choice(credentials, index, !speaks, events);
             }
@@ -325,7 +325,7 @@ fn content_of(delta: &Value) -> String {
     }
 }
 
-/// A chunk that says no more than the end of one string.
+/// A chunk with nothing but the end of one string.
 fn rest_chunk(choice: u64, place: &[Segment], text: &str) -> StreamEvent {
     let mut value = Value::from(text);
     for segment in place.iter().rev() {

@@ -103,7 +103,7 @@ fn native(delta: Value) -> StreamEvent {
     StreamEvent::Native { text, chunk }
 }
 
-/// What a stream of these events is for its reader, event by event.
+/// A stream of these events as its reader gets it, event by event.
 fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     let key = key(KEY);
     let mut filter = EchoFilter::new(Some(&key));

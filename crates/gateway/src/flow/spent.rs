@@ -57,8 +57,8 @@ fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
     images.or_else(asked).unwrap_or_default().times(ended.broken_off)
 }
 
-/// What was used, and whether it rests on anything but sound counts of the provider. A call that
-/// failed before the provider said anything used nothing.
+/// Tokens used, and whether they rest on anything but sound counts of the provider. A call that
+/// failed before the provider sent anything used nothing.
 fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
     let nothing_came =
         ended.text.is_empty() && ended.first_token.is_none() && ended.unseen_since.is_none();
@@ -71,14 +71,13 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
         }),
     };
     let mut usage = told.counts();
-    // Some that speak the format of others say nothing, and write it as 0. What a filter has cut out
-    // was not written.
+    // Some servers that count nothing report 0. An answer that a filter has cut out was not written.
     let is_filtered = ended.finish == Some(FinishReason::ContentFilter);
     let lacks_prompt = told.open.prompt || told.prompt == 0;
     let lacks_completion = told.open.completion || told.completion == 0 && !is_filtered;
     if lacks_prompt || lacks_completion {
         let counted = counted(funded, ended, now);
-        // What the provider has counted is the least.
+        // The provider's count is the least.
         if lacks_prompt {
             usage.prompt = usage.prompt.max(counted.prompt);
         }
@@ -95,7 +94,7 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
     (usage, is_changed || for_an_hour || told.open.is_doubtful())
 }
 
-/// What was used, as it is counted here.
+/// Tokens used, as they are counted here.
 fn counted(funded: &Funded, ended: &Ended, now: Timestamp) -> Usage {
     let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
     let images = charge.images(ended.images);

@@ -153,7 +153,7 @@ impl Counts {
         }
     }
 
-    /// The same before the answer: what is told of its length then is not its length.
+    /// Counts from before the answer, without its length: that is not known yet.
     pub(super) fn of_prompt(self) -> Self {
         Self { output_tokens: Count::Missing, ..self }
     }

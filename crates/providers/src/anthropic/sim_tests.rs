@@ -120,7 +120,7 @@ async fn failures_are_told_apart(sim: &Sim) {
     assert!(sim.complete(&model, &ask).await.unwrap_err().to_string().contains("malformed"));
 }
 
-/// Of cache writes nobody has said how long they are kept.
+/// Cache writes of which it is not known how long they are kept.
 fn unsplit(cache_write: u64) -> domain::usage::Open {
     domain::usage::Open { cache_write, ..Default::default() }
 }

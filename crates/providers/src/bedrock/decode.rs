@@ -124,7 +124,7 @@ pub(super) fn usage(value: &Value) -> Option<Usage> {
     usage.prompt =
         input.unwrap_or(0).saturating_add(usage.cached).saturating_add(usage.cache_write);
     usage.completion = output.unwrap_or(0);
-    // It may leave out what is cached. What it holds beside all that is told was generated.
+    // It may leave out cached tokens. Tokens that it holds beside all parts were generated.
     let sum = usage.prompt.saturating_add(usage.completion);
     let total = told.total_tokens.or_none(&mut usage.open);
     if total > sum && total <= MOST_TOKENS {

@@ -67,7 +67,7 @@ struct Heard {
     kept: Kept,
     /// Whether it has told how the prompt is counted.
     counted: bool,
-    /// Whether it has told what was used.
+    /// Whether a usage was reported.
     reported: bool,
     /// Why it stops. Some models say so with every event, so it counts at the end.
     finish: Option<FinishReason>,
@@ -80,7 +80,7 @@ impl Heard {
         }
         let mut response = Generated::read(data)?;
         let usage = match response.usage() {
-            // What contradicts an earlier report counts as one.
+            // Nonsense after a report contradicts it.
             None if self.reported && response.is_metered() => Some(Usage::unknown()),
             usage => usage,
         };

@@ -111,7 +111,7 @@ impl Generated {
         }
         match told.total_token_count {
             Count::Missing => {}
-            // What the total holds beside all that is told was generated: it is paid for.
+            // Tokens that the total holds beside all parts were generated: they are paid for.
             Count::Sound(total) if total <= MOST_TOKENS => {
                 let sum = usage.prompt.saturating_add(usage.completion);
                 usage.open.detail |= total != sum;
@@ -122,7 +122,7 @@ impl Generated {
         usage.reported()
     }
 
-    /// Whether it tells anything of what was used, sense or not.
+    /// Whether it has a usage, sensible or not.
     pub(super) fn is_metered(&self) -> bool {
         !matches!(self.usage_metadata, Group::Missing)
     }

@@ -58,7 +58,7 @@ impl From<TooLong> for Error {
 #[derive(Default)]
 struct Chunks {
     named: bool,
-    /// Whether anything was told of the tokens.
+    /// Whether a usage was reported.
     reported: bool,
     calls: Calls,
     calls_tools: bool,
@@ -161,7 +161,7 @@ impl Chunks {
     fn unusual(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let mut chunk: Map<String, Value> = lenient::read(data)
             .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
-        // Callers are told it once, at the end.
+        // Callers get it once, at the end.
         let is_told = chunk.get("usage").is_some_and(|usage| !usage.is_null());
         let told = if is_told { chunk.shift_remove("usage") } else { None };
         let usage = decode::usage(told.as_ref());

@@ -95,7 +95,7 @@ impl WireUsage {
         prompt.known().filter(|tokens| *tokens <= MOST_TOKENS)
     }
 
-    /// Prompt and completion. What one of them lacks is the rest of the total, where that has one.
+    /// Prompt and completion. A half that is missing is the rest of the total, where there is one.
     fn halves(&self) -> Option<Usage> {
         let (prompt, completion) = (self.prompt_tokens, self.completion_tokens);
         let rest = |known: u64| self.total_tokens.known()?.checked_sub(known);
@@ -120,8 +120,8 @@ impl WireUsage {
         Some(Usage { completion, open, ..Usage::of_prompt(prompt) })
     }
 
-    /// Some servers count reasoning, or what was cached, in the total alone. What the total holds beside
-    /// all that is told was generated: it is paid for.
+    /// Some servers count reasoning, or cached tokens, in the total alone. Tokens that the total holds
+    /// beside all parts were generated: they are paid for.
     fn compare_with_total(&self, usage: &mut Usage) {
         let total = match self.total_tokens {
             Count::Missing => return,

@@ -254,7 +254,7 @@ async fn usage_that_makes_no_sense_is_estimated(backend: Backend) {
     }
 }
 
-/// What the model of the tests on usage says.
+/// The answer of the models in tests on usage.
 const SAID: &str = "Here are some words that take a few tokens.";
 
 fn stream(events: &[Value]) -> Answer {
