@@ -133,7 +133,10 @@ struct Details {
 
 impl Counts {
     pub(super) fn with(self, usage: &Value) -> Self {
-        let Ok(more) = Self::deserialize(usage) else { return self };
+        // A list would be read as the members in their order.
+        let Some(Ok(more)) = usage.is_object().then(|| Self::deserialize(usage)) else {
+            return self;
+        };
         let later = |known: Count, more| known.followed_by(more);
         Self {
             input_tokens: later(self.input_tokens, more.input_tokens),

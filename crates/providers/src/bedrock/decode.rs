@@ -108,7 +108,8 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
 
 /// What was used, if it says so.
 pub(super) fn usage(value: &Value) -> Option<Usage> {
-    let told = Counts::deserialize(value).ok()?;
+    // A list would be read as the members in their order.
+    let told = Counts::deserialize(Some(value).filter(|value| value.is_object())?).ok()?;
     let (input, output) = (told.input_tokens.known(), told.output_tokens.known());
     if input.is_none() && output.is_none() {
         return None;
