@@ -11,6 +11,8 @@ use domain::secret::Secret;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
+use crate::chat_form::ids::MOST_UNIQUE_CHARS;
+
 /// The replacement of a credential.
 pub(crate) const MASK: &str = "***";
 /// A shorter credential is no secret, and would be found in ordinary words.
@@ -217,6 +219,10 @@ pub(crate) fn parts(key: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
     texts.push(part.to_owned());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    // As a response's id it may have become a part of others.
+    if part.len() <= MOST_UNIQUE_CHARS && part.contains('_') {
+        texts.extend(Some(part.replace('_', "")).filter(|letters| letters.len() >= SHORTEST));
+    }
     // Most keys are written the same everywhere.
     if part.bytes().all(is_plain) {
         return;

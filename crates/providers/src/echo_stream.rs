@@ -129,7 +129,7 @@ impl EchoFilter {
             let ends = finish.is_some_and(|reason| !reason.is_empty());
             if ends {
                 // Strings that wait leave before the end.
-                let speaks = choice.get("delta").is_some_and(|delta| has_content(delta));
+                let speaks = choice.get("delta").is_some_and(has_content);
                 self.flush_choice(credentials, index, !speaks, events);
             }
             let mut tells = false;

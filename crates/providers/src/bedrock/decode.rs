@@ -155,6 +155,7 @@ fn writes(details: Option<&Value>) -> (Count, Count) {
 /// Tokens: those read from the cache or written to it are not among the input.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the wire format")]
 struct Counts {
     input_tokens: Count,
     output_tokens: Count,

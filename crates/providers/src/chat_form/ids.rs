@@ -7,14 +7,15 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const PREFIX: &str = "call_";
 /// A response's own id of up to so many characters makes an id unique: with them it fits into the 40
 /// that OpenAI's format allows, should the conversation go on there. The hash of a longer one does, too.
-const MOST_UNIQUE_CHARS: usize = 24;
+pub(crate) const MOST_UNIQUE_CHARS: usize = 24;
 
 /// An id for the call at an index among those of its message.
 pub(crate) fn invent(index: usize, response_id: &str, name: &str, arguments: &str) -> String {
-    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    let fits = (1..=MOST_UNIQUE_CHARS).contains(&response_id.len());
-    if fits && response_id.bytes().all(is_known) {
-        return format!("{PREFIX}{index}_{response_id}");
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let fits = response_id.len() <= MOST_UNIQUE_CHARS && response_id.bytes().all(is_known);
+    let unique = response_id.replace('_', "");
+    if fits && !unique.is_empty() {
+        return format!("{PREFIX}{index}_{unique}");
     }
     // Hashed, not cut: what is not whole any more could not be recognised as an echoed credential.
     let mut hasher = DefaultHasher::new();

@@ -25,6 +25,7 @@ pub(super) struct Generated {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the wire format")]
 struct Metadata {
     prompt_token_count: Count,
     cached_content_token_count: Count,

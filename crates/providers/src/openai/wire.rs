@@ -50,6 +50,7 @@ pub(super) struct WireUsage {
 
 #[derive(Clone, Copy, Default, serde::Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire format")]
 struct PromptDetails {
     cached_tokens: Count,
     cache_write_tokens: Count,
