@@ -184,16 +184,18 @@ proptest! {
                 let mut events = Vec::new();
                 for at in 0..longest {
                     if let Some(piece) = texts.get(at) {
-                        events.push(match content_is_native {
-                            true => native(json!({"content": piece})),
-                            false => text(piece),
+                        events.push(if content_is_native {
+                            native(json!({"content": piece}))
+                        } else {
+                            text(piece)
                         });
                     }
                     if let Some(piece) = arguments.get(at) {
                         let member = place.trim_start_matches('/');
-                        events.push(native(match member.starts_with("tool") {
-                            true => json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}),
-                            false => json!({member: piece}),
+                        events.push(native(if member.starts_with("tool") {
+                            json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+                        } else {
+                            json!({member: piece})
                         }));
                     }
                 }
