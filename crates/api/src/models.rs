@@ -39,6 +39,15 @@ pub struct ModelFields {
     input_cost_per_1k: Option<f64>,
     /// USD per 1,000 completion tokens.
     output_cost_per_1k: Option<f64>,
+    /// USD per 1,000 prompt tokens that are read from the provider's cache. This price and those below
+    /// are set in `additional_config`.
+    cached_input_cost_per_1k: Option<f64>,
+    /// USD per 1,000 prompt tokens that are written to the provider's cache.
+    cache_write_cost_per_1k: Option<f64>,
+    /// USD per 1,000 prompt tokens that are written to the provider's cache for an hour.
+    cache_write_1h_cost_per_1k: Option<f64>,
+    /// USD for one image.
+    cost_per_image: Option<f64>,
     data_retention_days: i64,
     region_restriction: String,
     currency: String,
@@ -56,6 +65,7 @@ pub struct ModelFields {
 impl From<ModelView> for ModelBody {
     fn from(view: ModelView) -> Self {
         let model = view.model;
+        let prices = model.input_prices();
         Self {
             model_definition: ModelFields {
                 id: model.id,
@@ -66,6 +76,10 @@ impl From<ModelView> for ModelBody {
                 is_public: model.is_public,
                 input_cost_per_1k: shown(model.input_price, model.is_private()),
                 output_cost_per_1k: shown(model.output_price, model.is_private()),
+                cached_input_cost_per_1k: prices.map(|prices| prices.cached_input.dollars()),
+                cache_write_cost_per_1k: prices.map(|prices| prices.cache_write.dollars()),
+                cache_write_1h_cost_per_1k: prices.map(|prices| prices.cache_write_1h.dollars()),
+                cost_per_image: model.config.image_price.map(domain::money::Usd::dollars),
                 data_retention_days: model.data_retention_days,
                 region_restriction: model.region.clone(),
                 currency: model.currency.clone(),

@@ -132,6 +132,9 @@ pub struct StepBody<'a> {
     /// Of the prompt's tokens, those that were written to the provider's cache; where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_tokens: Option<u64>,
+    /// Tokens among those written that are kept for an hour; where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_1h_tokens: Option<u64>,
     /// Of the completion's tokens, those spent on reasoning; where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_tokens: Option<u64>,
@@ -265,6 +268,7 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         body.cached_tokens = Some(call.usage.cached);
         let told = |tokens: u64| (tokens > 0).then_some(tokens);
         body.cache_write_tokens = told(call.usage.cache_write);
+        body.cache_write_1h_tokens = told(call.usage.cache_write_1h);
         body.reasoning_tokens = told(call.usage.reasoning);
         body.finish_reason = call.finish.map(domain::step::FinishReason::as_str);
         body.time_to_first_token_ms = call.first_token.map(millis);

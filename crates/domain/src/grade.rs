@@ -110,4 +110,7 @@ pub struct TierBaseline {
     /// Its price per 1,000 prompt tokens written to the cache; else that of others.
     #[serde(default)]
     pub cache_write: Option<Usd>,
+    /// Its price per 1,000 prompt tokens written to the cache for an hour; else by that of others.
+    #[serde(default)]
+    pub cache_write_1h: Option<Usd>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::ids::{ModelId, ProjectId};
-use crate::money::{Price, Prices, Usd};
+use crate::money::{Price, Prices, Usd, hour_price};
 use crate::secret::Secret;
 use crate::tier::words;
 use crate::time::Timestamp;
@@ -128,11 +128,15 @@ impl Model {
     /// price for them.
     pub fn input_prices(&self) -> Option<Prices> {
         let input = self.input_price.or(self.unknown_price())?;
+        let ModelConfig { cached_input_price, cache_write_price, cache_write_1h_price, .. } =
+            self.config;
         Some(Prices {
             input,
             output: Price::ZERO,
-            cached_input: self.config.cached_input_price.unwrap_or(input),
-            cache_write: self.config.cache_write_price.unwrap_or(input),
+            cached_input: cached_input_price.unwrap_or(input),
+            cache_write: cache_write_price.unwrap_or(input),
+            cache_write_1h: cache_write_1h_price
+                .unwrap_or_else(|| hour_price(input, cache_write_price)),
         })
     }
 
@@ -159,6 +163,8 @@ pub struct ModelConfig {
     pub cached_input_price: Option<Price>,
     /// `cache_write_cost_per_1k`.
     pub cache_write_price: Option<Price>,
+    /// `cache_write_1h_cost_per_1k`.
+    pub cache_write_1h_price: Option<Price>,
     /// `cost_per_image`: USD for one image.
     pub image_price: Option<Usd>,
     /// `endpoints`: the places that serve the model; empty when it has one, its own.

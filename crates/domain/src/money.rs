@@ -122,16 +122,29 @@ pub struct Prices {
     pub cached_input: Price,
     /// Prompt tokens written to the provider's cache.
     pub cache_write: Price,
+    /// Prompt tokens written to the provider's cache for an hour.
+    pub cache_write_1h: Price,
+}
+
+/// The price of a cache write for an hour where none is given: 1.6 times one for five minutes, where
+/// that has a price of its own, else twice the input.
+pub fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
+    match cache_write {
+        Some(minutes) => Usd::within(divide_half_even(i128::from(minutes.0) * 8, 5)),
+        None => input.times(2),
+    }
 }
 
 impl Prices {
     /// The cost of so many tokens: multiplied in integers, divided once, half to even.
     pub fn cost(&self, usage: &Usage) -> Usd {
         let plain = usage.prompt.saturating_sub(usage.cached).saturating_sub(usage.cache_write);
+        let hour = usage.cache_write_1h.min(usage.cache_write);
         let parts = [
             (plain, self.input),
             (usage.cached, self.cached_input),
-            (usage.cache_write, self.cache_write),
+            (usage.cache_write - hour, self.cache_write),
+            (hour, self.cache_write_1h),
             (usage.completion, self.output),
         ];
         let product =
@@ -205,9 +218,16 @@ mod tests {
             output: Usd(2_000_000),
             cached_input: Usd(100_000),
             cache_write: Usd(1_250_000),
+            ..Prices::default()
         };
-        let usage =
-            Usage { prompt: 1000, cached: 400, cache_write: 100, completion: 50, reasoning: 20 };
+        let usage = Usage {
+            prompt: 1000,
+            cached: 400,
+            cache_write: 100,
+            completion: 50,
+            reasoning: 20,
+            ..Usage::default()
+        };
         assert_eq!(prices.cost(&usage), Usd(500_000 + 40_000 + 125_000 + 100_000));
     }
 
@@ -217,5 +237,24 @@ mod tests {
             let text = serde_json::to_string(&Usd(nanos)).unwrap();
             prop_assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), Usd(nanos));
         }
+    }
+
+    #[test]
+    fn an_hour_in_the_cache_has_a_price_of_its_own() {
+        for (input, minutes, hour) in
+            [(1000, Some(1250), 2000), (1000, None, 2000), (1000, Some(0), 0), (0, Some(3), 5)]
+        {
+            assert_eq!(hour_price(Usd(input), minutes.map(Usd)), Usd(hour));
+        }
+        assert_eq!(hour_price(Usd::MOST, Some(Usd::MOST)), Usd::MOST);
+        let prices = Prices {
+            input: Usd(1000),
+            cached_input: Usd(100),
+            cache_write: Usd(1250),
+            cache_write_1h: Usd(2000),
+            output: Usd(0),
+        };
+        let usage = Usage { cache_write: 600, cache_write_1h: 400, ..Usage::of_prompt(1000) };
+        assert_eq!(prices.cost(&usage), Usd(400 + 250 + 800));
     }
 }

@@ -17,13 +17,63 @@ pub struct Usage {
     pub cached: u64,
     /// Of those, written to the provider's cache.
     pub cache_write: u64,
+    /// Tokens among those written that are kept for an hour.
+    #[serde(default)]
+    pub cache_write_1h: u64,
     /// All completion tokens, reasoning included.
     pub completion: u64,
     /// Of those, spent on reasoning.
     pub reasoning: u64,
+    /// Doubts that a provider's report leaves; none once a call is recorded.
+    #[serde(skip)]
+    pub open: Open,
+}
+
+/// Doubts that a provider's report of its usage leaves. The gateway decides them when it records the call,
+/// which is an estimate then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// The count of the prompt is missing or makes no sense: it is at least what the usage holds.
+    pub prompt: bool,
+    /// The same of the completion.
+    pub completion: bool,
+    /// A detail makes no sense, or contradicts another count: it is left out, at the price of what it
+    /// is a part of.
+    pub detail: bool,
+    /// Tokens written to the cache for a time that the report leaves out.
+    pub cache_write: u64,
+}
+
+impl Open {
+    /// Whether a count of the report makes no sense.
+    pub fn is_doubtful(self) -> bool {
+        self.prompt || self.completion || self.detail
+    }
 }
 
 impl Usage {
+    /// A report of which no count makes sense.
+    pub fn unknown() -> Self {
+        let open = Open { prompt: true, completion: true, ..Open::default() };
+        Self { open, ..Self::default() }
+    }
+
+    /// Usage of several requests together. Where some have reported nothing, the sum of the others is
+    /// the least; `None` where all have.
+    pub fn total(reports: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        let sum = reports
+            .into_iter()
+            .map(|report| report.unwrap_or_else(Self::unknown))
+            .reduce(|sum, report| sum + report)?;
+        (sum != Self::unknown()).then_some(sum)
+    }
+
+    /// The counts alone, without what the report leaves open.
+    #[must_use]
+    pub fn counts(self) -> Self {
+        Self { open: Open::default(), ..self }
+    }
+
     /// Nothing but prompt tokens.
     pub fn of_prompt(tokens: u64) -> Self {
         Self { prompt: tokens, ..Self::default() }
@@ -32,18 +82,37 @@ impl Usage {
     /// Counts as a provider has written them, with no part larger than what it is a part of. `None`
     /// where one of them is impossible: then the others are not believed either.
     pub fn reported(self) -> Option<Self> {
-        let Self { prompt, cached, cache_write, completion, reasoning } = self;
+        let Self { prompt, cached, cache_write, completion, reasoning, .. } = self;
         if [prompt, cached, cache_write, completion, reasoning].iter().any(|n| *n > MOST_TOKENS) {
             return None;
         }
         let cached = cached.min(prompt);
-        Some(Self {
-            prompt,
-            cached,
-            cache_write: cache_write.min(prompt - cached),
-            completion,
-            reasoning: reasoning.min(completion),
-        })
+        let cache_write = cache_write.min(prompt - cached);
+        let cache_write_1h = self.cache_write_1h.min(cache_write);
+        let reasoning = reasoning.min(completion);
+        let unsaid = self.open.cache_write.min(cache_write - cache_write_1h);
+        let open = Open { cache_write: unsaid, ..self.open };
+        Some(Self { prompt, cached, cache_write, cache_write_1h, completion, reasoning, open })
+    }
+
+    /// A later report of the same call, in the place of this one. Every report of a stream counts all
+    /// tokens so far: a half that went down, or makes no sense any more, stays as it was.
+    #[must_use]
+    pub fn followed_by(self, later: Self) -> Self {
+        let mut last = later;
+        if later.prompt < self.prompt {
+            (last.prompt, last.cached) = (self.prompt, self.cached);
+            (last.cache_write, last.cache_write_1h) = (self.cache_write, self.cache_write_1h);
+            last.open.prompt = self.open.prompt;
+            last.open.cache_write = self.open.cache_write;
+            last.open.detail = true;
+        }
+        if later.completion < self.completion {
+            (last.completion, last.reasoning) = (self.completion, self.reasoning);
+            last.open.completion |= self.open.completion;
+            last.open.detail = true;
+        }
+        last
     }
 
     /// The counts in the words of the chat-completions format.
@@ -58,6 +127,9 @@ impl Usage {
         if self.cache_write > 0 {
             form["prompt_tokens_details"]["cache_write_tokens"] = self.cache_write.into();
         }
+        if self.cache_write_1h > 0 {
+            form["prompt_tokens_details"]["cache_write_1h_tokens"] = self.cache_write_1h.into();
+        }
         form
     }
 }
@@ -71,8 +143,15 @@ impl Add for Usage {
             prompt: self.prompt + other.prompt,
             cached: self.cached + other.cached,
             cache_write: self.cache_write + other.cache_write,
+            cache_write_1h: self.cache_write_1h + other.cache_write_1h,
             completion: self.completion + other.completion,
             reasoning: self.reasoning + other.reasoning,
+            open: Open {
+                prompt: self.open.prompt || other.open.prompt,
+                completion: self.open.completion || other.open.completion,
+                detail: self.open.detail || other.open.detail,
+                cache_write: self.open.cache_write + other.open.cache_write,
+            },
         }
     }
 }
@@ -85,7 +164,7 @@ mod tests {
     fn impossible_counts_are_not_believed() {
         let usage = |counts: [u64; 5]| {
             let [prompt, cached, cache_write, completion, reasoning] = counts;
-            Usage { prompt, cached, cache_write, completion, reasoning }
+            Usage { prompt, cached, cache_write, completion, reasoning, ..Usage::default() }
         };
         for (told, believed) in [
             ([30, 10, 5, 9, 4], Some([30, 10, 5, 9, 4])),
@@ -99,6 +178,23 @@ mod tests {
             ([1, 0, 0, 1, MOST_TOKENS + 1], None),
         ] {
             assert_eq!(usage(told).reported(), believed.map(usage), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn reports_of_a_stream_never_take_tokens_back() {
+        let report = |prompt, completion| Usage { completion, ..Usage::of_prompt(prompt) };
+        let doubtful = |prompt, completion| {
+            let open = Open { detail: true, ..Open::default() };
+            Usage { open, ..report(prompt, completion) }
+        };
+        for (earlier, later, last) in [
+            (report(10, 0), report(10, 5), report(10, 5)),
+            (report(10, 5), report(12, 7), report(12, 7)),
+            (report(10, 5), report(0, 0), doubtful(10, 5)),
+            (report(10, 5), report(12, 4), doubtful(12, 5)),
+        ] {
+            assert_eq!(earlier.followed_by(later), last);
         }
     }
 }

@@ -205,7 +205,7 @@ impl Gateway {
         let (mut flight, mut reply) = self.call(routed).await?;
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
-        let is_told = reply.usage.is_some();
+        let told = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
         let funded = flight.funded()?;
         let mut answer = ChatReply {
             step: funded.step(),
@@ -220,7 +220,9 @@ impl Gateway {
             dropped: std::mem::take(&mut reply.dropped),
         };
         answer.usage = flight.finish().await?.usage;
-        if !is_told && let Some(native) = &mut answer.native {
+        if told != Some(answer.usage)
+            && let Some(native) = &mut answer.native
+        {
             native.insert("usage".to_owned(), answer.usage.chat_form());
         }
         Ok(answer)

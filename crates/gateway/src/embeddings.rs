@@ -3,7 +3,7 @@
 use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
 use domain::step::Door;
-use domain::usage::Usage;
+use domain::usage::{Open, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::Gateway;
@@ -11,7 +11,6 @@ use crate::admit::Caller;
 use crate::error::{Error, Result};
 use crate::execute::Refusal;
 use crate::flow::{Ask, BlockedBy, Fallbacks, PiiRule, Screened};
-use crate::tokens;
 
 /// The model where the caller names none.
 const DEFAULT_MODEL: &str = "text-embedding-3-small";
@@ -88,19 +87,16 @@ impl Gateway {
         let routed = screened.direct(name, Fallbacks::Yes)?;
         let (mut flight, answer) = self.call_embed(routed).await?;
         let heard = &mut flight.heard;
-        heard.usage = answer.tokens.map(Usage::of_prompt);
+        heard.usage = answer.tokens.map(|tokens| {
+            let open = Open { prompt: answer.is_part, ..Open::default() };
+            Usage { open, ..Usage::of_prompt(tokens) }
+        });
         heard.upstream_model.clone_from(&answer.upstream_model);
         heard.message = Some(shape(&answer.vectors));
         let funded = flight.funded()?;
-        let counted = || tokens::of_texts(funded.routed().screened().prompt());
-        let done = Embeddings::Vectors {
-            tokens: answer.tokens.unwrap_or_else(counted),
-            model: funded.model().identifier.clone(),
-            step: funded.step(),
-            vectors: answer.vectors,
-        };
-        flight.finish().await?;
-        Ok(done)
+        let (model, step) = (funded.model().identifier.clone(), funded.step());
+        let tokens = flight.finish().await?.usage.prompt;
+        Ok(Embeddings::Vectors { tokens, model, step, vectors: answer.vectors })
     }
 }
 

@@ -244,6 +244,7 @@ impl Gateway {
         {
             reply.text = refusal.to_owned();
         }
+        let beside = reply.native.as_mut().map_or(0, leaves::beside_text);
         // The text and the calls of tools that were offered are all that leaves, so they are all that
         // is judged and kept.
         let offers = flight.funded()?.routed().screened().prompt().params.contains_key("tools");
@@ -252,6 +253,8 @@ impl Gateway {
         }
         hear(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
+        // Reasoning that is left out of the answer is paid for all the same.
+        flight.heard.beside = beside;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         let outcome = match (blocked, tool_message(&reply)) {

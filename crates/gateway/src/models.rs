@@ -312,13 +312,17 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
         }
         None => None,
     };
-    let (config, given) = config::stored(&row)?;
+    let (mut config, given) = config::stored(&row)?;
     let keys = endpoints::open_keys(&row, sealing)?;
-    let list = prices::list_price(config.upstream_model.as_deref().unwrap_or(&row.identifier))
-        .filter(|_| row.provider != Provider::Internal);
+    let name = config.upstream_model.as_deref().unwrap_or(&row.identifier);
+    let list =
+        prices::list_price(name, row.provider).filter(|_| row.provider != Provider::Internal);
+    if let Some(list) = list {
+        list.complete(&mut config, row.input_price, row.output_price);
+    }
     let mut model = Model {
-        input_price: row.input_price.or(list.map(|(input, _)| input)),
-        output_price: row.output_price.or(list.map(|(_, output)| output)),
+        input_price: row.input_price.or(list.and_then(|list| list.input)),
+        output_price: row.output_price.or(list.and_then(|list| list.output)),
         id: row.id,
         project: row.project,
         name: row.name,
@@ -366,12 +370,15 @@ fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
              with a budget cannot use it. Set input_cost_per_1k and output_cost_per_1k."
                 .to_owned(),
         );
-    } else if prices::list_price(model.upstream_name()).is_some_and(|(input, output)| {
-        model.input_price == Some(input) || model.output_price == Some(output)
+    } else if prices::list_price(model.upstream_name(), model.provider).is_some_and(|list| {
+        let is_listed = |own: Option<_>, listed| own.is_some() && own == listed;
+        is_listed(model.input_price, list.input)
+            || is_listed(model.output_price, list.output)
+            || is_listed(model.config.image_price, list.image)
     }) {
         warnings.push(format!(
             "The price is the vendor's list price of {}; check it and set your own.",
-            prices::AS_OF
+            prices::as_of()
         ));
     }
     if let Some(fallback) = &model.config.fallback

@@ -193,8 +193,12 @@ impl Relay {
     ) -> std::result::Result<(), TooMany> {
         let Some(flight) = &mut self.flight else { return Ok(()) };
         let heard = &mut flight.heard;
-        if matches!(event, StreamEvent::Text(_) | StreamEvent::Native { .. }) {
+        if let StreamEvent::Text(text) | StreamEvent::Native { text, .. } = &event {
             heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
+            // A count from before the last word is not complete.
+            if let Some(known) = &mut heard.usage {
+                known.open.completion |= !text.is_empty();
+            }
         }
         match event {
             StreamEvent::Text(text) => self.say(text, pieces),
@@ -215,7 +219,9 @@ impl Relay {
                 }
             }
             StreamEvent::Finish(finish) => heard.finish = Some(finish),
-            StreamEvent::Usage(usage) => heard.usage = Some(usage),
+            StreamEvent::Usage(usage) => {
+                heard.usage = Some(heard.usage.map_or(usage, |known| known.followed_by(usage)));
+            }
             StreamEvent::Prompt(usage) => heard.prompt_usage = Some(usage),
             StreamEvent::Model(model) => heard.upstream_model = Some(model),
             StreamEvent::Done => {}

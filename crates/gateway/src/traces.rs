@@ -272,6 +272,7 @@ impl Gateway {
                 output: prices.output,
                 cached_input: Some(prices.cached_input),
                 cache_write: Some(prices.cache_write),
+                cache_write_1h: Some(prices.cache_write_1h),
             })
         });
         Ok(Baselines { latency, tiers: tiers.collect() })

@@ -145,6 +145,8 @@ pub struct Embedded {
     pub upstream_model: Option<String>,
     /// The tokens of the texts, if the provider said.
     pub tokens: Option<u64>,
+    /// Whether the tokens are those of a part of the texts: the others were not counted.
+    pub is_part: bool,
 }
 
 /// One vendor's way to make embeddings.

@@ -150,10 +150,11 @@ impl Error {
     /// The same error of an answer that tells all that it has used. Some servers tell nothing, and
     /// write it as 0.
     pub(crate) fn having_used(self, usage: Option<Usage>) -> Self {
-        if usage.is_none_or(|usage| usage == Usage::default()) {
+        let Some(told) = usage.filter(|usage| usage.prompt > 0 || usage.completion > 0) else {
             return self;
-        }
-        Self { broke_off: false, ..self.after(usage) }
+        };
+        let broke_off = self.broke_off && (told.open.prompt || told.open.completion);
+        Self { broke_off, ..self.after(usage) }
     }
 
     /// The provider could not be reached; nothing of the request was sent.

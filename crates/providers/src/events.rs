@@ -13,6 +13,7 @@ use hyper::body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::adapter::Decoder;
+use crate::echo_stream::EchoFilter;
 use crate::error::Error;
 use crate::pool::Body;
 use crate::transport::Attempt;
@@ -39,6 +40,7 @@ pub struct EventStream {
     source: Source,
     decoder: Box<dyn Decoder>,
     key: Option<Secret>,
+    echo: EchoFilter,
     deadline: Pin<Box<Sleep>>,
     bytes: usize,
     /// Whether a word was said.
@@ -83,6 +85,7 @@ impl EventStream {
             source,
             decoder,
             key: attempt.model.api_key.clone(),
+            echo: EchoFilter::new(attempt.model.api_key.as_ref()),
             deadline: Box::pin(sleep_until(attempt.deadline)),
             bytes: 0,
             begun: false,
@@ -231,14 +234,21 @@ impl EventStream {
     ) -> Result<(), Error> {
         let Some(bytes) = read else {
             self.phase = Phase::Over;
-            return self.decoder.end(events);
+            let known = events.len();
+            let ended = self.decoder.end(events);
+            self.echo.pass(events, known);
+            ended?;
+            self.echo.end(events);
+            return Ok(());
         };
         let mut bytes = bytes?;
         let was_begun = self.begun;
         while self.begun == was_begun && !bytes.is_empty() {
             let piece = if was_begun { bytes.len() } else { FIRST.min(bytes.len()) };
             let known = events.len();
-            self.decoder.feed(&bytes.split_to(piece), events)?;
+            let fed = self.decoder.feed(&bytes.split_to(piece), events);
+            self.echo.pass(events, known);
+            fed?;
             self.begun |= events[known..].iter().any(is_a_word);
         }
         self.rest = bytes;
@@ -252,9 +262,10 @@ impl EventStream {
     /// What came before the error is handed over first.
     fn fail(
         &mut self,
-        events: Vec<StreamEvent>,
+        mut events: Vec<StreamEvent>,
         error: Error,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
+        self.echo.end(&mut events);
         let error = error.sealed(self.key.as_ref());
         if events.is_empty() {
             self.phase = Phase::Over;
@@ -287,7 +298,11 @@ fn keep(events: Vec<StreamEvent>, first: &mut Vec<StreamEvent>) {
     for event in events {
         let is_usage = |event: &StreamEvent| matches!(event, StreamEvent::Usage(_));
         match first.last_mut().filter(|last| is_usage(last)) {
-            Some(last) if is_usage(&event) => *last = event,
+            Some(StreamEvent::Usage(last)) if is_usage(&event) => {
+                if let StreamEvent::Usage(later) = event {
+                    *last = last.followed_by(later);
+                }
+            }
             _ => first.push(event),
         }
     }

@@ -2,10 +2,10 @@
 
 use domain::secret::Secret;
 
+use crate::echo::{MASK, written};
+
 /// The most characters of a provider's text that are passed on.
 const MOST_CHARS: usize = 500;
-/// What stands where a credential stood.
-const MASK: &str = "***";
 /// How the credentials of known vendors begin.
 const PREFIXES: [&str; 12] =
     ["sk-", "sk_", "rk-", "AIza", "AKIA", "ASIA", "gsk_", "xai-", "hf_", "ghp_", "eyJ", "ABSK"];
@@ -14,9 +14,13 @@ const PREFIXES: [&str; 12] =
 /// characters that storage or terminals choke on, and at most 500 characters long.
 pub(crate) fn scrub(text: &str, key: Option<&Secret>) -> String {
     let mut text = text.to_owned();
+    let mut forms = Vec::new();
     for part in key.into_iter().flat_map(key_parts) {
-        if text.contains(part) {
-            text = text.replace(part, MASK);
+        written(part, &mut forms);
+    }
+    for form in forms {
+        if text.contains(&form) {
+            text = text.replace(&form, MASK);
         }
     }
     mask_lookalikes(&text).chars().map(printable).take(MOST_CHARS).collect()

@@ -17,6 +17,7 @@ use crate::adapter::{
     self, Adapter, Call, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
 };
 use crate::connect::{Connector, OUR_NAME, Proxy};
+use crate::echo::Credentials;
 use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
 use crate::error::{Error, Said, sum};
@@ -115,8 +116,12 @@ impl Client {
     /// Asks a model and waits for its whole answer.
     pub async fn complete(&self, attempt: Attempt<'_>) -> Result<Reply, Error> {
         let attempt = Attempt { stream: false, ..attempt };
-        let answer = self.whole_answer(&attempt).await;
-        answer.map_err(|error| error.sealed(attempt.model.api_key.as_ref()))
+        let key = attempt.model.api_key.as_ref();
+        let mut reply = self.whole_answer(&attempt).await.map_err(|error| error.sealed(key))?;
+        if let Some(credentials) = Credentials::of(key) {
+            credentials.clean_reply(&mut reply);
+        }
+        Ok(reply)
     }
 
     /// Asks a model for a streamed answer. Returns when its first word is there, or when the provider
@@ -178,11 +183,17 @@ impl Client {
                 };
                 all.vectors.extend(part.vectors);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
+                all.is_part |= part.tokens.is_none();
                 all.tokens = sum(all.tokens, part.tokens);
             }
             if all.vectors.len() != ask.inputs.len() {
                 let error = Error::malformed("it has not one vector for each text");
                 return Err(error.having_used(all.tokens.map(Usage::of_prompt)));
+            }
+            if let (Some(name), Some(credentials)) =
+                (&mut all.upstream_model, Credentials::of(model.api_key.as_ref()))
+            {
+                credentials.clean(name);
             }
             Ok(all)
         };
@@ -194,7 +205,7 @@ impl Client {
         let model = ask.model;
         let painting = async {
             let painter = adapter::painter(model)?;
-            let mut all = Painted::default();
+            let (mut all, mut used) = (Painted::default(), Vec::new());
             for outgoing in painter.requests(&ask)? {
                 let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
                 let part = match self.exchange(model, outgoing, bounds).await {
@@ -204,14 +215,21 @@ impl Client {
                 let part = match part {
                     // They are paid for.
                     Err(error) if !all.urls.is_empty() => {
-                        all.usage = sum(all.usage, error.usage());
+                        used.extend(error.usage().map(Some));
                         break;
                     }
                     part => part?,
                 };
                 all.urls.extend(part.urls);
                 all.upstream_model = part.upstream_model.or(all.upstream_model);
-                all.usage = sum(all.usage, part.usage);
+                used.push(part.usage);
+            }
+            all.usage = Usage::total(used);
+            if let Some(credentials) = Credentials::of(model.api_key.as_ref()) {
+                let urls = all.urls.iter_mut();
+                for text in urls.chain(&mut all.upstream_model) {
+                    credentials.clean(text);
+                }
             }
             Ok(all)
         };

@@ -54,6 +54,12 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
         include_str!("../migrations/postgres/0007_tool_prints.sql"),
     ),
     (
+        8,
+        "cache_write_1h",
+        include_str!("../migrations/sqlite/0008_cache_write_1h.sql"),
+        include_str!("../migrations/postgres/0008_cache_write_1h.sql"),
+    ),
+    (
         9,
         "known_networks",
         include_str!("../migrations/sqlite/0009_known_networks.sql"),

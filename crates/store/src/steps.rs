@@ -11,7 +11,7 @@ use domain::step::{
 };
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
-use domain::usage::Usage;
+use domain::usage::{Open, Usage};
 
 use crate::Store;
 use crate::db::on;
@@ -57,12 +57,14 @@ struct Row {
     prompt_tokens: Option<i64>,
     cached_tokens: Option<i64>,
     cache_write_tokens: Option<i64>,
+    cache_write_1h_tokens: Option<i64>,
     completion_tokens: Option<i64>,
     reasoning_tokens: Option<i64>,
     input_price: Option<i64>,
     output_price: Option<i64>,
     cached_price: Option<i64>,
     cache_write_price: Option<i64>,
+    cache_write_1h_price: Option<i64>,
     cost: Option<i64>,
     cost_estimated: Option<bool>,
     first_token: Option<i64>,
@@ -244,12 +246,17 @@ impl Row {
         let Some(model) = self.model else { return Ok(None) };
         let tokens = |count: Option<i64>| count.unwrap_or(0).unsigned_abs();
         let prices = match (self.input_price, self.output_price) {
-            (Some(input), Some(output)) => Some(Prices {
-                input: Usd(input),
-                output: Usd(output),
-                cached_input: Usd(self.cached_price.unwrap_or(input)),
-                cache_write: Usd(self.cache_write_price.unwrap_or(input)),
-            }),
+            (Some(input), Some(output)) => {
+                let cache_write = self.cache_write_price.unwrap_or(input);
+                Some(Prices {
+                    input: Usd(input),
+                    output: Usd(output),
+                    cached_input: Usd(self.cached_price.unwrap_or(input)),
+                    cache_write: Usd(cache_write),
+                    // Older steps have no such tokens.
+                    cache_write_1h: Usd(self.cache_write_1h_price.unwrap_or(cache_write)),
+                })
+            }
             _ => None,
         };
         Ok(Some(Call {
@@ -263,8 +270,10 @@ impl Row {
                 prompt: tokens(self.prompt_tokens),
                 cached: tokens(self.cached_tokens),
                 cache_write: tokens(self.cache_write_tokens),
+                cache_write_1h: tokens(self.cache_write_1h_tokens),
                 completion: tokens(self.completion_tokens),
                 reasoning: tokens(self.reasoning_tokens),
+                open: Open::default(),
             },
             prices,
             cost: Usd(self.cost.unwrap_or(0)),

@@ -16,8 +16,15 @@ use super::{Call, assistant, call, image_part, plain, result, state_of, text_par
 /// The step of every answer.
 pub const STEP: StepId = StepId(7);
 /// What every answer used.
-pub const USED: Usage =
-    Usage { prompt: 30, cached: 10, cache_write: 5, completion: 9, reasoning: 4 };
+pub const USED: Usage = Usage {
+    prompt: 30,
+    cached: 10,
+    cache_write: 5,
+    cache_write_1h: 2,
+    completion: 9,
+    reasoning: 4,
+    open: domain::usage::Open { prompt: false, completion: false, detail: false, cache_write: 0 },
+};
 
 /// What a model says.
 #[derive(Clone, Debug, Default)]

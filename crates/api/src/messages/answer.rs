@@ -203,6 +203,10 @@ pub(super) fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt.saturating_sub(usage.cached + usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write.saturating_sub(usage.cache_write_1h),
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+        },
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.completion,
         "output_tokens_details": {"thinking_tokens": usage.reasoning},

@@ -19,7 +19,9 @@ fn a_plain_answer() {
             "content": [{"type": "text", "text": "Hello.", "citations": null}],
             "stop_reason": "end_turn", "stop_sequence": null,
             "usage": {"input_tokens": 15, "cache_read_input_tokens": 10,
-                "cache_creation_input_tokens": 5, "output_tokens": 9,
+                "cache_creation_input_tokens": 5, "cache_creation": {
+                    "ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 2},
+                "output_tokens": 9,
                 "output_tokens_details": {"thinking_tokens": 4}},
             "step_id": 7, "trace_id": message["trace_id"],
         })

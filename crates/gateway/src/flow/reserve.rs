@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::charge::{Charge, dearest};
+use super::charge::{Charge, dearest, keeps_for_an_hour};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl<'p> Bill<'p> {
         let (most, unread) = sizes(prompt);
         let asked = prompt.max_output_tokens;
         Self {
-            prices: charge.prices(model).map(dearest),
+            prices: charge.prices(model).map(|prices| dearest(prices, keeps_for_an_hour(prompt))),
             flat: charge.most_of_images(model, prompt, most),
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },

@@ -13,7 +13,7 @@ const DOLLAR: i64 = 1_000_000_000;
 fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill<'static> {
     static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
-    let prices = Prices { input: price, output: price, cached_input: price, cache_write: price };
+    let prices = Prices { input: price, output: price, ..Prices::default() };
     Bill {
         prices: Some(prices),
         flat: None,
@@ -105,4 +105,42 @@ async fn an_attempt_waits_for_other_calls_alone() {
         !waits_for_others(call().bounded(Some(900)).beside(Some(&held))),
         "nobody else is about to settle"
     );
+}
+
+#[test]
+fn the_dearest_price_is_that_of_an_hour_where_the_prompt_asks_for_it() {
+    let prompt = |part: Value, params: Value| {
+        let Value::Object(params) = params else { unreachable!("{params}") };
+        let body = Body::Parts(vec![part]);
+        let message =
+            domain::conversation::Message { body, ..domain::conversation::Message::user("") };
+        Prompt { messages: vec![message], params, ..Prompt::default() }
+    };
+    let plain = json!({"type": "text", "text": "cache_control ttl 1h"});
+    let marked = |ttl: Value| json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ttl}});
+    let tool = json!({"tools": [{"type": "function", "cache_breakpoint": "1h"}]});
+    for (part, params, is_hour) in [
+        (plain.clone(), json!({}), false),
+        (marked(json!("5m")), json!({}), false),
+        (marked(json!(null)), json!({}), false),
+        (json!({"cache_control": {"type": "ephemeral"}}), json!({}), false),
+        (marked(json!("1h")), json!({}), true),
+        (marked(json!("2h")), json!({}), true),
+        (marked(json!(3600)), json!({}), true),
+        (json!({"content": [marked(json!("1h"))]}), json!({}), true),
+        (plain.clone(), tool, true),
+        (plain.clone(), json!({"cache_breakpoint": "1h"}), true),
+        (plain, json!({"cache_breakpoint": "5m"}), false),
+    ] {
+        let prompt = prompt(part, params);
+        assert_eq!(keeps_for_an_hour(&prompt), is_hour, "{prompt:?}");
+        let prices = Prices {
+            input: Usd(100),
+            cache_write: Usd(125),
+            cache_write_1h: Usd(200),
+            ..Prices::default()
+        };
+        let dearest = dearest(prices, keeps_for_an_hour(&prompt)).input;
+        assert_eq!(dearest, Usd(if is_hour { 200 } else { 125 }));
+    }
 }

@@ -1,12 +1,12 @@
 //! Spent: what a call has used and cost, by what is known of its end.
 
 use domain::money::Usd;
-use domain::step::StepStatus;
+use domain::step::{FinishReason, StepStatus};
 use domain::time::Timestamp;
-use domain::usage::Usage;
+use domain::usage::{Open, Usage};
 
 use super::Funded;
-use super::charge::Charge;
+use super::charge::{Charge, keeps_for_an_hour};
 use super::ended::Ended;
 use crate::tokens;
 
@@ -57,31 +57,51 @@ fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
     images.or_else(asked).unwrap_or_default().times(ended.broken_off)
 }
 
-/// What was used, and whether it had to be counted here. A call that failed before the provider
-/// said anything used nothing.
+/// Tokens used, and whether they rest on anything but sound counts of the provider. A call that
+/// failed before the provider sent anything used nothing.
 fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
-    match (ended.usage, ended.status) {
-        (Some(usage), _) => (usage, false),
-        (None, StepStatus::Failed)
-            if ended.text.is_empty()
-                && ended.first_token.is_none()
-                && ended.unseen_since.is_none() =>
-        {
-            (Usage::default(), false)
+    let nothing_came =
+        ended.text.is_empty() && ended.first_token.is_none() && ended.unseen_since.is_none();
+    let told = match (ended.usage, ended.status) {
+        (Some(told), _) => told,
+        (None, StepStatus::Failed) if nothing_came => return (Usage::default(), false),
+        (None, _) => ended.prompt_usage.map_or_else(Usage::unknown, |told| {
+            let open = Open { completion: true, ..told.open };
+            Usage { completion: 0, reasoning: 0, open, ..told }
+        }),
+    };
+    let mut usage = told.counts();
+    // Some servers that count nothing report 0. An answer that a filter has cut out was not written.
+    let is_filtered = ended.finish == Some(FinishReason::ContentFilter);
+    let lacks_prompt = told.open.prompt || told.prompt == 0;
+    let lacks_completion = told.open.completion || told.completion == 0 && !is_filtered;
+    if lacks_prompt || lacks_completion {
+        let counted = counted(funded, ended, now);
+        // The provider's count is the least.
+        if lacks_prompt {
+            usage.prompt = usage.prompt.max(counted.prompt);
         }
-        (None, _) => {
-            let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
-            let images = charge.images(ended.images);
-            let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
-            // Some that speak the format of others say nothing yet, and write it as 0.
-            if let Some(told) = ended.prompt_usage.filter(|told| told.prompt > 0) {
-                usage = Usage { completion: usage.completion, reasoning: 0, ..told };
-            }
-            usage.completion += tokens::estimate(ended.beside);
-            if let Some(asked_at) = ended.unseen_since {
-                usage.completion += funded.written_within(now.since(asked_at));
-            }
-            (usage, true)
+        if lacks_completion {
+            usage.completion = usage.completion.max(counted.completion);
         }
     }
+    let prompt = funded.routed().screened().prompt();
+    let for_an_hour = told.open.cache_write > 0 && keeps_for_an_hour(prompt);
+    if for_an_hour {
+        usage.cache_write_1h += told.open.cache_write;
+    }
+    let is_changed = usage != told.counts();
+    (usage, is_changed || for_an_hour || told.open.is_doubtful())
+}
+
+/// Tokens used, as they are counted here.
+fn counted(funded: &Funded, ended: &Ended, now: Timestamp) -> Usage {
+    let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
+    let images = charge.images(ended.images);
+    let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
+    usage.completion += tokens::estimate(ended.beside);
+    if let Some(asked_at) = ended.unseen_since {
+        usage.completion += funded.written_within(now.since(asked_at));
+    }
+    usage
 }

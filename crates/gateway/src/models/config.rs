@@ -97,6 +97,7 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
     };
     let cached_input_price = price("cached_input_cost_per_1k");
     let cache_write_price = price("cache_write_cost_per_1k");
+    let cache_write_1h_price = price("cache_write_1h_cost_per_1k");
     let image_price = price("cost_per_image");
     let given = endpoints::read(&all, &mut faults);
     if !faults.is_empty() {
@@ -110,6 +111,7 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
         timeout,
         cached_input_price,
         cache_write_price,
+        cache_write_1h_price,
         image_price,
         endpoints: Vec::new(),
         all,

@@ -21,6 +21,7 @@ fn baselines() -> Baselines {
             output: Usd(5000),
             cached_input: Some(Usd(100)),
             cache_write: None,
+            cache_write_1h: None,
         }],
     }
 }

@@ -4,9 +4,11 @@ use domain::conversation::Reply;
 use domain::model::{Model, Provider};
 use domain::step::FinishReason;
 use domain::usage::Usage;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::chat_form::{Answer, STOP_SEQUENCE, state, text};
+use crate::counts::{Count, Group, split_writes};
 use crate::error::Error;
 use crate::lenient;
 use crate::receive::{error_within, names_error};
@@ -104,46 +106,83 @@ pub(super) fn is_blank_text(block: &Value) -> bool {
 }
 
 /// The counts of a message as they stand. Each report replaces those that it names.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Counts {
-    input: Option<u64>,
-    output: Option<u64>,
-    cache_read: u64,
-    cache_write: u64,
-    thinking: u64,
+    input_tokens: Count,
+    output_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    cache_creation: Group<Writes>,
+    output_tokens_details: Group<Details>,
+}
+
+/// Cache writes by how long they are kept.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Writes {
+    ephemeral_5m_input_tokens: Count,
+    ephemeral_1h_input_tokens: Count,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    thinking_tokens: Count,
 }
 
 impl Counts {
     pub(super) fn with(self, usage: &Value) -> Self {
-        let count = |value: Option<&Value>| {
-            value.and_then(Value::as_f64).map(|number| number.clamp(0.0, 9e15) as u64)
+        // A list would be read as the members in their order.
+        let Some(Ok(more)) = usage.is_object().then(|| Self::deserialize(usage)) else {
+            return self;
         };
-        let details = usage.get("output_tokens_details");
+        let later = |known: Count, more| known.followed_by(more);
         Self {
-            input: count(usage.get("input_tokens")).or(self.input),
-            output: count(usage.get("output_tokens")).or(self.output),
-            cache_read: count(usage.get("cache_read_input_tokens")).unwrap_or(self.cache_read),
-            cache_write: count(usage.get("cache_creation_input_tokens"))
-                .unwrap_or(self.cache_write),
-            thinking: count(details.and_then(|details| details.get("thinking_tokens")))
-                .unwrap_or(self.thinking),
+            input_tokens: later(self.input_tokens, more.input_tokens),
+            output_tokens: later(self.output_tokens, more.output_tokens),
+            cache_read_input_tokens: later(
+                self.cache_read_input_tokens,
+                more.cache_read_input_tokens,
+            ),
+            cache_creation_input_tokens: later(
+                self.cache_creation_input_tokens,
+                more.cache_creation_input_tokens,
+            ),
+            cache_creation: self.cache_creation.followed_by(more.cache_creation),
+            output_tokens_details: self
+                .output_tokens_details
+                .followed_by(more.output_tokens_details),
         }
+    }
+
+    /// Counts from before the answer, without its length: that is not known yet.
+    pub(super) fn of_prompt(self) -> Self {
+        Self { output_tokens: Count::Missing, ..self }
     }
 
     /// `None` when they say nothing. The provider counts cached tokens apart, and the thinking
     /// within the output.
     pub(super) fn usage(self) -> Option<Usage> {
-        if self.input.is_none() && self.output.is_none() {
+        let (input, output) = (self.input_tokens.known(), self.output_tokens.known());
+        let (read, written) = (self.cache_read_input_tokens, self.cache_creation_input_tokens);
+        if [input, output, read.known(), written.known()].iter().all(Option::is_none) {
             return None;
         }
-        let completion = self.output.unwrap_or(0);
-        let usage = Usage {
-            prompt: self.input.unwrap_or(0) + self.cache_read + self.cache_write,
-            cached: self.cache_read,
-            cache_write: self.cache_write,
-            completion,
-            reasoning: self.thinking,
-        };
+        let mut usage = Usage::default();
+        // A part of the prompt that makes no sense leaves all of it in doubt.
+        usage.open.prompt = input.is_none() || read.is_nonsense() || written.is_nonsense();
+        usage.open.completion = output.is_none();
+        usage.cached = read.known().unwrap_or(0);
+        let split = self.cache_creation.read(&mut usage.open);
+        let (hour, minutes) = (split.ephemeral_1h_input_tokens, split.ephemeral_5m_input_tokens);
+        split_writes(written, hour, minutes, &mut usage);
+        usage.prompt =
+            input.unwrap_or(0).saturating_add(usage.cached).saturating_add(usage.cache_write);
+        usage.completion = output.unwrap_or(0);
+        let details = self.output_tokens_details.read(&mut usage.open);
+        usage.reasoning = details.thinking_tokens.or_none(&mut usage.open);
+        usage.open.detail |= usage.reasoning > usage.completion;
         usage.reported()
     }
 }

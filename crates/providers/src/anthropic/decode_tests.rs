@@ -29,7 +29,15 @@ fn text_becomes_a_reply() {
     let reply = decoded(&answer(blocks, "end_turn")).unwrap();
     assert_eq!((reply.text.as_str(), reply.finish), ("Hello é🙂", Some(FinishReason::Stop)));
     assert_eq!(reply.upstream_model.as_deref(), Some("claude-real"));
-    let usage = Usage { prompt: 18, cached: 5, cache_write: 3, completion: 7, reasoning: 4 };
+    let usage = Usage {
+        prompt: 18,
+        cached: 5,
+        cache_write: 3,
+        completion: 7,
+        reasoning: 4,
+        open: unsplit(3),
+        ..Usage::default()
+    };
     assert_eq!(reply.usage, Some(usage));
     assert!(reply.native.is_none());
 }
@@ -97,7 +105,15 @@ fn counts_are_replaced_not_added() {
     let counts = Counts::default().with(&json!({"input_tokens": 9, "output_tokens": 1,
         "cache_read_input_tokens": 2, "cache_creation_input_tokens": 1}));
     let counts = counts.with(&json!({"input_tokens": null, "output_tokens": 15}));
-    let usage = Usage { prompt: 12, cached: 2, cache_write: 1, completion: 15, reasoning: 0 };
+    let usage = Usage {
+        prompt: 12,
+        cached: 2,
+        cache_write: 1,
+        completion: 15,
+        reasoning: 0,
+        open: unsplit(1),
+        ..Usage::default()
+    };
     assert_eq!(counts.usage(), Some(usage));
     assert_eq!(Counts::default().with(&json!({"service_tier": "x"})).usage(), None);
     let odd = json!({"input_tokens": -1, "output_tokens": 9,
@@ -113,7 +129,15 @@ fn counts_are_replaced_not_added() {
 fn what_is_of_no_use_is_paid_for_as_told() {
     let call = json!([{"type": "tool_use", "id": "a", "name": "f", "input": "{}"}]);
     let error = decoded(&answer(call, "tool_use")).unwrap_err();
-    let usage = Usage { prompt: 18, cached: 5, cache_write: 3, completion: 7, reasoning: 4 };
+    let usage = Usage {
+        prompt: 18,
+        cached: 5,
+        cache_write: 3,
+        completion: 7,
+        reasoning: 4,
+        open: unsplit(3),
+        ..Usage::default()
+    };
     assert_eq!((error.usage(), error.may_be_charged()), (Some(usage), false));
 }
 
@@ -168,4 +192,9 @@ fn an_overload_may_be_tried_again() {
     let error = Error::status(529, said, None);
     assert!(error.retryable_here() && error.is_endpoint_fault() && error.fallback_helps());
     assert_eq!(error.provider_status(), Some(529));
+}
+
+/// Cache writes of which it is not known how long they are kept.
+fn unsplit(cache_write: u64) -> domain::usage::Open {
+    domain::usage::Open { cache_write, ..Default::default() }
 }

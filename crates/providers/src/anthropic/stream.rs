@@ -159,6 +159,7 @@ impl Message {
         if let Some(usage) = &start.usage {
             self.counts = self.counts.with(usage);
             events.extend(self.counts.usage().map(StreamEvent::Prompt));
+            self.counts = self.counts.of_prompt();
         }
         if !start.model.is_empty() {
             events.push(StreamEvent::Model(start.model));

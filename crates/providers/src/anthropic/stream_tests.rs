@@ -1,6 +1,6 @@
 use domain::model::Provider;
 use domain::step::FinishReason;
-use domain::usage::Usage;
+use domain::usage::{Open, Usage};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -98,7 +98,15 @@ fn tool_stream() -> Vec<Value> {
     all
 }
 
-const USAGE: Usage = Usage { prompt: 29, cached: 4, cache_write: 0, completion: 15, reasoning: 0 };
+const USAGE: Usage = Usage {
+    prompt: 29,
+    cached: 4,
+    cache_write: 0,
+    cache_write_1h: 0,
+    completion: 15,
+    reasoning: 0,
+    open: Open { prompt: false, completion: false, detail: false, cache_write: 0 },
+};
 
 #[test]
 fn text_comes_in_pieces() {

@@ -3,11 +3,12 @@
 use domain::conversation::Reply;
 use domain::model::{Model, Provider};
 use domain::step::FinishReason;
-use domain::usage::Usage;
+use domain::usage::{MOST_TOKENS, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::chat_form::{self, Answer, text};
+use crate::counts::{Count, split_writes};
 use crate::error::Error;
 use crate::lenient;
 use crate::receive::message_in;
@@ -107,29 +108,60 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
 
 /// What was used, if it says so.
 pub(super) fn usage(value: &Value) -> Option<Usage> {
-    let Counts { input, output, cache_read, cache_write } = Counts::deserialize(value).ok()?;
-    let (cache_read, cache_write) = (cache_read.unwrap_or(0), cache_write.unwrap_or(0));
-    let usage = Usage {
-        prompt: input.saturating_add(cache_read).saturating_add(cache_write),
-        cached: cache_read,
-        cache_write,
-        completion: output,
-        reasoning: 0,
-    };
+    // A list would be read as the members in their order.
+    let told = Counts::deserialize(Some(value).filter(|value| value.is_object())?).ok()?;
+    let (input, output) = (told.input_tokens.known(), told.output_tokens.known());
+    if input.is_none() && output.is_none() {
+        return None;
+    }
+    let (read, written) = (told.cache_read_input_tokens, told.cache_write_input_tokens);
+    let mut usage = Usage::default();
+    // A part of the prompt that makes no sense leaves all of it in doubt.
+    usage.open.prompt = input.is_none() || read.is_nonsense() || written.is_nonsense();
+    usage.open.completion = output.is_none();
+    usage.cached = read.known().unwrap_or(0);
+    let (hour, minutes) = writes(value.get("cacheDetails"));
+    split_writes(written, hour, minutes, &mut usage);
+    usage.prompt =
+        input.unwrap_or(0).saturating_add(usage.cached).saturating_add(usage.cache_write);
+    usage.completion = output.unwrap_or(0);
+    // It may leave out cached tokens. Tokens that it holds beside all parts were generated.
+    let sum = usage.prompt.saturating_add(usage.completion);
+    let total = told.total_tokens.or_none(&mut usage.open);
+    if total > sum && total <= MOST_TOKENS {
+        usage.completion += total - sum;
+        usage.open.detail = true;
+    }
     usage.reported()
 }
 
+/// Cache writes that are kept for an hour, and for five minutes. Those of any other time count as the
+/// dearer.
+fn writes(details: Option<&Value>) -> (Count, Count) {
+    let (mut hour, mut minutes) = (Count::Missing, Count::Missing);
+    for detail in details.and_then(Value::as_array).into_iter().flatten() {
+        let tokens = detail.get("inputTokens").map_or(Ok(Count::Nonsense), Count::deserialize);
+        let kept = if text(detail.get("ttl")) == "5m" { &mut minutes } else { &mut hour };
+        *kept = match (*kept, tokens.unwrap_or_default()) {
+            (Count::Sound(sum), Count::Sound(more)) => Count::Sound(sum.saturating_add(more)),
+            (Count::Missing, tokens) => tokens,
+            (known, Count::Missing) => known,
+            _ => Count::Nonsense,
+        };
+    }
+    (hour, minutes)
+}
+
 /// Tokens: those read from the cache or written to it are not among the input.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the wire format")]
 struct Counts {
-    #[serde(rename = "inputTokens")]
-    input: u64,
-    #[serde(rename = "outputTokens")]
-    output: u64,
-    #[serde(rename = "cacheReadInputTokens", default)]
-    cache_read: Option<u64>,
-    #[serde(rename = "cacheWriteInputTokens", default)]
-    cache_write: Option<u64>,
+    input_tokens: Count,
+    output_tokens: Count,
+    total_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_write_input_tokens: Count,
 }
 
 #[cfg(test)]

@@ -23,7 +23,15 @@ fn an_answer_becomes_a_reply() {
     let reply = decoded(&answer(json!([{"text": "Hi"}, {"text": " there"}]), "end_turn")).unwrap();
     assert_eq!(reply.text, "Hi there");
     assert_eq!(reply.finish, Some(FinishReason::Stop));
-    let usage = Usage { prompt: 37, cached: 5, cache_write: 2, completion: 12, reasoning: 0 };
+    let usage = Usage {
+        prompt: 37,
+        cached: 5,
+        cache_write: 2,
+        completion: 12,
+        reasoning: 0,
+        open: unsplit(2),
+        ..Usage::default()
+    };
     assert_eq!(reply.usage, Some(usage));
     assert!(reply.native.is_none() && reply.upstream_model.is_none());
 }
@@ -89,7 +97,15 @@ fn every_reason_to_stop_is_known() {
         let error = decoded(&answer(json!([{"text": "x"}]), word)).unwrap_err();
         assert!(error.to_string().contains(word) && error.fallback_helps());
         assert!(!error.is_endpoint_fault() && !error.may_be_charged());
-        let used = Usage { prompt: 37, cached: 5, cache_write: 2, completion: 12, reasoning: 0 };
+        let used = Usage {
+            prompt: 37,
+            cached: 5,
+            cache_write: 2,
+            completion: 12,
+            reasoning: 0,
+            open: unsplit(2),
+            ..Usage::default()
+        };
         assert_eq!(error.usage(), Some(used));
     }
     let call = json!([{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]);
@@ -126,4 +142,45 @@ proptest! {
     fn random_bytes_never_panic(bytes in any::<Vec<u8>>()) {
         let _ = decode(&testing::model(Provider::Bedrock, None), &bytes);
     }
+}
+
+/// Cache writes of which it is not known how long they are kept.
+fn unsplit(cache_write: u64) -> domain::usage::Open {
+    domain::usage::Open { cache_write, ..Default::default() }
+}
+
+#[test]
+fn cache_writes_are_split_by_how_long_they_are_kept() {
+    let told = |details: Value, written: Value| {
+        let usage = json!({"inputTokens": 1, "outputTokens": 2, "totalTokens": 3,
+            "cacheWriteInputTokens": written, "cacheDetails": details});
+        let read = super::usage(&usage).unwrap();
+        (read.cache_write, read.cache_write_1h, read.open.cache_write, read.open.is_doubtful())
+    };
+    let kept = |ttl: &str, tokens: Value| json!({"ttl": ttl, "inputTokens": tokens});
+    let both = json!([kept("5m", json!(60)), kept("1h", json!(30)), kept("1h", json!(10))]);
+    assert_eq!(told(both, json!(100)), (100, 40, 0, false));
+    assert_eq!(told(json!(null), json!(100)), (100, 0, 100, false));
+    assert_eq!(told(json!([kept("2h", json!(100))]), json!(100)), (100, 100, 0, false));
+    assert_eq!(told(json!([kept("1h", json!("9"))]), json!(100)), (100, 0, 100, true));
+    assert_eq!(told(json!([kept("1h", json!(900))]), json!(100)), (100, 100, 0, true));
+    assert_eq!(told(json!("x"), json!(100)), (100, 0, 100, false));
+}
+
+#[test]
+fn a_count_that_makes_no_sense_leaves_its_half_open() {
+    for (usage, counts, open) in [
+        (json!({"inputTokens": 9, "outputTokens": "2"}), (9, 0), (false, true)),
+        (json!({"inputTokens": -9, "outputTokens": 2}), (0, 2), (true, false)),
+        (
+            json!({"inputTokens": 9, "outputTokens": 2, "cacheReadInputTokens": [1]}),
+            (9, 2),
+            (true, false),
+        ),
+    ] {
+        let read = super::usage(&usage).unwrap();
+        assert_eq!((read.prompt, read.completion), counts, "{usage}");
+        assert_eq!((read.open.prompt, read.open.completion), open, "{usage}");
+    }
+    assert_eq!(super::usage(&json!([1, 2])), None);
 }

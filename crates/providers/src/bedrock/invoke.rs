@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::url;
 use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter, sides};
+use crate::counts::Count;
 use crate::error::Error;
 use crate::lenient;
 use crate::receive::message_in;
@@ -62,7 +63,8 @@ impl Embedder for Invoke {
         Ok(Embedded {
             vectors,
             upstream_model: None,
-            tokens: answer.input_text_token_count.or_else(counted),
+            tokens: answer.input_text_token_count.known().or_else(counted),
+            ..Embedded::default()
         })
     }
 }
@@ -75,7 +77,8 @@ struct Embeddings {
     vector: Option<Vec<f32>>,
     #[serde(rename = "embeddings")]
     vectors: Option<Vectors>,
-    input_text_token_count: Option<u64>,
+    #[serde(default)]
+    input_text_token_count: Count,
 }
 
 #[derive(Deserialize)]

@@ -5,20 +5,25 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 const PREFIX: &str = "call_";
-/// So many characters of the response's own id make an id unique: with them it fits into the 40
-/// that OpenAI's format allows, should the conversation go on there.
-const MOST_UNIQUE_CHARS: usize = 24;
+/// A response's own id of up to so many characters makes an id unique: with them it fits into the 40
+/// that OpenAI's format allows, should the conversation go on there. The hash of a longer one does, too.
+pub(crate) const MOST_UNIQUE_CHARS: usize = 24;
 
 /// An id for the call at an index among those of its message.
 pub(crate) fn invent(index: usize, response_id: &str, name: &str, arguments: &str) -> String {
-    let known = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
-    let mut unique: String = response_id.chars().filter(known).take(MOST_UNIQUE_CHARS).collect();
-    if unique.is_empty() {
-        let mut hasher = DefaultHasher::new();
-        (name, arguments).hash(&mut hasher);
-        unique = format!("{:016x}", hasher.finish());
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let fits = response_id.len() <= MOST_UNIQUE_CHARS && response_id.bytes().all(is_known);
+    let unique = response_id.replace('_', "");
+    if fits && !unique.is_empty() {
+        return format!("{PREFIX}{index}_{unique}");
     }
-    format!("{PREFIX}{index}_{unique}")
+    // Hashed, not cut: what is not whole any more could not be recognised as an echoed credential.
+    let mut hasher = DefaultHasher::new();
+    match response_id {
+        "" => (name, arguments).hash(&mut hasher),
+        id => id.hash(&mut hasher),
+    }
+    format!("{PREFIX}{index}_{:016x}", hasher.finish())
 }
 
 /// The index that an invented id stands for.
@@ -43,6 +48,12 @@ mod tests {
         }
         assert_ne!(invent(0, "x", "f", "{}"), invent(0, "y", "f", "{}"));
         assert_ne!(invent(0, "", "f", "{}"), invent(0, "", "g", "{}"));
+        assert_ne!(invent(0, &"x".repeat(30), "f", "{}"), invent(0, &"x".repeat(31), "f", "{}"));
+        let secret = "sk-canary-0123456789/abcdef+0123456789";
+        assert!(
+            !invent(0, secret, "f", "{}").contains("sk-"),
+            "a part of it would not be recognised"
+        );
     }
 
     #[test]

@@ -119,7 +119,14 @@ fn every_reason_to_stop_is_known() {
 fn what_is_of_no_use_is_paid_for_as_told() {
     let metadata = json!({"promptTokenCount": 100, "cachedContentTokenCount": 60,
         "candidatesTokenCount": 20, "thoughtsTokenCount": 30});
-    let usage = Usage { prompt: 100, cached: 60, cache_write: 0, completion: 50, reasoning: 30 };
+    let usage = Usage {
+        prompt: 100,
+        cached: 60,
+        cache_write: 0,
+        completion: 50,
+        reasoning: 30,
+        ..Usage::default()
+    };
     for mut answer in [
         json!({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}),
         json!({"candidates": [{"content": {"parts": [{"functionCall": {}}]}}]}),
@@ -160,7 +167,14 @@ fn usage_is_counted_as_it_is_billed() {
         (
             json!({"promptTokenCount": 100, "cachedContentTokenCount": 60,
                 "toolUsePromptTokenCount": 5, "candidatesTokenCount": 20, "thoughtsTokenCount": 30}),
-            Some(Usage { prompt: 105, cached: 60, cache_write: 0, completion: 50, reasoning: 30 }),
+            Some(Usage {
+                prompt: 105,
+                cached: 60,
+                cache_write: 0,
+                completion: 50,
+                reasoning: 30,
+                ..Usage::default()
+            }),
         ),
         (
             json!({"promptTokenCount": 7, "thoughtsTokenCount": 3}),

@@ -9,6 +9,7 @@ use super::contents::{Content, Piece};
 use super::wire::failure;
 use super::{resource, url};
 use crate::adapter::{EmbedAsk, Embedded, Embedder, Outgoing};
+use crate::counts::{Count, Group};
 use crate::error::Error;
 use crate::lenient;
 
@@ -36,7 +37,11 @@ impl Embedder for Embeddings {
         Ok(Embedded {
             vectors: vectors.into_iter().map(|vector| vector.values).collect(),
             upstream_model: None,
-            tokens: answer.usage_metadata.and_then(|usage| usage.prompt_token_count),
+            tokens: match answer.usage_metadata {
+                Group::Known(used) => used.prompt_token_count.known(),
+                Group::Missing | Group::Nonsense => None,
+            },
+            ..Embedded::default()
         })
     }
 }
@@ -46,7 +51,8 @@ impl Embedder for Embeddings {
 struct Answer {
     embedding: Option<Vector>,
     embeddings: Option<Vec<Vector>>,
-    usage_metadata: Option<Used>,
+    #[serde(default)]
+    usage_metadata: Group<Used>,
     error: Option<Value>,
 }
 
@@ -56,10 +62,10 @@ struct Vector {
     values: Vec<f32>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Used {
-    prompt_token_count: Option<u64>,
+    prompt_token_count: Count,
 }
 
 #[derive(Serialize)]

@@ -81,3 +81,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn usage_that_makes_no_sense_spoils_no_vector() {
+    for usage in
+        [json!("6"), json!([6]), json!({"promptTokenCount": "6"}), json!({"promptTokenCount": -6})]
+    {
+        let body = json!({"embedding": {"values": [0.5]}, "usageMetadata": usage});
+        let read = Embeddings.read(&HeaderMap::new(), body.to_string().as_bytes()).unwrap();
+        assert_eq!((read.vectors.len(), read.tokens), (1, None), "{usage}");
+    }
+}

@@ -121,8 +121,14 @@ async fn tool_rounds(sim: &Sim, model: &Model, stream: bool, forget: bool) {
         let mut heard = say(sim, model, &prompt, stream).await.unwrap();
         assert_eq!(heard.finish, Some(FinishReason::ToolCalls));
         if round == 0 {
-            let usage =
-                Usage { prompt: 50, cached: 20, cache_write: 0, completion: 30, reasoning: 10 };
+            let usage = Usage {
+                prompt: 50,
+                cached: 20,
+                cache_write: 0,
+                completion: 30,
+                reasoning: 10,
+                ..Usage::default()
+            };
             assert_eq!(heard.usage, Some(usage));
             assert_eq!(heard.message["content"], "I look.");
             assert_eq!(heard.message["reasoning_content"], "Hm.");

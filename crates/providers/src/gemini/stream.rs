@@ -3,6 +3,7 @@
 use domain::conversation::StreamEvent;
 use domain::model::Model;
 use domain::step::FinishReason;
+use domain::usage::Usage;
 
 use super::kept::Kept;
 use super::wire::{Generated, Part, Said, said};
@@ -66,6 +67,8 @@ struct Heard {
     kept: Kept,
     /// Whether it has told how the prompt is counted.
     counted: bool,
+    /// Whether a usage was reported.
+    reported: bool,
     /// Why it stops. Some models say so with every event, so it counts at the end.
     finish: Option<FinishReason>,
 }
@@ -76,7 +79,11 @@ impl Heard {
             return Ok(());
         }
         let mut response = Generated::read(data)?;
-        let usage = response.usage();
+        let usage = match response.usage() {
+            // Nonsense after a report contradicts it.
+            None if self.reported && response.is_metered() => Some(Usage::unknown()),
+            usage => usage,
+        };
         if !self.named
             && let Some(name) = response.model_version.take().filter(|name| !name.is_empty())
         {
@@ -86,8 +93,10 @@ impl Heard {
         let heard = self.answer(&mut response, events);
         // The counts before a reason are of an unfinished answer, and some have no completion. The last
         // one counts.
-        let ends = self.finish.is_some() && usage.is_some_and(|usage| usage.completion > 0);
+        let counts = |usage: Usage| usage.completion > 0 || usage.open.is_doubtful();
+        let ends = self.finish.is_some() && usage.is_some_and(counts);
         if heard.is_err() || ends || self.finish == Some(FinishReason::ContentFilter) {
+            self.reported |= usage.is_some();
             events.extend(usage.map(StreamEvent::Usage));
         } else if !self.counted
             && let Some(usage) = usage

@@ -1,12 +1,13 @@
 //! A `GenerateContentResponse`, which is a whole answer and each event of a streamed one.
 
 use domain::step::FinishReason;
-use domain::usage::Usage;
+use domain::usage::{MOST_TOKENS, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::paint::image;
 use crate::chat_form::ids;
+use crate::counts::{Count, Group};
 use crate::error::Error;
 use crate::lenient;
 use crate::receive::error_within;
@@ -16,10 +17,22 @@ use crate::receive::error_within;
 pub(super) struct Generated {
     candidates: Option<Vec<Candidate>>,
     prompt_feedback: Option<Feedback>,
-    usage_metadata: Option<Map<String, Value>>,
+    usage_metadata: Group<Metadata>,
     pub(super) model_version: Option<String>,
     pub(super) response_id: Option<String>,
     error: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the wire format")]
+struct Metadata {
+    prompt_token_count: Count,
+    cached_content_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+    total_token_count: Count,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -78,23 +91,42 @@ impl Generated {
     /// What was used; `None` where nothing is said. Completion tokens are those of the candidates,
     /// which may be missing, and those of the thoughts, which Google counts apart.
     pub(super) fn usage(&self) -> Option<Usage> {
-        let metadata = self.usage_metadata.as_ref()?;
-        let count = |name: &str| metadata.get(name)?.as_u64();
-        let prompt = count("promptTokenCount");
-        let candidates = count("candidatesTokenCount");
-        let reasoning = count("thoughtsTokenCount").unwrap_or(0);
-        if prompt.is_none() && candidates.is_none() {
+        let Group::Known(told) = self.usage_metadata else { return None };
+        let (prompt, tools) = (told.prompt_token_count, told.tool_use_prompt_token_count);
+        let (candidates, thoughts) = (told.candidates_token_count, told.thoughts_token_count);
+        if prompt.known().is_none() && candidates.known().is_none() {
             return None;
         }
-        let tools = count("toolUsePromptTokenCount").unwrap_or(0);
-        let usage = Usage {
-            prompt: prompt.unwrap_or(0).saturating_add(tools),
-            cached: count("cachedContentTokenCount").unwrap_or(0),
-            cache_write: 0,
-            completion: candidates.unwrap_or(0).saturating_add(reasoning),
-            reasoning,
+        let known = |count: Count| count.known().unwrap_or(0);
+        let mut usage = Usage {
+            completion: known(candidates).saturating_add(known(thoughts)),
+            reasoning: known(thoughts),
+            ..Usage::of_prompt(known(prompt).saturating_add(known(tools)))
         };
+        usage.open.prompt = prompt.known().is_none() || tools.is_nonsense();
+        usage.open.completion = candidates.is_nonsense() || thoughts.is_nonsense();
+        usage.cached = told.cached_content_token_count.or_none(&mut usage.open);
+        // More was read from the cache than there is: then nobody knows what was.
+        if usage.cached > usage.prompt && usage.cached <= MOST_TOKENS {
+            usage.cached = 0;
+            usage.open.detail = true;
+        }
+        match told.total_token_count {
+            Count::Missing => {}
+            // Tokens that the total holds beside all parts were generated: they are paid for.
+            Count::Sound(total) if total <= MOST_TOKENS => {
+                let sum = usage.prompt.saturating_add(usage.completion);
+                usage.open.detail |= total != sum;
+                usage.completion = usage.completion.saturating_add(total.saturating_sub(sum));
+            }
+            _ => usage.open.detail = true,
+        }
         usage.reported()
+    }
+
+    /// Whether it has a usage, sensible or not.
+    pub(super) fn is_metered(&self) -> bool {
+        !matches!(self.usage_metadata, Group::Missing)
     }
 }
 

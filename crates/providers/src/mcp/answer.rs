@@ -3,6 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::McpAnswer;
+use crate::echo::Credentials;
 
 /// The most bytes of an answer that a model is given.
 const MOST_TEXT: usize = 256 * 1024;
@@ -10,13 +11,17 @@ const MOST_TEXT: usize = 256 * 1024;
 const UNREADABLE: &str = "[something that is no text]";
 
 /// Reads a result. Its texts stand one below the other; pictures and the like are named only.
-pub(super) fn read(result: CallToolResult) -> McpAnswer {
+/// The credentials that its server was sent are not in it.
+pub(super) fn read(result: CallToolResult, credentials: Option<&Credentials>) -> McpAnswer {
     let is_error = result.is_error.unwrap_or(false);
     let texts: Vec<String> = result.content.into_iter().map(text).collect();
     let mut text = match (texts.is_empty(), result.structured_content) {
         (true, Some(structured)) => structured.to_string(),
         _ => texts.join("\n"),
     };
+    if let Some(credentials) = credentials {
+        credentials.clean(&mut text);
+    }
     if text.len() > MOST_TEXT {
         text.truncate(text.floor_char_boundary(MOST_TEXT));
         text.push_str("\n[cut off: the answer of the tool is longer than 256 KiB]");
@@ -46,7 +51,7 @@ mod tests {
     use super::*;
 
     fn of(result: Value) -> McpAnswer {
-        read(serde_json::from_value(result).unwrap())
+        read(serde_json::from_value(result).unwrap(), None)
     }
 
     #[test]

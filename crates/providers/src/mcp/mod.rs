@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use address::McpAddress;
 
+use crate::echo::Credentials;
 use crate::scrub::scrub;
 use crate::transport::Client;
 use http::{Failed, Http};
@@ -100,6 +101,7 @@ pub struct McpSession {
     service: RunningService<RoleClient, Us>,
     http: Http,
     token: Option<Secret>,
+    credentials: Option<Credentials>,
     /// How often the server has said that its tools are others now.
     changes: Arc<AtomicU64>,
 }
@@ -168,7 +170,9 @@ impl McpClient {
             let on_change = Box::new(on_change);
             let greeting = Us { config, changes: changes.clone(), on_change }.serve(transport);
             let service = greeting.await.map_err(|error| greeting_fault(error, &http, token))?;
-            Ok(McpSession { service, http: http.clone(), token: token.cloned(), changes })
+            let credentials = Credentials::of(token);
+            let token = token.cloned();
+            Ok(McpSession { service, http: http.clone(), token, credentials, changes })
         };
         // Boxed: the SDK's futures are large.
         timeout_at(deadline, Box::pin(opening)).await.unwrap_or(Err(McpError::Late))
@@ -187,7 +191,9 @@ impl McpSession {
         // Dropped at the deadline, it tells the server that nobody waits any more.
         let calling = timeout_at(deadline, Box::pin(self.service.call_tool_once(params)));
         match calling.await.map_err(|_| McpError::Late)? {
-            Ok(CallToolResponse::Complete(result)) => Ok(answer::read(result)),
+            Ok(CallToolResponse::Complete(result)) => {
+                Ok(answer::read(result, self.credentials.as_ref()))
+            }
             Ok(_) => Err(McpError::Asks),
             Err(error) => Err(self.fault(error)),
         }
@@ -229,11 +235,16 @@ impl McpSession {
             let page = self.service.list_tools(Some(params)).await;
             let page = page.map_err(|error| self.fault(error))?;
             for tool in page.tools {
-                let tool = McpTool {
+                let mut tool = McpTool {
                     name: tool.name.into_owned(),
                     description: tool.description.map(Into::into),
                     schema: Arc::unwrap_or_clone(tool.input_schema),
                 };
+                if let Some(credentials) = &self.credentials {
+                    credentials.clean(&mut tool.name);
+                    tool.description.as_mut().map(|text| credentials.clean(text));
+                    credentials.clean_members(&mut tool.schema);
+                }
                 bytes += tool.bytes();
                 tools.push(tool);
                 if tools.len() > MOST_TOOLS {

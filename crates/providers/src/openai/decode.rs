@@ -84,7 +84,8 @@ pub(super) fn content_text(content: Option<&Value>) -> String {
 }
 
 pub(super) fn usage(value: Option<&Value>) -> Option<Usage> {
-    WireUsage::deserialize(value?).ok()?.read()
+    // A list would be read as the members in their order.
+    WireUsage::deserialize(value.filter(|value| value.is_object())?).ok()?.read()
 }
 
 /// The error that some servers send with a status of 200.

@@ -29,7 +29,14 @@ fn an_answer_becomes_a_reply() {
     assert_eq!(reply.upstream_model.as_deref(), Some("gpt-real"));
     assert_eq!(
         reply.usage,
-        Some(Usage { prompt: 10, cached: 3, cache_write: 0, completion: 4, reasoning: 2 }),
+        Some(Usage {
+            prompt: 10,
+            cached: 3,
+            cache_write: 0,
+            completion: 4,
+            reasoning: 2,
+            ..Usage::default()
+        }),
     );
     assert_eq!(reply.native.map(Value::Object), Some(answer));
 }
@@ -85,7 +92,14 @@ fn what_is_of_no_use_is_paid_for_as_told() {
     let used = json!({"prompt_tokens": 10, "completion_tokens": 4,
         "prompt_tokens_details": {"cached_tokens": 3},
         "completion_tokens_details": {"reasoning_tokens": 2}});
-    let usage = Usage { prompt: 10, cached: 3, cache_write: 0, completion: 4, reasoning: 2 };
+    let usage = Usage {
+        prompt: 10,
+        cached: 3,
+        cache_write: 0,
+        completion: 4,
+        reasoning: 2,
+        ..Usage::default()
+    };
     for mut answer in [
         json!({"choices": []}),
         json!({"choices": [{"index": 0}]}),
@@ -155,4 +169,64 @@ fn what_is_no_answer_is_a_fault() {
         assert!(error.to_string().contains(says), "{body}: {error}");
         assert!(error.is_endpoint_fault() && !error.retryable_here() && error.fallback_helps());
     }
+}
+
+#[test]
+fn totals_and_details_never_make_a_call_cheaper() {
+    let details = |cached: Value| json!({"cached_tokens": cached});
+    for (told, counts, doubtful) in [
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}),
+            [10, 0, 5],
+            false,
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 99}),
+            [10, 0, 89],
+            true,
+        ),
+        (json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 3}), [10, 0, 5], true),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": "15"}),
+            [10, 0, 5],
+            true,
+        ),
+        // Reasoning that is counted in the total alone is told, and no guess.
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 45,
+                "completion_tokens_details": {"reasoning_tokens": 30}}),
+            [10, 0, 35],
+            false,
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": details(json!("9"))}),
+            [10, 0, 5],
+            true,
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": details(json!(11))}),
+            [10, 0, 5],
+            true,
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": [1]}),
+            [10, 0, 5],
+            true,
+        ),
+        (
+            json!({"prompt_tokens": 10, "completion_tokens": "5", "total_tokens": 15}),
+            [10, 0, 5],
+            true,
+        ),
+        (
+            json!({"prompt_tokens": "10", "completion_tokens": 5, "total_tokens": 15}),
+            [10, 0, 5],
+            true,
+        ),
+    ] {
+        let read = usage(Some(&told)).unwrap();
+        assert_eq!([read.prompt, read.cached, read.completion], counts, "{told}");
+        assert_eq!(read.open.is_doubtful(), doubtful, "{told}");
+    }
+    assert_eq!(usage(Some(&json!([10, 5]))), None);
 }

@@ -4,12 +4,14 @@ use std::fmt;
 
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine as _, GeneralPurpose, GeneralPurposeConfig};
+use domain::usage::Usage;
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize as Read, Serialize};
 
 use super::decode::error_in;
 use super::wire::WireUsage;
 use crate::adapter::{EmbedAsk, Embedded, Outgoing};
+use crate::counts::Group;
 use crate::error::Error;
 use crate::lenient;
 
@@ -56,7 +58,7 @@ struct Answer {
     #[serde(default)]
     model: Option<String>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Group<WireUsage>,
 }
 
 #[derive(Read)]
@@ -72,7 +74,10 @@ struct Vector(Vec<f32>);
 /// The vectors of an answer, in the order of the texts.
 pub(super) fn read(body: &[u8]) -> Result<Embedded, Error> {
     let mut answer: Answer = lenient::read(body).map_err(|_| no_list(body))?;
-    let usage = answer.usage.and_then(|usage| usage.read());
+    let tokens = match answer.usage {
+        Group::Known(usage) => usage.prompt(),
+        Group::Missing | Group::Nonsense => None,
+    };
     answer.data.sort_by_key(|item| item.index);
     let indexed = |(place, item): (usize, &Item)| item.index == Some(place as u64);
     let unnumbered = answer.data.first().is_some_and(|first| {
@@ -80,12 +85,13 @@ pub(super) fn read(body: &[u8]) -> Result<Embedded, Error> {
     });
     if !unnumbered && !answer.data.iter().enumerate().all(indexed) {
         let error = Error::malformed("its embeddings are not numbered from 0 on");
-        return Err(error.having_used(usage));
+        return Err(error.having_used(tokens.map(Usage::of_prompt)));
     }
     Ok(Embedded {
         vectors: answer.data.into_iter().map(|item| item.embedding.0).collect(),
         upstream_model: answer.model.filter(|name| !name.is_empty()),
-        tokens: usage.map(|usage| usage.prompt),
+        tokens,
+        ..Embedded::default()
     })
 }
 

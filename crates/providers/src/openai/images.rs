@@ -1,11 +1,12 @@
 //! Images in OpenAI's format, as Azure and compatible servers have it too.
 
-use domain::usage::Usage;
+use domain::usage::{Open, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::decode::error_in;
-use super::wire::{Count, Text};
+use super::wire::Text;
 use crate::adapter::{ImageAsk, Outgoing, Painted};
+use crate::counts::{Count, Group};
 use crate::error::Error;
 use crate::lenient;
 
@@ -38,7 +39,7 @@ struct Answer<'a> {
     #[serde(default)]
     output_format: Option<String>,
     #[serde(default)]
-    usage: Option<ImageUsage>,
+    usage: Group<ImageUsage>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +50,7 @@ struct Image<'a> {
     b64_json: Text<'a>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct ImageUsage {
     input_tokens: Count,
@@ -66,7 +67,10 @@ pub(super) fn read(body: &[u8]) -> Result<Painted, Error> {
     };
     let urls: Result<Vec<String>, Error> =
         answer.data.iter().map(|image| image.url(kind)).collect();
-    let usage = answer.usage.and_then(|usage| usage.read());
+    let usage = match answer.usage {
+        Group::Known(usage) => usage.read(),
+        Group::Missing | Group::Nonsense => None,
+    };
     let urls = urls.map_err(|error| error.having_used(usage))?;
     if urls.is_empty() {
         return Err(Error::malformed("it holds no image").having_used(usage));
@@ -97,10 +101,12 @@ fn is_base64(byte: u8) -> bool {
 impl ImageUsage {
     /// `None` when it says nothing.
     fn read(&self) -> Option<Usage> {
-        let (prompt, completion) = (self.input_tokens.0, self.output_tokens.0);
+        let (prompt, completion) = (self.input_tokens.known(), self.output_tokens.known());
         prompt.or(completion)?;
+        let open =
+            Open { prompt: prompt.is_none(), completion: completion.is_none(), ..Open::default() };
         let completion = completion.unwrap_or(0);
-        Usage { completion, ..Usage::of_prompt(prompt.unwrap_or(0)) }.reported()
+        Usage { completion, open, ..Usage::of_prompt(prompt.unwrap_or(0)) }.reported()
     }
 }
 

@@ -76,3 +76,19 @@ proptest! {
         let _ = read(&bytes);
     }
 }
+
+#[test]
+fn usage_that_makes_no_sense_spoils_no_image() {
+    for (usage, told) in [
+        (json!("12"), None),
+        (json!([1]), None),
+        (json!({"input_tokens": "12", "output_tokens": -1}), None),
+        (json!({"input_tokens": 12, "output_tokens": "9"}), Some((12, 0, false, true))),
+        (json!({"input_tokens": [1], "output_tokens": 9}), Some((0, 9, true, false))),
+    ] {
+        let body = json!({"data": [{"b64_json": "aGk="}], "usage": usage}).to_string();
+        let read = read(body.as_bytes()).unwrap().usage;
+        let read = read.map(|u| (u.prompt, u.completion, u.open.prompt, u.open.completion));
+        assert_eq!(read, told, "{usage}");
+    }
+}

@@ -30,7 +30,14 @@ async fn the_vendor_finds_no_fault() {
         let ask = prompt(&said, &json!({"temperature": 0.2, "stop": ["END"], "seed": 1}));
         let reply = sim.complete(&model, &ask).await.unwrap();
         let heard = sim.stream(&model, &ask).await.unwrap();
-        let usage = Usage { prompt: 20, cached: 5, cache_write: 0, completion: 9, reasoning: 2 };
+        let usage = Usage {
+            prompt: 20,
+            cached: 5,
+            cache_write: 0,
+            completion: 9,
+            reasoning: 2,
+            ..Usage::default()
+        };
         assert_eq!((&*reply.text, &*heard.text), ("Grüße 🙂", "Grüße 🙂"));
         assert_eq!((reply.usage, heard.usage), (Some(usage), Some(usage)));
 

@@ -13,6 +13,7 @@ use super::decode;
 use super::wire::{Delta, Says, Text, WireUsage, finish_reason, formalise_reasons};
 use crate::adapter::Decoder;
 use crate::chat_form::text;
+use crate::counts::Group;
 use crate::error::Error;
 use crate::lenient;
 use crate::sse::{Sse, TooLong};
@@ -57,6 +58,8 @@ impl From<TooLong> for Error {
 #[derive(Default)]
 struct Chunks {
     named: bool,
+    /// Whether a usage was reported.
+    reported: bool,
     calls: Calls,
     calls_tools: bool,
     refused: bool,
@@ -76,7 +79,7 @@ struct Chunk<'a> {
     #[serde(default, borrow)]
     choices: Option<Vec<Choice<'a>>>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Group<WireUsage>,
     #[serde(default)]
     error: Says,
 }
@@ -97,7 +100,7 @@ impl Chunk<'_> {
     /// Whether it says anything of an answer; some servers put their errors in objects of
     /// another shape.
     fn is_answer(&self) -> bool {
-        self.choices.is_some() || self.usage.is_some()
+        self.choices.is_some() || matches!(self.usage, Group::Known(_))
     }
 }
 
@@ -147,7 +150,11 @@ impl Chunks {
             }
             self.finish(&choice.finish_reason.0, events);
         }
-        events.extend(chunk.usage.and_then(|usage| usage.read()).map(StreamEvent::Usage));
+        match chunk.usage {
+            Group::Missing => {}
+            Group::Known(usage) => self.report(usage.read(), events),
+            Group::Nonsense => self.report(None, events),
+        }
         Ok(())
     }
 
@@ -155,11 +162,14 @@ impl Chunks {
     fn unusual(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let mut chunk: Map<String, Value> = lenient::read(data)
             .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
-        let usage = decode::usage(chunk.get("usage")).map(StreamEvent::Usage);
+        // Callers get it once, at the end.
+        let is_told = chunk.get("usage").is_some_and(|usage| !usage.is_null());
+        let told = if is_told { chunk.shift_remove("usage") } else { None };
+        let usage = decode::usage(told.as_ref());
         if let Some(error) = decode::error_in(&chunk) {
             // Some servers tell nothing, and write it as 0.
-            let told = |usage: &StreamEvent| *usage != StreamEvent::Usage(Usage::default());
-            events.extend(usage.filter(told));
+            let usage = usage.filter(|usage| *usage != Usage::default());
+            events.extend(usage.map(StreamEvent::Usage));
             return Err(error);
         }
         self.calls.settle(&mut chunk)?;
@@ -178,8 +188,18 @@ impl Chunks {
             events.push(StreamEvent::Native { text, chunk });
         }
         self.finish(&reason, events);
-        events.extend(usage);
+        if told.is_some() {
+            self.report(usage, events);
+        }
         Ok(())
+    }
+
+    /// Passes a report on. One that makes no sense is one only where it contradicts another.
+    fn report(&mut self, usage: Option<Usage>, events: &mut Vec<StreamEvent>) {
+        if usage.is_some() || self.reported {
+            self.reported = true;
+            events.push(StreamEvent::Usage(usage.unwrap_or_else(Usage::unknown)));
+        }
     }
 
     /// Notes which choices a chunk begins and ends.

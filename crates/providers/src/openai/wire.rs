@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use domain::step::FinishReason;
-use domain::usage::Usage;
+use domain::usage::{MOST_TOKENS, Open, Usage};
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+
+use crate::counts::{Count, Group, split_writes};
 
 /// The canonical reason; `None` for words that we do not know.
 pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
@@ -36,24 +38,26 @@ pub(super) fn formalise_reasons(answer: &mut Map<String, Value>) {
     }
 }
 
-#[derive(Default, serde::Deserialize)]
+#[derive(Clone, Copy, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct WireUsage {
     prompt_tokens: Count,
     completion_tokens: Count,
     total_tokens: Count,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
+    prompt_tokens_details: Group<PromptDetails>,
+    completion_tokens_details: Group<CompletionDetails>,
 }
 
-#[derive(Default, serde::Deserialize)]
+#[derive(Clone, Copy, Default, serde::Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire format")]
 struct PromptDetails {
     cached_tokens: Count,
     cache_write_tokens: Count,
+    cache_write_1h_tokens: Count,
 }
 
-#[derive(Default, serde::Deserialize)]
+#[derive(Clone, Copy, Default, serde::Deserialize)]
 #[serde(default)]
 struct CompletionDetails {
     reasoning_tokens: Count,
@@ -62,27 +66,83 @@ struct CompletionDetails {
 impl WireUsage {
     /// `None` when it does not say what the prompt was counted as.
     pub(super) fn read(&self) -> Option<Usage> {
-        let completion = self.completion_tokens.0;
-        let rest = || self.total_tokens.0?.checked_sub(completion?);
-        let prompt = self.prompt_tokens.0.or_else(rest)?;
-        let input = self.prompt_tokens_details.as_ref();
-        let output = self.completion_tokens_details.as_ref();
-        let cached = input.and_then(|details| details.cached_tokens.0).unwrap_or(0);
-        let written = input.and_then(|details| details.cache_write_tokens.0).unwrap_or(0);
-        let reasoning = output.and_then(|details| details.reasoning_tokens.0).unwrap_or(0);
-        let completion = completion.unwrap_or(0);
-        Usage { prompt, cached, cache_write: written, completion, reasoning }.reported()
+        let mut usage = self.halves()?;
+        let input = self.prompt_tokens_details.read(&mut usage.open);
+        let output = self.completion_tokens_details.read(&mut usage.open);
+        usage.cached = input.cached_tokens.or_none(&mut usage.open);
+        let hour = input.cache_write_1h_tokens;
+        split_writes(input.cache_write_tokens, hour, Count::Missing, &mut usage);
+        if hour.known().is_some() {
+            usage.open.cache_write = 0;
+        }
+        usage.reasoning = output.reasoning_tokens.or_none(&mut usage.open);
+        self.compare_with_total(&mut usage);
+        // More was read from the cache than there is: then nobody knows what was.
+        if usage.cached > usage.prompt && usage.cached <= MOST_TOKENS {
+            usage.cached = 0;
+            usage.open.detail = true;
+        }
+        usage.open.detail |= usage.cached.saturating_add(usage.cache_write) > usage.prompt
+            || usage.reasoning > usage.completion;
+        usage.reported()
     }
-}
 
-/// A count of tokens as servers write it: an integer, sometimes `12.0`, sometimes null.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Count(pub(super) Option<u64>);
+    /// The tokens of the prompt, where nothing else is counted; some servers write them as the total.
+    pub(super) fn prompt(&self) -> Option<u64> {
+        let prompt = match self.prompt_tokens {
+            Count::Missing => self.total_tokens,
+            prompt => prompt,
+        };
+        prompt.known().filter(|tokens| *tokens <= MOST_TOKENS)
+    }
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = Option::<f64>::deserialize(deserializer)?;
-        Ok(Self(number.map(|number| number.clamp(0.0, 9e15) as u64)))
+    /// Prompt and completion. A half that is missing is the rest of the total, where there is one.
+    fn halves(&self) -> Option<Usage> {
+        let (prompt, completion) = (self.prompt_tokens, self.completion_tokens);
+        let rest = |known: u64| self.total_tokens.known()?.checked_sub(known);
+        let mut open = Open::default();
+        let (prompt, completion) = match (prompt.known(), completion.known()) {
+            (Some(prompt), Some(completion)) => (prompt, completion),
+            (Some(known), None) => {
+                let rest = rest(known);
+                open.completion = rest.is_none() || completion.is_nonsense();
+                (known, rest.unwrap_or(0))
+            }
+            (None, Some(known)) => {
+                let rest = rest(known);
+                if rest.is_none() && !prompt.is_nonsense() {
+                    return None;
+                }
+                open.prompt = rest.is_none() || prompt.is_nonsense();
+                (rest.unwrap_or(0), known)
+            }
+            (None, None) => return None,
+        };
+        Some(Usage { completion, open, ..Usage::of_prompt(prompt) })
+    }
+
+    /// Some servers count reasoning, or cached tokens, in the total alone. Tokens that the total holds
+    /// beside all parts were generated: they are paid for.
+    fn compare_with_total(&self, usage: &mut Usage) {
+        let total = match self.total_tokens {
+            Count::Missing => return,
+            Count::Sound(total) if total <= MOST_TOKENS => total,
+            _ => {
+                usage.open.detail = true;
+                return;
+            }
+        };
+        let sum = usage.prompt.saturating_add(usage.completion);
+        let Some(rest) = total.checked_sub(sum) else {
+            usage.open.detail = true;
+            return;
+        };
+        if rest > 0 && rest == usage.cached.saturating_add(usage.cache_write) {
+            usage.prompt += rest;
+        } else if rest > 0 {
+            usage.open.detail |= rest != usage.reasoning;
+            usage.completion += rest;
+        }
     }
 }
 

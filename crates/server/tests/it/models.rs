@@ -6,6 +6,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup, settings};
 
 crate::on_every_backend!(
     models,
+    list_prices_hold_those_of_the_cache,
     two_changes_at_once,
     models_that_make_no_sense,
     addresses_that_are_never_called,
@@ -85,6 +86,32 @@ async fn models(backend: Backend) {
 }
 
 /// Each change leaves alone what it does not name, whatever another one does meanwhile.
+async fn list_prices_hold_those_of_the_cache(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let fields = |more: Value| {
+        let mut all = json!({"identifier": "claude-sonnet-4-5", "provider": "anthropic"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let shown = |model: &Value| {
+        ["input", "cached_input", "cache_write", "cache_write_1h"]
+            .map(|price| model[format!("{price}_cost_per_1k")].as_f64().unwrap())
+    };
+    let listed = add_model(&owner, fields(json!({}))).await;
+    assert_eq!(shown(&listed), [0.003, 0.0003, 0.00375, 0.006]);
+    assert_eq!(listed["additional_config"], json!({}));
+    let path = format!("{MODELS}/{}", listed["id"]);
+    for (change, prices) in [
+        (json!({"input_cost_per_1k": 1.0}), [1.0, 1.0, 1.0, 2.0]),
+        (json!({"additional_config": {"cache_write_cost_per_1k": 2.0}}), [1.0, 1.0, 2.0, 3.2]),
+        (json!({"additional_config": {"cache_write_1h_cost_per_1k": 5.0}}), [1.0, 1.0, 1.0, 5.0]),
+    ] {
+        let changed = owner.patch(&path, &json!({"model_definition": change})).await.ok(200);
+        assert_eq!(shown(&changed["model_definition"]), prices, "{change}");
+    }
+}
+
 async fn two_changes_at_once(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = server.owner().await;
@@ -136,6 +163,10 @@ async fn models_that_make_no_sense(backend: Backend) {
         (
             json!({"additional_config": {"cached_input_cost_per_1k": -1}}),
             "cached_input_cost_per_1k",
+        ),
+        (
+            json!({"additional_config": {"cache_write_1h_cost_per_1k": "2"}}),
+            "cache_write_1h_cost_per_1k",
         ),
     ] {
         owner.post(MODELS, &model(fields)).await.says(422, part);

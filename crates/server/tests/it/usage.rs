@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Answer, Backend, Mock, Server, until};
 use crate::providers::routed_to;
@@ -12,6 +12,8 @@ crate::on_every_backend!(
     every_kind_of_token_is_told,
     an_answer_of_no_use_is_paid_for,
     usage_that_is_not_reported_is_estimated,
+    usage_that_makes_no_sense_is_estimated,
+    an_hour_in_the_cache_is_paid_for,
     a_caller_that_hangs_up_still_pays,
     hanging_up_before_a_whole_answer_is_not_free,
 );
@@ -151,6 +153,168 @@ async fn usage_that_is_not_reported_is_estimated(backend: Backend) {
         key.post("/api/v1/runs", &body).await.ok(200);
         let step = key.detail(&trace).await["steps"][0].clone();
         assert_eq!((&step["cost"], &step["cost_estimated"]), (&json!(0.0), &json!(true)), "{name}");
+    }
+}
+
+async fn usage_that_makes_no_sense_is_estimated(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let openai = |usage: &Value, streams: bool| {
+        if !streams {
+            return Answer::json(
+                200,
+                &json!({"id": "x", "object": "chat.completion", "model": "m",
+                "choices": [{"index": 0, "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": SAID}}], "usage": usage}),
+            );
+        }
+        let chunk =
+            |choices: Value, usage: &Value| json!({"id": "x", "choices": choices, "usage": usage});
+        stream(&[
+            chunk(
+                json!([{"index": 0, "delta": {"content": SAID}, "finish_reason": "stop"}]),
+                &Value::Null,
+            ),
+            chunk(json!([]), usage),
+        ])
+    };
+    let anthropic = |usage: &Value, streams: bool| {
+        let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "c",
+            "content": [{"type": "text", "text": SAID}], "stop_reason": "end_turn", "usage": usage});
+        if !streams {
+            return Answer::json(200, &message);
+        }
+        let start = json!({"id": "m", "type": "message", "role": "assistant", "model": "c",
+            "content": [], "usage": {"input_tokens": usage["input_tokens"], "output_tokens": 1}});
+        stream(&[
+            json!({"type": "message_start", "message": start}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": SAID}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}),
+            json!({"type": "message_stop"}),
+        ])
+    };
+    let gemini = |usage: &Value, streams: bool| {
+        let answer = json!({"candidates": [{"index": 0, "finishReason": "STOP",
+            "content": {"parts": [{"text": SAID}]}}], "usageMetadata": usage});
+        if streams { stream(&[answer]) } else { Answer::json(200, &answer) }
+    };
+    type Made<'a> = &'a dyn Fn(&Value, bool) -> Answer;
+    let formats: [(&str, &str, &str, Made<'_>); 3] = [
+        ("openai", "prompt_tokens", "completion_tokens", &openai),
+        ("anthropic", "input_tokens", "output_tokens", &anthropic),
+        ("gemini", "promptTokenCount", "candidatesTokenCount", &gemini),
+    ];
+    let mut number = 0;
+    for (provider, prompt, completion, made) in formats {
+        for (told, known) in [
+            (json!({prompt: -5, completion: -5}), (None, None)),
+            (json!({prompt: [1], completion: {"n": 1}}), (None, None)),
+            (json!({prompt: "12", completion: "3"}), (None, None)),
+            (json!({prompt: 1.5, completion: 2.5}), (None, None)),
+            (json!({prompt: 0, completion: 0}), (None, None)),
+            (json!([1]), (None, None)),
+            (json!("12"), (None, None)),
+            (json!({prompt: 1000, completion: "3"}), (Some(1000), None)),
+            (json!({prompt: 1000, completion: 0}), (Some(1000), None)),
+            (json!({prompt: -1, completion: 500}), (None, Some(500))),
+        ] {
+            for streams in [false, true] {
+                number += 1;
+                let name = format!("m{number}");
+                let mock = Mock::always(made(&told, streams)).await;
+                let config = json!({"is_public": false, "provider": provider});
+                mock.register_with(&owner, &name, config).await;
+                let trace = key.trace().await;
+                let mut ask = json!({"trace_id": trace, "model": name, "max_tokens": 100,
+                    "messages": [{"role": "user", "content": "Hello to all of you."}]});
+                let answer = if streams {
+                    ask["stream"] = true.into();
+                    ask["stream_options"] = json!({"include_usage": true});
+                    let chunks = key.post("/api/v1/chat/completions", &ask).await.chunks();
+                    chunks.last().unwrap().clone()
+                } else {
+                    key.post("/api/v1/chat/completions", &ask).await.ok(200)
+                };
+                let step = key.detail(&trace).await["steps"][0].clone();
+                let what = format!("{provider} {told} {streams}: {step}");
+                assert_eq!(
+                    (&step["status"], &step["cost_estimated"]),
+                    (&json!("completed"), &json!(true)),
+                    "{what}"
+                );
+                for (field, known) in [("prompt_tokens", known.0), ("completion_tokens", known.1)] {
+                    let counted = step[field].as_u64().unwrap();
+                    assert!(known.map_or(counted > 3, |known| known == counted), "{field}: {what}");
+                    assert_eq!(answer["usage"][field], counted, "{what}");
+                }
+                assert!(step["cost"].as_f64().unwrap() > 0.0, "{what}");
+            }
+        }
+    }
+}
+
+/// The answer of the models in tests on usage.
+const SAID: &str = "Here are some words that take a few tokens.";
+
+fn stream(events: &[Value]) -> Answer {
+    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let is_of_openai = body.contains("\"choices\"");
+    let done = if is_of_openai { "data: [DONE]\n\n" } else { "" };
+    Answer::Body(200, "text/event-stream", body + done)
+}
+
+async fn an_hour_in_the_cache_is_paid_for(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let answer = |split: Value| {
+        let mut usage = json!({"input_tokens": 0, "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 1000, "output_tokens": 10});
+        if !split.is_null() {
+            usage["cache_creation"] = split;
+        }
+        json!({"id": "m", "type": "message", "role": "assistant", "model": "c",
+            "content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn", "usage": usage})
+    };
+    let split = |minutes: u64, hour: u64| json!({"ephemeral_5m_input_tokens": minutes, "ephemeral_1h_input_tokens": hour});
+    let prices = |write: Value, hour: Value| {
+        json!({"is_public": false, "provider": "anthropic", "input_cost_per_1k": 1.0,
+            "output_cost_per_1k": 0.0, "additional_config": {
+                "cache_write_cost_per_1k": write, "cache_write_1h_cost_per_1k": hour}})
+    };
+    let none = Value::Null;
+    for (number, (prices, told, ttl, for_an_hour, cost)) in [
+        (prices(json!(1.25), none.clone()), split(600, 400), "1h", 400, 1.55),
+        (prices(json!(1.25), json!(3.0)), split(600, 400), "1h", 400, 1.95),
+        (prices(none.clone(), none.clone()), split(0, 1000), "1h", 1000, 2.0),
+        (prices(json!(1.25), none.clone()), none.clone(), "1h", 1000, 2.0),
+        (prices(json!(1.25), none.clone()), none.clone(), "5m", 0, 1.25),
+        (prices(json!(1.25), none.clone()), split(300, 300), "1h", 700, 1.775),
+        (prices(json!(1.25), none.clone()), split(300, 300), "5m", 300, 1.475),
+        (prices(json!(1.25), none.clone()), split(900, 900), "5m", 900, 1.925),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("claude{number}");
+        let mock = Mock::always(Answer::json(200, &answer(told))).await;
+        mock.register_with(&owner, &name, prices).await;
+        let trace = key.trace().await;
+        let control = json!({"type": "ephemeral", "ttl": ttl});
+        let text = json!({"type": "text", "text": "Hello.", "cache_control": control});
+        let ask = json!({"trace_id": trace, "model": name, "max_tokens": 100,
+            "messages": [{"role": "user", "content": [text]}]});
+        let answer = key.post("/api/v1/messages", &ask).await.ok(200);
+        assert_eq!(answer["usage"]["cache_creation_input_tokens"], 1000);
+        assert_eq!(answer["usage"]["cache_creation"], split(1000 - for_an_hour, for_an_hour));
+        let step = key.detail(&trace).await["steps"][0].clone();
+        assert_eq!(
+            (&step["cost"], &step["cache_write_tokens"]),
+            (&json!(cost), &json!(1000)),
+            "{name}"
+        );
+        let shown = step.get("cache_write_1h_tokens").map_or(0, |tokens| tokens.as_u64().unwrap());
+        assert_eq!(shown, for_an_hour, "{name}: {step}");
     }
 }
 

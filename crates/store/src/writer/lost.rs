@@ -2,7 +2,7 @@
 
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
-use domain::money::{Prices, Usd};
+use domain::money::{Prices, Usd, hour_price};
 use domain::step::{Call, Door, Security, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::Timestamp;
@@ -58,6 +58,7 @@ impl Start {
             output: Usd(output),
             cached_input: Usd(input),
             cache_write: Usd(input),
+            cache_write_1h: hour_price(Usd(input), None),
         });
         let usage = Usage { prompt: self.prompt_tokens, ..Usage::default() };
         Step {

@@ -121,8 +121,17 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         output: Usd(2_000_000),
         cached_input: Usd(100_000),
         cache_write: Usd(1_250_000),
+        cache_write_1h: Usd(2_000_000),
     };
-    let usage = Usage { prompt: 100, cached: 10, cache_write: 5, completion: 50, reasoning: 7 };
+    let usage = Usage {
+        prompt: 100,
+        cached: 10,
+        cache_write: 5,
+        cache_write_1h: 3,
+        completion: 50,
+        reasoning: 7,
+        ..Usage::default()
+    };
     Step {
         id,
         trace,

@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::time::DAY;
 use futures_util::StreamExt as _;
-use serde_json::value::to_raw_value;
 use serde_json::json;
+use serde_json::value::to_raw_value;
 
 use super::super::places::PLACES;
 use super::*;

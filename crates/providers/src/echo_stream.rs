@@ -1,0 +1,345 @@
+//! Takes credentials out of the events of a stream.
+
+use std::collections::BTreeMap;
+
+use domain::conversation::StreamEvent;
+use domain::secret::Secret;
+use serde_json::{Map, Value, json};
+
+use crate::chat_form::{IMAGES, STATE, STOP_DETAILS, STOP_SEQUENCE};
+use crate::echo::Credentials;
+
+/// Members of a delta that come whole: their end never waits.
+const WHOLE: [&str; 11] = [
+    "role",
+    "type",
+    "id",
+    "name",
+    "format",
+    "signature",
+    "data",
+    IMAGES,
+    STATE,
+    STOP_DETAILS,
+    STOP_SEQUENCE,
+];
+/// So much of a credential at the end of a text takes the log probabilities of its tokens away.
+const TOLD_BY_TOKENS: usize = 4;
+
+/// Cleans one stream.
+#[derive(Debug)]
+pub(crate) struct EchoFilter {
+    credentials: Option<Credentials>,
+    /// The end of the text of choice 0 that waits.
+    text: String,
+    /// Those of other strings, by choice and place.
+    others: BTreeMap<(u64, Vec<Segment>), String>,
+}
+
+/// A step on the way to a string within a delta.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Segment {
+    Member(String),
+    /// An item of a list, by its own index where it has one.
+    Item(u64),
+}
+
+impl EchoFilter {
+    pub(crate) fn new(key: Option<&Secret>) -> Self {
+        let credentials = Credentials::of(key);
+        Self { credentials, text: String::new(), others: BTreeMap::new() }
+    }
+
+    /// Cleans the events from a place on.
+    pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) {
+        let Some(credentials) = self.credentials.take() else { return };
+        let holds_nothing = self.text.is_empty() && self.others.is_empty();
+        let is_clean = |event: &StreamEvent| match event {
+            StreamEvent::Text(text) => {
+                !credentials.are_in(text) && credentials.begun_at_end(text) == 0
+            }
+            StreamEvent::Model(name) => !credentials.are_in(name),
+            StreamEvent::Native { chunk, .. } => {
+                chunk.iter().all(|(name, value)| is_plain(&credentials, name, value, false))
+            }
+            _ => true,
+        };
+        if !holds_nothing || !events[from..].iter().all(is_clean) {
+            let new = events.split_off(from);
+            for event in new {
+                self.event(&credentials, event, events);
+            }
+        }
+        self.credentials = Some(credentials);
+    }
+
+    /// Hands over what waits: nothing comes any more.
+    pub(crate) fn end(&mut self, events: &mut Vec<StreamEvent>) {
+        let Some(credentials) = self.credentials.take() else { return };
+        self.flush(&credentials, None, events);
+        self.credentials = Some(credentials);
+    }
+
+    fn event(
+        &mut self,
+        credentials: &Credentials,
+        event: StreamEvent,
+        events: &mut Vec<StreamEvent>,
+    ) {
+        match event {
+            StreamEvent::Text(mut text) => {
+                credentials.pass(&mut self.text, &mut text);
+                if !text.is_empty() {
+                    events.push(StreamEvent::Text(text));
+                }
+            }
+            StreamEvent::Native { mut text, mut chunk } => {
+                self.chunk(credentials, &mut chunk, &mut text, events);
+                events.push(StreamEvent::Native { text, chunk });
+            }
+            StreamEvent::Model(mut name) => {
+                credentials.clean(&mut name);
+                events.push(StreamEvent::Model(name));
+            }
+            StreamEvent::Finish(_) | StreamEvent::Done => {
+                self.flush(credentials, None, events);
+                events.push(event);
+            }
+            StreamEvent::Usage(_) | StreamEvent::Prompt(_) => events.push(event),
+        }
+    }
+
+    fn chunk(
+        &mut self,
+        credentials: &Credentials,
+        chunk: &mut Map<String, Value>,
+        text: &mut String,
+        events: &mut Vec<StreamEvent>,
+    ) {
+        let choices = chunk.get_mut("choices").map(Value::take);
+        credentials.clean_members(chunk);
+        let Some(mut choices) = choices else { return };
+        for choice in choices.as_array_mut().into_iter().flatten() {
+            let Value::Object(choice) = choice else {
+                credentials.clean_value(choice);
+                continue;
+            };
+            let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
+            let finish = choice.get("finish_reason").and_then(Value::as_str);
+            let ends = finish.is_some_and(|reason| !reason.is_empty());
+            if ends {
+                // Strings that wait leave before the end.
+                let speaks = choice.get("delta").is_some_and(has_content);
+                self.flush_choice(credentials, index, !speaks, events);
+            }
+            let mut tells = false;
+            if let Some(delta) = choice.get_mut("delta") {
+                let mut path = Vec::new();
+                tells = self.delta(credentials, index, &mut path, delta, ends);
+                if index == 0 {
+                    *text = content_of(delta);
+                }
+            }
+            if tells {
+                choice.shift_remove("logprobs");
+            }
+            for (name, value) in choice.iter_mut() {
+                if name != "delta" {
+                    credentials.clean_value(value);
+                }
+            }
+        }
+        chunk.insert("choices".to_owned(), choices);
+    }
+
+    /// Cleans a part of a delta. Whether its text held a credential, or may.
+    fn delta(
+        &mut self,
+        credentials: &Credentials,
+        choice: u64,
+        path: &mut Vec<Segment>,
+        value: &mut Value,
+        ends: bool,
+    ) -> bool {
+        match value {
+            Value::String(piece) => self.piece(credentials, choice, path, piece, ends),
+            Value::Array(items) => {
+                let mut tells = false;
+                for (position, item) in items.iter_mut().enumerate() {
+                    let index = item.get("index").and_then(Value::as_u64);
+                    path.push(Segment::Item(index.unwrap_or(position as u64)));
+                    tells |= self.delta(credentials, choice, path, item, ends);
+                    path.pop();
+                }
+                tells
+            }
+            Value::Object(members) => {
+                if members.keys().any(|name| credentials.are_in(name)) {
+                    return credentials.clean_members(members);
+                }
+                let mut tells = false;
+                for (name, value) in members {
+                    if WHOLE.contains(&name.as_str()) {
+                        credentials.clean_value(value);
+                        continue;
+                    }
+                    path.push(Segment::Member(name.clone()));
+                    tells |= self.delta(credentials, choice, path, value, ends);
+                    path.pop();
+                }
+                tells
+            }
+            _ => false,
+        }
+    }
+
+    fn piece(
+        &mut self,
+        credentials: &Credentials,
+        choice: u64,
+        path: &[Segment],
+        piece: &mut String,
+        ends: bool,
+    ) -> bool {
+        let is_content = is_content(path);
+        // The parts of a content are one text.
+        let place = if is_content { &path[..1] } else { path };
+        let mut waiting = if choice == 0 && is_content {
+            std::mem::take(&mut self.text)
+        } else if self.others.is_empty() {
+            String::new()
+        } else {
+            self.others.remove(&(choice, place.to_vec())).unwrap_or_default()
+        };
+        let had = waiting.len() >= TOLD_BY_TOKENS;
+        let found = credentials.pass(&mut waiting, piece);
+        if ends {
+            piece.push_str(credentials.rest(&waiting));
+            waiting.clear();
+        }
+        let tells = found || had || waiting.len() >= TOLD_BY_TOKENS;
+        if choice == 0 && is_content {
+            self.text = waiting;
+        } else if !waiting.is_empty() {
+            self.others.insert((choice, place.to_vec()), waiting);
+        }
+        is_content && tells
+    }
+
+    /// Hands over what waits of one choice.
+    fn flush_choice(
+        &mut self,
+        credentials: &Credentials,
+        choice: u64,
+        with_content: bool,
+        events: &mut Vec<StreamEvent>,
+    ) {
+        let content = self.others.remove(&(choice, vec![Segment::Member("content".to_owned())]));
+        let text = if choice == 0 { std::mem::take(&mut self.text) } else { String::new() };
+        self.flush(credentials, Some(choice), events);
+        if with_content {
+            push_text(credentials.rest(&text), events);
+            if let Some(content) = content {
+                let place = [Segment::Member("content".to_owned())];
+                events.push(rest_chunk(choice, &place, credentials.rest(&content)));
+            }
+        } else {
+            // It is the beginning of what comes now.
+            if let Some(content) = content {
+                self.others.insert((choice, vec![Segment::Member("content".to_owned())]), content);
+            }
+            self.text.push_str(&text);
+        }
+    }
+
+    /// Hands over what waits, of one choice or of all.
+    fn flush(
+        &mut self,
+        credentials: &Credentials,
+        choice: Option<u64>,
+        events: &mut Vec<StreamEvent>,
+    ) {
+        if choice.is_none_or(|choice| choice == 0) {
+            push_text(credentials.rest(&std::mem::take(&mut self.text)), events);
+        }
+        let of_others = |place: &(u64, _)| choice.is_some_and(|choice| choice != place.0);
+        let (keep, leave) = std::mem::take(&mut self.others)
+            .into_iter()
+            .partition(|(place, _): &((u64, Vec<Segment>), String)| of_others(place));
+        self.others = keep;
+        let leave: BTreeMap<(u64, Vec<Segment>), String> = leave;
+        for ((choice, place), text) in leave {
+            events.push(rest_chunk(choice, &place, credentials.rest(&text)));
+        }
+    }
+}
+
+/// Whether nothing in a part of a chunk has to be cleaned, or, within a delta, to wait.
+fn is_plain(credentials: &Credentials, name: &str, value: &Value, in_delta: bool) -> bool {
+    let in_delta = (in_delta || name == "delta") && !WHOLE.contains(&name);
+    let is_sound = |text: &str| {
+        !credentials.are_in(text)
+            && if in_delta {
+                credentials.begun_at_end(text) == 0
+            } else {
+                !credentials.is_much(&text[text.len() - credentials.begun_at_end(text)..])
+            }
+    };
+    !credentials.are_in(name)
+        && match value {
+            Value::String(text) => is_sound(text),
+            Value::Array(items) => {
+                items.iter().all(|item| is_plain(credentials, "", item, in_delta))
+            }
+            Value::Object(members) => {
+                members.iter().all(|(name, value)| is_plain(credentials, name, value, in_delta))
+            }
+            _ => true,
+        }
+}
+
+fn push_text(text: &str, events: &mut Vec<StreamEvent>) {
+    if !text.is_empty() {
+        events.push(StreamEvent::Text(text.to_owned()));
+    }
+}
+
+/// Whether a place is the content of a choice, as a text or in parts.
+fn is_content(path: &[Segment]) -> bool {
+    let is = |segment: Option<&Segment>, name: &str| matches!(segment, Some(Segment::Member(member)) if member == name);
+    is(path.first(), "content") && (path.len() == 1 || is(path.last(), "text"))
+}
+
+fn has_content(delta: &Value) -> bool {
+    !content_of(delta).is_empty()
+}
+
+/// The text of a delta's content.
+fn content_of(delta: &Value) -> String {
+    match delta.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// A chunk with nothing but the end of one string.
+fn rest_chunk(choice: u64, place: &[Segment], text: &str) -> StreamEvent {
+    let mut value = Value::from(text);
+    for segment in place.iter().rev() {
+        value = match segment {
+            Segment::Member(name) => Value::Object(Map::from_iter([(name.clone(), value)])),
+            Segment::Item(index) => {
+                if let Value::Object(item) = &mut value {
+                    item.insert("index".to_owned(), (*index).into());
+                }
+                Value::Array(vec![value])
+            }
+        };
+    }
+    let choices = json!([{"index": choice, "delta": value, "finish_reason": null}]);
+    let chunk = Map::from_iter([("choices".to_owned(), choices)]);
+    StreamEvent::Native { text: String::new(), chunk }
+}

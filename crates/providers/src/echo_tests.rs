@@ -1,0 +1,212 @@
+use domain::conversation::StreamEvent;
+use domain::step::FinishReason;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::echo_stream::EchoFilter;
+
+const KEY: &str = "sk-test-9fA3/zQ+71bX";
+
+fn key(text: &str) -> Secret {
+    Secret::new(text.to_owned())
+}
+
+fn credentials() -> Credentials {
+    Credentials::of(Some(&key(KEY))).unwrap()
+}
+
+#[test]
+fn an_echo_is_found_however_it_is_written() {
+    for (text, clean) in [
+        ("your key is sk-test-9fA3/zQ+71bX!", "your key is ***!"),
+        ("sk-test-9fA3/zQ+71bXsk-test-9fA3/zQ+71bX", "******"),
+        (r#"{"key":"sk-test-9fA3\/zQ+71bX"}"#, r#"{"key":"***"}"#),
+        ("https://x/?key=sk-test-9fA3%2FzQ%2B71bX&a", "https://x/?key=***&a"),
+        ("https://x/?key=sk-test-9fA3%2fzQ%2b71bX&a", "https://x/?key=***&a"),
+        ("it ends in sk-test-9fA3/z", "it ends in ***"),
+        ("it ends in sk-test-", "it ends in sk-test-"),
+        (
+            "it goes on after sk-test-9fA3/z, unlike a key",
+            "it goes on after sk-test-9fA3/z, unlike a key",
+        ),
+        ("nothing", "nothing"),
+        ("", ""),
+    ] {
+        let mut cleaned = text.to_owned();
+        assert_eq!(credentials().clean(&mut cleaned), cleaned != text);
+        assert_eq!(cleaned, clean);
+    }
+    for short in ["", "  ", "short", "1234567"] {
+        assert!(Credentials::of(Some(&key(short))).is_none(), "{short}");
+    }
+    assert!(Credentials::of(None).is_none());
+}
+
+#[test]
+fn every_part_of_a_compound_key_counts() {
+    let aws = "AKIAABCDEFGHIJKLMNOP:wJalrXUtnFEMI/K7MDENG:IQoJb3JpZ2luX2VjEA==";
+    let credentials = Credentials::of(Some(&key(aws))).unwrap();
+    for part in parts(aws).skip(1) {
+        let mut text = format!("Credential={part}/20261123");
+        credentials.clean(&mut text);
+        assert_eq!(text, "Credential=***/20261123");
+    }
+    let basic = STANDARD.encode(aws);
+    let mut text = format!("Authorization: Basic {basic}");
+    credentials.clean(&mut text);
+    assert!(text.starts_with("Authorization: Basic ***"), "{text}");
+}
+
+#[test]
+fn no_string_of_a_whole_answer_is_left_out() {
+    let native = json!({"id": KEY, "model": format!("m-{KEY}"), "system_fingerprint": KEY, KEY: 1,
+        "usage": {"note": [KEY]}, "choices": [
+        {"index": 0, "finish_reason": KEY, "logprobs": {"content": [{"token": "sk"}]}, "message": {
+            "content": [{"type": "text", "text": &KEY[..5]}, {"type": "text", "text": &KEY[5..]}],
+            "refusal": KEY, "reasoning_content": KEY, "annotations": [{KEY: {"url": KEY}}],
+            "tool_calls": [{"id": KEY, "function": {"name": KEY,
+                "arguments": json!({"a": KEY, KEY: 1}).to_string()}}]}}]});
+    let Value::Object(native) = native else { unreachable!() };
+    let mut reply = Reply {
+        text: format!("say {KEY}"),
+        upstream_model: Some(KEY.to_owned()),
+        native: Some(native),
+        ..Reply::default()
+    };
+    credentials().clean_reply(&mut reply);
+    let shown = format!("{reply:?}");
+    assert!(!shown.contains("9fA3"), "{shown}");
+    assert_eq!((reply.text.as_str(), reply.upstream_model.as_deref()), ("say ***", Some("***")));
+    assert!(!shown.contains("logprobs"), "its tokens say it again");
+}
+
+#[test]
+fn an_ordinary_answer_is_left_as_it_is() {
+    let native = json!({"id": "chatcmpl-s", "choices": [{"index": 0, "finish_reason": "stop",
+        "logprobs": {"content": [{"token": "s"}]}, "message": {"content": "It is s"}}]});
+    let Value::Object(native) = native else { unreachable!() };
+    let reply = Reply { text: "It is s".into(), native: Some(native), ..Reply::default() };
+    let mut cleaned = reply.clone();
+    credentials().clean_reply(&mut cleaned);
+    assert_eq!(format!("{cleaned:?}"), format!("{reply:?}"));
+}
+
+fn text(text: &str) -> StreamEvent {
+    StreamEvent::Text(text.to_owned())
+}
+
+fn native(delta: Value) -> StreamEvent {
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let Value::Object(chunk) = chunk else { unreachable!() };
+    let text = chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned();
+    StreamEvent::Native { text, chunk }
+}
+
+/// A stream of these events as its reader gets it, event by event.
+fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+    let key = key(KEY);
+    let mut filter = EchoFilter::new(Some(&key));
+    let mut all = Vec::new();
+    for event in events {
+        let known = all.len();
+        all.push(event);
+        filter.pass(&mut all, known);
+    }
+    filter.end(&mut all);
+    all
+}
+
+/// The strings at a place of the deltas, one after the other, and the texts.
+fn joined(events: &[StreamEvent], place: &str) -> (String, String) {
+    let (mut texts, mut strings) = (String::new(), String::new());
+    for event in events {
+        match event {
+            StreamEvent::Text(text) => texts.push_str(text),
+            StreamEvent::Native { text, chunk } => {
+                texts.push_str(text);
+                for choice in chunk["choices"].as_array().unwrap() {
+                    strings.push_str(
+                        choice["delta"].pointer(place).and_then(Value::as_str).unwrap_or(""),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    (texts, strings)
+}
+
+#[test]
+fn an_ordinary_stream_is_not_held_up() {
+    let events = vec![
+        text("Hello"),
+        native(json!({"reasoning_content": "hm"})),
+        native(json!({"tool_calls": [{"index": 0, "id": "calls", "function": {"name": "s"}}]})),
+        StreamEvent::Finish(FinishReason::Stop),
+    ];
+    assert_eq!(passed(events.clone()), events);
+    let waits = passed(vec![text("It is"), text(" so."), StreamEvent::Done]);
+    assert_eq!(waits, [text("It i"), text("s so."), StreamEvent::Done], "only its end waits");
+    let ends = passed(vec![text("It is"), StreamEvent::Finish(FinishReason::Stop)]);
+    assert_eq!(ends, [text("It i"), text("s"), StreamEvent::Finish(FinishReason::Stop)]);
+}
+
+#[test]
+fn a_stream_that_breaks_off_shows_no_more_than_the_beginning_of_a_key() {
+    let cut = passed(vec![text("Key: sk-test-9f"), text("A3/zQ+71b")]);
+    assert_eq!(joined(&cut, ""), ("Key: ***".to_owned(), String::new()));
+}
+
+/// A text cut at these places, of which some fall together.
+fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
+    let mut places: Vec<_> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+    places.extend([0, text.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|cut| text[cut[0]..cut[1]].to_owned()).collect()
+}
+
+proptest! {
+    #[test]
+    fn no_cut_of_a_stream_lets_a_key_through(
+        before in "[ a-z/+-]{0,12}",
+        after in "[ sk-]{0,6}",
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        others in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let said = format!("{before}{KEY}{after}{KEY}");
+        let mut whole = said.clone();
+        credentials().clean(&mut whole);
+        let (texts, arguments) = (cut(&said, &cuts), cut(&said, &others));
+        let longest = texts.len().max(arguments.len());
+        for content_is_native in [false, true] {
+            for place in ["/tool_calls/0/function/arguments", "/reasoning_content", "/refusal"] {
+                let mut events = Vec::new();
+                for at in 0..longest {
+                    if let Some(piece) = texts.get(at) {
+                        events.push(if content_is_native {
+                            native(json!({"content": piece}))
+                        } else {
+                            text(piece)
+                        });
+                    }
+                    if let Some(piece) = arguments.get(at) {
+                        let member = place.trim_start_matches('/');
+                        events.push(native(if member.starts_with("tool") {
+                            json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+                        } else {
+                            json!({member: piece})
+                        }));
+                    }
+                }
+                events.push(StreamEvent::Finish(FinishReason::Stop));
+                let passed = passed(events);
+                let (texts, strings) = joined(&passed, place);
+                prop_assert_eq!(&texts, &whole);
+                prop_assert_eq!(&strings, &whole);
+                let is_end = |event: &StreamEvent| matches!(event, StreamEvent::Finish(_));
+                prop_assert!(passed.last().is_some_and(is_end));
+            }
+        }
+    }
+}
