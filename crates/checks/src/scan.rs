@@ -10,6 +10,7 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 use crate::injection::vocabulary;
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
 use crate::pii::context::{self, Context};
+use crate::secrets::formats::anywhere::BEGINNINGS;
 use crate::words;
 
 /// A run of this many characters without space is not taken for a word.
@@ -20,8 +21,11 @@ pub(crate) const LONG: u32 = 17;
 pub(crate) struct Scan {
     /// Words that give numbers near them a meaning: start, end, which. Ordered by their end.
     pub(crate) contexts: Vec<(usize, usize, Context)>,
-    /// Beginnings of known credential formats: place, index of the format.
-    pub(crate) formats: Vec<(usize, u16)>,
+    /// Beginnings of known credential formats where words begin: place, index of the format. Small, because a text may
+    /// be full of them.
+    pub(crate) formats: Vec<(u32, u16)>,
+    /// Those inside of words.
+    pub(crate) glued: Vec<(u32, u16)>,
     /// Names of secrets: start, end. Ordered by their start.
     pub(crate) names: Vec<(usize, usize)>,
     /// Words that injections are made of: start, end, the class as a bit. Ordered by their place.
@@ -87,6 +91,7 @@ impl Scan {
         scan.contexts.sort_unstable_by_key(|hit| hit.1);
         context::drop_cut(&mut scan.contexts);
         scan.formats.sort_unstable();
+        scan.formats.dedup();
         scan.names.sort_unstable();
         scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
         if scan.classes & vocabulary::ORDINARY != 0 {
@@ -117,6 +122,8 @@ impl Scan {
         let mut last = [b' '; 64];
         last[..rest.len()].copy_from_slice(rest);
         let mut runs = Runs::default();
+        // Up to where long runs were searched.
+        let mut searched = 0;
         let mut inside = 0;
         let mut foreign_inside = 0;
         for (number, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate()
@@ -137,7 +144,13 @@ impl Scan {
                 });
             }
             inside = word >> 63;
-            runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            let open = runs.open as usize;
+            let is_long = runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            if is_long && index.formats {
+                let from = searched.max(base.saturating_sub(open));
+                searched = base + block.len();
+                self.inside_run(text, from, searched);
+            }
             for_each(words::bits(block, words::is_sign), |bit| {
                 let at = base + bit;
                 if let Some(signs) = &index.signs {
@@ -193,7 +206,17 @@ impl Scan {
         }
         index.words.at(&index.keywords, text, at, |id| {
             if let Meaning::Format(format) = index.keywords[id as usize].meaning {
-                self.formats.push((at, format));
+                self.formats.push((at as u32, format));
+            }
+        });
+    }
+
+    /// Looks up credentials that are glued to the letter, the digit or the `_` in front of them, in a part of a long run:
+    /// no credential stands in a shorter one.
+    fn inside_run(&mut self, text: &[u8], from: usize, to: usize) {
+        BEGINNINGS.find(text, from, to, |at, format| {
+            if at > 0 && words::is_name(text[at - 1]) {
+                self.glued.push((at as u32, format));
             }
         });
     }
@@ -236,7 +259,7 @@ impl Scan {
                 self.classes |= bit;
             }
             Meaning::Context(context) => self.contexts.push((start, end, context)),
-            Meaning::Format(index) => self.formats.push((start, index)),
+            Meaning::Format(index) => self.formats.push((start as u32, index)),
             Meaning::Name => self.names.push((start, end)),
             Meaning::Mark(index) => self.marks |= 1 << index,
         }
@@ -293,14 +316,17 @@ struct Runs {
 }
 
 impl Runs {
-    fn push(&mut self, bits: u64) {
+    /// Takes the bits of the next block; returns whether any of them belongs to a long run.
+    fn push(&mut self, bits: u64) -> bool {
         let two = bits & bits >> 1;
         let four = two & two >> 2;
         let eight = four & four >> 4;
         let sixteen = eight & eight >> 8;
         let joined = self.open + bits.trailing_ones();
-        self.long |= sixteen & bits >> 16 != 0 || joined >= LONG;
+        let is_long = sixteen & bits >> 16 != 0 || joined >= LONG;
+        self.long |= is_long;
         self.open = if bits == u64::MAX { joined } else { bits.leading_ones() };
+        is_long
     }
 }
 
