@@ -32,6 +32,7 @@ mod words;
 pub use brands::{BlockedTerms, Violation, ViolationKind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
+pub use keywords::search_vocabulary;
 pub use policy::{Policy, wrong_kinds};
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report, Verdict};

@@ -27,7 +27,7 @@ pub(crate) struct Scan {
     /// Those inside of words.
     pub(crate) glued: Vec<(u32, u16)>,
     /// Names of secrets: start, end. Ordered by their start.
-    pub(crate) names: Vec<(usize, usize)>,
+    pub(crate) names: Vec<(u32, u32)>,
     /// Words that injections are made of: start, end, the class as a bit. Ordered by their place.
     pub(crate) anchors: Vec<(usize, usize, u64)>,
     /// All classes of such words that are anywhere.
@@ -68,8 +68,10 @@ struct Inside {
     keywords: Vec<Vec<u16>>,
 }
 
-/// A keyword that did not begin a word, in the order in which such keywords are noted.
-type Elsewhere = (bool, usize, usize, u16);
+/// A keyword that did not begin a word, as a number: whether it is of another script than ASCII, where it ends, how far
+/// its length is from the longest, and which it is. In this order such keywords are noted. Small, because a text may be
+/// full of them.
+type Elsewhere = u64;
 
 static INDEXES: LazyLock<[Index; 3]> =
     LazyLock::new(|| [Scope::Everything, Scope::Leaks, Scope::Injections].map(Index::new));
@@ -78,6 +80,8 @@ impl Scan {
     /// Looks a text over.
     pub(crate) fn new(text: &str, scope: Scope) -> Self {
         let index = &INDEXES[scope as usize];
+        // Places are kept as numbers of 32 bits. No request is longer.
+        let text = &text[..words::floor(text, u32::MAX as usize - 64)];
         let mut scan = Self::default();
         let mut elsewhere = Vec::new();
         scan.blocks(text, index, &mut elsewhere);
@@ -85,8 +89,10 @@ impl Scan {
             inside.find(text, index, &mut elsewhere);
         }
         elsewhere.sort_unstable();
-        for (_, end, start, id) in elsewhere {
-            scan.note(text.as_bytes(), &index.keywords[id as usize], start, end);
+        for noted in elsewhere {
+            let keyword = &index.keywords[usize::from(noted as u16)];
+            let end = (noted >> 24) as u32 as usize;
+            scan.note(text.as_bytes(), keyword, end - keyword.text.len(), end);
         }
         scan.contexts.sort_unstable_by_key(|hit| hit.1);
         context::drop_cut(&mut scan.contexts);
@@ -260,7 +266,7 @@ impl Scan {
             }
             Meaning::Context(context) => self.contexts.push((start, end, context)),
             Meaning::Format(index) => self.formats.push((start as u32, index)),
-            Meaning::Name => self.names.push((start, end)),
+            Meaning::Name => self.names.push((start as u32, end as u32)),
             Meaning::Mark(index) => self.marks |= 1 << index,
         }
     }
@@ -352,7 +358,11 @@ impl Index {
 
     fn order(&self, id: u16, at: usize) -> Elsewhere {
         let text = &self.keywords[id as usize].text;
-        (!text.is_ascii(), at + text.len(), at, id)
+        let (end, length) = ((at + text.len()) as u32, u8::MAX.saturating_sub(text.len() as u8));
+        u64::from(!text.is_ascii()) << 56
+            | u64::from(end) << 24
+            | u64::from(length) << 16
+            | u64::from(id)
     }
 }
 

@@ -24,8 +24,8 @@ const MAX_WORD_END: usize = 8;
 const MAX_CAPITALS: usize = 3;
 /// How much of values is read for each byte of the text, and for any text. Beginnings inside of values, each of which
 /// reads all that follows, would read more: nothing but a text that is made for it has so many.
-const READ: usize = 8;
-const READ_ANYWAY: usize = 16 << 10;
+const READ: usize = 3;
+const READ_ANYWAY: usize = 8 << 10;
 
 /// Looks at each beginning that the scan has met.
 pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
@@ -151,7 +151,13 @@ impl<'t> Reader<'t> {
     fn is_sure(&self, at: usize, from: usize, end: usize, format: &Format) -> bool {
         let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
         let before = &bytes[..at];
-        let is_random = placeholder::is_mixed(value) || placeholder::is_counted(value);
+        // What somebody types to try a gateway is told by what is sure, or stands apart.
+        let is_typed = placeholder::is_counted(value);
+        let is_random = if is_typed {
+            format.is_counted() || before.ends_with(b"_")
+        } else {
+            placeholder::is_mixed(value)
+        };
         // `kotlin_api_` and a hash.
         let is_hash = !matches!(format.rest, Charset::Hex) && placeholder::is_hex(value);
         let capitals = || {

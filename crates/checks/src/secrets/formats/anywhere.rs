@@ -15,7 +15,11 @@ const SIGNED: &[&str] = &[
     "openai_api_key", "sendgrid_api_key", "airtable_token", "salesforce_token", "k3s_token", "bitcoin_private_key",
     "nostr_private_key",
 ];
-const LONG: &[&str] = &["huggingface_token", "replicate_token", "sluice_api_key"];
+#[rustfmt::skip]
+const LONG: &[&str] = &[
+    "huggingface_token", "replicate_token", "sluice_api_key", "github_token", "github_oauth_token", "github_user_token",
+    "github_app_token", "github_refresh_token", "slack_token", "databricks_token",
+];
 
 /// What words and names end with as well, and before hashes and identifiers.
 #[rustfmt::skip]
@@ -30,13 +34,16 @@ impl Format {
     /// Whether it is found behind a letter, a digit or `_` too.
     pub(crate) fn stands_anywhere(&self) -> bool {
         let (prefix, (least, most)) = (self.prefix.len(), self.length);
+        let is_fixed = least == most && least >= 16;
+        // A short beginning needs a length that no word has, and ordinary words may follow the random ones'.
         let enough = match self.body {
             Body::Free => false,
             Body::Random => prefix >= 6,
-            Body::Plain | Body::Checked(_) => prefix >= 4,
+            Body::Plain | Body::Checked(_) => {
+                prefix >= 6 || prefix >= 4 && (is_fixed || least >= 60)
+            }
         };
-        let is_long =
-            least >= 20 || least == most && least >= 16 || prefix + least >= 20 && prefix >= 8;
+        let is_long = least >= 20 || is_fixed || prefix + least >= 20 && prefix >= 8;
         self.is_signed()
             || LONG.contains(&self.kind)
             || enough && is_long && !COMMON.contains(&self.prefix)
