@@ -24,16 +24,23 @@ const MAX_WORD_END: usize = 8;
 const MAX_CAPITALS: usize = 3;
 /// How much of values is read for each byte of the text, and for any text. Beginnings inside of values, each of which
 /// reads all that follows, would read more: nothing but a text that is made for it has so many.
-const READ: usize = 3;
-const READ_ANYWAY: usize = 8 << 10;
+const READ: usize = 2;
+const READ_ANYWAY: usize = 2 << 10;
 
 /// Looks at each beginning that the scan has met.
 pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
     for (places, place) in [(&scan.formats, Place::Begun), (&scan.glued, Place::Glued)] {
-        let mut reader = Reader::new(text);
+        let (mut reader, mut live) = (Reader::new(text), 0..0);
         for &(at, index) in places {
             let at = at as usize;
+            // Nothing inside of a live value is surer than it.
+            if live.contains(&at) {
+                continue;
+            }
             let secret = formats::get(index).and_then(|format| reader.read(at, format, place));
+            if let Some(secret) = secret.as_ref().filter(|secret| secret.score >= LIVE) {
+                live = secret.bytes.start + 1..secret.bytes.end;
+            }
             found.extend(secret);
             if found.len() > limit * 2 {
                 return;
