@@ -89,6 +89,16 @@ pub(crate) fn all() -> Vec<Keyword> {
     out
 }
 
+/// What the detectors look for, as a text would write it: for the benchmark, which searches for the dearest text.
+#[doc(hidden)]
+pub fn search_vocabulary() -> Vec<String> {
+    let prefixes = formats::all().map(|format| format.prefix.to_owned());
+    let marks = structured::MARKS.iter().map(|mark| (*mark).to_owned());
+    let words =
+        all().into_iter().map(|keyword| String::from_utf8_lossy(&keyword.text).into_owned());
+    prefixes.chain(marks).chain(words).collect()
+}
+
 impl Keyword {
     /// Reads the notation of the word lists: `~` in front for a keyword that may stand inside a word, `$` behind for one
     /// that ends its word, `!` for such a one that is a common word. Punctuation and scripts written without spaces know

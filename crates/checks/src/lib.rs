@@ -33,6 +33,7 @@ mod words;
 pub use brands::{BlockedTerms, Violation, ViolationKind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
+pub use keywords::search_vocabulary;
 #[doc(hidden)]
 pub use policy::hostile_texts;
 pub use policy::{Policy, slow_to_save, wrong_kinds};

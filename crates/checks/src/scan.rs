@@ -10,6 +10,7 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 use crate::injection::vocabulary;
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
 use crate::pii::context::{self, Context};
+use crate::secrets::formats::anywhere::BEGINNINGS;
 use crate::words;
 
 /// A run of this many characters without space is not taken for a word.
@@ -20,10 +21,13 @@ pub(crate) const LONG: u32 = 17;
 pub(crate) struct Scan {
     /// Words that give numbers near them a meaning: start, end, which. Ordered by their end.
     pub(crate) contexts: Vec<(usize, usize, Context)>,
-    /// Beginnings of known credential formats: place, index of the format.
-    pub(crate) formats: Vec<(usize, u16)>,
+    /// Beginnings of known credential formats where words begin: place, index of the format. Small, because a text may
+    /// be full of them.
+    pub(crate) formats: Vec<(u32, u16)>,
+    /// Those inside of words.
+    pub(crate) glued: Vec<(u32, u16)>,
     /// Names of secrets: start, end. Ordered by their start.
-    pub(crate) names: Vec<(usize, usize)>,
+    pub(crate) names: Vec<(u32, u32)>,
     /// Words that injections are made of: start, end, the class as a bit. Ordered by their place.
     pub(crate) anchors: Vec<(usize, usize, u64)>,
     /// All classes of such words that are anywhere.
@@ -64,8 +68,10 @@ struct Inside {
     keywords: Vec<Vec<u16>>,
 }
 
-/// A keyword that did not begin a word, in the order in which such keywords are noted.
-type Elsewhere = (bool, usize, usize, u16);
+/// A keyword that did not begin a word, as a number: whether it is of another script than ASCII, where it ends, how far
+/// its length is from the longest, and which it is. In this order such keywords are noted. Small, because a text may be
+/// full of them.
+type Elsewhere = u64;
 
 static INDEXES: LazyLock<[Index; 3]> =
     LazyLock::new(|| [Scope::Everything, Scope::Leaks, Scope::Injections].map(Index::new));
@@ -74,6 +80,8 @@ impl Scan {
     /// Looks a text over.
     pub(crate) fn new(text: &str, scope: Scope) -> Self {
         let index = &INDEXES[scope as usize];
+        // Places are kept as numbers of 32 bits. No request is longer.
+        let text = &text[..words::floor(text, u32::MAX as usize - 64)];
         let mut scan = Self::default();
         let mut elsewhere = Vec::new();
         scan.blocks(text, index, &mut elsewhere);
@@ -81,12 +89,15 @@ impl Scan {
             inside.find(text, index, &mut elsewhere);
         }
         elsewhere.sort_unstable();
-        for (_, end, start, id) in elsewhere {
-            scan.note(text.as_bytes(), &index.keywords[id as usize], start, end);
+        for noted in elsewhere {
+            let keyword = &index.keywords[usize::from(noted as u16)];
+            let end = (noted >> 24) as u32 as usize;
+            scan.note(text.as_bytes(), keyword, end - keyword.text.len(), end);
         }
         scan.contexts.sort_unstable_by_key(|hit| hit.1);
         context::drop_cut(&mut scan.contexts);
         scan.formats.sort_unstable();
+        scan.formats.dedup();
         scan.names.sort_unstable();
         scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
         if scan.classes & vocabulary::ORDINARY != 0 {
@@ -117,6 +128,8 @@ impl Scan {
         let mut last = [b' '; 64];
         last[..rest.len()].copy_from_slice(rest);
         let mut runs = Runs::default();
+        // Up to where long runs were searched.
+        let mut searched = 0;
         let mut inside = 0;
         let mut foreign_inside = 0;
         for (number, block) in blocks.iter().chain((!rest.is_empty()).then_some(&last)).enumerate()
@@ -137,7 +150,13 @@ impl Scan {
                 });
             }
             inside = word >> 63;
-            runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            let open = runs.open as usize;
+            let is_long = runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            if is_long && index.formats {
+                let from = searched.max(base.saturating_sub(open));
+                searched = base + block.len();
+                self.inside_run(text, from, searched);
+            }
             for_each(words::bits(block, words::is_sign), |bit| {
                 let at = base + bit;
                 if let Some(signs) = &index.signs {
@@ -193,7 +212,17 @@ impl Scan {
         }
         index.words.at(&index.keywords, text, at, |id| {
             if let Meaning::Format(format) = index.keywords[id as usize].meaning {
-                self.formats.push((at, format));
+                self.formats.push((at as u32, format));
+            }
+        });
+    }
+
+    /// Looks up credentials that are glued to the letter, the digit or the `_` in front of them, in a part of a long run:
+    /// no credential stands in a shorter one.
+    fn inside_run(&mut self, text: &[u8], from: usize, to: usize) {
+        BEGINNINGS.find(text, from, to, |at, format| {
+            if at > 0 && words::is_name(text[at - 1]) {
+                self.glued.push((at as u32, format));
             }
         });
     }
@@ -236,8 +265,8 @@ impl Scan {
                 self.classes |= bit;
             }
             Meaning::Context(context) => self.contexts.push((start, end, context)),
-            Meaning::Format(index) => self.formats.push((start, index)),
-            Meaning::Name => self.names.push((start, end)),
+            Meaning::Format(index) => self.formats.push((start as u32, index)),
+            Meaning::Name => self.names.push((start as u32, end as u32)),
             Meaning::Mark(index) => self.marks |= 1 << index,
         }
     }
@@ -293,14 +322,17 @@ struct Runs {
 }
 
 impl Runs {
-    fn push(&mut self, bits: u64) {
+    /// Takes the bits of the next block; returns whether any of them belongs to a long run.
+    fn push(&mut self, bits: u64) -> bool {
         let two = bits & bits >> 1;
         let four = two & two >> 2;
         let eight = four & four >> 4;
         let sixteen = eight & eight >> 8;
         let joined = self.open + bits.trailing_ones();
-        self.long |= sixteen & bits >> 16 != 0 || joined >= LONG;
+        let is_long = sixteen & bits >> 16 != 0 || joined >= LONG;
+        self.long |= is_long;
         self.open = if bits == u64::MAX { joined } else { bits.leading_ones() };
+        is_long
     }
 }
 
@@ -326,7 +358,11 @@ impl Index {
 
     fn order(&self, id: u16, at: usize) -> Elsewhere {
         let text = &self.keywords[id as usize].text;
-        (!text.is_ascii(), at + text.len(), at, id)
+        let (end, length) = ((at + text.len()) as u32, u8::MAX.saturating_sub(text.len() as u8));
+        u64::from(!text.is_ascii()) << 56
+            | u64::from(end) << 24
+            | u64::from(length) << 16
+            | u64::from(id)
     }
 }
 

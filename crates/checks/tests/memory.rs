@@ -9,6 +9,9 @@ use domain::safety::{Origin, Safety};
 #[expect(dead_code, reason = "the benchmark uses the rest")]
 mod texts;
 
+/// The most bytes that a byte of any text takes while it is judged.
+const MOST: f64 = 20.0;
+
 fn judge(policy: &Policy, text: &str) {
     policy.inspect(&[Part { origin: Origin::User, text }]);
 }
@@ -38,4 +41,21 @@ fn a_thousand_patterns_do_not_allocate_each() {
     }
     let most = texts.iter().map(|text| measure(|| judge(&policy, text)).count_total).max();
     assert!(most < Some(64), "{most:?} allocations");
+}
+
+/// What a text takes while it is judged, in bytes for each of its bytes.
+fn peak(policy: &Policy, text: &str) -> f64 {
+    judge(policy, text);
+    measure(|| judge(policy, text)).bytes_max as f64 / text.len() as f64
+}
+
+#[test]
+fn hostile_texts_take_a_few_bytes_for_each_of_theirs() {
+    let policy = Policy::compile(&Safety::default()).unwrap();
+    let mut peaks: Vec<(f64, &str)> = texts::hostile()
+        .into_iter()
+        .map(|family| (peak(&policy, &(family.text)(200_000)), family.name))
+        .collect();
+    peaks.sort_by(|a, b| b.0.total_cmp(&a.0));
+    assert!(peaks[0].0 <= MOST, "{:.1?}", &peaks[..12]);
 }

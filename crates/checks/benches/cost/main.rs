@@ -1,12 +1,15 @@
-//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md. With `--bench cost -- --rules`,
-//! what a project's own rules cost.
+//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md. With `--bench cost -- --search
+//! [SECONDS] [SEED]` it searches for the dearest text instead; `-- --repeat TEXT...` measures texts that repeat these;
+//! `-- --rules` measures a project's own rules.
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has nothing to say")]
 
 mod measure;
 mod rules;
+mod search;
 mod texts;
+mod ways;
 
 use std::hint::black_box;
 
@@ -20,8 +23,16 @@ use texts::{EVERYTHING, Family, hostile, ordinary};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    if std::env::args().any(|argument| argument == "--rules") {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.iter().any(|argument| argument == "--rules") {
         return rules::print();
+    }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--search") {
+        let number = |behind: usize| arguments.get(at + behind).and_then(|n| n.parse().ok());
+        return search::run(number(1).unwrap_or(300), number(2).unwrap_or(1));
+    }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--repeat") {
+        return search::repeat(&arguments[at + 1..]);
     }
     let policy = Policy::compile(&Safety::default()).unwrap();
     let plain = micros(|| judge(&policy, "The first text."));

@@ -15,11 +15,13 @@ const NAMES_IN_RUN: u32 = 5;
 /// How far in front of a name the words are that make something else of it.
 const LEAD: usize = 40;
 
-/// Looks behind each name.
-pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
+/// Looks behind each name. Returns how many values were judged.
+pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) -> usize {
     let (mut done, mut run_end, mut names) = (0, 0, 0);
+    let mut judged = Judged::default();
     let most = found.len() + limit;
     for &(start, end) in &scan.names {
+        let (start, end) = (start as usize, end as usize);
         if end <= done || found.len() >= most {
             continue;
         }
@@ -32,12 +34,13 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         }
         let name = Name::read(text, start, end);
         names += u32::from(name.is_some());
-        let near = name.and_then(|name| behind(text, &name));
+        let near = name.and_then(|name| behind(text, &name, &mut judged));
         if let Some(secret) = near.or_else(|| far::find(text, start, end)) {
             done = secret.bytes.end;
             found.push(secret);
         }
     }
+    judged.count
 }
 
 /// A name that is joined to a value.
@@ -87,8 +90,34 @@ fn is_separated(behind: &[u8]) -> bool {
     }
 }
 
+/// What the last few values were judged to be: several names lead to one, as the three in `api_key` do.
+#[derive(Default)]
+struct Judged {
+    last: [Option<(Value, Option<f64>)>; 4],
+    next: usize,
+    /// How many values were judged.
+    count: usize,
+}
+
+/// A value as it is judged: where it begins and ends, whether it is a password, how it is joined.
+type Value = (usize, usize, bool, Join);
+
+impl Judged {
+    fn judge(&mut self, text: &str, value: Value) -> Option<f64> {
+        if let Some((_, score)) = self.last.iter().flatten().find(|known| known.0 == value) {
+            return *score;
+        }
+        let (from, to, password, join) = value;
+        let score = judge(text, from, &text[from..to], password, join);
+        self.last[self.next] = Some((value, score));
+        self.next = (self.next + 1) % self.last.len();
+        self.count += 1;
+        score
+    }
+}
+
 /// The value of a name, if it is a credential.
-fn behind(text: &str, name: &Name) -> Option<Secret> {
+fn behind(text: &str, name: &Name, known: &mut Judged) -> Option<Secret> {
     let &Name { keyword, start, end: at, value: value_at, join } = name;
     let bytes = text.as_bytes();
     let password = is_password(keyword);
@@ -112,7 +141,7 @@ fn behind(text: &str, name: &Name) -> Option<Secret> {
         let judged = if cut || identifier && placeholder::is_uuid(value) {
             None
         } else {
-            judge(text, inner, value, password, join)
+            known.judge(text, (inner, to_inner, password, join))
         };
         let judged = judged.map(|score| (inner, to_inner, score));
         let found =
@@ -241,7 +270,7 @@ pub(super) fn judge(
     }
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let symbols = value.len() - digits - letters;
-    if value.contains("###")
+    if value.contains('#') && value.contains("###")
         || placeholder::is_plain_data(value)
         || refuted::repeats_name(text, from, value)
     {
@@ -258,7 +287,7 @@ pub(super) fn judge(
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"-_.+/=~!@#$%^*:".contains(&b))
         || symbols * 5 < value.len() && digits >= 3 && value.bytes().all(|b| b.is_ascii_graphic());
-    let path = value.contains("://")
+    let path = value.contains('/') && value.contains("://")
         || value.matches('/').count() > 2 && symbols * 5 > value.len()
         || value.starts_with(['/', '.', '#'])
         || value.starts_with('-') && (value.starts_with("--") || digits < 3);

@@ -2,6 +2,7 @@
 
 use super::formats::Charset;
 use super::tests::{body, secrets};
+use crate::scan::{Scan, Scope};
 
 /// What stands for a password and for a random value in the texts below.
 const PASSWORD: &str = "Kd92mQx1Lp";
@@ -374,5 +375,18 @@ fn there_are_no_names_in_base64() {
             text.insert_str(at * (64 + end.len()) + 30, name);
         }
         assert!(secrets(&text).is_empty(), "{end:?}: {:?}", secrets(&text));
+    }
+}
+
+/// Several names lead to one value, which is judged for the first of them: `api_key` is three.
+#[test]
+fn a_value_is_judged_once_for_all_names_that_lead_to_it() {
+    for (unit, most) in
+        [("$api_key=@Bearer ", 4), ("pdl_live_apikey_ ", 2), ("bedrock-api-key-\"", 2)]
+    {
+        let text = unit.repeat(500);
+        let scan = Scan::new(&text, Scope::Leaks);
+        let judged = super::assigned::find(&text, &scan, &mut Vec::new(), 1000);
+        assert!(judged <= most * 500, "{unit}: {judged}");
     }
 }

@@ -1,5 +1,9 @@
 //! What only stands in for a secret, and what only looks random.
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
 use crate::words::is_one_of;
 
 /// Words that no live value holds and documentation does.
@@ -21,19 +25,22 @@ pub(crate) fn is_masked(value: &str) -> bool {
 
 /// Whether a value counts through the alphabet or the digits, as what somebody types to try a gateway does.
 pub(crate) fn is_counted(value: &str) -> bool {
-    let lower = value.to_ascii_lowercase();
-    ["abcdefgh", "1234567890"].iter().any(|run| lower.contains(run))
+    static RUNS: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| any_of(&["abcdefgh", "1234567890"]));
+    RUNS.as_ref().is_some_and(|runs| runs.is_match(value))
 }
 
 /// Whether a value says that it is a documentation's own.
 pub(crate) fn is_named(value: &str) -> bool {
-    value.to_ascii_lowercase().contains("example") || is_asking(value)
+    static NAME: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| any_of(&["example"]));
+    NAME.as_ref().is_some_and(|name| name.is_match(value)) || is_asking(value)
 }
 
 /// Whether a value asks for another one in its place: `your_key_here`.
 pub(crate) fn is_asking(value: &str) -> bool {
-    let lower = value.to_ascii_lowercase();
-    ["your_", "replace_with", "_here", "placeholder"].iter().any(|word| lower.contains(word))
+    static WORDS: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| any_of(&["your_", "replace_with", "_here", "placeholder"]));
+    WORDS.as_ref().is_some_and(|words| words.is_match(value))
 }
 
 /// Whether a value is encrypted, and says so, as files of SOPS, Hiera and Jasypt do.
@@ -213,14 +220,25 @@ pub(crate) fn spells_words(value: &str) -> bool {
         && decoded.iter().all(readable)
 }
 
+/// A search for any of a few words at once, in any case: values are judged behind each of many names, and one pass over
+/// them is as dear as one word.
+pub(crate) fn any_of(words: &[&str]) -> Option<AhoCorasick> {
+    let mut builder = AhoCorasick::builder();
+    builder.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(words).ok()
+}
+
 /// Whether a value says itself that it is none.
 pub(crate) fn is_stand_in(value: &str) -> bool {
-    let lower = value.to_ascii_lowercase();
-    STAND_INS.iter().any(|word| lower.contains(word)) || is_masked(value)
+    static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| any_of(STAND_INS));
+    WORDS.as_ref().is_some_and(|words| words.is_match(value)) || is_masked(value)
 }
 
 /// Whether a value is filled in where it is used: a template, a variable, what stands in for one.
 pub(crate) fn is_template(value: &str) -> bool {
+    // All of them have such a sign, and most values none.
+    if !value.bytes().any(|b| matches!(b, b'$' | b'{' | b'<' | b'%' | b'}' | b'>')) {
+        return false;
+    }
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let opened = value.starts_with(['$', '<', '{', '%', '@', '&', '('])
         && value.contains(['{', '<', '}', '>']);
@@ -245,20 +263,15 @@ fn is_variable(name: &str) -> bool {
 
 /// Whether a value is code rather than data: a call, a field, a pointer. In quotes there is none.
 pub(crate) fn is_expression(value: &str) -> bool {
-    const PARTS: [&str; 10] = [
-        "()",
-        "process.env",
-        "os.environ",
-        "getenv",
-        "env.",
-        "self.",
-        "this.",
-        "config.",
-        "->",
-        "::",
+    #[rustfmt::skip]
+    const PARTS: &[&str] = &[
+        "()", "process.env", "os.environ", "getenv", "env.", "self.", "this.", "config.", "->", "::",
     ];
+    static SEARCH: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(PARTS).ok());
+    let has_part = || SEARCH.as_ref().is_some_and(|parts| parts.is_match(value));
     value.starts_with(['$', '%', '@', '&', '(']) && value.contains(['(', ')'])
-        || PARTS.iter().any(|part| value.contains(part))
+        || has_part()
         || value.contains('(') && value.ends_with([')', '('])
         || value.contains(")[") && value.ends_with(']')
         || is_pointer(value)
@@ -281,6 +294,9 @@ fn is_pointer(value: &str) -> bool {
 
 /// Whether a value holds a character as HTML writes them: `&#60;`.
 fn is_entity(value: &str) -> bool {
+    if !value.contains('&') {
+        return false;
+    }
     value.split("&#").skip(1).any(|rest| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         digits > 0 && rest[digits..].starts_with(';')
@@ -331,17 +347,21 @@ pub(crate) fn is_numbered(value: &str) -> bool {
 
 /// How many different characters there are.
 pub(crate) fn distinct(value: &str) -> usize {
-    let mut seen = [false; 256];
-    value.bytes().for_each(|b| seen[b as usize] = true);
-    seen.iter().filter(|seen| **seen).count()
+    let mut seen = [0_u64; 4];
+    value.bytes().for_each(|b| seen[usize::from(b >> 6)] |= 1 << (b & 63));
+    seen.iter().map(|bits| bits.count_ones() as usize).sum()
 }
 
 /// Shannon entropy in bits per character.
 pub(crate) fn entropy(value: &str) -> f64 {
+    /// The logarithms of small numbers.
+    static LOGS: LazyLock<[f64; 64]> =
+        LazyLock::new(|| std::array::from_fn(|n| f64::from(n as u32).log2()));
     let mut counts = [0u32; 256];
     value.bytes().for_each(|b| counts[b as usize] += 1);
-    let length = value.len() as f64;
-    counts.iter().filter(|c| **c > 0).map(|&c| f64::from(c) / length).map(|p| -p * p.log2()).sum()
+    let log = |n: u32| LOGS.get(n as usize).copied().unwrap_or_else(|| f64::from(n).log2());
+    let length = value.len().max(1) as f64;
+    length.log2() - value.bytes().map(|b| log(counts[b as usize])).sum::<f64>() / length
 }
 
 /// Whether a value is built of words or of a counter, not of chance.

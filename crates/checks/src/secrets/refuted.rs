@@ -1,5 +1,9 @@
 //! What tells that a value behind the name of a secret is none: other names, what it is made of, what stands around it.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 use super::label::{self, Key};
 use super::placeholder;
 use crate::words::{floor, is_one_of};
@@ -160,11 +164,19 @@ pub(super) fn repeats_name(text: &str, from: usize, value: &str) -> bool {
 /// Whether the value is announced or shaped as a checksum.
 pub(super) fn is_digest(text: &str, from: usize, value: &str) -> bool {
     let lead = floor(text, from.saturating_sub(24));
-    let lead = text[lead..from].rsplit('\n').next().unwrap_or_default().to_ascii_lowercase();
-    let named = lead.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
-        let stem = ["sum", "id", "s", "value"].iter().find_map(|end| word.strip_suffix(end));
-        DIGESTS.iter().any(|name| word.ends_with(name) || stem.is_some_and(|s| s.ends_with(name)))
-    });
+    let lead = text[lead..from].rsplit('\n').next().unwrap_or_default();
+    // Most values have none of the names in front.
+    static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| placeholder::any_of(DIGESTS));
+    let is_named = || {
+        let lead = lead.to_ascii_lowercase();
+        lead.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
+            let stem = ["sum", "id", "s", "value"].iter().find_map(|end| word.strip_suffix(end));
+            let is_name =
+                |name: &&str| word.ends_with(name) || stem.is_some_and(|stem| stem.ends_with(name));
+            DIGESTS.iter().any(is_name)
+        })
+    };
+    let named = NAMES.as_ref().is_none_or(|names| names.is_match(lead)) && is_named();
     let shapes = ["sha256-", "sha512-", "sha256:", "sha1-"];
     let begins = |shape: &&str| {
         value.get(..shape.len()).is_some_and(|lead| lead.eq_ignore_ascii_case(shape))

@@ -1,7 +1,8 @@
 //! Credentials as the rest of the crate sees them.
 
 use super::formats::{self, Body, Charset, Format};
-use super::{Secret, find, formatted};
+use super::formatted::formatted;
+use super::{Secret, find};
 use crate::scan::{Scan, Scope};
 
 /// Values behind names and options, in all kinds of files.
@@ -125,6 +126,9 @@ pub(crate) fn samples() -> Vec<String> {
         ),
         format!("-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----", lines.join("\\n")),
     ];
+    let glued =
+        ["xghp_@", "my_ghp_@", "9ghp_@", "Agho_@ is it", "x_npm_@", "no.ghp_@!", "tokenghp_@,"];
+    let glued = glued.map(|text| text.replace('@', "x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5"));
     let neighbours =
         NEIGHBOURS.map(|text| text.replace('@', "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5"));
     let formats = unchecked()
@@ -134,6 +138,7 @@ pub(crate) fn samples() -> Vec<String> {
         .chain(structured)
         .chain(documented)
         .chain(neighbours)
+        .chain(glued)
         .chain(super::assigned_tests::found().map(|(text, _)| text))
         .chain(VALUES.map(str::to_owned))
         .collect()
@@ -171,9 +176,14 @@ fn what_stands_close_hides_no_credential() {
             let text = cut.replace('@', &value[..value.len() - 1]);
             assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
         }
-        for cut in ["x@", "@_", "@****", "@<your", "1@", "a_@"] {
+        for cut in ["@_", "@****", "@<your"] {
             let text = cut.replace('@', value);
             assert!(secrets(&text).is_empty(), "{text}: {:?}", secrets(&text));
+        }
+        for glued in ["x@", "1@", "a_@"] {
+            let text = glued.replace('@', value);
+            let found = secrets(&text);
+            assert!(found.len() == 1 && &text[found[0].bytes.clone()] == value, "{text}");
         }
     }
     let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI3NyJ9.c2lnbmF0dXJlLW9mLXRlc3Q";

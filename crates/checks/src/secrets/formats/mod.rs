@@ -1,5 +1,6 @@
 //! Credential formats that can be told by their beginning: one row each. A new provider is a new row.
 
+pub(crate) mod anywhere;
 mod bodies;
 mod cloud;
 mod development;
@@ -93,9 +94,45 @@ impl Format {
     }
 }
 
+/// The sets that each byte belongs to, as bits.
+static SETS: [u16; 256] = {
+    let mut out = [0; 256];
+    let mut set = 0;
+    while set < Charset::COUNT {
+        let charset = Charset::ALL[set];
+        let mut byte = 0;
+        while byte < out.len() {
+            out[byte] |= (charset.holds(byte as u8) as u16) << set;
+            byte += 1;
+        }
+        set += 1;
+    }
+    out
+};
+
 impl Charset {
+    /// All of them, in the order of their numbers.
+    const ALL: [Self; Self::COUNT] = [
+        Self::Alnum,
+        Self::Lower,
+        Self::Upper,
+        Self::Hex,
+        Self::Url,
+        Self::Dotted,
+        Self::Base64,
+        Self::Path,
+        Self::Signs,
+        Self::Django,
+    ];
+    /// How many there are.
+    pub(crate) const COUNT: usize = 10;
+
     /// Whether a byte belongs to it.
     pub(crate) fn has(self, byte: u8) -> bool {
+        SETS[byte as usize] >> self as usize & 1 == 1
+    }
+
+    const fn holds(self, byte: u8) -> bool {
         let signs: &[u8] = match self {
             Self::Alnum => b"",
             Self::Lower => return byte.is_ascii_lowercase() || byte.is_ascii_digit(),
@@ -108,7 +145,14 @@ impl Charset {
             Self::Signs => b"-_.:=!$~+/%",
             Self::Django => b"!@#$%^&*(-_=+)",
         };
-        byte.is_ascii_alphanumeric() || signs.contains(&byte)
+        let mut at = 0;
+        while at < signs.len() {
+            if signs[at] == byte {
+                return true;
+            }
+            at += 1;
+        }
+        byte.is_ascii_alphanumeric()
     }
 }
 

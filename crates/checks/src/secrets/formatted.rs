@@ -1,0 +1,281 @@
+//! Credentials that begin as a provider's do: what follows, how it must end, and how live it looks.
+
+use super::formats::{self, Body, Charset, Format};
+use super::{Secret, is_below_base64, is_cut, is_in_base64, placeholder};
+use crate::scan::Scan;
+use crate::words::is_name;
+
+/// Scores: a live value, one made for tests, one whose check value does not fit, one that somebody typed in the order of
+/// the keys or of the alphabet, and one that has the form but looks filled in. The last is for a person to look at; it
+/// does not block by itself.
+const LIVE: f64 = 0.95;
+const TEST: f64 = 0.8;
+const MISCOUNTED: f64 = 0.8;
+const TYPED: f64 = 0.8;
+const FILLED: f64 = 0.55;
+
+/// How long the value of a token of GitHub or npm is that ends in its check value.
+const COUNTED: usize = 36;
+/// A beginning of so many characters does not stand in random text by chance.
+const SURE: usize = 6;
+/// A longer beginning is not the end of one word and another one.
+const MAX_WORD_END: usize = 8;
+/// More capitals and digits in front of a value of these are the beginning of another one.
+const MAX_CAPITALS: usize = 3;
+/// How much of values is read for each byte of the text, and for any text. Beginnings inside of values, each of which
+/// reads all that follows, would read more: nothing but a text that is made for it has so many.
+const READ: usize = 2;
+const READ_ANYWAY: usize = 2 << 10;
+
+/// Looks at each beginning that the scan has met.
+pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
+    for (places, place) in [(&scan.formats, Place::Begun), (&scan.glued, Place::Glued)] {
+        let (mut reader, mut live) = (Reader::new(text), 0..0);
+        for &(at, index) in places {
+            let at = at as usize;
+            // Nothing inside of a live value is surer than it.
+            if live.contains(&at) {
+                continue;
+            }
+            let secret = formats::get(index).and_then(|format| reader.read(at, format, place));
+            if let Some(secret) = secret.as_ref().filter(|secret| secret.score >= LIVE) {
+                live = secret.bytes.start + 1..secret.bytes.end;
+            }
+            found.extend(secret);
+            if found.len() > limit * 2 {
+                return;
+            }
+        }
+    }
+}
+
+/// What stands in front of a beginning.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Nothing that it is a part of.
+    Begun,
+    /// A letter, a digit or `_` that it is glued to.
+    Glued,
+}
+
+/// Reads values, each run of characters once however many beginnings stand in it.
+struct Reader<'t> {
+    text: &'t str,
+    /// The last run of each set: from where on it was read, and where it ends.
+    runs: [(usize, usize); Charset::COUNT],
+    /// How much of values was read.
+    read: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { text, runs: [(0, 0); Charset::COUNT], read: 0 }
+    }
+
+    /// Where the characters of a set end that begin at a place.
+    fn run_end(&mut self, charset: Charset, from: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        let (known, end) = self.runs[charset as usize];
+        if (known..end).contains(&from) {
+            return end;
+        }
+        let mut at = from;
+        while at < bytes.len() && charset.has(bytes[at]) {
+            at += 1;
+            if at == known && at < end {
+                at = end;
+            }
+        }
+        self.runs[charset as usize] = (from, at);
+        at
+    }
+
+    fn read(&mut self, at: usize, format: &Format, place: Place) -> Option<Secret> {
+        let bytes = self.text.as_bytes();
+        if !bytes[at..].starts_with(format.prefix.as_bytes()) {
+            return None;
+        }
+        let from = at + format.prefix.len();
+        let run = self.run_end(format.rest, from);
+        let secret = |end, score| Secret { kind: format.kind, bytes: at..end, score };
+        let counted = from + COUNTED;
+        if format.is_counted() && run >= counted && formats::crc_fits(&self.text[from..counted]) {
+            // Its check value says where it ends, whatever stands in front of it or behind.
+            return self.score(format, from, counted).map(|score| secret(counted, score));
+        }
+        let mut rest = (run - from).min(format.length.1 + 4);
+        // Full stops and the like at the end belong to the sentence, unless they pad base64.
+        if matches!(format.rest, Charset::Dotted | Charset::Path | Charset::Signs) {
+            let value = bytes[from..from + rest].iter().rev();
+            rest -= value.take_while(|b| b".,:=!-/@%$~+".contains(b)).count();
+        }
+        rest -= emphasis(&bytes[..at], &bytes[from..from + rest]);
+        let end = from + rest;
+        if rest < format.length.0 || rest > format.length.1 {
+            return None;
+        }
+        let dotted = at > 0 && bytes[at - 1] == b'.' && !matches!(format.rest, Charset::Path);
+        let is_glued = place == Place::Glued || dotted;
+        if is_glued && !format.stands_anywhere()
+            || self.is_part(from, end, format, is_glued)
+            || format.is_base64() && (is_in_base64(bytes, at) || is_below_base64(bytes, at))
+        {
+            return None;
+        }
+        // What is too much to be read is taken at its form.
+        if self.read > READ_ANYWAY + READ * self.text.len() {
+            return Some(secret(end, TYPED));
+        }
+        self.read += rest;
+        if is_glued && !self.is_sure(at, from, end, format) {
+            return None;
+        }
+        self.score(format, from, end).map(|score| secret(end, score))
+    }
+
+    fn score(&self, format: &Format, from: usize, end: usize) -> Option<f64> {
+        liveness(format, &self.text[from..end])
+    }
+
+    /// Whether what stands behind a value is a part of it.
+    fn is_part(&self, from: usize, end: usize, format: &Format, is_glued: bool) -> bool {
+        let bytes = self.text.as_bytes();
+        let at = from - format.prefix.len();
+        let behind = &bytes[end..];
+        // Where the form says how long it is, another word may begin right behind it.
+        let ends = format.length.0 == format.length.1 && format.prefix.len() >= SURE;
+        let is_other = |b: &u8| is_name(*b) && !format.rest.has(*b);
+        if ends && behind.first().is_some_and(is_other) {
+            return false;
+        }
+        // Of a value that is as long as the format says nothing is cut off.
+        let is_whole = end - from >= 16 && end - from == format.length.0;
+        let before = if is_glued { &[] } else { &bytes[..at] };
+        goes_on(before, behind, is_whole)
+    }
+
+    /// Whether a value behind a letter, a digit, `_` or a full stop is no part of a word, a name or a code.
+    fn is_sure(&self, at: usize, from: usize, end: usize, format: &Format) -> bool {
+        let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
+        let before = &bytes[..at];
+        // What somebody types to try a gateway is told by what is sure, or stands apart.
+        let is_typed = placeholder::is_counted(value);
+        let is_random = if is_typed {
+            format.is_counted() || before.ends_with(b"_")
+        } else {
+            placeholder::is_mixed(value)
+        };
+        // `kotlin_api_` and a hash.
+        let is_hash = !matches!(format.rest, Charset::Hex) && placeholder::is_hex(value);
+        let capitals = || {
+            let is_part = |b: &&u8| format.rest.has(**b);
+            before.iter().rev().take(MAX_CAPITALS + 1).take_while(is_part).count()
+        };
+        // `task_live_`, `work_test_`: words that end like this have a vowel there, and identifiers behind them no capitals.
+        let is_word_end = || {
+            let lead = format.prefix.get(..2).unwrap_or_default();
+            let vowel = before.last().is_some_and(|b| b"aeiouAEIOU".contains(b));
+            vowel
+                && ["sk", "rk", "pk", "ck"].contains(&lead)
+                && format.prefix.len() <= MAX_WORD_END
+                && !value.bytes().any(|b| b.is_ascii_uppercase())
+        };
+        is_random
+            && format.is_own(value)
+            && !is_hash
+            && (format.prefix.len() >= SURE || !is_in_base64(bytes, at))
+            && !(matches!(format.rest, Charset::Upper) && capitals() > MAX_CAPITALS)
+            && !is_word_end()
+    }
+}
+
+/// The credential of a format that begins at a place.
+#[cfg(test)]
+pub(super) fn formatted(text: &str, at: usize, format: &Format) -> Option<Secret> {
+    Reader::new(text).read(at, format, Place::Begun)
+}
+
+/// How much of values is read in a text.
+#[cfg(test)]
+pub(super) fn bytes_read(text: &str) -> usize {
+    let scan = Scan::new(text, crate::scan::Scope::Leaks);
+    let read = |places: &[(u32, u16)], place| {
+        let mut reader = Reader::new(text);
+        for &(at, index) in places {
+            formats::get(index).and_then(|format| reader.read(at as usize, format, place));
+        }
+        reader.read
+    };
+    read(&scan.formats, Place::Begun).max(read(&scan.glued, Place::Glued))
+}
+
+/// How many of the `_` at the end of a value close what as many in front of it have opened.
+fn emphasis(before: &[u8], value: &[u8]) -> usize {
+    let trailing = value.iter().rev().take_while(|&&b| b == b'_').count();
+    if trailing == opened(before, b'_') { trailing } else { 0 }
+}
+
+/// How many of a sign stand in front, at most three.
+fn opened(before: &[u8], sign: u8) -> usize {
+    before.iter().rev().take(3).take_while(|&&b| b == sign).count()
+}
+
+/// Whether what stands behind a value shows that it goes on, is masked or is cut short.
+fn goes_on(before: &[u8], behind: &[u8], is_whole: bool) -> bool {
+    let Some(&next) = behind.first() else { return false };
+    match next {
+        b'_' | b'*' => {
+            let count = behind.iter().take(4).take_while(|&&b| b == next).count();
+            let is_emphasis = count == opened(before, next) || next == b'*' && count <= 2;
+            !is_emphasis || behind.get(count).is_some_and(|&b| next == b'_' && is_name(b))
+        }
+        // A tag of a page ends it; others are to be filled in.
+        b'<' => !is_tag(behind),
+        b'#' | b'[' | b'{' => true,
+        _ => is_name(next) || !is_whole && is_cut(behind),
+    }
+}
+
+/// Whether a tag or a comment of HTML begins a text.
+fn is_tag(text: &[u8]) -> bool {
+    const TAGS: [&[u8]; 16] = [
+        b"br", b"li", b"p", b"td", b"tr", b"th", b"div", b"span", b"code", b"pre", b"b", b"i",
+        b"hr", b"dd", b"dt", b"ul",
+    ];
+    let name = &text[1..];
+    let name = &name[..name.iter().take(5).take_while(|b| b.is_ascii_alphabetic()).count()];
+    let ends = text.get(1 + name.len()).is_none_or(|b| b" />\n\r\t".contains(b));
+    [&b"</"[..], b"<!--"].iter().any(|tag| text.starts_with(tag))
+        || ends && TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name))
+}
+
+/// How live the characters behind a beginning look.
+fn liveness(format: &Format, value: &str) -> Option<f64> {
+    let masked = placeholder::is_masked(value);
+    let filled = masked || placeholder::is_named(value) || !placeholder::is_varied(value);
+    let typed = placeholder::is_counted(value);
+    match format.body {
+        Body::Checked(check) if !check(value) => return None,
+        Body::Random if filled || !placeholder::is_mixed(value) => return None,
+        Body::Free if filled || typed => return Some(FILLED),
+        // Words and years are as free; live values are longer or change kind more often.
+        Body::Free if value.len() < 20 && !placeholder::is_jumbled(value) => return None,
+        Body::Free if !placeholder::is_mixed(value) => return None,
+        _ => {}
+    }
+    if filled {
+        let stand_in = masked || placeholder::is_asking(value) || !format.is_exact();
+        return (!stand_in).then_some(FILLED);
+    }
+    if typed {
+        return (format.is_exact() || value.len() == format.length.0).then_some(TYPED);
+    }
+    let counted = format.kind.starts_with("github") && value.len() == 36;
+    Some(if counted && !formats::crc_fits(value) {
+        MISCOUNTED
+    } else if format.prefix.contains("test") || format.prefix.contains("sandbox") {
+        TEST
+    } else {
+        LIVE
+    })
+}
