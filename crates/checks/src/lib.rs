@@ -6,6 +6,7 @@
 
 mod brands;
 mod checksum;
+mod encoded;
 mod fold;
 mod injection;
 mod json_lexer;

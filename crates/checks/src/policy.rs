@@ -10,7 +10,7 @@ use crate::pii::kinds::KINDS;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
-use crate::{MAX_FINDINGS, injection, offsets, pattern, pii, risk, secrets};
+use crate::{MAX_FINDINGS, encoded, injection, offsets, pattern, pii, risk, secrets};
 
 /// The most kinds of personal data that settings name.
 const MAX_KINDS: usize = 200;
@@ -192,13 +192,8 @@ impl Policy {
                 Finding { held: a.held, ..found }
             }));
         }
-        let secrets = secrets::find(text, &scan, room);
-        findings.extend(self.personal(&folded, &scan, &secrets, room));
-        findings.extend(
-            secrets.into_iter().map(|s| {
-                finding(&folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
-            }),
-        );
+        findings.extend(self.leaks_in(&folded, &scan, room));
+        encoded::add(self, &folded, &scan, &mut findings, room);
         if scope == Scope::Everything {
             self.rules(part.text, &mut findings);
         }
@@ -210,6 +205,22 @@ impl Policy {
         }
         offsets::fill(part.text, &mut findings);
         (findings, suspicion)
+    }
+
+    /// Credentials and personal data that stand in a text as they are, in no order.
+    pub(crate) fn leaks_in(
+        &self,
+        folded: &Folded<'_>,
+        scan: &Scan,
+        room: usize,
+    ) -> Vec<Finding> {
+        let secrets = secrets::find(&folded.text, scan, room);
+        let mut found = self.personal(folded, scan, &secrets, room);
+        let secret = |s: secrets::Secret| {
+            finding(folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
+        };
+        found.extend(secrets.into_iter().map(secret));
+        found
     }
 
     /// Personal data of all kinds. What the crate knows is left out where a credential was found; what the

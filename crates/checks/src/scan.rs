@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
+use crate::encoded::SHORTEST;
 use crate::injection::vocabulary;
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
 use crate::pii::context::{self, Context};
@@ -32,6 +33,9 @@ pub(crate) struct Scan {
     pub(crate) marks: u128,
     /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
     pub(crate) long_runs: bool,
+    /// The blocks of 64 bytes in which a run of ASCII without space has as many characters as the shortest code. Only where
+    /// credentials are looked for.
+    pub(crate) dense: Vec<u32>,
 }
 
 /// Which keywords to look for.
@@ -137,7 +141,10 @@ impl Scan {
                 });
             }
             inside = word >> 63;
-            runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            let is_dense = runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            if is_dense && index.formats {
+                self.dense.push(number as u32);
+            }
             for_each(words::bits(block, words::is_sign), |bit| {
                 let at = base + bit;
                 if let Some(signs) = &index.signs {
@@ -293,7 +300,9 @@ struct Runs {
 }
 
 impl Runs {
-    fn push(&mut self, bits: u64) {
+    /// Takes the next block; tells whether a run in it is as long as the shortest code.
+    #[inline]
+    fn push(&mut self, bits: u64) -> bool {
         let two = bits & bits >> 1;
         let four = two & two >> 2;
         let eight = four & four >> 4;
@@ -301,6 +310,8 @@ impl Runs {
         let joined = self.open + bits.trailing_ones();
         self.long |= sixteen & bits >> 16 != 0 || joined >= LONG;
         self.open = if bits == u64::MAX { joined } else { bits.leading_ones() };
+        const { assert!(SHORTEST == 15) }
+        eight & eight >> 7 != 0 || joined >= SHORTEST as u32
     }
 }
 
