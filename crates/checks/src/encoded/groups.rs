@@ -62,7 +62,7 @@ fn in_range(bytes: &[u8], start: usize, end: usize, out: &mut Vec<Piece>) {
             close(open.take(), out);
         }
         let is_whole = at + length < end || !bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
-        match undo(group).filter(|_| is_whole) {
+        match undo(group, &bytes[at.saturating_sub(1)..at]).filter(|_| is_whole) {
             Some(digits) => {
                 let (_, last, decoder) =
                     open.get_or_insert_with(|| (at, at, Decoder::new(Code::Hexadecimal)));
@@ -82,11 +82,35 @@ fn in_range(bytes: &[u8], start: usize, end: usize, out: &mut Vec<Piece>) {
     close(open, out);
 }
 
-/// The digits of a group, without what begins it.
-fn undo(group: &[u8]) -> Option<&[u8]> {
+/// Where the groups begin that end a text.
+pub(super) fn open_from(bytes: &[u8]) -> usize {
+    let (mut at, mut open) = (bytes.len(), bytes.len());
+    loop {
+        let signs = bytes[..at].iter().rev().take(MAX_SIGNS + 1).take_while(|&&b| is_between(b));
+        let end = at - signs.count();
+        let length = bytes[..end].iter().rev().take_while(|&&b| may_stand(b) && !is_between(b));
+        let start = end - length.count();
+        let before = &bytes[start.saturating_sub(1)..start];
+        let mut group = Decoder::new(Code::Hexadecimal);
+        let digits = undo(&bytes[start..end], before).unwrap_or_default();
+        group.take(digits);
+        let is_text = !group.out.is_empty() && !group.out.iter().any(|&b| is_control(b));
+        if at - end > MAX_SIGNS || !is_text || before.iter().any(u8::is_ascii_alphanumeric) {
+            return open;
+        }
+        (at, open) = (start, start);
+        if !before.first().is_some_and(|&b| is_between(b)) {
+            return open;
+        }
+    }
+}
+
+/// The digits of a group, without what begins it. Dashes stand between pairs alone: other groups are parts of numbers.
+fn undo<'b>(group: &'b [u8], before: &[u8]) -> Option<&'b [u8]> {
     let begins = [&b"0x"[..], b"0X", b"\\x", b"x"];
     let digits = begins.iter().find_map(|begin| group.strip_prefix(*begin)).unwrap_or(group);
     let is_even = !digits.is_empty() && digits.len().is_multiple_of(2);
+    let is_even = is_even && (before != b"-" || digits.len() == 2);
     (is_even && digits.iter().all(u8::is_ascii_hexdigit)).then_some(digits)
 }
 

@@ -9,7 +9,7 @@ mod escapes;
 mod groups;
 mod runs;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::ops::Range;
@@ -55,6 +55,11 @@ fn pieces(text: &str, dense: impl Iterator<Item = usize>) -> Vec<Piece> {
 pub(crate) fn undone(text: &str) -> Option<View<'_>> {
     let blocks = 0..text.len().div_ceil(64);
     view::whole(text, pieces(text, blocks))
+}
+
+/// Where in a text that goes on a code begins of which more may come: base64 in lines, and digits in groups.
+pub(crate) fn open_from(text: &str) -> usize {
+    groups::open_from(text.as_bytes()).min(runs::open_from(text.as_bytes()))
 }
 
 /// Adds what stands behind codes to the findings of a text, and takes out what is no more than a part of that.

@@ -63,17 +63,15 @@ fn signed_token(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
 /// The first code in a run.
 fn undo(bytes: &[u8], start: usize, end: usize) -> Option<Piece> {
     let run = &bytes[start..end];
+    // A stream that is cut may begin in the middle of a code.
+    let cut = (1..4).filter(|_| start == 0 && end >= CUT);
+    let cut = cut.map(|from| (0, from));
     let signs = run.iter().enumerate();
     let signs = signs.filter(|(_, b)| !b.is_ascii_alphanumeric() || **b == b'x');
-    let begins = std::iter::once(0).chain(signs.map(|(sign, _)| sign + 1));
-    let mut begins = begins.take(MAX_BEGINNINGS).map(|from| start + from);
-    let found = begins.find_map(|from| Some((from, from_here(bytes, from, end)?)));
-    // A stream that is cut may begin in the middle of a code.
-    let cut = || {
-        let mut places = (1..4).filter(|_| start == 0 && end >= CUT);
-        places.find_map(|from| Some((0, from_here(bytes, from, end)?)))
-    };
-    let (from, (text, to)) = found.or_else(cut)?;
+    let signs = signs.take(MAX_BEGINNINGS).map(|(sign, _)| (start + sign + 1, start + sign + 1));
+    let mut begins = std::iter::once((start, start)).chain(cut).chain(signs);
+    let (from, (text, to)) =
+        begins.find_map(|(start, from)| Some((start, from_here(bytes, from, end)?)))?;
     let is_announced = from >= start + 2 && [&b"0x"[..], b"0X"].contains(&&bytes[from - 2..from]);
     Some(Piece { bytes: from - if is_announced { 2 } else { 0 }..to, text })
 }
@@ -137,6 +135,21 @@ fn unreadable_at_end(decoder: &Decoder) -> bool {
 /// Whether bytes may be of UTF-16.
 fn is_mixed(bytes: &[u8]) -> bool {
     super::decoder::is_utf16(bytes).is_some()
+}
+
+/// Where a code in lines begins that ends a text, with the end of its line.
+pub(super) fn open_from(bytes: &[u8]) -> usize {
+    let gap = |b: &&u8| matches!(**b, b'\n' | b'\r' | b' ' | b'\t' | b'>' | b'#' | b'*' | b'|' | b'\\');
+    let gap = bytes.iter().rev().take(MAX_GAP).take_while(gap).count();
+    let end = bytes.len() - gap;
+    let is_line = bytes[end..].contains(&b'\n') || bytes[end..].contains(&b'\r');
+    if !is_line || end == 0 || !is_base64(bytes[end - 1]) {
+        return bytes.len();
+    }
+    let mut pieces = Vec::new();
+    find(&bytes[..end], 0..end.div_ceil(64), &mut pieces);
+    let last = pieces.last().filter(|piece| piece.bytes.end == end);
+    last.map_or(bytes.len(), |piece| piece.bytes.start)
 }
 
 /// Where the next line of a code may begin: behind the end of this one, which may be written out, and what quotes it.

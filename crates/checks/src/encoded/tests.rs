@@ -241,3 +241,12 @@ fn what_was_found_already_is_not_counted_twice() {
         assert_eq!(found.len(), 1, "{text}: {found:?}");
     }
 }
+
+#[test]
+fn a_code_that_is_cut_is_undone_wherever_it_is_cut() {
+    let filler = "Nothing to be seen here, whatever anybody says of it. ".repeat(20);
+    let code = base64(format!("{filler}and {TOKEN} {filler}").as_bytes(), b"+/", true);
+    for from in 100..140 {
+        assert_eq!(found(&code[from..code.len() - 3]).len(), 1, "{}", &code[from..from + 40]);
+    }
+}

@@ -80,12 +80,6 @@ impl<'t> View<'t> {
         self.place(self.span(at), at).start
     }
 
-    /// Where the last code of the source begins and ends.
-    pub(crate) fn codes(&self) -> impl Iterator<Item = Range<usize>> {
-        let codes = self.spans.iter().filter(|span| matches!(span.kind, Kind::Escape | Kind::Run));
-        codes.map(|span| span.from..span.to)
-    }
-
     fn span(&self, at: usize) -> usize {
         self.spans.partition_point(|span| span.at <= at).saturating_sub(1)
     }
