@@ -9,6 +9,7 @@ mod checksum;
 mod encoded;
 mod fold;
 mod injection;
+mod joined;
 mod json_lexer;
 mod json_text;
 mod keywords;
@@ -31,6 +32,7 @@ mod tests;
 mod words;
 
 pub use brands::{BlockedTerms, Violation, ViolationKind};
+pub use encoded::{FileKind, FileText, file_kind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use policy::{Policy, wrong_kinds};

@@ -6,6 +6,7 @@ use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
 use regex::Regex;
 
 use crate::fold::Folded;
+use crate::json_text::Reading;
 use crate::pii::kinds::KINDS;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
@@ -106,6 +107,40 @@ impl Policy {
         self.parts(parts, Scope::Everything)
     }
 
+    /// Judges readings that belong together, one by one, for [`Policy::conclude`]: each is let go of before the next one is
+    /// made. A finding in a file has its place in the text of the file for a [`Redactor`], and that of the whole file for
+    /// people.
+    ///
+    /// [`Redactor`]: crate::Redactor
+    pub fn judge_readings<'a>(
+        &self,
+        readings: impl IntoIterator<Item = (Origin, Reading<'a>)>,
+    ) -> Verdict {
+        let mut verdict = Verdict::default();
+        for (origin, reading) in readings {
+            let index = verdict.parts;
+            verdict.parts += 1;
+            if verdict.findings.len() > MAX_FINDINGS {
+                continue;
+            }
+            let part = Part { origin, text: reading.text() };
+            let (mut found, suspected) = self.part(&part, Scope::Everything, MAX_FINDINGS + 1);
+            if let Reading::File(file) = &reading
+                && !found.is_empty()
+            {
+                let span = file.span();
+                for finding in &mut found {
+                    (finding.start, finding.end) = (span.start, span.end);
+                }
+            }
+            found.iter_mut().for_each(|finding| finding.part = index);
+            verdict.suspicion = f64::max(verdict.suspicion, suspected);
+            verdict.findings.append(&mut found);
+            verdict.findings.truncate(MAX_FINDINGS + 1);
+        }
+        verdict
+    }
+
     /// Weighs the verdicts on all parts of one request, in their order. Those that stand behind more findings than a
     /// request may have are not asked for.
     pub fn conclude(&self, verdicts: impl IntoIterator<Item = Verdict>) -> Report {
@@ -172,7 +207,7 @@ impl Policy {
         verdict
     }
 
-    fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> (Vec<Finding>, f64) {
+    pub(crate) fn part(&self, part: &Part<'_>, scope: Scope, room: usize) -> (Vec<Finding>, f64) {
         if part.text.is_empty() {
             return (Vec::new(), 0.0);
         }
@@ -208,12 +243,7 @@ impl Policy {
     }
 
     /// Credentials and personal data that stand in a text as they are, in no order.
-    pub(crate) fn leaks_in(
-        &self,
-        folded: &Folded<'_>,
-        scan: &Scan,
-        room: usize,
-    ) -> Vec<Finding> {
+    pub(crate) fn leaks_in(&self, folded: &Folded<'_>, scan: &Scan, room: usize) -> Vec<Finding> {
         let secrets = secrets::find(&folded.text, scan, room);
         let mut found = self.personal(folded, scan, &secrets, room);
         let secret = |s: secrets::Secret| {

@@ -143,7 +143,7 @@ impl Scan {
             inside = word >> 63;
             let is_dense = runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
             if is_dense && index.formats {
-                self.dense.push(number as u32);
+                self.note_dense(number);
             }
             for_each(words::bits(block, words::is_sign), |bit| {
                 let at = base + bit;
@@ -178,6 +178,11 @@ impl Scan {
             }
         }
         self.long_runs = runs.long;
+    }
+
+    #[cold]
+    fn note_dense(&mut self, block: usize) {
+        self.dense.push(block as u32);
     }
 
     /// Looks up credentials and what names personal data behind an escape, which ends the word before for a reader.

@@ -67,7 +67,11 @@ pub(super) struct Mark {
 
 impl Decoder {
     pub(super) fn new(code: Code) -> Self {
-        Self { code, bits: 0, held: 0, out: Vec::new() }
+        Self::with_room(code, 0)
+    }
+
+    pub(super) fn with_room(code: Code, bytes: usize) -> Self {
+        Self { code, bits: 0, held: 0, out: Vec::with_capacity(bytes) }
     }
 
     /// Takes the characters that belong to the code; tells how many there were.

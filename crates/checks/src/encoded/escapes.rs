@@ -72,9 +72,7 @@ pub(super) fn read(text: &[u8]) -> Option<Escape> {
             }
             Some(escape(char::from_u32(unit)?, 6))
         }
-        [b'\\', b'U', rest @ ..] => {
-            Some(escape(char::from_u32(hexadecimal(rest.get(..8)?)?)?, 10))
-        }
+        [b'\\', b'U', rest @ ..] => Some(escape(char::from_u32(hexadecimal(rest.get(..8)?)?)?, 10)),
         [b'&', b'#', rest @ ..] => {
             let (base, lead) = if let [b'x' | b'X', ..] = rest { (16, 1) } else { (10, 0) };
             let is_digit = |b: &&u8| (**b as char).is_digit(base);

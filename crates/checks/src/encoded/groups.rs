@@ -13,26 +13,30 @@ const MAX_SIGNS: usize = 3;
 
 /// Undoes the groups that turn into text.
 pub(super) fn find(bytes: &[u8], out: &mut Vec<Piece>) {
-    let mut at = 0;
-    while let Some(four) = bytes.get(at..at + 4) {
-        if !has_digit(four) {
-            at += STRIDE;
-            continue;
+    let mut done = 0;
+    for (index, block) in bytes.chunks(STRIDE).enumerate() {
+        let Some(four) = block.first_chunk::<4>() else { return };
+        if has_digit(*four) && index * STRIDE >= done {
+            done = around(bytes, index * STRIDE, done, out);
         }
-        let lead = bytes[..at].iter().rev().take(STRIDE).take_while(|&&b| may_stand(b)).count();
-        let end = at + bytes[at..].iter().take_while(|&&b| may_stand(b)).count();
-        if end - (at - lead) >= SHORTEST {
-            let done = out.last().map_or(0, |piece| piece.bytes.end);
-            in_range(bytes, (at - lead).max(done.min(at)), end, out);
-        }
-        at = end.max(at + STRIDE);
     }
 }
 
+/// Undoes the groups around a place; tells how far the text was read.
+#[cold]
+fn around(bytes: &[u8], at: usize, done: usize, out: &mut Vec<Piece>) -> usize {
+    let lead = bytes[..at].iter().rev().take(STRIDE).take_while(|&&b| may_stand(b)).count();
+    let end = at + bytes[at..].iter().take_while(|&&b| may_stand(b)).count();
+    if end - (at - lead) >= SHORTEST {
+        in_range(bytes, (at - lead).max(done), end, out);
+    }
+    end
+}
+
 /// Whether one of four bytes is a digit from 0 to 7: the first of the two that write a letter is one.
-fn has_digit(four: &[u8]) -> bool {
-    let Ok(four) = four.try_into().map(u32::from_le_bytes) else { return false };
-    let rest = (four ^ 0x3030_3030) & 0xf8f8_f8f8;
+#[inline]
+fn has_digit(four: [u8; 4]) -> bool {
+    let rest = (u32::from_le_bytes(four) ^ 0x3030_3030) & 0xf8f8_f8f8;
     rest.wrapping_sub(0x0101_0101) & !rest & 0x8080_8080 != 0
 }
 

@@ -6,6 +6,7 @@
 
 mod decoder;
 mod escapes;
+mod file;
 mod groups;
 mod runs;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::fold::Folded;
 use crate::policy::Policy;
 use crate::report::{CERTAIN, Finding};
 use crate::scan::{Scan, Scope};
+pub use file::{FileKind, FileText, file_kind};
 pub(crate) use runs::SHORTEST;
 use view::View;
 

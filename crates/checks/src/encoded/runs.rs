@@ -20,7 +20,8 @@ const CUT: usize = 64;
 pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut Vec<Piece>) {
     let mut done = 0;
     for block in dense {
-        let (mut at, until) = ((block * 64).saturating_sub(SHORTEST - 1).max(done), block * 64 + 64);
+        let (mut at, until) =
+            ((block * 64).saturating_sub(SHORTEST - 1).max(done), block * 64 + 64);
         // Stepping by the shortest run meets every run that is long enough, at a fraction of the reads.
         while at < until && at + SHORTEST <= bytes.len() {
             let probe = at + SHORTEST - 1;
@@ -139,7 +140,8 @@ fn is_mixed(bytes: &[u8]) -> bool {
 
 /// Where a code in lines begins that ends a text, with the end of its line.
 pub(super) fn open_from(bytes: &[u8]) -> usize {
-    let gap = |b: &&u8| matches!(**b, b'\n' | b'\r' | b' ' | b'\t' | b'>' | b'#' | b'*' | b'|' | b'\\');
+    let gap =
+        |b: &&u8| matches!(**b, b'\n' | b'\r' | b' ' | b'\t' | b'>' | b'#' | b'*' | b'|' | b'\\');
     let gap = bytes.iter().rev().take(MAX_GAP).take_while(gap).count();
     let end = bytes.len() - gap;
     let is_line = bytes[end..].contains(&b'\n') || bytes[end..].contains(&b'\r');

@@ -200,11 +200,7 @@ impl<'t, F: FnMut(&View<'t>)> Builder<'t, F> {
             }
             if let Some(escape) = escapes::read(&bytes[at..]).filter(|e| self.counts(e, at)) {
                 let value = escape.value;
-                self.add(
-                    Kind::Escape,
-                    at..at + escape.length,
-                    value.encode_utf8(&mut [0; 4]),
-                );
+                self.add(Kind::Escape, at..at + escape.length, value.encode_utf8(&mut [0; 4]));
             }
         }
         pieces.for_each(|piece| self.run(piece));

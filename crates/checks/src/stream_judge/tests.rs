@@ -125,17 +125,22 @@ fn a_code_longer_than_what_is_held_is_dropped_from_where_it_is_told() {
     let policy = redacts();
     let filler = "Nothing to be seen here, whatever anybody says of it. ".repeat(300);
     let secret = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
-    for (text, early) in [
-        (format!("{secret} {filler}"), true),
-        (format!("{filler}and {secret} {filler}"), false),
-    ] {
+    for (text, early) in
+        [(format!("{secret} {filler}"), true), (format!("{filler}and {secret} {filler}"), false)]
+    {
         for code in [
             encoded::tests::base64(text.as_bytes(), b"+/", true),
             text.bytes().map(|b| format!("{b:02x}")).collect(),
         ] {
             let answer = format!("Look: {code} is it.");
             for said in [streamed(&policy, chars(&answer)).0, streamed(&policy, [&*answer]).0] {
-                assert!(said.ends_with("_1_00000007] is it."), "{early} {} {} {}", said.len(), answer.len(), &said[said.len() - 60..]);
+                assert!(
+                    said.ends_with("_1_00000007] is it."),
+                    "{early} {} {} {}",
+                    said.len(),
+                    answer.len(),
+                    &said[said.len() - 60..]
+                );
                 assert!(!early || said.starts_with("Look: [GITHUB"), "{}", &said[..60]);
                 assert!(said.len() < answer.len() - filler.len());
             }
