@@ -247,6 +247,14 @@ fn what_was_found_already_is_not_counted_twice() {
     for text in [
         format!("url: {database}"),
         format!("Authorization: Bearer {jwt}"),
+        format!(
+            "ops_eyJ{}",
+            &base64(
+                b"{\"a\":\"jane@acme.org\",\"b\":\"A3-C4ZJMN-PQTZTL-HGL84-G64M7-KVZRN-4ZVP6\"}",
+                b"-_",
+                false
+            )[3..]
+        ),
         format!("{TOKEN} with%20more"),
         format!("mail jane.doe@acme.org%2C please"),
     ] {

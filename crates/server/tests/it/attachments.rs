@@ -131,7 +131,7 @@ async fn a_value_is_found_behind_a_code_and_over_parts(backend: Backend) {
     }
     assert_eq!(mock.begun(), 0);
     let blocks = json!([{"type": "text", "text": format!("The key is {one}")}, {"type": "text", "text": two}]);
-    let body = json!({"model": "mock", "max_tokens": 10, "system": blocks,
+    let body = json!({"trace_id": trace, "model": "mock", "max_tokens": 10, "system": blocks,
         "messages": [{"role": "user", "content": "Hello."}]});
     let refused = key.post("/api/v1/messages", &body).await.ok(200);
     assert_eq!((&refused["cause"]["category"], mock.begun()), (&json!("secret"), 0));
