@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::encoded::FileText;
 use crate::json_lexer::{Lexer, Place};
 use crate::redact::Redactor;
 use crate::report::Finding;
@@ -22,6 +23,8 @@ pub enum Reading<'a> {
     Plain(Cow<'a, str>),
     /// JSON inside a string.
     Json(JsonText<'a>),
+    /// A file of text.
+    File(FileText<'a>),
 }
 
 impl<'a> Reading<'a> {
@@ -30,11 +33,17 @@ impl<'a> Reading<'a> {
         JsonText::read(text).map_or_else(|| Self::Plain(text.into()), Self::Json)
     }
 
+    /// Reads a string of which [`crate::file_kind`] says that it holds a file of text.
+    pub fn file(text: &'a str, is_bare: bool) -> Self {
+        FileText::read(text, is_bare).map_or_else(|| Self::Plain(text.into()), Self::File)
+    }
+
     /// What is to be judged.
     pub fn text(&self) -> &str {
         match self {
             Self::Plain(text) => text,
             Self::Json(json) => json.text(),
+            Self::File(file) => file.text(),
         }
     }
 
@@ -43,6 +52,7 @@ impl<'a> Reading<'a> {
         match self {
             Self::Plain(text) => redactor.redact(text, findings),
             Self::Json(json) => json.redact(redactor, findings),
+            Self::File(file) => file.redact(redactor, findings),
         }
     }
 }

@@ -6,8 +6,10 @@
 
 mod brands;
 mod checksum;
+mod encoded;
 mod fold;
 mod injection;
+mod joined;
 mod json_lexer;
 mod json_text;
 mod keywords;
@@ -31,6 +33,7 @@ mod watch;
 mod words;
 
 pub use brands::{BlockedTerms, Violation, ViolationKind};
+pub use encoded::{FileKind, FileText, file_kind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use keywords::search_vocabulary;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
 
 use crate::fold::Folded;
+use crate::json_text::Reading;
 use crate::pattern::Pattern;
 use crate::pattern::trial::Trial;
 use crate::pii::kinds::KINDS;
@@ -12,7 +13,7 @@ use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
 use crate::watch::{PatternList, SlowPattern, Watch};
-use crate::{MAX_FINDINGS, injection, offsets, pii, risk, secrets};
+use crate::{MAX_FINDINGS, encoded, injection, offsets, pii, risk, secrets};
 
 /// The most kinds of personal data that settings name.
 const MAX_KINDS: usize = 200;
@@ -112,6 +113,43 @@ impl Policy {
     /// any more. It is asked every few milliseconds.
     pub fn judge_until(&self, parts: &[Part<'_>], stop: &dyn Fn() -> bool) -> Verdict {
         self.parts(parts, Scope::Everything, Watch::new(stop))
+    }
+
+    /// Judges readings that belong together, one by one, for [`Policy::conclude`]: each is let go of before the next one is
+    /// made. A finding in a file has its place in the text of the file for a [`Redactor`], and that of the whole file for
+    /// people. Once `stop` answers that nobody waits any more, the project's own patterns are given up.
+    ///
+    /// [`Redactor`]: crate::Redactor
+    pub fn judge_readings<'a>(
+        &self,
+        readings: impl IntoIterator<Item = (Origin, Reading<'a>)>,
+        stop: &dyn Fn() -> bool,
+    ) -> Verdict {
+        let mut verdict = Verdict::default();
+        let watch = Watch::new(stop);
+        for (origin, reading) in readings {
+            let index = verdict.parts;
+            verdict.parts += 1;
+            if verdict.findings.len() > MAX_FINDINGS {
+                continue;
+            }
+            let part = Part { origin, text: reading.text() };
+            let (mut found, suspected) = self.part(&part, Scope::Everything, MAX_FINDINGS + 1, &watch);
+            if let Reading::File(file) = &reading
+                && !found.is_empty()
+            {
+                let span = file.span();
+                for finding in &mut found {
+                    (finding.start, finding.end) = (span.start, span.end);
+                }
+            }
+            found.iter_mut().for_each(|finding| finding.part = index);
+            verdict.suspicion = f64::max(verdict.suspicion, suspected);
+            verdict.findings.append(&mut found);
+            verdict.findings.truncate(MAX_FINDINGS + 1);
+        }
+        verdict.slow = watch.slow();
+        verdict
     }
 
     /// Weighs the verdicts on all parts of one request, in their order. Those that stand behind more findings than a
@@ -242,7 +280,7 @@ impl Policy {
         verdict
     }
 
-    fn part(
+    pub(crate) fn part(
         &self,
         part: &Part<'_>,
         scope: Scope,
@@ -268,13 +306,8 @@ impl Policy {
                 Finding { held: a.held, ..found }
             }));
         }
-        let secrets = secrets::find(text, &scan, room);
-        findings.extend(self.personal(&folded, &scan, &secrets, room, watch));
-        findings.extend(
-            secrets.into_iter().map(|s| {
-                finding(&folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
-            }),
-        );
+        findings.extend(self.leaks_in(&folded, &scan, room, watch));
+        encoded::add(self, &folded, &scan, &mut findings, room, watch);
         if scope == Scope::Everything {
             self.rules(part.text, watch, &mut findings);
         }
@@ -286,6 +319,23 @@ impl Policy {
         }
         offsets::fill(part.text, &mut findings);
         (findings, suspicion)
+    }
+
+    /// Credentials and personal data that stand in a text as they are, in no order.
+    pub(crate) fn leaks_in(
+        &self,
+        folded: &Folded<'_>,
+        scan: &Scan,
+        room: usize,
+        watch: &Watch<'_>,
+    ) -> Vec<Finding> {
+        let secrets = secrets::find(&folded.text, scan, room);
+        let mut found = self.personal(folded, scan, &secrets, room, watch);
+        let secret = |s: secrets::Secret| {
+            finding(folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
+        };
+        found.extend(secrets.into_iter().map(secret));
+        found
     }
 
     /// Personal data of all kinds. What the crate knows is left out where a credential was found; what the

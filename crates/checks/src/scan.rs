@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
+use crate::encoded::SHORTEST;
 use crate::injection::vocabulary;
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
 use crate::pii::context::{self, Context};
@@ -36,6 +37,9 @@ pub(crate) struct Scan {
     pub(crate) marks: u128,
     /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
     pub(crate) long_runs: bool,
+    /// The blocks of 64 bytes in which a run of ASCII without space has as many characters as the shortest code. Only where
+    /// credentials are looked for.
+    pub(crate) dense: Vec<u32>,
 }
 
 /// Which keywords to look for.
@@ -151,11 +155,15 @@ impl Scan {
             }
             inside = word >> 63;
             let open = runs.open as usize;
-            let is_long = runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
+            let (is_long, is_dense) =
+                runs.push(words::bits(block, |byte| (byte as i8) > b' ' as i8));
             if is_long && index.formats {
                 let from = searched.max(base.saturating_sub(open));
                 searched = base + block.len();
                 self.inside_run(text, from, searched);
+            }
+            if is_dense && index.formats {
+                self.note_dense(number);
             }
             for_each(words::bits(block, words::is_sign), |bit| {
                 let at = base + bit;
@@ -190,6 +198,11 @@ impl Scan {
             }
         }
         self.long_runs = runs.long;
+    }
+
+    #[cold]
+    fn note_dense(&mut self, block: usize) {
+        self.dense.push(block as u32);
     }
 
     /// Looks up credentials and what names personal data behind an escape, which ends the word before for a reader.
@@ -322,8 +335,10 @@ struct Runs {
 }
 
 impl Runs {
-    /// Takes the bits of the next block; returns whether any of them belongs to a long run.
-    fn push(&mut self, bits: u64) -> bool {
+    /// Takes the bits of the next block; returns whether any of them belongs to a long run, and whether to
+    /// one as long as the shortest code.
+    #[inline]
+    fn push(&mut self, bits: u64) -> (bool, bool) {
         let two = bits & bits >> 1;
         let four = two & two >> 2;
         let eight = four & four >> 4;
@@ -332,7 +347,8 @@ impl Runs {
         let is_long = sixteen & bits >> 16 != 0 || joined >= LONG;
         self.long |= is_long;
         self.open = if bits == u64::MAX { joined } else { bits.leading_ones() };
-        is_long
+        const { assert!(SHORTEST == 15) }
+        (is_long, eight & eight >> 7 != 0 || joined >= SHORTEST as u32)
     }
 }
 

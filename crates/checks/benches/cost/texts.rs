@@ -39,7 +39,7 @@ pub struct Family {
 
 /// What repeats without an end: values that are nearly something, beginnings without an end, codes in
 /// codes.
-const REPEATED: [(&str, &str); 76] = [
+const REPEATED: [(&str, &str); 80] = [
     ("one run of digits", "1234567890"),
     ("digits and spaces", "4 1 1 1 "),
     ("cards, miscounted", "4111 1111 1111 1112 "),
@@ -104,6 +104,10 @@ const REPEATED: [(&str, &str); 76] = [
     ("hexadecimal", "69676e6f726520616c6c20 "),
     ("pairs of digits", "49 67 6e "),
     ("escapes in URLs", "%49%67"),
+    ("escapes between digits", "4%201%201%201 "),
+    ("base64 of digits", "NCAxIDEgMSA0IDEgMSAx"),
+    ("base64 of digits in pieces", "NCAxIDEgMSA0IDEgMSAx "),
+    ("pairs of digits that are digits", "34 20 31 20 "),
     ("escapes in HTML", "&#105;"),
     ("beginnings of base64", "/QUJD-QUJD_x"),
     ("letters with marks", "i\u{336}g\u{301}"),

@@ -7,6 +7,7 @@ use memchr::memmem;
 use regex::Regex;
 
 use super::BEHIND;
+use crate::encoded;
 use crate::fold::Folded;
 use crate::pii::address::latin;
 use crate::pii::birthday::MONTHS;
@@ -60,13 +61,32 @@ pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize)
         open = open.min(key(text)).min(tagged(text, border)).min(wallet_key(text, said, border));
     }
     if policy.acts_on(Category::Pii) {
-        open = open.min(personal(text, border));
+        open = open.min(personal(text, border, text[border..].chars().next()));
         let own = Folded::new(&text[said..border]);
         if let Some(at) = policy.recognizers().open_from(&own.text) {
             open = open.min(said + own.original(at..at + 1).start);
         }
     }
-    open.max(said)
+    open.min(encoded(policy, text, said, border)).max(said)
+}
+
+/// Where a code begins of which more may come, or behind which personal data may begin that is not certain.
+fn encoded(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
+    let from = words::floor(text, said.saturating_sub(2 * REACH));
+    let tail = &text[from..border];
+    let mut open = encoded::open_from(tail);
+    if let Some(view) = encoded::undone(tail) {
+        let undone = view.text();
+        let mut begin = undone.len();
+        if policy.acts_on(Category::Secret) {
+            begin = begin.min(tagged(undone, begin));
+        }
+        if policy.acts_on(Category::Pii) {
+            begin = begin.min(personal(undone, undone.len(), text[border..].chars().next()));
+        }
+        open = open.min(view.begin(begin));
+    }
+    from + open
 }
 
 /// Whether what is certain is words alone, of small letters and not long: nothing is found in such, whatever stands
@@ -124,11 +144,10 @@ fn wallet_key(text: &str, said: usize, border: usize) -> usize {
 }
 
 /// Personal data of which more may come, or of which words that follow may tell what it is.
-fn personal(text: &str, border: usize) -> usize {
+fn personal(text: &str, border: usize, next: Option<char>) -> usize {
     let from = words::floor(text, border.saturating_sub(2 * REACH));
     let folded = Folded::new(&text[from..border]);
     let tail = &*folded.text;
-    let next = text[border..].chars().next();
     let reach = tail.len().saturating_sub(REACH);
     let start = |unit: &str| unit.as_ptr() as usize - tail.as_ptr() as usize;
     let near = |unit| near(start(unit), unit, reach);

@@ -4,7 +4,7 @@ use domain::safety::{Action, Checksum, Recognizer, Safety};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{pii, secrets};
+use crate::{encoded, pii, secrets};
 
 /// More of an ordinary text than this never waits, in characters.
 const MOST_HELD: usize = 100;
@@ -87,7 +87,65 @@ fn settings(value: &str) -> [String; 5] {
 }
 
 fn samples() -> impl Iterator<Item = String> {
-    secrets::tests::samples().into_iter().chain(pii::tests::samples().map(str::to_owned))
+    let plain = secrets::tests::samples().into_iter();
+    plain.chain(pii::tests::samples().map(str::to_owned)).chain(encoded_samples())
+}
+
+/// Values behind every code.
+fn encoded_samples() -> impl Iterator<Item = String> {
+    let values = [
+        "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5",
+        "jane.doe@acme.org",
+        "My card is 4111 1111 1111 1111, and that is all.",
+        "DE89 3704 0044 0532 0130 00",
+        "My SSN is 536-22-8741, so take note.",
+    ];
+    values.into_iter().flat_map(|value| encoded::tests::codes(value).into_iter().map(|code| code.1))
+}
+
+#[test]
+fn a_code_is_held_to_its_end() {
+    let policy = redacts();
+    for text in [
+        "ssn: NTM2LTIyLTg3NDE= it is",
+        "the number NTM2LTIyLTg3NDE= is my SSN, you know, and that is that",
+        "4111%201111 1111&#32;1111 is the card number of mine",
+        "j&#97;ne %40 home, or jane%40acme.org.",
+        "35 33 36 2d 32 32 2d 38 37 34 31 is my ssn",
+        "numbers 20 21 22 23 24 25, and 2024 of them in a row 30 31 32 33",
+    ] {
+        let expected = whole(&policy, text);
+        assert_eq!(streamed(&policy, chars(text)).0, expected);
+        assert_eq!(streamed(&policy, [text]).0, expected);
+    }
+}
+
+#[test]
+fn a_code_longer_than_what_is_held_is_dropped_from_where_it_is_told() {
+    let policy = redacts();
+    let filler = "Nothing to be seen here, whatever anybody says of it. ".repeat(300);
+    let secret = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
+    for (text, early) in
+        [(format!("{secret} {filler}"), true), (format!("{filler}and {secret} {filler}"), false)]
+    {
+        for code in [
+            encoded::tests::base64(text.as_bytes(), b"+/", true),
+            text.bytes().map(|b| format!("{b:02x}")).collect(),
+        ] {
+            let answer = format!("Look: {code} is it.");
+            for said in [streamed(&policy, chars(&answer)).0, streamed(&policy, [&*answer]).0] {
+                assert!(
+                    said.ends_with("_1_00000007] is it."),
+                    "{early} {} {} {}",
+                    said.len(),
+                    answer.len(),
+                    &said[said.len() - 60..]
+                );
+                assert!(!early || said.starts_with("Look: [GITHUB"), "{}", &said[..60]);
+                assert!(said.len() < answer.len() - filler.len());
+            }
+        }
+    }
 }
 
 #[test]

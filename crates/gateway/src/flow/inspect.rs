@@ -82,9 +82,17 @@ fn may_return(group: &[(Spot<'_>, Said<'_>)], goes_on: bool) -> bool {
 }
 
 fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], stop: &dyn Fn() -> bool) -> Verdict {
-    let read: Vec<_> = group.iter().map(|(spot, said)| (spot.origin, said.reading())).collect();
-    let parts = read.iter().map(|(origin, said)| Part { origin: *origin, text: said.text() });
-    policy.judge_until(&parts.collect::<Vec<_>>(), stop)
+    let readings = group.iter().map(|(spot, said)| (spot.origin, said.reading()));
+    let mut verdict = policy.judge_readings(readings, stop);
+    let read = group.iter().enumerate().filter_map(|(index, (spot, said))| match said {
+        Said::Read(text) => Some((index, Part { origin: spot.origin, text })),
+        _ => None,
+    });
+    let read: Vec<(usize, Part<'_>)> = read.collect();
+    if read.len() > 1 {
+        policy.judge_joined(&mut verdict, &read, stop);
+    }
+    verdict
 }
 
 /// All that a verdict depends on beside the policy: what is said, how it is read, and who says it.
@@ -98,6 +106,9 @@ fn hashed(memory: &Memory, group: &[(Spot<'_>, Said<'_>)]) -> Hasher {
         match said {
             Said::Text(text) => field(0, text.as_bytes()),
             Said::Json(text) => field(1, text.as_bytes()),
+            Said::File(text, false) => field(3, text.as_bytes()),
+            Said::File(text, true) => field(4, text.as_bytes()),
+            Said::Read(text) => field(5, text.as_bytes()),
             Said::Number(name, number) => {
                 field(2, name.as_bytes());
                 hasher.field(number.to_string().as_bytes());

@@ -102,6 +102,9 @@ proptest! {
         let (mut prompt, mut settings) = (Prompt::default(), 0);
         for event in events {
             match event {
+                Event::Said { role, sentences, as_call: false } if sentences.len() % 3 == 2 => {
+                    prompt.messages.push(in_parts(ROLES[role], "text", &sentences));
+                }
                 Event::Said { role, sentences, as_call } => {
                     prompt.messages.push(message(ROLES[role], &joined(&sentences), as_call));
                 }
@@ -119,6 +122,31 @@ proptest! {
             let remembered = judge(policy, &prompt, Some(memory));
             prop_assert_eq!(remembered, judge(policy, &prompt, None));
         }
+    }
+}
+
+/// A message in content parts, in which every sentence is cut.
+fn in_parts(role: &str, name: &str, sentences: &[usize]) -> Message {
+    let halves = sentences.iter().flat_map(|&index| {
+        let sentence = SENTENCES[index];
+        let (one, two) = sentence.split_at(sentence.floor_char_boundary(sentence.len() / 2));
+        [one, two]
+    });
+    let parts: Vec<_> = halves.map(|half| json!({"type": "text", name: half})).collect();
+    Message::read(json!({"role": role, "content": parts})).unwrap()
+}
+
+#[test]
+fn parts_that_are_read_together_are_remembered_as_such() {
+    let (policy, memory) = projects(&Verdicts::new()).swap_remove(0);
+    // Half of a credential at a time, with enough around it to be remembered.
+    let sentences = [0, 3, 0, 0];
+    for name in ["text", "note", "text"] {
+        let messages = vec![in_parts("tool", name, &sentences)];
+        let prompt = Prompt { messages, ..Prompt::default() };
+        let report = judge(&policy, &prompt, Some(&memory));
+        assert_eq!(report, judge(&policy, &prompt, None));
+        assert_eq!(report.block.is_some(), name == "text", "{report:?}");
     }
 }
 

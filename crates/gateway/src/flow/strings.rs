@@ -1,6 +1,6 @@
 //! Everything in a request that says something, in one fixed order: what safety judges and redacts.
 
-use checks::{Finding, Reading, Redactor, label, long_number};
+use checks::{FileKind, Finding, Reading, Redactor, file_kind, label, long_number};
 use domain::conversation::{Body, Prompt};
 use domain::safety::Origin;
 use serde_json::{Map, Number, Value};
@@ -11,6 +11,29 @@ use crate::leaves::STATE;
 const LONG_KEY: usize = 6;
 /// What a tool is called with is JSON inside a string.
 const ARGUMENTS: &str = "arguments";
+/// The names of fields of which the texts of content parts are made; a part may be a text itself.
+const READ: [&str; 3] = ["text", "content", ""];
+/// The names of fields that hold files in base64, without a word on what they are, in small letters and without `_`.
+const FILES: [&str; 18] = [
+    "data",
+    "filedata",
+    "bytes",
+    "base64",
+    "b64",
+    "b64json",
+    "blob",
+    "binary",
+    "raw",
+    "file",
+    "filecontent",
+    "content64",
+    "document",
+    "attachment",
+    "payload",
+    "audio",
+    "image",
+    "video",
+];
 
 /// Where something stands in a request.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +56,12 @@ impl Spot<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said<'a> {
     Text(&'a str),
+    /// A text that is read right behind the last one of these in its message, or in its field of the request.
+    Read(&'a str),
     /// JSON inside a string.
     Json(&'a str),
+    /// A file of text, and whether it does not say itself that it is a file.
+    File(&'a str, bool),
     /// A long number and the name of its field.
     Number(&'a str, &'a Number),
 }
@@ -43,6 +70,7 @@ pub(super) enum Said<'a> {
 pub(super) enum Slot<'a> {
     Text(&'a mut String),
     Json(&'a mut String),
+    File(&'a mut String, bool),
     Number(&'a mut Value),
     /// Of what a provider wants back as it came: it is left out whole where something in it would
     /// have to be replaced.
@@ -54,8 +82,9 @@ impl<'a> Said<'a> {
     /// mean nothing without, and a text of nothing but a number is taken for an identity number.
     pub(super) fn reading(self) -> Reading<'a> {
         match self {
-            Self::Text(text) => Reading::Plain(text.into()),
+            Self::Text(text) | Self::Read(text) => Reading::Plain(text.into()),
             Self::Json(text) => Reading::json(text),
+            Self::File(text, is_bare) => Reading::file(text, is_bare),
             Self::Number(name, number) => {
                 let label = label(name).unwrap_or_else(|| "value".to_owned());
                 let number = long_number(&number.to_string()).unwrap_or_default();
@@ -67,7 +96,9 @@ impl<'a> Said<'a> {
     /// How many bytes it has.
     pub(super) fn length(self) -> usize {
         match self {
-            Self::Text(text) | Self::Json(text) => text.len(),
+            Self::Text(text) | Self::Read(text) | Self::Json(text) | Self::File(text, _) => {
+                text.len()
+            }
             Self::Number(..) => 0,
         }
     }
@@ -84,6 +115,11 @@ impl Slot<'_> {
             }
             Self::Json(text) => {
                 if let Some(redacted) = Reading::json(text).redact(redactor, findings) {
+                    *text = redacted;
+                }
+            }
+            Self::File(text, is_bare) => {
+                if let Some(redacted) = Reading::file(text, is_bare).redact(redactor, findings) {
                     *text = redacted;
                 }
             }
@@ -105,6 +141,7 @@ pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Spot<'a>, Said<'a
         let mut content = |said| see(at("content"), said);
         match &message.body {
             Body::Empty => {}
+            Body::Text(text) if is_file(text) => content(Said::File(text, false)),
             Body::Text(text) => content(Said::Text(text)),
             Body::Parts(parts) => parts.iter().for_each(|part| each_in("", part, &mut content)),
         }
@@ -145,6 +182,7 @@ pub(super) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
     for message in &mut prompt.messages {
         match &mut message.body {
             Body::Empty => {}
+            Body::Text(text) if is_file(text) => change(Slot::File(text, false)),
             Body::Text(text) => change(Slot::Text(text)),
             Body::Parts(parts) => {
                 for part in parts {
@@ -185,7 +223,12 @@ fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(Slot<'_>)) 
 fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) {
     match value {
         Value::String(text) if name == ARGUMENTS => see(Said::Json(text)),
-        Value::String(text) if is_text(text) => see(Said::Text(text)),
+        Value::String(text) => match file(name, text) {
+            (FileKind::None, _) if READ.contains(&name) => see(Said::Read(text)),
+            (FileKind::None, _) => see(Said::Text(text)),
+            (FileKind::Text, is_bare) => see(Said::File(text, is_bare)),
+            (FileKind::Binary, _) => {}
+        },
         Value::Number(number) if is_long(number) => see(Said::Number(name, number)),
         Value::Array(items) => items.iter().for_each(|item| each_in(name, item, see)),
         Value::Object(map) => map.iter().for_each(|(name, value)| member(name, value, see)),
@@ -196,7 +239,11 @@ fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) 
 fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(Slot<'_>)) {
     match value {
         Value::String(text) if name == ARGUMENTS => change(Slot::Json(text)),
-        Value::String(text) if is_text(text) => change(Slot::Text(text)),
+        Value::String(text) => match file(name, text) {
+            (FileKind::None, _) => change(Slot::Text(text)),
+            (FileKind::Text, is_bare) => change(Slot::File(text, is_bare)),
+            (FileKind::Binary, _) => {}
+        },
         Value::Number(number) if is_long(number) => change(Slot::Number(value)),
         Value::Array(items) => items.iter_mut().for_each(|item| each_in_mut(name, item, change)),
         Value::Object(map) => members_mut(map, change),
@@ -216,17 +263,21 @@ fn is_long(number: &Number) -> bool {
         && long_number(&number.to_string()).is_some()
 }
 
-/// Bytes of an image or a sound in base64 are no text. Anything else in there is.
+/// What kind of file a string of a field is, and whether the field alone makes it one.
+fn file(name: &str, text: &str) -> (FileKind, bool) {
+    let letters = || name.bytes().filter(|byte| *byte != b'_').map(|b| b.to_ascii_lowercase());
+    let is_bare = FILES.iter().any(|file| letters().eq(file.bytes()));
+    (file_kind(text, is_bare), is_bare)
+}
+
+/// Whether a whole message is a file of text.
+fn is_file(text: &str) -> bool {
+    file_kind(text, false) == FileKind::Text
+}
+
+/// Whether a string is to be judged: bytes of a picture or a sound are no text.
 pub(crate) fn is_text(text: &str) -> bool {
-    let Some((head, data)) = text.split_once(";base64,") else { return true };
-    let media = ["data:image/", "data:audio/", "data:video/"];
-    let plain = |text: &str, more: &[u8]| {
-        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
-    };
-    let binary = head.len() < 64
-        && media.iter().any(|kind| head.strip_prefix(kind).is_some_and(|rest| plain(rest, b"+.-")))
-        && plain(data, b"+/=");
-    !binary
+    file_kind(text, false) != FileKind::Binary
 }
 
 #[cfg(test)]
@@ -289,7 +340,7 @@ mod tests {
         let mut index = 0;
         each_mut(&mut prompt, |slot| {
             let text = match slot {
-                Slot::Text(text) | Slot::Json(text) => text.clone(),
+                Slot::Text(text) | Slot::Json(text) | Slot::File(text, _) => text.clone(),
                 Slot::Number(value) => format!("ids: {value}"),
                 Slot::Kept(_) => unreachable!("there is no state in it"),
             };

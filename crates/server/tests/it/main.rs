@@ -15,6 +15,7 @@
 
 mod answers;
 mod arguments;
+mod attachments;
 mod auth;
 mod circuits;
 mod claims;

@@ -1,0 +1,181 @@
+//! Runs of base64 and of hexadecimal digits, over the ends of lines too.
+
+use super::Piece;
+use super::decoder::{Code, Decoder, is_base64, is_control, promises, readable, unreadable};
+
+/// The shortest run worth undoing: an American social security number in base64.
+pub(crate) const SHORTEST: usize = 15;
+/// A code may begin behind one of the first signs of its run that are signs of base64 as well: `/`, `x-`.
+const MAX_BEGINNINGS: usize = 6;
+/// So much of a run tells whether it is worth undoing.
+const SAMPLE: usize = 24;
+/// A shorter line is not broken off: the code ends with it.
+const SHORTEST_LINE: usize = 16;
+/// How much may stand between two lines of a code.
+const MAX_GAP: usize = 40;
+/// From the middle of a code on no run is shorter that is taken for one.
+const CUT: usize = 64;
+
+/// Undoes the runs that turn into text. `dense` names the blocks of 64 bytes that may hold them.
+pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut Vec<Piece>) {
+    let mut done = 0;
+    for block in dense {
+        let (mut at, until) =
+            ((block * 64).saturating_sub(SHORTEST - 1).max(done), block * 64 + 64);
+        // Stepping by the shortest run meets every run that is long enough, at a fraction of the reads.
+        while at < until && at + SHORTEST <= bytes.len() {
+            let probe = at + SHORTEST - 1;
+            if !is_base64(bytes[probe]) {
+                at = probe + 1;
+                continue;
+            }
+            let lead = bytes[done..probe].iter().rev().take_while(|&&b| is_base64(b)).count();
+            let end = probe + bytes[probe..].iter().take_while(|&&b| is_base64(b)).count();
+            let start = probe - lead;
+            at = end;
+            if end - start >= SHORTEST {
+                if let Some(token) = signed_token(bytes, start, end) {
+                    at = token;
+                } else if let Some(piece) = undo(bytes, start, end) {
+                    at = piece.bytes.end;
+                    out.push(piece);
+                }
+            }
+            done = at;
+        }
+    }
+}
+
+/// The end of a signed token (JWT) that begins with a run, or of one of 1Password, which hold JSON in base64. What it says of
+/// its bearer is left to the check for tokens.
+fn signed_token(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
+    let run = &bytes[start..end];
+    if run.starts_with(b"ops_") {
+        return Some(end);
+    }
+    if !run.starts_with(b"eyJ") || bytes.get(end) != Some(&b'.') {
+        return None;
+    }
+    let mut head = Decoder::new(Code::Base64);
+    head.take(&run[..run.len().min(400)]);
+    let is_head = [&b"\"alg\""[..], b"\"typ\"", b"\"enc\""]
+        .iter()
+        .any(|name| memchr::memmem::find(&head.out, name).is_some());
+    let rest = bytes[end..].iter().take_while(|&&b| is_base64(b) || b == b'.').count();
+    is_head.then_some(end + rest)
+}
+
+/// The first code in a run.
+fn undo(bytes: &[u8], start: usize, end: usize) -> Option<Piece> {
+    let run = &bytes[start..end];
+    // A stream that is cut may begin in the middle of a code.
+    let cut = (1..4).filter(|_| start == 0 && end >= CUT);
+    let cut = cut.map(|from| (0, from));
+    let signs = run.iter().enumerate();
+    let signs = signs.filter(|(_, b)| !b.is_ascii_alphanumeric() || **b == b'x');
+    let signs = signs.take(MAX_BEGINNINGS).map(|(sign, _)| (start + sign + 1, start + sign + 1));
+    let mut begins = std::iter::once((start, start)).chain(cut).chain(signs);
+    let (from, (text, to)) =
+        begins.find_map(|(start, from)| Some((start, from_here(bytes, from, end)?)))?;
+    let is_announced = from >= start + 2 && [&b"0x"[..], b"0X"].contains(&&bytes[from - 2..from]);
+    Some(Piece { bytes: from - if is_announced { 2 } else { 0 }..to, text })
+}
+
+/// The text of the code that begins at a place, and where that code ends.
+fn from_here(bytes: &[u8], from: usize, end: usize) -> Option<(String, usize)> {
+    if end < from + SHORTEST {
+        return None;
+    }
+    let sample = &bytes[from..end.min(from + SAMPLE)];
+    let is_hexadecimal = sample.iter().all(u8::is_ascii_hexdigit);
+    let hexadecimal = || lines(bytes, from, Code::Hexadecimal);
+    is_hexadecimal.then(hexadecimal).flatten().or_else(|| lines(bytes, from, Code::Base64))
+}
+
+/// The lines of a code, and where the last of them ends.
+fn lines(bytes: &[u8], from: usize, code: Code) -> Option<(String, usize)> {
+    let mut decoder = Decoder::new(code);
+    decoder.take(&bytes[from..bytes.len().min(from + SAMPLE)]);
+    if !promises(&decoder.out) {
+        return None;
+    }
+    let mut decoder = Decoder::new(code);
+    let mut at = from;
+    let mut length = decoder.take(&bytes[at..]);
+    loop {
+        at += length;
+        // Nothing that goes on can make a text of this.
+        if unreadable_at_end(&decoder) {
+            return None;
+        }
+        let padding = bytes[at..].iter().take(2).take_while(|&&b| b == b'=').count();
+        if code == Code::Base64 && padding > 0 {
+            at += padding;
+            break;
+        }
+        let Some(next) = next_line(bytes, at).filter(|_| length >= SHORTEST_LINE) else { break };
+        let mark = decoder.mark();
+        let known = decoder.out.len();
+        length = decoder.take(&bytes[next..]);
+        // The next word of a sentence is no line of a code.
+        let behind = bytes.get(next + length);
+        let is_last = |b: &u8| code == Code::Hexadecimal || b"=\r\n\"'`\\<".contains(b);
+        let is_line = length >= SHORTEST_LINE || behind.is_none_or(is_last);
+        let new = &decoder.out[known..];
+        if length == 0 || !is_line || new.iter().any(|&b| is_control(b)) && !is_mixed(new) {
+            decoder.back_to(mark);
+            break;
+        }
+        at = next;
+    }
+    Some((readable(decoder.out)?, at))
+}
+
+/// Whether the last line that was undone is no text at all.
+fn unreadable_at_end(decoder: &Decoder) -> bool {
+    let last = &decoder.out[decoder.out.len() - decoder.out.len().min(256)..];
+    unreadable(last) * 2 > last.len() && !is_mixed(last)
+}
+
+/// Whether bytes may be of UTF-16.
+fn is_mixed(bytes: &[u8]) -> bool {
+    super::decoder::is_utf16(bytes).is_some()
+}
+
+/// Where a code in lines begins that ends a text, with the end of its line.
+pub(super) fn open_from(bytes: &[u8]) -> usize {
+    let gap =
+        |b: &&u8| matches!(**b, b'\n' | b'\r' | b' ' | b'\t' | b'>' | b'#' | b'*' | b'|' | b'\\');
+    let gap = bytes.iter().rev().take(MAX_GAP).take_while(gap).count();
+    let end = bytes.len() - gap;
+    let is_line = bytes[end..].contains(&b'\n') || bytes[end..].contains(&b'\r');
+    if !is_line || end == 0 || !is_base64(bytes[end - 1]) {
+        return bytes.len();
+    }
+    let mut pieces = Vec::new();
+    find(&bytes[..end], 0..end.div_ceil(64), &mut pieces);
+    let last = pieces.last().filter(|piece| piece.bytes.end == end);
+    last.map_or(bytes.len(), |piece| piece.bytes.start)
+}
+
+/// Where the next line of a code may begin: behind the end of this one, which may be written out, and what quotes it.
+fn next_line(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = &bytes[at..bytes.len().min(at + MAX_GAP)];
+    let (mut count, mut ends) = (0, false);
+    while let Some(&byte) = rest.get(count) {
+        match byte {
+            b'\n' | b'\r' => ends = true,
+            b' ' | b'\t' => {}
+            b'>' | b'#' | b'*' | b'|' if ends => {}
+            b'\\' if matches!(rest.get(count + 1), Some(b'n' | b'r')) => {
+                (ends, count) = (true, count + 1);
+            }
+            // A line of code may go on there.
+            b'\\' if matches!(rest.get(count + 1), Some(b'\n' | b'\r')) => {}
+            _ => break,
+        }
+        count += 1;
+    }
+    let begins = rest.get(count).is_some_and(|&byte| is_base64(byte));
+    (ends && begins).then_some(at + count)
+}
