@@ -226,7 +226,7 @@ mod tests {
         let parts: Vec<Part<'_>> = texts.iter().map(|text| part(*text)).collect();
         let mut verdict = policy.judge(&parts);
         let read: Vec<(usize, Part<'_>)> = parts.into_iter().enumerate().collect();
-        policy.judge_joined(&mut verdict, &read);
+        policy.judge_joined(&mut verdict, &read, &|| false);
         verdict
     }
 

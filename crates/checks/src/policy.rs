@@ -134,7 +134,8 @@ impl Policy {
                 continue;
             }
             let part = Part { origin, text: reading.text() };
-            let (mut found, suspected) = self.part(&part, Scope::Everything, MAX_FINDINGS + 1, &watch);
+            let (mut found, suspected) =
+                self.part(&part, Scope::Everything, MAX_FINDINGS + 1, &watch);
             if let Reading::File(file) = &reading
                 && !found.is_empty()
             {
