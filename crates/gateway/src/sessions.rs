@@ -276,7 +276,9 @@ impl<K: Eq + Hash> Recent<K> {
     {
         let Some(failures) = self.find(key) else { return Ok(()) };
         // A clock that went back must not make failures count for longer.
-        failures.iter_mut().for_each(|at| *at = (*at).min(now));
+        for at in failures.iter_mut() {
+            *at = (*at).min(now);
+        }
         failures.retain(|at| now.since(*at) < FAILURE_WINDOW);
         if failures.len() < FAILURES {
             return Ok(());
