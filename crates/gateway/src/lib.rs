@@ -27,6 +27,7 @@ mod keys;
 mod labels;
 mod leaves;
 mod log;
+mod login_throttle;
 mod mcp;
 mod models;
 mod output;
@@ -93,8 +94,8 @@ pub use tools::{ToolCall, ToolResult};
 pub use traces::{TraceDetail, TracePage};
 
 use flow::Upstream;
+use login_throttle::LoginThrottle;
 use registry::Registry;
-use sessions::LoginThrottle;
 use traces::KnownTraces;
 
 /// Long reads end after this.
