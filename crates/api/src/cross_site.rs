@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use gateway::Error;
 
 use crate::App;
@@ -101,7 +101,7 @@ fn is_of_own_page(headers: &HeaderMap, own: Option<&WebOrigin>) -> bool {
         }
         (Some(_), Some(_)) => Some(false),
     };
-    let sites = || headers.get_all(&FETCH_SITE).iter().map(|site| site.as_bytes());
+    let sites = || headers.get_all(&FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let is = |site: &[u8], word: &[u8]| site.trim_ascii().eq_ignore_ascii_case(word);
     if matches == Some(false) || sites().any(|site| is(site, b"cross-site")) {
         return false;
@@ -228,7 +228,7 @@ mod tests {
         let twice = headers(&[(ORIGIN, "https://ai.example"), (ORIGIN, "https://ai.example")]);
         assert!(!is_of_own_page(&twice, Some(&own)), "a browser sends one");
         let mut odd = HeaderMap::new();
-        odd.insert(ORIGIN, http::HeaderValue::from_bytes(b"https://ai.example\xff").unwrap());
+        odd.insert(ORIGIN, HeaderValue::from_bytes(b"https://ai.example\xff").unwrap());
         assert!(!is_of_own_page(&odd, Some(&own)), "what cannot be read is no origin");
     }
 

@@ -27,6 +27,7 @@ mod keys;
 mod labels;
 mod leaves;
 mod log;
+mod login_throttle;
 mod mcp;
 mod models;
 mod offload;
@@ -100,9 +101,10 @@ pub use traces::{
 };
 
 use flow::Upstream;
+use login_throttle::LoginThrottle;
 use registry::Registry;
-use sessions::LoginThrottle;
 use traces::{DetailPlaces, KnownTraces};
+use traces::KnownTraces;
 
 /// Long reads end after this.
 const READ_BOUND: Duration = Duration::from_secs(5);

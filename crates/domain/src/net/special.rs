@@ -37,9 +37,8 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, d)
 }
 
-const fn v6(first: [u16; 4], last: [u16; 4]) -> Ipv6Addr {
-    let ([a, b, c, d], [e, f, g, h]) = (first, last);
-    Ipv6Addr::new(a, b, c, d, e, f, g, h)
+const fn v6(high: [u16; 4], low: [u16; 4]) -> Ipv6Addr {
+    Ipv6Addr::new(high[0], high[1], high[2], high[3], low[0], low[1], low[2], low[3])
 }
 
 /// The longest matching prefix counts; what matches none is public.

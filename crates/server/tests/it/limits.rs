@@ -213,7 +213,7 @@ async fn a_cap_of_zero_blocks_the_first_call_that_costs(backend: Backend) {
     assert_eq!(made["hourly_limit"], 0.0);
     let key = server.with_key(made["raw_key"].as_str().unwrap());
     let trace = key.trace().await;
-    is_capped(&run(&key, &trace).await, "0");
+    is_capped(&run(&key, &trace).await, "0.00");
     assert_eq!(key_body(&owner, &made["id"]).await["status"], "tripped");
     for bad in [json!(-0.01), json!(-1)] {
         let body = json!({"name": "bad", "project_id": 1, "hourly_limit": bad});
