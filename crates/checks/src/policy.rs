@@ -144,7 +144,9 @@ impl Policy {
                     (finding.start, finding.end) = (span.start, span.end);
                 }
             }
-            found.iter_mut().for_each(|finding| finding.part = index);
+            for finding in &mut found {
+                finding.part = index;
+            }
             verdict.suspicion = f64::max(verdict.suspicion, suspected);
             verdict.findings.append(&mut found);
             verdict.findings.truncate(MAX_FINDINGS + 1);

@@ -218,7 +218,7 @@ fn is_payload(bytes: &[u8]) -> bool {
 
 /// Whether base64 is written as programs write it, in one line or in long ones. Words with spaces between are none.
 fn is_plain(payload: &[u8]) -> bool {
-    let ends = payload.iter().filter(|byte| **byte == b'\n').count();
+    let ends = memchr::memchr_iter(b'\n', payload).count();
     payload.iter().all(|&b| is_base64(b) || matches!(b, b'=' | b'\r' | b'\n'))
         && (ends == 0 || payload.len() / ends >= SHORTEST_LINE)
 }

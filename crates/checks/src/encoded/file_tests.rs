@@ -6,7 +6,9 @@ use domain::safety::{Origin, Safety};
 const SAID: &str = "Größe: 42, mail jane.doe@acme.org or call the shop.";
 
 fn percent(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("%{byte:02x}")).collect()
+    let digits = super::super::tests::each_byte_of(bytes);
+    let pairs = digits.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap());
+    pairs.flat_map(|pair| ["%", pair]).collect()
 }
 
 fn wide(text: &str, mark: bool) -> Vec<u8> {
@@ -35,7 +37,7 @@ fn redacted(raw: &str, is_bare: bool) -> Option<String> {
 
 #[test]
 fn a_file_of_text_is_read_and_redacted_whatever_it_is_called() {
-    let plain = base64(SAID.as_bytes(), b"+/", true);
+    let plain = base64(SAID.as_bytes(), *b"+/", true);
     for media in [
         "text/plain",
         "TEXT/CSV",
@@ -57,7 +59,7 @@ fn a_file_of_text_is_read_and_redacted_whatever_it_is_called() {
             format!(" \n\u{200b}data:{media};base64,{plain}\n"),
             format!("data:{media};base64,{}", in_lines(&plain, "\r\n")),
             format!("data:{media};base64,{}", plain.replace('=', "")),
-            format!("data:{media};base64,{}", base64(SAID.as_bytes(), b"-_", false)),
+            format!("data:{media};base64,{}", base64(SAID.as_bytes(), *b"-_", false)),
             format!("data:{media};base64,{}", plain.replace('=', "%3D")),
             format!("data:{media},{}", percent(SAID.as_bytes())),
         ] {
@@ -78,7 +80,7 @@ fn every_encoding_stays_what_it_is() {
         (latin(SAID), "application/octet-stream"),
         (SAID.as_bytes().to_vec(), "text/plain;charset=utf-16"),
     ] {
-        let raw = format!("data:{head};base64,{}", base64(&bytes, b"+/", true));
+        let raw = format!("data:{head};base64,{}", base64(&bytes, *b"+/", true));
         let redacted = redacted(&raw, false).unwrap();
         let new = decoded(redacted.split_once(',').unwrap().1.as_bytes());
         let mail: Vec<u8> = if bytes.contains(&0) {
@@ -95,16 +97,16 @@ fn every_encoding_stays_what_it_is() {
 
 #[test]
 fn bare_base64_is_a_file_where_the_field_is_one_for_files() {
-    let plain = base64(SAID.as_bytes(), b"+/", true);
+    let plain = base64(SAID.as_bytes(), *b"+/", true);
     assert_eq!(file_kind(&plain, false), FileKind::None);
     let redacted = redacted(&plain, true).unwrap();
     let text = FileText::read(&redacted, true).unwrap().text;
     assert!(text.starts_with("Größe: 42, mail [EMAIL_1_"), "{text}");
     let noise: Vec<u8> =
         (0..9000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    let png = base64(&[&b"\x89PNG\r\n\x1a\n"[..], &noise].concat(), b"+/", true);
+    let png = base64(&[&b"\x89PNG\r\n\x1a\n"[..], &noise].concat(), *b"+/", true);
     assert_eq!(file_kind(&png, true), FileKind::Binary);
-    assert_eq!(file_kind(&base64(&noise, b"+/", true), true), FileKind::None);
+    assert_eq!(file_kind(&base64(&noise, *b"+/", true), true), FileKind::None);
     for words in
         ["ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5", "file-abc123", "notes for you", "QUJD"]
     {
@@ -122,7 +124,7 @@ fn pictures_sounds_and_documents_are_passed_over() {
     let pcm: Vec<u8> =
         (0..40_000_u32).flat_map(|n| ((n * 37 % 900) as i16 - 450).to_le_bytes()).collect();
     for (media, bytes) in [("image/png", &noise), ("application/pdf", &pdf), ("audio/wav", &pcm)] {
-        let raw = format!("data:{media};base64,{}", base64(bytes, b"+/", true));
+        let raw = format!("data:{media};base64,{}", base64(bytes, *b"+/", true));
         assert_eq!(file_kind(&raw, false), FileKind::Binary, "{media}");
         assert_eq!(file_kind(&in_lines(&raw, "\n"), false), FileKind::Binary, "{media}");
     }
@@ -130,7 +132,7 @@ fn pictures_sounds_and_documents_are_passed_over() {
     let text = SAID.repeat(500);
     for magic in [&b"\x89PNG\r\n\x1a\n"[..], b"GIF89a", b"%PDF-1.4\n"] {
         let bytes = [magic, text.as_bytes()].concat();
-        let raw = format!("data:image/png;base64,{}", base64(&bytes, b"+/", true));
+        let raw = format!("data:image/png;base64,{}", base64(&bytes, *b"+/", true));
         assert!(redacted(&raw, false).is_some());
     }
     for words in [

@@ -17,7 +17,7 @@ const VALUES: [(&str, &str); 6] = [
     ("536-22-8741", "US_SSN"),
 ];
 
-pub(crate) fn base64(bytes: &[u8], letters: &[u8; 2], pads: bool) -> String {
+pub(crate) fn base64(bytes: &[u8], letters: [u8; 2], pads: bool) -> String {
     let value = |index: u32| match index {
         0..26 => b'A' + index as u8,
         26..52 => b'a' + (index - 26) as u8,
@@ -58,10 +58,10 @@ pub(crate) fn codes(text: &str) -> Vec<(&'static str, String)> {
     let bytes = text.as_bytes();
     let hex = each_byte(text, |b| format!("{b:02x}"));
     let mut all = vec![
-        ("base64", base64(bytes, b"+/", true)),
-        ("base64 without padding", base64(bytes, b"+/", false)),
-        ("base64 for URLs", base64(bytes, b"-_", false)),
-        ("base64 of UTF-16", base64(&utf16(text), b"+/", true)),
+        ("base64", base64(bytes, *b"+/", true)),
+        ("base64 without padding", base64(bytes, *b"+/", false)),
+        ("base64 for URLs", base64(bytes, *b"-_", false)),
+        ("base64 of UTF-16", base64(&utf16(text), *b"+/", true)),
         ("hexadecimal", hex.clone()),
         ("capital hexadecimal", hex.to_uppercase()),
         ("hexadecimal with 0x", format!("0x{hex}")),
@@ -76,7 +76,7 @@ pub(crate) fn codes(text: &str) -> Vec<(&'static str, String)> {
         ("decimal entities", each_byte(text, |b| format!("&#{b};"))),
         ("hexadecimal entities", each_byte(text, |b| format!("&#x{b:X};"))),
         ("entities without an end", each_byte(text, |b| format!("&#{b}"))),
-        ("base64 in lines", wrapped(&base64(bytes, b"+/", true), 20, "\n")),
+        ("base64 in lines", wrapped(&base64(bytes, *b"+/", true), 20, "\n")),
         ("hexadecimal in lines", wrapped(&hex, 18, "\r\n")),
     ];
     if text.len() > 16 {
@@ -175,11 +175,11 @@ fn a_value_is_told_by_the_words_around_its_code() {
 
 #[test]
 fn a_code_far_behind_others_is_undone_as_well() {
-    let decoy = base64(b"Nothing to be seen here, whatever anybody says of it. ", b"+/", true);
-    let secret = base64(format!("and the token is {TOKEN}, as agreed").as_bytes(), b"+/", true);
+    let decoy = base64(b"Nothing to be seen here, whatever anybody says of it. ", *b"+/", true);
+    let secret = base64(format!("and the token is {TOKEN}, as agreed").as_bytes(), *b"+/", true);
     for decoys in [
         format!("{decoy} ").repeat(2_000),
-        base64("Nothing to be seen. ".repeat(10_000).as_bytes(), b"+/", true) + " ",
+        base64("Nothing to be seen. ".repeat(10_000).as_bytes(), *b"+/", true) + " ",
         "%41%42 ".repeat(30_000),
         "41 42 43 44 45 46 47 48 49 4a 4b 4c ".repeat(4_000) + "\n",
     ] {
@@ -194,7 +194,7 @@ fn a_code_far_behind_others_is_undone_as_well() {
         assert_eq!(found(&text).len(), 1, "{text}");
     }
     let long = "Nothing to be seen. ".repeat(5_000);
-    let code = base64(format!("{long}{TOKEN} {long}").as_bytes(), b"+/", true);
+    let code = base64(format!("{long}{TOKEN} {long}").as_bytes(), *b"+/", true);
     let found = found(&format!("Look: {code}"));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].bytes, 6..6 + code.len());
@@ -210,7 +210,7 @@ fn what_only_looks_like_a_code_is_left_alone() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         noise.push((state >> 33) as u8);
     }
-    let mut texts = vec![base64(&noise, b"+/", true), base64(&noise, b"-_", false)];
+    let mut texts = vec![base64(&noise, *b"+/", true), base64(&noise, *b"-_", false)];
     texts.push(wrapped(&texts[0], 76, "\n"));
     texts.push(noise.chunks(32).map(|line| each_byte_of(line) + "\n").collect());
     for text in [
@@ -235,13 +235,16 @@ fn what_only_looks_like_a_code_is_left_alone() {
     }
 }
 
-fn each_byte_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+pub(crate) fn each_byte_of(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        write!(out, "{byte:02x}").unwrap();
+        out
+    })
 }
 
 #[test]
 fn what_was_found_already_is_not_counted_twice() {
-    let database = base64(b"postgres://app:Kd92mQx1LpR7@db.acme.io:5432/shop", b"+/", true);
+    let database = base64(b"postgres://app:Kd92mQx1LpR7@db.acme.io:5432/shop", *b"+/", true);
     let jwt = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJqYW5lQGFjbWUub3JnIiwiaWF0IjoxNTE2MjM5MDIyfQ.\
                SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
     for text in [
@@ -251,12 +254,12 @@ fn what_was_found_already_is_not_counted_twice() {
             "ops_eyJ{}",
             &base64(
                 b"{\"a\":\"jane@acme.org\",\"b\":\"A3-C4ZJMN-PQTZTL-HGL84-G64M7-KVZRN-4ZVP6\"}",
-                b"-_",
+                *b"-_",
                 false
             )[3..]
         ),
         format!("{TOKEN} with%20more"),
-        format!("mail jane.doe@acme.org%2C please"),
+        "mail jane.doe@acme.org%2C please".to_owned(),
     ] {
         let found = found(&text);
         assert_eq!(found.len(), 1, "{text}: {found:?}");
@@ -266,7 +269,7 @@ fn what_was_found_already_is_not_counted_twice() {
 #[test]
 fn a_code_that_is_cut_is_undone_wherever_it_is_cut() {
     let filler = "Nothing to be seen here, whatever anybody says of it. ".repeat(20);
-    let code = base64(format!("{filler}and {TOKEN} {filler}").as_bytes(), b"+/", true);
+    let code = base64(format!("{filler}and {TOKEN} {filler}").as_bytes(), *b"+/", true);
     for from in 100..140 {
         assert_eq!(found(&code[from..code.len() - 3]).len(), 1, "{}", &code[from..from + 40]);
     }

@@ -129,8 +129,8 @@ fn a_code_longer_than_what_is_held_is_dropped_from_where_it_is_told() {
         [(format!("{secret} {filler}"), true), (format!("{filler}and {secret} {filler}"), false)]
     {
         for code in [
-            encoded::tests::base64(text.as_bytes(), b"+/", true),
-            text.bytes().map(|b| format!("{b:02x}")).collect(),
+            encoded::tests::base64(text.as_bytes(), *b"+/", true),
+            encoded::tests::each_byte_of(text.as_bytes()),
         ] {
             let answer = format!("Look: {code} is it.");
             for said in [streamed(&policy, chars(&answer)).0, streamed(&policy, [&*answer]).0] {

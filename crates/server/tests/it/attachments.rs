@@ -24,11 +24,17 @@ fn file(text: &str) -> String {
     STANDARD.encode(text)
 }
 
+/// A text of ASCII in escapes.
+fn written(text: &str, sign: &str, digits: usize) -> String {
+    let escapes: Vec<String> = text.bytes().map(|byte| format!("{sign}{byte:0digits$X}")).collect();
+    escapes.concat()
+}
+
 /// Content parts with a file, as vendors write them and as nobody does.
 fn attached(text: &str) -> Vec<Value> {
     let code = file(text);
     let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let escaped: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let escaped = written(text, "%", 2);
     vec![
         json!({"type": "file", "file": {"filename": "a.txt", "file_data": format!("data:text/plain;base64,{code}")}}),
         json!({"type": "file", "file": {"filename": "a.txt", "file_data": code}}),
@@ -118,7 +124,7 @@ async fn a_value_is_found_behind_a_code_and_over_parts(backend: Backend) {
     mock.register(&server.owner().await, "mock").await;
     let trace = key.trace().await;
     let (one, two) = TOKEN.split_at(17);
-    let escaped: String = TOKEN.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    let escaped = written(TOKEN, "\\u", 4);
     let text = |text: &str| json!({"type": "text", "text": text});
     for content in [
         json!(format!("Read {}, please.", file(TOKEN))),
