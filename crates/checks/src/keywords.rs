@@ -18,7 +18,7 @@ const CASELESS: u64 = 0x2020_2020_2020_2020;
 pub(crate) enum Meaning {
     /// Gives a number or a name near it a meaning.
     Context(Context),
-    /// Index into [`formats::all`].
+    /// The first of those of [`formats::all`] that begin alike.
     Format(u16),
     /// The name of something secret.
     Name,
@@ -56,9 +56,9 @@ pub(crate) struct Keyword {
 /// All of them.
 pub(crate) fn all() -> Vec<Keyword> {
     let mut out = Vec::new();
-    for (index, format) in formats::all().enumerate() {
+    for (index, format) in formats::beginnings() {
         let text = format.prefix.to_ascii_lowercase().into_bytes().into();
-        let meaning = Meaning::Format(index as u16);
+        let meaning = Meaning::Format(index);
         out.push(Keyword { text, meaning, place: Place::Word, right: false, common: false });
     }
     for (context, texts) in context::WORDS {

@@ -255,7 +255,7 @@ impl Search {
             let text = text.replace('|', "\\|").replace('`', "\\u{60}");
             if times == 1 { text } else { format!("({text})×{times}") }
         };
-        unit.iter().map(token).collect::<Vec<_>>().join("")
+        unit.iter().map(token).collect()
     }
 }
 

@@ -30,18 +30,24 @@ const READ_ANYWAY: usize = 2 << 10;
 /// Looks at each beginning that the scan has met.
 pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
     for (places, place) in [(&scan.formats, Place::Begun), (&scan.glued, Place::Glued)] {
-        let (mut reader, mut live) = (Reader::new(text), 0..0);
-        for &(at, index) in places {
-            let at = at as usize;
+        let (mut reader, mut live, mut all) = (Reader::new(text), 0..0, Vec::new());
+        for same in places.chunk_by(|one, other| one.0 == other.0) {
+            let at = same[0].0 as usize;
             // Nothing inside of a live value is surer than it.
             if live.contains(&at) {
                 continue;
             }
-            let secret = formats::get(index).and_then(|format| reader.read(at, format, place));
-            if let Some(secret) = secret.as_ref().filter(|secret| secret.score >= LIVE) {
-                live = secret.bytes.start + 1..secret.bytes.end;
+            // In the order of the tables: of those that find the same the first stands.
+            all.clear();
+            all.extend(same.iter().flat_map(|&(_, index)| formats::alike(index)));
+            all.sort_unstable();
+            for format in all.iter().filter_map(|&index| formats::get(index)) {
+                let Some(secret) = reader.read(at, format, place) else { continue };
+                if secret.score >= LIVE {
+                    live = at + 1..secret.bytes.end.max(live.end);
+                }
+                found.push(secret);
             }
-            found.extend(secret);
             if found.len() > limit * 2 {
                 return;
             }
@@ -202,7 +208,9 @@ pub(super) fn bytes_read(text: &str) -> usize {
     let read = |places: &[(u32, u16)], place| {
         let mut reader = Reader::new(text);
         for &(at, index) in places {
-            formats::get(index).and_then(|format| reader.read(at as usize, format, place));
+            for format in formats::alike(index).filter_map(formats::get) {
+                reader.read(at as usize, format, place);
+            }
         }
         reader.read
     };

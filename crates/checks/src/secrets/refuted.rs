@@ -163,10 +163,10 @@ pub(super) fn repeats_name(text: &str, from: usize, value: &str) -> bool {
 
 /// Whether the value is announced or shaped as a checksum.
 pub(super) fn is_digest(text: &str, from: usize, value: &str) -> bool {
-    let lead = floor(text, from.saturating_sub(24));
-    let lead = text[lead..from].rsplit('\n').next().unwrap_or_default();
     // Most values have none of the names in front.
     static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| placeholder::any_of(DIGESTS));
+    let lead = floor(text, from.saturating_sub(24));
+    let lead = text[lead..from].rsplit('\n').next().unwrap_or_default();
     let is_named = || {
         let lead = lead.to_ascii_lowercase();
         lead.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {

@@ -88,6 +88,8 @@ impl Beginnings {
         let mut formats: Vec<(&[u8], u16)> =
             anywhere.map(|(index, format)| (format.prefix.as_bytes(), index as u16)).collect();
         formats.sort_unstable();
+        // The others that begin alike are read with the first.
+        formats.dedup_by_key(|(prefix, _)| *prefix);
         let mut filter = Box::new([0; FILTER / 64]);
         let mut set = |head: [u8; HEAD]| {
             let bit = bit(head);

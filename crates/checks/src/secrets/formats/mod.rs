@@ -6,6 +6,8 @@ mod cloud;
 mod development;
 mod services;
 
+use std::sync::LazyLock;
+
 pub(crate) use bodies::crc_fits;
 
 /// Which characters follow the beginning.
@@ -78,6 +80,31 @@ pub(crate) fn get(index: u16) -> Option<&'static Format> {
         index -= table.len();
     }
     None
+}
+
+/// For each format the next one that begins alike, if there is one.
+static NEXT: LazyLock<Vec<Option<u16>>> = LazyLock::new(|| {
+    let next = |index: usize, format: &Format| {
+        let mut others = all().enumerate().skip(index + 1);
+        others.find(|(_, other)| other.prefix == format.prefix).map(|(other, _)| other as u16)
+    };
+    all().enumerate().map(|(index, format)| next(index, format)).collect()
+});
+
+/// A format and all behind it that begin alike.
+pub(crate) fn alike(index: u16) -> impl Iterator<Item = u16> {
+    std::iter::successors(Some(index), |&index| NEXT.get(usize::from(index)).copied().flatten())
+}
+
+/// The first of all formats that begin alike: a text is searched for their beginning once.
+pub(crate) fn beginnings() -> impl Iterator<Item = (u16, &'static Format)> {
+    let is_first = |index: usize, format: &Format| {
+        !all().take(index).any(|other| other.prefix == format.prefix)
+    };
+    all()
+        .enumerate()
+        .filter(move |(index, format)| is_first(*index, format))
+        .map(|(index, format)| (index as u16, format))
 }
 
 impl Format {
