@@ -244,9 +244,8 @@ mod tests {
         assert!(memory.charge(project(2), 1).await.is_err());
         let three = memory.charge(project(3), 12).await.unwrap();
         drop((one, two, three));
-        let held = memory.0.held();
-        assert!(held.total == 0 && held.owners.is_empty());
-        drop(held);
+        assert_eq!(memory.0.held().total, 0);
+        assert!(memory.0.held().owners.is_empty());
         assert!(memory.charge(project(1), 101).await.is_err());
         drop(memory.charge(BodyOwner::Member, 100).await.unwrap());
     }

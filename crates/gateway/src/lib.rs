@@ -104,7 +104,6 @@ use flow::Upstream;
 use login_throttle::LoginThrottle;
 use registry::Registry;
 use traces::{DetailPlaces, KnownTraces};
-use traces::KnownTraces;
 
 /// Long reads end after this.
 const READ_BOUND: Duration = Duration::from_secs(5);

@@ -393,7 +393,8 @@ async fn a_provider_that_echoes_its_key_exposes_it_to_nobody(backend: Backend) {
         }
         let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
         events.push(end);
-        let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let lines: Vec<String> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let body = lines.concat();
         let mock =
             Mock::always(Answer::Body(200, "text/event-stream", body + "data: [DONE]\n\n")).await;
         let name = format!("cut-{size}");

@@ -199,7 +199,6 @@ async fn usage_that_makes_no_sense_is_estimated(backend: Backend) {
             "content": {"parts": [{"text": SAID}]}}], "usageMetadata": usage});
         if streams { stream(&[answer]) } else { Answer::json(200, &answer) }
     };
-    type Made<'a> = &'a dyn Fn(&Value, bool) -> Answer;
     let formats: [(&str, &str, &str, Made<'_>); 3] = [
         ("openai", "prompt_tokens", "completion_tokens", &openai),
         ("anthropic", "input_tokens", "output_tokens", &anthropic),
@@ -254,11 +253,15 @@ async fn usage_that_makes_no_sense_is_estimated(backend: Backend) {
     }
 }
 
+/// Makes an answer with a usage, streamed or not.
+type Made<'a> = &'a dyn Fn(&Value, bool) -> Answer;
+
 /// The answer of the models in tests on usage.
 const SAID: &str = "Here are some words that take a few tokens.";
 
 fn stream(events: &[Value]) -> Answer {
-    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let lines: Vec<String> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let body = lines.concat();
     let is_of_openai = body.contains("\"choices\"");
     let done = if is_of_openai { "data: [DONE]\n\n" } else { "" };
     Answer::Body(200, "text/event-stream", body + done)
