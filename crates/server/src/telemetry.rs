@@ -81,7 +81,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 13] = [
+const METRICS: [(&str, Kind, &str); 15] = [
     ("sluice_requests_total", Kind::Counter, "Requests, by route and status."),
     ("sluice_request_seconds", Kind::Histogram, "Time to the head of the answer, by route."),
     (
@@ -117,6 +117,12 @@ const METRICS: [(&str, Kind, &str); 13] = [
         "sluice_clock_steps_total",
         Kind::Counter,
         "Steps of the machine's clock by more than a minute, by direction.",
+    ),
+    ("sluice_body_memory_bytes", Kind::Gauge, "Memory that request bodies hold, in bytes."),
+    (
+        "sluice_bodies_refused_total",
+        Kind::Counter,
+        "Requests refused with 503 for want of memory for their bodies.",
     ),
     ("sluice_dropped_total", Kind::Counter, "Work that was lost, by kind; it should stay 0."),
 ];
