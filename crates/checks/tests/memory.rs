@@ -59,3 +59,21 @@ fn hostile_texts_take_a_few_bytes_for_each_of_theirs() {
     peaks.sort_by(|a, b| b.0.total_cmp(&a.0));
     assert!(peaks[0].0 <= MOST, "{:.1?}", &peaks[..12]);
 }
+
+#[test]
+fn codes_take_little_more_than_their_text() {
+    let policy = Policy::compile(&Safety::default()).unwrap();
+    let size = 500_000;
+    let texts = [
+        ("base64", "Tm90aGluZyB0byBiZSBzZWVuLiA".to_owned()),
+        ("base64 in pieces", "Tm90aGluZyB0byBiZSBzZWVuLiA= ".to_owned()),
+        ("escapes", "%4e%6f\\u0074&#104;".to_owned()),
+        ("long pieces", "4e6f7468696e6720746f206265207365656e2e20".repeat(400) + "\n\n"),
+    ];
+    for (name, unit) in texts {
+        let text = unit.repeat(size / unit.len());
+        judge(&policy, &text);
+        let most = measure(|| judge(&policy, &text)).bytes_max;
+        assert!(most < 4 * size as u64, "{name}: {most} bytes for {}", text.len());
+    }
+}

@@ -1,7 +1,7 @@
 //! Hexadecimal digits in groups: `6a 61 6e`, `6a:61:6e`, `0x6a, 0x61`, `6a61 6e65`.
 
-use super::Piece;
 use super::decoder::{Code, Decoder, is_control, readable};
+use super::{Piece, Pieces};
 
 /// The fewest bytes that are worth undoing, and the fewest characters that write so many.
 const FEWEST: usize = 8;
@@ -12,7 +12,7 @@ const STRIDE: usize = 16;
 const MAX_SIGNS: usize = 3;
 
 /// Undoes the groups that turn into text.
-pub(super) fn find(bytes: &[u8], out: &mut Vec<Piece>) {
+pub(super) fn find(bytes: &[u8], out: &mut Pieces) {
     let mut done = 0;
     for (index, block) in bytes.chunks(STRIDE).enumerate() {
         let Some(four) = block.first_chunk::<4>() else { return };
@@ -24,7 +24,7 @@ pub(super) fn find(bytes: &[u8], out: &mut Vec<Piece>) {
 
 /// Undoes the groups around a place; tells how far the text was read.
 #[cold]
-fn around(bytes: &[u8], at: usize, done: usize, out: &mut Vec<Piece>) -> usize {
+fn around(bytes: &[u8], at: usize, done: usize, out: &mut Pieces) -> usize {
     let lead = bytes[..at].iter().rev().take(STRIDE).take_while(|&&b| may_stand(b)).count();
     let end = at + bytes[at..].iter().take_while(|&&b| may_stand(b)).count();
     if end - (at - lead) >= SHORTEST {
@@ -50,7 +50,7 @@ fn is_between(byte: u8) -> bool {
 }
 
 /// Undoes the groups of a range.
-fn in_range(bytes: &[u8], start: usize, end: usize, out: &mut Vec<Piece>) {
+fn in_range(bytes: &[u8], start: usize, end: usize, out: &mut Pieces) {
     let mut at = start;
     // The rest of a word that begins before the range is no group.
     if start > 0 && bytes[start - 1].is_ascii_alphanumeric() {
@@ -118,11 +118,11 @@ fn undo<'b>(group: &'b [u8], before: &[u8]) -> Option<&'b [u8]> {
     (is_even && digits.iter().all(u8::is_ascii_hexdigit)).then_some(digits)
 }
 
-fn close(open: Option<(usize, usize, Decoder)>, out: &mut Vec<Piece>) {
+fn close(open: Option<(usize, usize, Decoder)>, out: &mut Pieces) {
     let Some((start, end, decoder)) = open else { return };
     if decoder.out.len() >= FEWEST
         && let Some(text) = readable(decoder.out)
     {
-        out.push(Piece { bytes: start..end, text });
+        out.push(&Piece { bytes: start..end, text });
     }
 }

@@ -35,19 +35,47 @@ pub(crate) struct Piece {
     pub(crate) text: String,
 }
 
+/// Codes of one text. Small: there may be many.
+#[derive(Debug, Default)]
+struct Pieces {
+    /// Their texts, one after the other.
+    texts: String,
+    /// Place of each in the source, and of its text: start and length.
+    places: Vec<[u32; 4]>,
+}
+
+impl Pieces {
+    fn push(&mut self, piece: &Piece) {
+        let place = [piece.bytes.start, piece.bytes.len(), self.texts.len(), piece.text.len()];
+        self.places.push(place.map(|value| value as u32));
+        self.texts.push_str(&piece.text);
+    }
+
+    /// Where each stands and the text behind it.
+    fn iter(&self) -> impl Iterator<Item = (Range<usize>, &str)> {
+        self.places.iter().map(|place| {
+            let [start, length, at, size] = place.map(|value| value as usize);
+            (start..start + length, &self.texts[at..at + size])
+        })
+    }
+}
+
 /// All codes of a text that are longer than an escape, in order and without overlaps. `dense` names the blocks of 64 bytes
 /// that may hold runs, in order.
-fn pieces(text: &str, dense: impl Iterator<Item = usize>) -> Vec<Piece> {
-    let mut pieces = Vec::new();
+fn pieces(text: &str, dense: impl Iterator<Item = usize>) -> Pieces {
+    let mut pieces = Pieces::default();
+    if u32::try_from(text.len()).is_err() {
+        return pieces;
+    }
     runs::find(text.as_bytes(), dense, &mut pieces);
-    let runs = pieces.len();
+    let runs = pieces.places.len();
     groups::find(text.as_bytes(), &mut pieces);
-    if runs > 0 && pieces.len() > runs {
-        pieces.sort_by_key(|piece| (piece.bytes.start, std::cmp::Reverse(piece.bytes.end)));
+    if runs > 0 && pieces.places.len() > runs {
+        pieces.places.sort_unstable_by_key(|place| (place[0], std::cmp::Reverse(place[1])));
         let mut reached = 0;
-        pieces.retain(|piece| {
-            let stands = piece.bytes.start >= reached;
-            reached = reached.max(piece.bytes.end);
+        pieces.places.retain(|place| {
+            let stands = place[0] >= reached;
+            reached = reached.max(place[0] + place[1]);
             stands
         });
     }
@@ -57,7 +85,7 @@ fn pieces(text: &str, dense: impl Iterator<Item = usize>) -> Vec<Piece> {
 /// A text with everything in it undone, for streams; `None` where nothing is. It may be long: callers bound it.
 pub(crate) fn undone(text: &str) -> Option<View<'_>> {
     let blocks = 0..text.len().div_ceil(64);
-    view::whole(text, pieces(text, blocks))
+    view::whole(text, &pieces(text, blocks))
 }
 
 /// Where in a text that goes on a code begins of which more may come: base64 in lines, and digits in groups.
@@ -77,7 +105,7 @@ pub(crate) fn add(
     let text = folded.text.as_ref();
     let pieces = pieces(text, scan.dense.iter().map(|&block| block as usize));
     let mut found = Vec::new();
-    view::windows(text, pieces, |view| {
+    view::windows(text, &pieces, |view| {
         if found.len() < room {
             found.extend(in_view(policy, folded, view, room, watch));
         }

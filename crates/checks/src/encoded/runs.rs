@@ -1,7 +1,7 @@
 //! Runs of base64 and of hexadecimal digits, over the ends of lines too.
 
-use super::Piece;
 use super::decoder::{Code, Decoder, is_base64, is_control, promises, readable, unreadable};
+use super::{Piece, Pieces};
 
 /// The shortest run worth undoing: an American social security number in base64.
 pub(crate) const SHORTEST: usize = 15;
@@ -13,11 +13,13 @@ const SAMPLE: usize = 24;
 const SHORTEST_LINE: usize = 16;
 /// How much may stand between two lines of a code.
 const MAX_GAP: usize = 40;
+/// The shortest token of 1Password for a service.
+const SERVICE_TOKEN: usize = 207;
 /// From the middle of a code on no run is shorter that is taken for one.
 const CUT: usize = 64;
 
 /// Undoes the runs that turn into text. `dense` names the blocks of 64 bytes that may hold them.
-pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut Vec<Piece>) {
+pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut Pieces) {
     let mut done = 0;
     for block in dense {
         let (mut at, until) =
@@ -38,7 +40,7 @@ pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut V
                     at = token;
                 } else if let Some(piece) = undo(bytes, start, end) {
                     at = piece.bytes.end;
-                    out.push(piece);
+                    out.push(&piece);
                 }
             }
             done = at;
@@ -50,7 +52,7 @@ pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut V
 /// its bearer is left to the check for tokens.
 fn signed_token(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let run = &bytes[start..end];
-    if run.starts_with(b"ops_") {
+    if run.starts_with(b"ops_") && run.len() >= SERVICE_TOKEN {
         return Some(end);
     }
     if !run.starts_with(b"eyJ") || bytes.get(end) != Some(&b'.') {
@@ -152,10 +154,10 @@ pub(super) fn open_from(bytes: &[u8]) -> usize {
     if !is_line || end == 0 || !is_base64(bytes[end - 1]) {
         return bytes.len();
     }
-    let mut pieces = Vec::new();
+    let mut pieces = Pieces::default();
     find(&bytes[..end], 0..end.div_ceil(64), &mut pieces);
-    let last = pieces.last().filter(|piece| piece.bytes.end == end);
-    last.map_or(bytes.len(), |piece| piece.bytes.start)
+    let last = pieces.iter().last().filter(|(place, _)| place.end == end);
+    last.map_or(bytes.len(), |(place, _)| place.start)
 }
 
 /// Where the next line of a code may begin: behind the end of this one, which may be written out, and what quotes it.

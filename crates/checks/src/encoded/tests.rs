@@ -245,19 +245,21 @@ pub(crate) fn each_byte_of(bytes: &[u8]) -> String {
 #[test]
 fn what_was_found_already_is_not_counted_twice() {
     let database = base64(b"postgres://app:Kd92mQx1LpR7@db.acme.io:5432/shop", *b"+/", true);
+    let service = base64(
+        format!(
+            "{{\"email\":\"jane@acme.org\",\"key\":\"A3-C4ZJMN-PQTZTL-HGL84-G64M7-KVZRN-4ZVP6\",\"auth\":\"{TOKEN}\",\
+             \"salt\":\"FMRUPiyrN4Xf8Hoh6YRXQcZ2mLw7KsT0\",\"device\":\"q7bW2xLk9mZt4RcV\"}}"
+        )
+        .as_bytes(),
+        *b"-_",
+        false,
+    );
     let jwt = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJqYW5lQGFjbWUub3JnIiwiaWF0IjoxNTE2MjM5MDIyfQ.\
                SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
     for text in [
         format!("url: {database}"),
         format!("Authorization: Bearer {jwt}"),
-        format!(
-            "ops_eyJ{}",
-            &base64(
-                b"{\"a\":\"jane@acme.org\",\"b\":\"A3-C4ZJMN-PQTZTL-HGL84-G64M7-KVZRN-4ZVP6\"}",
-                *b"-_",
-                false
-            )[3..]
-        ),
+        format!("ops_{service}"),
         format!("{TOKEN} with%20more"),
         "mail jane.doe@acme.org%2C please".to_owned(),
     ] {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Piece;
+use super::Pieces;
 use super::escapes::{self, Escape};
 use crate::words::{ceil, floor, is_name};
 
@@ -188,12 +188,12 @@ impl<'t, F: FnMut(&View<'t>)> Builder<'t, F> {
     }
 
     /// Reads the codes of a text, in their order.
-    fn read(&mut self, pieces: Vec<Piece>) {
+    fn read(&mut self, pieces: &Pieces) {
         let bytes = self.view.source.as_bytes();
-        let mut pieces = pieces.into_iter().peekable();
+        let mut pieces = pieces.iter().peekable();
         for at in memchr::memchr3_iter(b'%', b'\\', b'&', bytes) {
-            while let Some(piece) = pieces.next_if(|piece| piece.bytes.start <= at) {
-                self.run(piece);
+            while let Some((place, text)) = pieces.next_if(|(place, _)| place.start <= at) {
+                self.run(place, text);
             }
             if at < self.done {
                 continue;
@@ -203,12 +203,12 @@ impl<'t, F: FnMut(&View<'t>)> Builder<'t, F> {
                 self.add(Kind::Escape, at..at + escape.length, value.encode_utf8(&mut [0; 4]));
             }
         }
-        pieces.for_each(|piece| self.run(piece));
+        pieces.for_each(|(place, text)| self.run(place, text));
     }
 
-    fn run(&mut self, piece: Piece) {
-        if piece.bytes.start >= self.done {
-            self.add(Kind::Run, piece.bytes, &piece.text);
+    fn run(&mut self, place: Range<usize>, text: &str) {
+        if place.start >= self.done {
+            self.add(Kind::Run, place, text);
         }
     }
 
@@ -238,7 +238,7 @@ fn word(text: &str, at: usize) -> usize {
 }
 
 /// Calls back with windows in which all codes of a text stand as what they stand for.
-pub(super) fn windows<'t>(text: &'t str, pieces: Vec<Piece>, judge: impl FnMut(&View<'t>)) {
+pub(super) fn windows<'t>(text: &'t str, pieces: &Pieces, judge: impl FnMut(&View<'t>)) {
     let mut builder = Builder::new(text, (BEFORE, BEHIND), judge);
     builder.read(pieces);
     if builder.is_new {
@@ -248,7 +248,7 @@ pub(super) fn windows<'t>(text: &'t str, pieces: Vec<Piece>, judge: impl FnMut(&
 }
 
 /// All of a text in one window, or nothing where it has no codes.
-pub(super) fn whole(text: &str, pieces: Vec<Piece>) -> Option<View<'_>> {
+pub(super) fn whole<'t>(text: &'t str, pieces: &Pieces) -> Option<View<'t>> {
     let mut builder = Builder::new(text, (usize::MAX, usize::MAX), |_: &View<'_>| {});
     builder.read(pieces);
     if builder.view.spans.is_empty() {
