@@ -222,29 +222,38 @@ impl Search {
         self.try_out(unit);
     }
 
-    fn report(&mut self) {
-        // Once more, at rest, and with what longer texts cost.
-        let mut best: Vec<(Tried, Vec<[f64; 3]>)> = Vec::new();
-        for tried in self.best.iter().take(3 * REPORTED) {
-            let texts = LENGTHS.map(|bytes| self.text(&tried.unit, bytes));
-            let of = |way| [0, 1, 2].map(|n| self.ways.cost(way, &texts[n], [9, 3, 1][n]));
-            best.push((tried.clone(), WAYS.into_iter().map(of).collect()));
+    fn report(&self) {
+        // Once more, and with what longer texts cost.
+        let mut best: Vec<([f64; 3], &Unit)> = Vec::new();
+        for Tried { unit, .. } in self.best.iter().take(2 * REPORTED) {
+            let texts = LENGTHS.map(|bytes| self.text(unit, bytes));
+            best.push((
+                [0, 1, 2].map(|n| self.ways.cost(Way::Input, &texts[n], [40, 5, 2][n])),
+                unit,
+            ));
         }
-        let most = |costs: &[[f64; 3]]| costs[0].into_iter().fold(0.0, f64::max);
-        best.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
+        let most = |costs: &[f64; 3]| costs.iter().copied().fold(0.0, f64::max);
+        best.sort_by(|a, b| most(&b.0).total_cmp(&most(&a.0)));
         println!(
-            "{} units of {} tokens tried; ns a byte of 4 KB / 100 KB / 1 MB\n",
+            "{} units of {} tokens tried; ns a byte, of 100 KB where nothing else is said\n",
             self.tried,
             self.tokens.len()
         );
-        let names: Vec<&str> = WAYS.iter().map(|way| way.name()).collect();
-        println!("| repeated | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-        for (tried, costs) in best.iter().take(REPORTED) {
-            let mut row = format!("| `{}`", self.spelled(&tried.unit));
-            for [four, hundred, thousand] in costs {
-                let _ = write!(row, " | {four:.0} / {hundred:.0} / {thousand:.0}");
+        let others = || WAYS.into_iter().filter(|way| *way != Way::Input);
+        let names: Vec<&str> = others().map(Way::name).collect();
+        println!(
+            "| repeated | input, 4 KB | 100 KB | 1 MB | {} |\n|---|---|---|---|{}",
+            names.join(" | "),
+            "---|".repeat(names.len())
+        );
+        for ([four, hundred, thousand], unit) in best.iter().take(REPORTED) {
+            let spelled = self.spelled(unit);
+            let mut row = format!("| `{spelled}` | {four:.0} | {hundred:.0} | {thousand:.0} |");
+            let text = self.text(unit, LENGTHS[1]);
+            for way in others() {
+                let _ = write!(row, " {:.0} |", self.ways.cost(way, &text, 2));
             }
-            println!("{row} |");
+            println!("{row}");
         }
     }
 
