@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::App;
-use crate::auth::Session;
+use crate::auth::{self, Session};
 use crate::error::{Failure, Result};
 
 /// A whole body must have come within this.
@@ -97,10 +97,10 @@ impl<'a> Reader<'a> {
         Self {
             bodies: app.gateway.bodies(),
             slot: caller.map(|caller| caller.charge.clone()),
-            owner: match caller {
-                Some(caller) => BodyOwner::Project(caller.project.id()),
-                None if request.extensions().get::<Session>().is_some() => BodyOwner::Member,
-                None => BodyOwner::Anonymous,
+            owner: match (caller, request.extensions().get::<Session>()) {
+                (Some(caller), _) => BodyOwner::Project(caller.project.id()),
+                (None, Some(session)) => BodyOwner::Member(session.account.user),
+                (None, None) => BodyOwner::Anonymous(auth::origin(app, request).address),
             },
             share: caller.map_or_else(Share::of_control, Caller::share),
             most: app.gateway.max_body_bytes(),
@@ -111,7 +111,9 @@ impl<'a> Reader<'a> {
         check_content_type(request.headers())?;
         let (bytes, mut charge) = self.receive(request).await?;
         let weigh = || gateway::json_bytes(&bytes, holds == Holds::Trees);
-        charge.raise(gateway::offload(self.share, bytes.len(), weigh).await??).await?;
+        let needed = gateway::offload(self.share, bytes.len(), weigh).await??;
+        charge.raise(needed).await?;
+        charge.lower(needed);
         let read = gateway::offload(self.share, bytes.len(), || parse(&bytes)).await?;
         if let Some(slot) = self.slot {
             // A request has one body.
@@ -126,9 +128,14 @@ impl<'a> Reader<'a> {
         if declared.is_some_and(|length| length > self.most as u64) {
             return Err(too_large(self.most));
         }
-        let expected = declared.map_or(UNDECLARED, |length| length as usize);
+        let expected = declared.map_or(UNDECLARED, |length| length as usize).min(self.most);
+        // Only a key may have room kept for what it has announced and not sent yet: it is its project's.
+        let mut charged = match self.owner {
+            BodyOwner::Project(_) => expected,
+            BodyOwner::Member(_) | BodyOwner::Anonymous(_) => expected.min(UNDECLARED),
+        };
         let receive = async {
-            let mut charge = self.bodies.charge(self.owner, gateway::plain_bytes(expected)).await?;
+            let mut charge = self.bodies.charge(self.owner, gateway::plain_bytes(charged)).await?;
             let mut received = Received { expected, ..Received::default() };
             let mut body = request.into_body();
             while let Some(frame) = body.frame().await {
@@ -139,9 +146,10 @@ impl<'a> Reader<'a> {
                 if length > self.most {
                     return Err(too_large(self.most));
                 }
-                if length > expected {
+                if length > charged {
                     // It grows by doubling.
-                    charge.raise(gateway::plain_bytes(2 * length)).await?;
+                    charged = (2 * length).min(self.most);
+                    charge.raise(gateway::plain_bytes(charged)).await?;
                 }
                 received.add(data);
             }

@@ -17,7 +17,7 @@ use crate::cross_site;
 use crate::error::Result;
 
 /// Nobody has shown a credential yet: no more than this is read.
-const LARGEST: usize = 16 * 1024;
+const LARGEST: usize = 4 * 1024;
 
 /// Who wants to sign in.
 #[derive(Deserialize, ToSchema)]

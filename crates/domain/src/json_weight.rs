@@ -16,10 +16,8 @@ const LEAST_ITEMS: usize = 4;
 /// The least that an allocation takes.
 const LEAST_ALLOCATION: usize = 16;
 
-/// The most bytes of a tree for each byte of its text, beside [`TREE_ALLOWANCE`].
+/// The most bytes of a tree for each byte of its text, beside what any tree may take.
 const TREE_BYTES_PER_BYTE: usize = 6;
-/// The bytes that any tree may take, however short its text: tools and schemas are dense, and rarely long.
-pub const TREE_ALLOWANCE: usize = 8 * 1024 * 1024;
 /// What judging a string notes of it, beside its bytes.
 const BYTES_PER_STRING: usize = 96;
 
@@ -67,9 +65,10 @@ impl JsonWeight {
         self.bytes + self.strings * BYTES_PER_STRING
     }
 
-    /// Whether the tree of a text of so many bytes is in proportion to it.
-    pub fn is_in_proportion(&self, length: usize) -> bool {
-        self.judged_bytes() <= TREE_ALLOWANCE + TREE_BYTES_PER_BYTE * length
+    /// Whether the tree of a text of so many bytes is in proportion to it, where any tree may take as many
+    /// bytes as `allowance`.
+    pub fn is_in_proportion(&self, length: usize, allowance: usize) -> bool {
+        self.judged_bytes() <= allowance + TREE_BYTES_PER_BYTE * length
     }
 
     /// Weighs a JSON text.

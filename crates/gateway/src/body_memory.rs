@@ -10,11 +10,12 @@
 //! One project alone gets half of the whole, two get a third each, and there is always room for one more.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use domain::ids::ProjectId;
-use domain::json_weight::{JsonWeight, TREE_ALLOWANCE};
+use domain::ids::{ProjectId, UserId};
+use domain::json_weight::JsonWeight;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,14 +26,12 @@ const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes that work on a text takes for each of its bytes: the body, its strings, what the checks
 /// derive from them, what is sent on, and what is recorded, plain, compressed and sealed.
 const BYTES_PER_BYTE: usize = 6;
+/// The bytes that the tree of any body may take, however short it is: tools, schemas and histories of short
+/// calls are dense, and rarely long.
+const TREE_ALLOWANCE: usize = 16 * 1024 * 1024;
 /// The most bytes that a body may take for each of its own, beside [`TREE_ALLOWANCE`]: half of them for
 /// its tree.
 const MAX_BYTES_PER_BYTE: usize = 12;
-/// A larger charge leaves memory behind that is worth handing back.
-const LARGE_CHARGE: usize = 1024 * 1024;
-/// So many seconds behind the last one memory is handed back, and how often meanwhile.
-const RELEASE_TIME: u32 = 60;
-const RELEASE_PERIOD: u32 = 10;
 /// More than the allocator (mimalloc) keeps in one segment: freeing an allocation of this size has it look
 /// through everything that was freed a while ago and return that to the system.
 const RELEASE_TRIGGER: usize = 48 * 1024 * 1024;
@@ -54,8 +53,6 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Held {
     total: usize,
-    /// For how many more seconds memory is handed back now and then.
-    releases_due: u32,
     owners: HashMap<BodyOwner, usize>,
 }
 
@@ -71,9 +68,9 @@ pub enum BodyOwner {
     /// A key of a project.
     Project(ProjectId),
     /// A signed-in member.
-    Member,
-    /// Somebody who has shown no credential.
-    Anonymous,
+    Member(UserId),
+    /// Somebody who has shown no credential, by address.
+    Anonymous(IpAddr),
 }
 
 /// Memory that is held for one body. Given back when it is dropped.
@@ -106,7 +103,7 @@ pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
     }
     // What is nested too deeply is weighed as far as a parser reads it.
     let weight = JsonWeight::of(json);
-    if !weight.is_in_proportion(json.len()) {
+    if !weight.is_in_proportion(json.len(), TREE_ALLOWANCE) {
         return Err(Error::invalid(format!(
             "The body has too many values for its size ({} values in {} bytes): send fewer, or longer texts in the \
              place of lists of short ones",
@@ -119,7 +116,7 @@ pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
 
 /// Has the allocator return freed memory, which it does by itself only while large blocks come and go.
 /// None of the block is touched, so it takes no memory.
-fn release_freed_memory() {
+pub(crate) fn release_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(RELEASE_TRIGGER)));
 }
 
@@ -135,17 +132,9 @@ impl BodyMemory {
         Self(Arc::new(Shared { limit, held, freed: Notify::new() }))
     }
 
-    /// Reports what is held, and hands back to the system what large bodies have left.
-    pub(crate) fn tend(&self) {
-        let (total, releases) = {
-            let mut held = self.0.held();
-            held.releases_due = held.releases_due.saturating_sub(1);
-            (held.total, held.releases_due > 0 && held.releases_due.is_multiple_of(RELEASE_PERIOD))
-        };
-        metrics::gauge!("sluice_body_memory_bytes").set(total as f64);
-        if releases {
-            release_freed_memory();
-        }
+    /// Sets the gauge of what is held.
+    pub(crate) fn report(&self) {
+        metrics::gauge!("sluice_body_memory_bytes").set(self.0.held().total as f64);
     }
 
     /// Takes memory for a body, and waits a second for it where there is none.
@@ -160,7 +149,7 @@ impl BodyCharge {
     /// Holds as many bytes as this from now on, and never fewer than before.
     pub async fn raise(&mut self, bytes: usize) -> Result<()> {
         let more = bytes.saturating_sub(self.bytes);
-        if more == 0 || self.shared.take(self.owner, more) {
+        if more == 0 || self.shared.take(self.owner, self.bytes, more) {
             self.bytes += more;
             return Ok(());
         }
@@ -170,7 +159,7 @@ impl BodyCharge {
             tokio::pin!(freed);
             // From here on no notification is missed.
             freed.as_mut().enable();
-            if self.shared.take(self.owner, more) {
+            if self.shared.take(self.owner, self.bytes, more) {
                 self.bytes += more;
                 return Ok(());
             }
@@ -185,6 +174,17 @@ impl BodyCharge {
     }
 }
 
+impl BodyCharge {
+    /// Holds just so many bytes from now on, where that is fewer than before.
+    pub fn lower(&mut self, bytes: usize) {
+        let less = self.bytes.saturating_sub(bytes);
+        if less > 0 {
+            self.shared.give_back(self.owner, less);
+            self.bytes -= less;
+        }
+    }
+}
+
 impl Drop for BodyCharge {
     fn drop(&mut self) {
         self.shared.give_back(self.owner, self.bytes);
@@ -192,17 +192,15 @@ impl Drop for BodyCharge {
 }
 
 impl Shared {
-    /// Takes bytes for an owner that holds no more than is free then.
-    fn take(&self, owner: BodyOwner, bytes: usize) -> bool {
+    /// Takes more bytes for a charge that has some already, of an owner that holds no more than is free
+    /// beside that charge.
+    fn take(&self, owner: BodyOwner, own: usize, bytes: usize) -> bool {
         let mut held = self.held();
         let free = self.limit.saturating_sub(held.total);
-        if held.of(owner).saturating_add(bytes) > free {
+        if bytes > free || held.of(owner).saturating_add(bytes) > free.saturating_add(own) {
             return false;
         }
         held.total += bytes;
-        if bytes > LARGE_CHARGE {
-            held.releases_due = RELEASE_TIME;
-        }
         *held.owners.entry(owner).or_default() += bytes;
         true
     }
@@ -247,7 +245,7 @@ mod tests {
         assert_eq!(memory.0.held().total, 0);
         assert!(memory.0.held().owners.is_empty());
         assert!(memory.charge(project(1), 101).await.is_err());
-        drop(memory.charge(BodyOwner::Member, 100).await.unwrap());
+        drop(memory.charge(BodyOwner::Member(UserId(1)), 100).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
@@ -278,6 +276,18 @@ mod tests {
         assert_eq!(memory.0.held().total, 60, "what it had stays");
     }
 
+    /// What the configuration allows has to fit on a gateway that is at rest.
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_body_fits_into_the_least_memory() {
+        let most = 43_000_000;
+        let memory = BodyMemory::new(least_body_memory(most));
+        let mut charge = memory.charge(project(1), plain_bytes(most)).await.unwrap();
+        charge.raise(least_body_memory(most)).await.unwrap();
+        charge.lower(100);
+        assert_eq!(memory.0.held().total, 100);
+        memory.charge(project(2), plain_bytes(most)).await.unwrap();
+    }
+
     #[test]
     fn dense_bodies_are_refused_and_ordinary_ones_are_not() {
         let list = |item: &str, bytes: usize| {
@@ -293,7 +303,7 @@ mod tests {
             "function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\",\"days\":3,\"units\":\"metric\"}"}}]},
             {"role":"tool","tool_call_id":"call_abcdefghijkl","content":"Cloudy, 8 degrees, light wind from the west."}"#;
         let said = format!(r#"{{"role":"user","content":"{}"}}"#, "A few words. ".repeat(20));
-        for (item, bytes) in [(schema, 300_000), (called, MIB), (said.as_str(), 10 * MIB)] {
+        for (item, bytes) in [(schema, 300_000), (called, 2 * MIB), (said.as_str(), 10 * MIB)] {
             let json = list(item, bytes);
             let taken = json_bytes(&json, true).unwrap();
             assert!(taken <= MAX_BYTES_PER_BYTE * json.len() + TREE_ALLOWANCE, "{item}");

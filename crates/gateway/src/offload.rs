@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 /// Work on a text of more bytes takes a place.
 const LONG_TEXT: usize = 32 * 1024;
 /// The most texts of one project that wait for a place.
-const MAX_WAITING: usize = 64;
+const MAX_WAITING: usize = 1024;
 /// The most texts that wait for a place.
-const MAX_WAITING_IN_ALL: usize = 1024;
-/// A text that has waited this long is refused, or judged all the same where its answer is paid for.
+const MAX_WAITING_IN_ALL: usize = 8192;
+/// A text that has waited this long is refused.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The caller for whom work is done.
@@ -66,13 +66,18 @@ pub async fn offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) ->
     Ok(block_in_place(work))
 }
 
-/// Does work that must be done, because what it is about is paid for: where no place can be had in
-/// time, without one.
+/// Does work that is bounded otherwise, such as by places of its own: at once.
+pub(crate) fn hand_over<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if is_done_here(bytes) { work() } else { block_in_place(work) }
+}
+
+/// Does work that must be done, because what it is about is paid for: it takes its turn, and waits for it
+/// as long as that takes. There is one such piece of work for a call that is in flight.
 pub(crate) async fn offload_always<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) -> T {
     if is_done_here(bytes) {
         return work();
     }
-    let _place = PLACES.take(share).await.ok();
+    let _place = PLACES.take_always(share).await;
     block_in_place(work)
 }
 
@@ -137,7 +142,10 @@ impl Places {
                 queue.start(share.project);
                 return Ok(self.place(share.project));
             }
-            queue.wait(share)?
+            if queue.is_full(share.project) {
+                return Err(busy());
+            }
+            queue.wait(share)
         };
         let _leaves = Leaves { places: self, share, number };
         match timeout(WAIT_TIMEOUT, granted).await {
@@ -145,6 +153,21 @@ impl Places {
             // The sender lives in the queue until it has sent.
             Ok(Err(_)) | Err(_) => Err(busy()),
         }
+    }
+
+    /// Waits for a place however long the queue is. `None` is never given: the sender lives until it has
+    /// sent.
+    async fn take_always(&self, share: Share) -> Option<Place> {
+        let (number, granted) = {
+            let mut queue = self.queue();
+            if queue.may_run(share.project) {
+                queue.start(share.project);
+                return Some(self.place(share.project));
+            }
+            queue.wait(share)
+        };
+        let _leaves = Leaves { places: self, share, number };
+        granted.await.ok()
     }
 
     fn place(&self, project: Option<ProjectId>) -> Place {
@@ -185,12 +208,13 @@ impl Queue {
         }
     }
 
-    fn wait(&mut self, share: Share) -> Result<(u64, oneshot::Receiver<Place>)> {
+    fn is_full(&self, project: Option<ProjectId>) -> bool {
+        let lane = self.lanes.iter().find(|lane| lane.project == project);
+        self.waiting >= MAX_WAITING_IN_ALL || lane.is_some_and(|lane| lane.waiting() >= MAX_WAITING)
+    }
+
+    fn wait(&mut self, share: Share) -> (u64, oneshot::Receiver<Place>) {
         let lane = self.lanes.iter().position(|lane| lane.project == share.project);
-        let in_lane = lane.map_or(0, |lane| self.lanes[lane].waiting());
-        if in_lane >= MAX_WAITING || self.waiting >= MAX_WAITING_IN_ALL {
-            return Err(busy());
-        }
         let lane = lane.unwrap_or_else(|| {
             self.lanes.push_back(Lane { project: share.project, keys: VecDeque::new() });
             self.lanes.len() - 1
@@ -200,7 +224,7 @@ impl Queue {
         self.next += 1;
         self.waiting += 1;
         self.lanes[lane].add(share.key, waiter);
-        Ok((self.next - 1, receiver))
+        (self.next - 1, receiver)
     }
 
     /// Takes a free place for the next in turn, who is told so by the caller.

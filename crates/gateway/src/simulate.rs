@@ -71,14 +71,17 @@ impl Gateway {
             return Err(Error::NotFound);
         }
         let parts = [Part { origin: Origin::User, text: &ask.input }];
-        let judge = || project.policy.inspect(&parts);
-        let report = offload(caller.share(), ask.input.len(), judge).await?;
+        let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
+        let judge = || {
+            let routing = project.classify(&ask.input, &shape);
+            let tokens = tokens::count(&crate::execute::prompt(ask.input.clone()), "").prompt;
+            (project.policy.inspect(&parts), routing, tokens)
+        };
+        let (report, routing, prompt) = offload(caller.share(), ask.input.len(), judge).await?;
         if let Some(block) = report.block {
             return Ok(Simulated::Blocked { reason: block.reason });
         }
-        let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
         let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));
-        let routing = project.classify(&ask.input, &shape);
         let (routing, models) = project.route(routing, report.pii_detected(), false, asks_secure);
         let tier = routing.classified;
         let mut models = match models {
@@ -92,7 +95,6 @@ impl Gateway {
         models.retain(|model| caller.check_price(model).is_ok());
         let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
         let first = models.first().ok_or_else(none)?;
-        let prompt = tokens::count(&crate::execute::prompt(ask.input.clone()), "").prompt;
         let completion = first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
         Ok(Simulated::Resolved {
             tier,

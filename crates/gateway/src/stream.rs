@@ -26,7 +26,7 @@ use crate::labels;
 use crate::leaves;
 use crate::output::{self, Verdict};
 use crate::request_id;
-use fragments::{Fragments, MAX_OUTPUT_BYTES, TooMany};
+use fragments::{Fragments, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
 use outlet::Outlet;
 pub use piece::{Piece, Started, Streamed};
 use strand::Judging;
@@ -212,7 +212,7 @@ impl Relay {
                 {
                     heard.refusal.push_str(refusal);
                 }
-                self.pass(chunk, pieces);
+                self.pass(chunk, pieces)?;
                 if let Some(refusal) = refusal {
                     self.refuses = true;
                     self.say(refusal, pieces);
@@ -255,11 +255,18 @@ impl Relay {
     }
 
     /// Passes on a chunk that says more than text.
-    fn pass(&mut self, mut chunk: Map<String, Value>, pieces: &mut Vec<Piece>) {
+    fn pass(
+        &mut self,
+        mut chunk: Map<String, Value>,
+        pieces: &mut Vec<Piece>,
+    ) -> std::result::Result<(), TooMany> {
         if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
             // They may tell of text that is held back.
             leaves::clear_logprobs(&mut chunk);
             self.held.extend(leaves::part_whole(&mut chunk, &mut self.parted));
+            if self.held.len() > MAX_HELD_CHUNKS {
+                return Err(TooMany::Chunks);
+            }
         }
         // The end of choice 0 is told once, when it is on disk.
         let says = leaves::hold_end(&mut chunk);
@@ -268,6 +275,7 @@ impl Relay {
             Some(outlet) => outlet.native(chunk, pieces),
             None => pieces.push(Piece::Native(chunk)),
         }
+        Ok(())
     }
 
     /// Records the whole answer, and says so only when that is on disk.

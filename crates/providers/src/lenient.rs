@@ -11,6 +11,9 @@ use crate::error::Error;
 
 /// A shorter text is not weighed: its tree takes little, whatever is in it.
 const SHORT: usize = 16 * 1024;
+/// The bytes that the tree of any answer may take: log probabilities of thousands of tokens, each with the
+/// twenty that were likeliest, are as dense as anything that is meant.
+const TREE_ALLOWANCE: usize = 64 * 1024 * 1024;
 /// What stands for half a character.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
@@ -43,7 +46,7 @@ pub(crate) fn check_weight(json: &[u8]) -> Result<(), Error> {
     if weight.is_too_deep {
         return Err(Error::malformed("it is nested too deeply"));
     }
-    if !weight.is_in_proportion(json.len()) {
+    if !weight.is_in_proportion(json.len(), TREE_ALLOWANCE) {
         return Err(Error::malformed(format_args!(
             "it has too many values for its size ({} in {} bytes)",
             weight.values,

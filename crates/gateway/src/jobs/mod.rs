@@ -9,6 +9,7 @@ use domain::trace::TraceStatus;
 use tokio::time::MissedTickBehavior;
 
 use crate::Gateway;
+use crate::body_memory::release_freed_memory;
 use crate::clock_steps::ClockSteps;
 use crate::error::Result;
 use crate::registry::lock;
@@ -17,13 +18,14 @@ use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;
 
-const JOBS: [Job; 5] = [Job::Registry, Job::Windows, Job::Spend, Job::Sweep, Job::Clock];
+const JOBS: [Job; 6] =
+    [Job::Registry, Job::Windows, Job::Spend, Job::Sweep, Job::Clock, Job::Memory];
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
     /// Notices what other processes have changed.
     Registry,
-    /// Saves request windows, so that a restart forgets nothing, and tends the memory of bodies.
+    /// Saves request windows, so that a restart forgets nothing, and reports the memory of bodies.
     Windows,
     /// Takes in what keys have spent out of this process's sight.
     Spend,
@@ -32,6 +34,8 @@ enum Job {
     Sweep,
     /// Notices steps of the clock.
     Clock,
+    /// Returns freed memory to the system.
+    Memory,
 }
 
 impl Job {
@@ -41,6 +45,7 @@ impl Job {
             Self::Registry => Duration::from_millis(500),
             Self::Windows | Self::Clock => Duration::from_secs(1),
             Self::Spend if other_nodes => Duration::from_secs(5),
+            Self::Memory => Duration::from_secs(10),
             // Where nobody else spends, all is known: lost calls were settled before the start.
             Self::Spend | Self::Sweep => Duration::from_mins(1),
         }
@@ -65,10 +70,11 @@ pub(crate) fn start(gateway: &Gateway) {
                     Job::Registry => tell("registry", refresh(&gateway).await),
                     Job::Spend => tell("spend of keys", gateway.recount_hours().await),
                     Job::Windows => {
-                        gateway.bodies.tend();
+                        gateway.bodies.report();
                         save_windows(&gateway).await;
                     }
                     Job::Sweep => sweep(&gateway).await,
+                    Job::Memory => release_freed_memory(),
                     Job::Clock => tell("clock", clock.look(&gateway).await),
                 }
             }

@@ -15,6 +15,10 @@ pub(super) const MOST_STRINGS: usize = 16_384;
 /// model writes at once.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
+/// The most chunks with calls of tools that are held until the end of a stream that is judged: each is a
+/// tree of kilobytes.
+pub(super) const MAX_HELD_CHUNKS: usize = 32_768;
+
 /// The reason why a stream is left before its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TooMany {
@@ -26,6 +30,10 @@ pub(super) enum TooMany {
         "The provider's answer is longer than the {MAX_OUTPUT_BYTES} bytes that a stream may have"
     )]
     Bytes,
+    #[error(
+        "The provider's answer has its calls of tools in more than the {MAX_HELD_CHUNKS} pieces that are held"
+    )]
+    Chunks,
 }
 
 /// The strings of the chunks so far.

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout};
 use super::detail::{Entry, StepList};
 use crate::Gateway;
 use crate::error::{Error, Result};
-use crate::offload::{Share, offload};
+use crate::offload::hand_over;
 use crate::request_id;
 
 /// Bytes of a piece.
@@ -247,8 +247,8 @@ impl Writer {
         let (text, key) = (&self.text, &self.steps.project.sealing);
         let between = if self.at.is_first { &[][..] } else { text.between };
         let size = content.as_ref().map_or(0, SealedContent::size).saturating_mul(COMPRESSED);
-        let share = Share::of_project(self.steps.project.id());
-        let shown = offload(share, size, || {
+        // Its place bounds it.
+        let shown = hand_over(size, || {
             let content = content.map(|content| content.open(key)).transpose()?;
             let content = content.as_deref();
             let mut shown = Vec::with_capacity(content.map_or(0, <[u8]>::len) + 1024);
@@ -257,7 +257,7 @@ impl Writer {
                 .map_err(|error| Error::Internal(error.to_string()))?;
             Ok::<_, Error>(shown)
         });
-        let shown = shown.await??;
+        let shown = shown?;
         let is_same = index == self.at.step && shown.len() == self.at.size;
         if self.at.offset > 0 && !is_same {
             return Err(broken(STEP_GONE));

@@ -12,10 +12,10 @@ crate::on_every_backend!(
     a_stream_without_an_end_is_left,
 );
 
-/// Five bodies of this size take half of the memory, which is what one project may hold.
-const BODY: usize = 150_000;
+/// Seven bodies of this size take half of the memory, which is what one project may hold.
+const BODY: usize = 190_000;
 /// What the gateway asks for at the least, with bodies of 200 kB.
-const MEMORY: &str = "10788608";
+const MEMORY: &str = "19177216";
 
 fn chat(trace: &str, model: &str) -> Value {
     json!({"trace_id": trace, "model": model,
@@ -35,13 +35,13 @@ async fn large_bodies_share_the_memory_for_them(backend: Backend) {
     let mock = Mock::start(Duration::from_hours(1), None, |_| Answer::text("late")).await;
     mock.register(&owner, "slow").await;
     let trace = key.trace().await;
-    let held: Vec<_> = (0..5)
+    let held: Vec<_> = (0..7)
         .map(|_| {
             let (key, body) = (key.clone(), chat(&trace, "slow"));
             tokio::spawn(async move { key.post("/api/v1/chat/completions", &body).await })
         })
         .collect();
-    until("five calls are at the provider", async || (mock.begun() == 5).then_some(())).await;
+    until("seven calls are at the provider", async || (mock.begun() == 7).then_some(())).await;
     let reply = key.post("/api/v1/chat/completions", &chat(&trace, "slow")).await;
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text);
     assert_eq!(reply.json()["code"], "busy");
