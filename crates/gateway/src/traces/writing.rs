@@ -193,7 +193,7 @@ impl Writer {
         while self.at.step < self.steps.len() {
             let (read, end) = self.read_batch().await?;
             for ReadStep { index, step, content } in read {
-                let shown = self.present(index, step, content).await?;
+                let shown = self.present(index, step, content)?;
                 while self.at.offset < shown.len() {
                     if self.is_full() && !self.send_within(&mut patience).await? {
                         return Ok(());
@@ -238,7 +238,7 @@ impl Writer {
 
     /// A step as it is shown. Where it was begun before, it must be what it was: steps and contents go
     /// when their retention is over.
-    async fn present(
+    fn present(
         &mut self,
         index: usize,
         step: Step,
