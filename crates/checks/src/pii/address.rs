@@ -9,7 +9,13 @@ use super::{Entity, View, birthday, person};
 use crate::words::{ceil, floor};
 
 /// Where houses stand, by the ways in which languages write it.
-static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&forms()).ok());
+/// The same without borders of words. It matches wherever the other does, and for it the engine has an automaton where a
+/// text is not of ASCII.
+static LOOSE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(&forms().replace(r"\b", "")).ok());
+
+fn forms() -> String {
     let kind = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Crescent|Highway|Parkway|Pkwy|Way|Close|Loop|Place)";
     let small = r"(?:de |del |della |dei |la |da |do |das |dos )";
     let name = r"\p{Lu}\p{Ll}\p{L}*(?: \p{Lu}\p{L}*){0,2}";
@@ -25,8 +31,8 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\b\d{1,4}(?: (?:bis|ter))?,? (?:rue|avenue|boulevard) (?:(?:de|du|des|la|le|les|l') ?)*\p{Lu}\p{L}+(?:[ -]\p{Lu}\p{L}+)?".to_owned(),
         format!(r"\b(?:(?:Calle|Via|Rua|Avenida|Piazza|Corso|calle|rua|piazza|corso|[Uu]l\.|C/) {small}*{name},?|via {small}+{name},?|via {name},) {house}"),
     ];
-    Regex::new(&latin(&forms.join("|"))).ok()
-});
+    latin(&forms.join("|"))
+}
 
 /// A pattern whose letters are Latin ones, as those of all kinds of street are, and whose digits are of
 /// ASCII: the tables of Unicode are large.
@@ -59,7 +65,9 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
                 if !has_digit(window.as_bytes(), window.len()) {
                     continue;
                 }
-                let matches = STREET.iter().flat_map(|r| r.find_iter(window));
+                let is_possible = || LOOSE.as_ref().is_none_or(|loose| loose.is_match(window));
+                let street = STREET.as_ref().filter(|_| window.is_ascii() || is_possible());
+                let matches = street.into_iter().flat_map(|street| street.find_iter(window));
                 let matches = matches.filter(|m| !is_nobodys(m.as_str()));
                 for m in matches {
                     super::add(
