@@ -23,6 +23,7 @@ mod redact;
 mod report;
 mod restore;
 mod risk;
+mod saving;
 mod scan;
 mod secrets;
 mod sha256;
@@ -37,12 +38,13 @@ pub use encoded::{FileKind, FileText, file_kind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use keywords::search_vocabulary;
-#[doc(hidden)]
-pub use policy::hostile_texts;
-pub use policy::{Policy, slow_to_save, wrong_kinds};
+pub use policy::{Policy, wrong_kinds};
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report, Verdict};
 pub use restore::{Placeholders, StreamRestorer};
+#[doc(hidden)]
+pub use saving::hostile_texts;
+pub use saving::slow_to_save;
 pub use stream_judge::{StreamJudge, Withheld};
 pub use watch::{PatternList, SlowPattern};
 

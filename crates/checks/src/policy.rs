@@ -7,7 +7,6 @@ use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
 use crate::fold::Folded;
 use crate::json_text::Reading;
 use crate::pattern::Pattern;
-use crate::pattern::trial::Trial;
 use crate::pii::kinds::KINDS;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
@@ -18,11 +17,11 @@ use crate::{MAX_FINDINGS, encoded, injection, offsets, pii, risk, secrets};
 /// The most kinds of personal data that settings name.
 const MAX_KINDS: usize = 200;
 /// More rules than this are refused.
-const MAX_RULES: usize = 100;
+pub(crate) const MAX_RULES: usize = 100;
 /// A longer pattern is refused.
 const MAX_PATTERN: usize = 1024;
 /// How many matches of one rule are reported for one text.
-const MAX_MATCHES: usize = 100;
+pub(crate) const MAX_MATCHES: usize = 100;
 
 /// The settings of one project, ready to judge texts. Compile once, share in an `Arc`.
 #[derive(Debug)]
@@ -428,30 +427,6 @@ pub fn wrong_kinds(safety: &Safety) -> Option<String> {
          settings.safety.recognizers and {}",
         KINDS.join(", ")
     ))
-}
-
-/// What is wrong with the cost of patterns that were not among those `before`. It is asked when settings are saved, and
-/// takes seconds where they are hostile: what was saved before goes on to work, within the budget of every search.
-pub fn slow_to_save(safety: &Safety, before: &Safety) -> Vec<String> {
-    let mut trial = Trial::default();
-    let rules = safety.rules.iter().take(MAX_RULES).enumerate();
-    let rules = rules.filter(|(_, rule)| !before.rules.iter().any(|b| b.pattern == rule.pattern));
-    let own = safety.recognizers.iter().enumerate();
-    let own = own.filter(|(_, own)| !before.recognizers.iter().any(|b| b.pattern == own.pattern));
-    let rules = rules.map(|(index, rule)| ("rules", index, &rule.pattern, MAX_MATCHES));
-    let own = own.map(|(index, own)| ("recognizers", index, &own.pattern, MAX_FINDINGS + 1));
-    // What cannot be compiled is refused elsewhere.
-    let faults = rules.chain(own).filter_map(|(list, index, pattern, most)| {
-        let fault = trial.run(&Pattern::compile(pattern).ok()?, most).err()?;
-        Some(format!("settings.safety.{list}[{index}].pattern: {fault}"))
-    });
-    faults.collect()
-}
-
-/// The texts on which a pattern is tried before it is saved, each with a name: for measurements.
-#[doc(hidden)]
-pub fn hostile_texts(pattern: &str) -> Vec<(String, String)> {
-    Pattern::compile(pattern).map(|pattern| pattern.hostile_texts()).unwrap_or_default()
 }
 
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.

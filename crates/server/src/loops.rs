@@ -31,7 +31,7 @@ pub(crate) fn count() -> usize {
 /// Where connections are served; one set for a process.
 #[derive(Clone)]
 pub(crate) struct Loops {
-    loops: Arc<[Loop]>,
+    all: Arc<[Loop]>,
     /// For requests with large bodies.
     large: Handle,
     /// Whose turn it is to run the next request of an HTTP/2 connection.
@@ -65,7 +65,7 @@ impl Loops {
         let runtime = runtime.enable_all().build()?;
         let large = runtime.handle().clone();
         threads.0.push(runtime);
-        Ok((Self { loops: loops.into(), large, turn: Arc::default() }, threads))
+        Ok((Self { all: loops.into(), large, turn: Arc::default() }, threads))
     }
 
     /// The runtime for requests with large bodies.
@@ -75,8 +75,8 @@ impl Loops {
 
     /// A place where there are the fewest connections, and where to spawn what sits there.
     pub(crate) fn seat(&self) -> (Seat, &Handle) {
-        let seated = |&at: &usize| Arc::strong_count(&self.loops[at].seats);
-        let quietest = &self.loops[(0..self.loops.len()).min_by_key(seated).unwrap_or_default()];
+        let seated = |&at: &usize| Arc::strong_count(&self.all[at].seats);
+        let quietest = &self.all[(0..self.all.len()).min_by_key(seated).unwrap_or_default()];
         (Seat { _counted: quietest.seats.clone() }, &quietest.handle)
     }
 
@@ -133,9 +133,9 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        let Loops { loops, turn, .. } = &self.loops;
+        let Loops { all, turn, .. } = &self.loops;
         let turn = turn.fetch_add(1, Ordering::Relaxed);
-        self.tasks.spawn_on(future, &loops[turn % loops.len()].handle);
+        self.tasks.spawn_on(future, &all[turn % all.len()].handle);
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn connections_are_shared_out_evenly_and_stay_where_they_are() {
         let (loops, threads) = Loops::start().unwrap();
-        let count = loops.loops.len();
+        let count = loops.all.len();
         let mut seated = Vec::new();
         for _ in 0..2 {
             let mut met = HashSet::new();
@@ -170,7 +170,7 @@ mod tests {
         // Who leaves makes room.
         seated.remove(0);
         let (_seat, handle) = loops.seat();
-        assert_eq!(handle.id(), loops.loops[0].handle.id());
+        assert_eq!(handle.id(), loops.all[0].handle.id());
         threads.close().await;
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let (loops, threads) = Loops::start().unwrap();
         let tasks = TaskTracker::new();
         let (send, mut ran) = mpsc::unbounded_channel();
-        for _ in 0..loops.loops.len() {
+        for _ in 0..loops.all.len() {
             let send = send.clone();
             loops
                 .spread(&tasks)
@@ -190,7 +190,7 @@ mod tests {
         while let Some(thread) = ran.recv().await {
             met.insert(thread);
         }
-        assert_eq!(met.len(), loops.loops.len());
+        assert_eq!(met.len(), loops.all.len());
         tasks.close();
         tasks.wait().await;
         threads.close().await;
