@@ -44,6 +44,12 @@ enum Segment {
     Item(u64),
 }
 
+impl Segment {
+    fn item(position: usize, item: &Value) -> Self {
+        Self::Item(item.get("index").and_then(Value::as_u64).unwrap_or(position as u64))
+    }
+}
+
 impl EchoFilter {
     pub(crate) fn new(key: Option<&Secret>) -> Self {
         let credentials = Credentials::of(key);
@@ -127,18 +133,20 @@ impl EchoFilter {
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             let finish = choice.get("finish_reason").and_then(Value::as_str);
             let ends = finish.is_some_and(|reason| !reason.is_empty());
-            if ends {
-                // Strings that wait leave before the end.
-                let speaks = choice.get("delta").is_some_and(has_content);
-                self.flush_choice(credentials, index, !speaks, events);
-            }
             let mut tells = false;
             if let Some(delta) = choice.get_mut("delta") {
                 let mut path = Vec::new();
-                tells = self.delta(credentials, index, &mut path, delta, ends);
+                tells = self.delta(credentials, index, &mut path, delta);
+                if ends {
+                    self.drain(credentials, index, &mut path, delta);
+                }
                 if index == 0 {
                     *text = content_of(delta);
                 }
+            }
+            if ends {
+                // Strings that go on no more leave before the end.
+                self.flush(credentials, Some(index), events);
             }
             if tells {
                 choice.shift_remove("logprobs");
@@ -159,37 +167,68 @@ impl EchoFilter {
         choice: u64,
         path: &mut Vec<Segment>,
         value: &mut Value,
-        ends: bool,
     ) -> bool {
         match value {
-            Value::String(piece) => self.piece(credentials, choice, path, piece, ends),
+            Value::String(piece) => self.piece(credentials, choice, path, piece),
             Value::Array(items) => {
                 let mut tells = false;
                 for (position, item) in items.iter_mut().enumerate() {
-                    let index = item.get("index").and_then(Value::as_u64);
-                    path.push(Segment::Item(index.unwrap_or(position as u64)));
-                    tells |= self.delta(credentials, choice, path, item, ends);
+                    path.push(Segment::item(position, item));
+                    tells |= self.delta(credentials, choice, path, item);
                     path.pop();
                 }
                 tells
             }
             Value::Object(members) => {
-                if members.keys().any(|name| credentials.are_in(name)) {
-                    return credentials.clean_members(members);
-                }
-                let mut tells = false;
+                let mut tells = credentials.clean_names(members);
                 for (name, value) in members {
                     if WHOLE.contains(&name.as_str()) {
                         credentials.clean_value(value);
                         continue;
                     }
                     path.push(Segment::Member(name.clone()));
-                    tells |= self.delta(credentials, choice, path, value, ends);
+                    tells |= self.delta(credentials, choice, path, value);
                     path.pop();
                 }
                 tells
             }
             _ => false,
+        }
+    }
+
+    /// Gives the strings of a choice's last delta what waits of them. The last part of a string that
+    /// has several gets it.
+    fn drain(
+        &mut self,
+        credentials: &Credentials,
+        choice: u64,
+        path: &mut Vec<Segment>,
+        value: &mut Value,
+    ) {
+        if self.text.is_empty() && self.others.is_empty() {
+            return;
+        }
+        match value {
+            Value::String(piece) => {
+                piece.push_str(credentials.rest(&self.take_waiting(choice, path)));
+            }
+            Value::Array(items) => {
+                for (position, item) in items.iter_mut().enumerate().rev() {
+                    path.push(Segment::item(position, item));
+                    self.drain(credentials, choice, path, item);
+                    path.pop();
+                }
+            }
+            Value::Object(members) => {
+                for (name, value) in members.iter_mut().rev() {
+                    if !WHOLE.contains(&name.as_str()) {
+                        path.push(Segment::Member(name.clone()));
+                        self.drain(credentials, choice, path, value);
+                        path.pop();
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -199,56 +238,28 @@ impl EchoFilter {
         choice: u64,
         path: &[Segment],
         piece: &mut String,
-        ends: bool,
     ) -> bool {
         let is_content = is_content(path);
-        // The parts of a content are one text.
-        let place = if is_content { &path[..1] } else { path };
-        let mut waiting = if choice == 0 && is_content {
-            std::mem::take(&mut self.text)
-        } else if self.others.is_empty() {
-            String::new()
-        } else {
-            self.others.remove(&(choice, place.to_vec())).unwrap_or_default()
-        };
+        let mut waiting = self.take_waiting(choice, path);
         let had = waiting.len() >= TOLD_BY_TOKENS;
         let found = credentials.pass(&mut waiting, piece);
-        if ends {
-            piece.push_str(credentials.rest(&waiting));
-            waiting.clear();
-        }
         let tells = found || had || waiting.len() >= TOLD_BY_TOKENS;
         if choice == 0 && is_content {
             self.text = waiting;
         } else if !waiting.is_empty() {
-            self.others.insert((choice, place.to_vec()), waiting);
+            self.others.insert((choice, place_of(path).to_vec()), waiting);
         }
         is_content && tells
     }
 
-    /// Hands over what waits of one choice.
-    fn flush_choice(
-        &mut self,
-        credentials: &Credentials,
-        choice: u64,
-        with_content: bool,
-        events: &mut Vec<StreamEvent>,
-    ) {
-        let content = self.others.remove(&(choice, vec![Segment::Member("content".to_owned())]));
-        let text = if choice == 0 { std::mem::take(&mut self.text) } else { String::new() };
-        self.flush(credentials, Some(choice), events);
-        if with_content {
-            push_text(credentials.rest(&text), events);
-            if let Some(content) = content {
-                let place = [Segment::Member("content".to_owned())];
-                events.push(rest_chunk(choice, &place, credentials.rest(&content)));
-            }
+    /// Takes what waits of the string at a path.
+    fn take_waiting(&mut self, choice: u64, path: &[Segment]) -> String {
+        if choice == 0 && is_content(path) {
+            std::mem::take(&mut self.text)
+        } else if self.others.is_empty() {
+            String::new()
         } else {
-            // It is the beginning of what comes now.
-            if let Some(content) = content {
-                self.others.insert((choice, vec![Segment::Member("content".to_owned())]), content);
-            }
-            self.text.push_str(&text);
+            self.others.remove(&(choice, place_of(path).to_vec())).unwrap_or_default()
         }
     }
 
@@ -310,8 +321,9 @@ fn is_content(path: &[Segment]) -> bool {
     is(path.first(), "content") && (path.len() == 1 || is(path.last(), "text"))
 }
 
-fn has_content(delta: &Value) -> bool {
-    !content_of(delta).is_empty()
+/// The place of the string that a path leads to: the parts of a content are one text.
+fn place_of(path: &[Segment]) -> &[Segment] {
+    if is_content(path) { &path[..1] } else { path }
 }
 
 /// The text of a delta's content.
