@@ -107,7 +107,12 @@ impl EchoFilter {
                 credentials.clean(&mut name);
                 events.push(StreamEvent::Model(name));
             }
-            StreamEvent::Finish(_) | StreamEvent::Done => {
+            StreamEvent::Finish(_) => {
+                // Choice 0 ends; others may go on.
+                self.flush(credentials, Some(0), events);
+                events.push(event);
+            }
+            StreamEvent::Done => {
                 self.flush(credentials, None, events);
                 events.push(event);
             }

@@ -202,6 +202,25 @@ fn a_key_cut_before_the_chunk_that_ends_is_found() {
     }
 }
 
+#[test]
+fn the_end_of_one_choice_is_not_that_of_others() {
+    for member in ["content", "refusal"] {
+        let piece = |index: u64, piece: &str, reason: Value| {
+            chunk(json!([{"index": index, "delta": {member: piece}, "finish_reason": reason}]))
+        };
+        let passed = passed(vec![
+            piece(1, &KEY[..9], json!(null)),
+            piece(0, "It is", json!("stop")),
+            StreamEvent::Finish(FinishReason::Stop),
+            piece(1, &KEY[9..], json!(null)),
+            piece(1, " It is", json!("stop")),
+            StreamEvent::Done,
+        ]);
+        let strings = joined(&passed, &format!("/{member}")).1;
+        assert_eq!(strings, "It is*** It is");
+    }
+}
+
 proptest! {
     #[test]
     fn no_cut_of_a_stream_lets_a_key_through(
