@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chat_form::{IMAGES, STATE, STOP_DETAILS, STOP_SEQUENCE};
 use crate::echo::Credentials;
+use crate::error::Error;
 
 /// Members of a delta that come whole: their end never waits.
 const WHOLE: [&str; 11] = [
@@ -26,6 +27,9 @@ const WHOLE: [&str; 11] = [
 /// So much of a credential at the end of a text takes the log probabilities of its tokens away.
 const TOLD_BY_TOKENS: usize = 4;
 
+/// So many strings wait at once at the most, beside the text.
+pub(crate) const MOST_WAITING: usize = 4096;
+
 /// Cleans one stream.
 #[derive(Debug)]
 pub(crate) struct EchoFilter {
@@ -34,6 +38,8 @@ pub(crate) struct EchoFilter {
     text: String,
     /// Those of other strings, by choice and place.
     others: BTreeMap<(u64, Vec<Segment>), String>,
+    /// Whether more strings would have to wait than may.
+    is_full: bool,
 }
 
 /// A step on the way to a string within a delta.
@@ -53,12 +59,13 @@ impl Segment {
 impl EchoFilter {
     pub(crate) fn new(key: Option<&Secret>) -> Self {
         let credentials = Credentials::of(key);
-        Self { credentials, text: String::new(), others: BTreeMap::new() }
+        Self { credentials, text: String::new(), others: BTreeMap::new(), is_full: false }
     }
 
-    /// Cleans the events from a place on.
-    pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) {
-        let Some(credentials) = self.credentials.take() else { return };
+    /// Cleans the events from a place on. An error where too many strings would have to wait: what
+    /// comes after that is left out.
+    pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) -> Result<(), Error> {
+        let Some(credentials) = self.credentials.take() else { return Ok(()) };
         let holds_nothing = self.text.is_empty() && self.others.is_empty();
         let is_clean = |event: &StreamEvent| match event {
             StreamEvent::Text(text) => {
@@ -74,9 +81,16 @@ impl EchoFilter {
             let new = events.split_off(from);
             for event in new {
                 self.event(&credentials, event, events);
+                if self.is_full {
+                    break;
+                }
             }
         }
         self.credentials = Some(credentials);
+        if self.is_full {
+            return Err(Error::malformed("too many strings of the stream go on at once"));
+        }
+        Ok(())
     }
 
     /// Hands over what waits: nothing comes any more.
@@ -251,6 +265,8 @@ impl EchoFilter {
         let tells = found || had || waiting.len() >= TOLD_BY_TOKENS;
         if choice == 0 && is_content {
             self.text = waiting;
+        } else if self.others.len() >= MOST_WAITING {
+            self.is_full |= !waiting.is_empty();
         } else if !waiting.is_empty() {
             self.others.insert((choice, place_of(path).to_vec()), waiting);
         }
@@ -278,15 +294,24 @@ impl EchoFilter {
         if choice.is_none_or(|choice| choice == 0) {
             push_text(credentials.rest(&std::mem::take(&mut self.text)), events);
         }
-        let of_others = |place: &(u64, _)| choice.is_some_and(|choice| choice != place.0);
-        let (keep, leave) = std::mem::take(&mut self.others)
-            .into_iter()
-            .partition(|(place, _): &((u64, Vec<Segment>), String)| of_others(place));
-        self.others = keep;
-        let leave: BTreeMap<(u64, Vec<Segment>), String> = leave;
+        let leave = match choice {
+            None => std::mem::take(&mut self.others),
+            Some(choice) => self.take_choice(choice),
+        };
         for ((choice, place), text) in leave {
             events.push(rest_chunk(choice, &place, credentials.rest(&text)));
         }
+    }
+
+    /// Takes the strings of one choice, without a look at those of others.
+    fn take_choice(&mut self, choice: u64) -> BTreeMap<(u64, Vec<Segment>), String> {
+        let of_choice = self.others.range((choice, Vec::new())..);
+        let places: Vec<_> = of_choice
+            .map(|(place, _)| place)
+            .take_while(|place| place.0 == choice)
+            .cloned()
+            .collect();
+        places.into_iter().filter_map(|place| self.others.remove_entry(&place)).collect()
     }
 }
 

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::echo_stream::EchoFilter;
+use crate::echo_stream::{EchoFilter, MOST_WAITING};
+use crate::error::ErrorKind;
 
 const KEY: &str = "sk-test-9fA3/zQ+71bX";
 
@@ -111,7 +112,7 @@ fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     for event in events {
         let known = all.len();
         all.push(event);
-        filter.pass(&mut all, known);
+        filter.pass(&mut all, known).unwrap();
     }
     filter.end(&mut all);
     all
@@ -219,6 +220,51 @@ fn the_end_of_one_choice_is_not_that_of_others() {
         let strings = joined(&passed, &format!("/{member}")).1;
         assert_eq!(strings, "It is*** It is");
     }
+}
+
+/// A chunk in which so many choices say something, from one on.
+fn of_choices(from: usize, count: usize, refusal: &str, reason: &Value) -> StreamEvent {
+    let choice =
+        |index| json!({"index": index, "delta": {"refusal": refusal}, "finish_reason": reason});
+    chunk((from..from + count).map(choice).collect())
+}
+
+#[test]
+fn only_so_many_strings_wait() {
+    let key = key(KEY);
+    let mut filter = EchoFilter::new(Some(&key));
+    let mut begin = |from, count| {
+        let mut events = vec![of_choices(from, count, &KEY[..9], &json!(null))];
+        let passed = filter.pass(&mut events, 0).map_err(|error| error.kind);
+        (passed, format!("{events:?}"))
+    };
+    assert_eq!(begin(0, MOST_WAITING).0, Ok(()));
+    let (passed, shown) = begin(MOST_WAITING, 1);
+    assert_eq!(passed, Err(ErrorKind::Unreachable));
+    assert!(!shown.contains("sk-"), "{shown}");
+    let mut rest = Vec::new();
+    filter.end(&mut rest);
+    assert_eq!(rest.len(), MOST_WAITING);
+}
+
+/// As many as may wait end one after the other, in any order and more than once.
+#[test]
+fn each_of_many_choices_ends_by_itself() {
+    let mut events = vec![of_choices(0, MOST_WAITING, &KEY[..9], &json!(null))];
+    events.extend((0..MOST_WAITING).step_by(2).map(|at| of_choices(at, 1, &KEY[9..], &json!(""))));
+    events.extend([
+        of_choices(0, MOST_WAITING, "", &json!("stop")),
+        of_choices(0, MOST_WAITING, "", &json!("stop")),
+        StreamEvent::Finish(FinishReason::Stop),
+    ]);
+    let count = events.len();
+    let passed = passed(events);
+    assert_eq!(passed.len(), count);
+    let strings = joined(&passed, "/refusal").1;
+    let half = MOST_WAITING / 2;
+    assert_eq!(strings.matches("***").count(), half);
+    assert_eq!(strings.matches(&KEY[..9]).count(), half);
+    assert_eq!(strings.len(), half * (MASK.len() + 9));
 }
 
 proptest! {
