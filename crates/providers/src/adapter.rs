@@ -96,6 +96,12 @@ pub(crate) trait Adapter: Send + Sync {
     /// for formats that sign it.
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error>;
 
+    /// Whether a prompt may be written to a cache of a model for longer than five minutes, as it goes
+    /// out.
+    fn keeps_for_an_hour(&self, _model: &Model, _prompt: &Prompt) -> bool {
+        false
+    }
+
     /// A whole answer of a model.
     fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error>;
 

@@ -116,18 +116,23 @@ impl Credentials {
     }
 
     pub(crate) fn clean_members(&self, members: &mut Map<String, Value>) -> bool {
-        let mut changed = false;
-        if members.keys().any(|name| self.are_in(name)) {
-            let old = std::mem::take(members);
-            members.extend(
-                old.into_iter().map(|(name, value)| (self.masked(&name).unwrap_or(name), value)),
-            );
-            changed = true;
-        }
+        let mut changed = self.clean_names(members);
         for value in members.values_mut() {
             changed |= self.clean_value(value);
         }
         changed
+    }
+
+    /// Cleans the names of members. Whether there was anything to clean.
+    pub(crate) fn clean_names(&self, members: &mut Map<String, Value>) -> bool {
+        if !members.keys().any(|name| self.are_in(name)) {
+            return false;
+        }
+        let old = std::mem::take(members);
+        members.extend(
+            old.into_iter().map(|(name, value)| (self.masked(&name).unwrap_or(name), value)),
+        );
+        true
     }
 
     /// Cleans texts that readers join, such as the parts of a content: a credential may be cut over

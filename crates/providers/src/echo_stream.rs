@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chat_form::{IMAGES, STATE, STOP_DETAILS, STOP_SEQUENCE};
 use crate::echo::Credentials;
+use crate::error::Error;
 
 /// Members of a delta that come whole: their end never waits.
 const WHOLE: [&str; 11] = [
@@ -26,6 +27,9 @@ const WHOLE: [&str; 11] = [
 /// So much of a credential at the end of a text takes the log probabilities of its tokens away.
 const TOLD_BY_TOKENS: usize = 4;
 
+/// So many strings wait at once at the most, beside the text.
+pub(crate) const MOST_WAITING: usize = 4096;
+
 /// Cleans one stream.
 #[derive(Debug)]
 pub(crate) struct EchoFilter {
@@ -34,6 +38,8 @@ pub(crate) struct EchoFilter {
     text: String,
     /// Those of other strings, by choice and place.
     others: BTreeMap<(u64, Vec<Segment>), String>,
+    /// Whether more strings would have to wait than may.
+    is_full: bool,
 }
 
 /// A step on the way to a string within a delta.
@@ -44,15 +50,22 @@ enum Segment {
     Item(u64),
 }
 
+impl Segment {
+    fn item(position: usize, item: &Value) -> Self {
+        Self::Item(item.get("index").and_then(Value::as_u64).unwrap_or(position as u64))
+    }
+}
+
 impl EchoFilter {
     pub(crate) fn new(key: Option<&Secret>) -> Self {
         let credentials = Credentials::of(key);
-        Self { credentials, text: String::new(), others: BTreeMap::new() }
+        Self { credentials, text: String::new(), others: BTreeMap::new(), is_full: false }
     }
 
-    /// Cleans the events from a place on.
-    pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) {
-        let Some(credentials) = self.credentials.take() else { return };
+    /// Cleans the events from a place on. An error where too many strings would have to wait: what
+    /// comes after that is left out.
+    pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) -> Result<(), Error> {
+        let Some(credentials) = self.credentials.take() else { return Ok(()) };
         let holds_nothing = self.text.is_empty() && self.others.is_empty();
         let is_clean = |event: &StreamEvent| match event {
             StreamEvent::Text(text) => {
@@ -68,9 +81,16 @@ impl EchoFilter {
             let new = events.split_off(from);
             for event in new {
                 self.event(&credentials, event, events);
+                if self.is_full {
+                    break;
+                }
             }
         }
         self.credentials = Some(credentials);
+        if self.is_full {
+            return Err(Error::malformed("too many strings of the stream go on at once"));
+        }
+        Ok(())
     }
 
     /// Hands over what waits: nothing comes any more.
@@ -101,7 +121,12 @@ impl EchoFilter {
                 credentials.clean(&mut name);
                 events.push(StreamEvent::Model(name));
             }
-            StreamEvent::Finish(_) | StreamEvent::Done => {
+            StreamEvent::Finish(_) => {
+                // Choice 0 ends; others may go on.
+                self.flush(credentials, Some(0), events);
+                events.push(event);
+            }
+            StreamEvent::Done => {
                 self.flush(credentials, None, events);
                 events.push(event);
             }
@@ -127,18 +152,20 @@ impl EchoFilter {
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             let finish = choice.get("finish_reason").and_then(Value::as_str);
             let ends = finish.is_some_and(|reason| !reason.is_empty());
-            if ends {
-                // Strings that wait leave before the end.
-                let speaks = choice.get("delta").is_some_and(has_content);
-                self.flush_choice(credentials, index, !speaks, events);
-            }
             let mut tells = false;
             if let Some(delta) = choice.get_mut("delta") {
                 let mut path = Vec::new();
-                tells = self.delta(credentials, index, &mut path, delta, ends);
+                tells = self.delta(credentials, index, &mut path, delta);
+                if ends {
+                    self.drain(credentials, index, &mut path, delta);
+                }
                 if index == 0 {
                     *text = content_of(delta);
                 }
+            }
+            if ends {
+                // Strings that go on no more leave before the end.
+                self.flush(credentials, Some(index), events);
             }
             if tells {
                 choice.shift_remove("logprobs");
@@ -159,37 +186,68 @@ impl EchoFilter {
         choice: u64,
         path: &mut Vec<Segment>,
         value: &mut Value,
-        ends: bool,
     ) -> bool {
         match value {
-            Value::String(piece) => self.piece(credentials, choice, path, piece, ends),
+            Value::String(piece) => self.piece(credentials, choice, path, piece),
             Value::Array(items) => {
                 let mut tells = false;
                 for (position, item) in items.iter_mut().enumerate() {
-                    let index = item.get("index").and_then(Value::as_u64);
-                    path.push(Segment::Item(index.unwrap_or(position as u64)));
-                    tells |= self.delta(credentials, choice, path, item, ends);
+                    path.push(Segment::item(position, item));
+                    tells |= self.delta(credentials, choice, path, item);
                     path.pop();
                 }
                 tells
             }
             Value::Object(members) => {
-                if members.keys().any(|name| credentials.are_in(name)) {
-                    return credentials.clean_members(members);
-                }
-                let mut tells = false;
+                let mut tells = credentials.clean_names(members);
                 for (name, value) in members {
                     if WHOLE.contains(&name.as_str()) {
                         credentials.clean_value(value);
                         continue;
                     }
                     path.push(Segment::Member(name.clone()));
-                    tells |= self.delta(credentials, choice, path, value, ends);
+                    tells |= self.delta(credentials, choice, path, value);
                     path.pop();
                 }
                 tells
             }
             _ => false,
+        }
+    }
+
+    /// Gives the strings of a choice's last delta what waits of them. The last part of a string that
+    /// has several gets it.
+    fn drain(
+        &mut self,
+        credentials: &Credentials,
+        choice: u64,
+        path: &mut Vec<Segment>,
+        value: &mut Value,
+    ) {
+        if self.text.is_empty() && self.others.is_empty() {
+            return;
+        }
+        match value {
+            Value::String(piece) => {
+                piece.push_str(credentials.rest(&self.take_waiting(choice, path)));
+            }
+            Value::Array(items) => {
+                for (position, item) in items.iter_mut().enumerate().rev() {
+                    path.push(Segment::item(position, item));
+                    self.drain(credentials, choice, path, item);
+                    path.pop();
+                }
+            }
+            Value::Object(members) => {
+                for (name, value) in members.iter_mut().rev() {
+                    if !WHOLE.contains(&name.as_str()) {
+                        path.push(Segment::Member(name.clone()));
+                        self.drain(credentials, choice, path, value);
+                        path.pop();
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -199,56 +257,30 @@ impl EchoFilter {
         choice: u64,
         path: &[Segment],
         piece: &mut String,
-        ends: bool,
     ) -> bool {
         let is_content = is_content(path);
-        // The parts of a content are one text.
-        let place = if is_content { &path[..1] } else { path };
-        let mut waiting = if choice == 0 && is_content {
-            std::mem::take(&mut self.text)
-        } else if self.others.is_empty() {
-            String::new()
-        } else {
-            self.others.remove(&(choice, place.to_vec())).unwrap_or_default()
-        };
+        let mut waiting = self.take_waiting(choice, path);
         let had = waiting.len() >= TOLD_BY_TOKENS;
         let found = credentials.pass(&mut waiting, piece);
-        if ends {
-            piece.push_str(credentials.rest(&waiting));
-            waiting.clear();
-        }
         let tells = found || had || waiting.len() >= TOLD_BY_TOKENS;
         if choice == 0 && is_content {
             self.text = waiting;
+        } else if self.others.len() >= MOST_WAITING {
+            self.is_full |= !waiting.is_empty();
         } else if !waiting.is_empty() {
-            self.others.insert((choice, place.to_vec()), waiting);
+            self.others.insert((choice, place_of(path).to_vec()), waiting);
         }
         is_content && tells
     }
 
-    /// Hands over what waits of one choice.
-    fn flush_choice(
-        &mut self,
-        credentials: &Credentials,
-        choice: u64,
-        with_content: bool,
-        events: &mut Vec<StreamEvent>,
-    ) {
-        let content = self.others.remove(&(choice, vec![Segment::Member("content".to_owned())]));
-        let text = if choice == 0 { std::mem::take(&mut self.text) } else { String::new() };
-        self.flush(credentials, Some(choice), events);
-        if with_content {
-            push_text(credentials.rest(&text), events);
-            if let Some(content) = content {
-                let place = [Segment::Member("content".to_owned())];
-                events.push(rest_chunk(choice, &place, credentials.rest(&content)));
-            }
+    /// Takes what waits of the string at a path.
+    fn take_waiting(&mut self, choice: u64, path: &[Segment]) -> String {
+        if choice == 0 && is_content(path) {
+            std::mem::take(&mut self.text)
+        } else if self.others.is_empty() {
+            String::new()
         } else {
-            // It is the beginning of what comes now.
-            if let Some(content) = content {
-                self.others.insert((choice, vec![Segment::Member("content".to_owned())]), content);
-            }
-            self.text.push_str(&text);
+            self.others.remove(&(choice, place_of(path).to_vec())).unwrap_or_default()
         }
     }
 
@@ -262,15 +294,24 @@ impl EchoFilter {
         if choice.is_none_or(|choice| choice == 0) {
             push_text(credentials.rest(&std::mem::take(&mut self.text)), events);
         }
-        let of_others = |place: &(u64, _)| choice.is_some_and(|choice| choice != place.0);
-        let (keep, leave) = std::mem::take(&mut self.others)
-            .into_iter()
-            .partition(|(place, _): &((u64, Vec<Segment>), String)| of_others(place));
-        self.others = keep;
-        let leave: BTreeMap<(u64, Vec<Segment>), String> = leave;
+        let leave = match choice {
+            None => std::mem::take(&mut self.others),
+            Some(choice) => self.take_choice(choice),
+        };
         for ((choice, place), text) in leave {
             events.push(rest_chunk(choice, &place, credentials.rest(&text)));
         }
+    }
+
+    /// Takes the strings of one choice, without a look at those of others.
+    fn take_choice(&mut self, choice: u64) -> BTreeMap<(u64, Vec<Segment>), String> {
+        let of_choice = self.others.range((choice, Vec::new())..);
+        let places: Vec<_> = of_choice
+            .map(|(place, _)| place)
+            .take_while(|place| place.0 == choice)
+            .cloned()
+            .collect();
+        places.into_iter().filter_map(|place| self.others.remove_entry(&place)).collect()
     }
 }
 
@@ -310,8 +351,9 @@ fn is_content(path: &[Segment]) -> bool {
     is(path.first(), "content") && (path.len() == 1 || is(path.last(), "text"))
 }
 
-fn has_content(delta: &Value) -> bool {
-    !content_of(delta).is_empty()
+/// The place of the string that a path leads to: the parts of a content are one text.
+fn place_of(path: &[Segment]) -> &[Segment] {
+    if is_content(path) { &path[..1] } else { path }
 }
 
 /// The text of a delta's content.

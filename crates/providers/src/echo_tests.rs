@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::echo_stream::EchoFilter;
+use crate::echo_stream::{EchoFilter, MOST_WAITING};
+use crate::error::ErrorKind;
 
 const KEY: &str = "sk-test-9fA3/zQ+71bX";
 
@@ -111,7 +112,7 @@ fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     for event in events {
         let known = all.len();
         all.push(event);
-        filter.pass(&mut all, known);
+        filter.pass(&mut all, known).unwrap();
     }
     filter.end(&mut all);
     all
@@ -166,6 +167,106 @@ fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     places.windows(2).map(|cut| text[cut[0]..cut[1]].to_owned()).collect()
 }
 
+/// The choices of a chunk.
+fn chunk(choices: Value) -> StreamEvent {
+    let chunk = Map::from_iter([("choices".to_owned(), choices)]);
+    StreamEvent::Native { text: String::new(), chunk }
+}
+
+#[test]
+fn a_key_cut_before_the_chunk_that_ends_is_found() {
+    let call =
+        |piece: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]});
+    let parts = |pieces: &[&str]| {
+        let part = |piece| json!({"type": "text", "text": piece});
+        json!({"content": pieces.iter().map(part).collect::<Vec<_>>()})
+    };
+    for (first, last) in [
+        (call(&KEY[..9]), call(&KEY[9..])),
+        (json!({"reasoning_content": &KEY[..9]}), json!({"reasoning_content": &KEY[9..]})),
+        (json!({"refusal": &KEY[..9]}), json!({"refusal": &KEY[9..]})),
+        (json!({"content": &KEY[..9]}), json!({"content": &KEY[9..], KEY: 1})),
+        (parts(&[&KEY[..3]]), parts(&[&KEY[3..9], &KEY[9..]])),
+        (json!({}), parts(&[&KEY[..9], &KEY[9..]])),
+    ] {
+        for index in [0, 1] {
+            let passed = passed(vec![
+                chunk(json!([{"index": index, "delta": first, "finish_reason": null}])),
+                chunk(json!([{"index": index, "delta": last, "finish_reason": "stop"}])),
+                StreamEvent::Done,
+            ]);
+            let shown = format!("{passed:?}");
+            assert!(!shown.contains("9fA3") && !shown.contains("71bX"), "{shown}");
+            assert!(shown.contains("***"), "{shown}");
+            assert_eq!(passed.len(), 3, "the rest comes with the end: {shown}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_one_choice_is_not_that_of_others() {
+    for member in ["content", "refusal"] {
+        let piece = |index: u64, piece: &str, reason: Value| {
+            chunk(json!([{"index": index, "delta": {member: piece}, "finish_reason": reason}]))
+        };
+        let passed = passed(vec![
+            piece(1, &KEY[..9], json!(null)),
+            piece(0, "It is", json!("stop")),
+            StreamEvent::Finish(FinishReason::Stop),
+            piece(1, &KEY[9..], json!(null)),
+            piece(1, " It is", json!("stop")),
+            StreamEvent::Done,
+        ]);
+        let strings = joined(&passed, &format!("/{member}")).1;
+        assert_eq!(strings, "It is*** It is");
+    }
+}
+
+/// A chunk in which so many choices say something, from one on.
+fn of_choices(from: usize, count: usize, refusal: &str, reason: &Value) -> StreamEvent {
+    let choice =
+        |index| json!({"index": index, "delta": {"refusal": refusal}, "finish_reason": reason});
+    chunk((from..from + count).map(choice).collect())
+}
+
+#[test]
+fn only_so_many_strings_wait() {
+    let key = key(KEY);
+    let mut filter = EchoFilter::new(Some(&key));
+    let mut begin = |from, count| {
+        let mut events = vec![of_choices(from, count, &KEY[..9], &json!(null))];
+        let passed = filter.pass(&mut events, 0).map_err(|error| error.kind);
+        (passed, format!("{events:?}"))
+    };
+    assert_eq!(begin(0, MOST_WAITING).0, Ok(()));
+    let (passed, shown) = begin(MOST_WAITING, 1);
+    assert_eq!(passed, Err(ErrorKind::Unreachable));
+    assert!(!shown.contains("sk-"), "{shown}");
+    let mut rest = Vec::new();
+    filter.end(&mut rest);
+    assert_eq!(rest.len(), MOST_WAITING);
+}
+
+/// As many as may wait end one after the other, in any order and more than once.
+#[test]
+fn each_of_many_choices_ends_by_itself() {
+    let mut events = vec![of_choices(0, MOST_WAITING, &KEY[..9], &json!(null))];
+    events.extend((0..MOST_WAITING).step_by(2).map(|at| of_choices(at, 1, &KEY[9..], &json!(""))));
+    events.extend([
+        of_choices(0, MOST_WAITING, "", &json!("stop")),
+        of_choices(0, MOST_WAITING, "", &json!("stop")),
+        StreamEvent::Finish(FinishReason::Stop),
+    ]);
+    let count = events.len();
+    let passed = passed(events);
+    assert_eq!(passed.len(), count);
+    let strings = joined(&passed, "/refusal").1;
+    let half = MOST_WAITING / 2;
+    assert_eq!(strings.matches("***").count(), half);
+    assert_eq!(strings.matches(&KEY[..9]).count(), half);
+    assert_eq!(strings.len(), half * (MASK.len() + 9));
+}
+
 proptest! {
     #[test]
     fn no_cut_of_a_stream_lets_a_key_through(
@@ -173,6 +274,7 @@ proptest! {
         after in "[ sk-]{0,6}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         others in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        last_ends in any::<bool>(),
     ) {
         let said = format!("{before}{KEY}{after}{KEY}");
         let mut whole = said.clone();
@@ -198,6 +300,14 @@ proptest! {
                             json!({member: piece})
                         }));
                     }
+                }
+                let last = events.iter_mut().rev().find_map(|event| match event {
+                    StreamEvent::Native { chunk, .. } => Some(chunk),
+                    _ => None,
+                });
+                // Some providers write the last piece and the end into one chunk.
+                if last_ends && (content_is_native || texts.len() < arguments.len()) {
+                    last.unwrap()["choices"][0]["finish_reason"] = json!("stop");
                 }
                 events.push(StreamEvent::Finish(FinishReason::Stop));
                 let passed = passed(events);

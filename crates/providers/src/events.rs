@@ -236,8 +236,9 @@ impl EventStream {
             self.phase = Phase::Over;
             let known = events.len();
             let ended = self.decoder.end(events);
-            self.echo.pass(events, known);
+            let passed = self.echo.pass(events, known);
             ended?;
+            passed?;
             self.echo.end(events);
             return Ok(());
         };
@@ -247,8 +248,9 @@ impl EventStream {
             let piece = if was_begun { bytes.len() } else { FIRST.min(bytes.len()) };
             let known = events.len();
             let fed = self.decoder.feed(&bytes.split_to(piece), events);
-            self.echo.pass(events, known);
+            let passed = self.echo.pass(events, known);
             fed?;
+            passed?;
             self.begun |= events[known..].iter().any(is_a_word);
         }
         self.rest = bytes;

@@ -1,7 +1,7 @@
 //! Servers of one's own that speak the chat-completions format: it differs from OpenAI's only in
 //! that there is no endpoint to fall back on.
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::Timestamp;
 
@@ -19,6 +19,10 @@ impl Adapter for Internal {
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         Openai.encode(attempt)
+    }
+
+    fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
+        Openai.keeps_for_an_hour(model, prompt)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error> {

@@ -50,12 +50,22 @@ pub use mcp::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
 pub use retry::{MAX_BACK_OFF, back_off};
 pub use transport::{Attempt, Client};
 
+use domain::conversation::Prompt;
 use domain::model::Model;
 
 /// Refuses a model of which no embeddings can be asked; what its provider makes of it is another
 /// matter.
 pub fn check_embeds(model: &Model) -> Result<(), Error> {
     adapter::embedder(model).map(drop)
+}
+
+/// Whether a provider may write a prompt to its cache for longer than five minutes, which costs more.
+pub fn may_keep_for_an_hour(model: &Model, prompt: &Prompt) -> bool {
+    let keeps = |model: &Model| adapter::adapter(model.provider).keeps_for_an_hour(model, prompt);
+    match model.config.endpoints.as_slice() {
+        [] => keeps(model),
+        endpoints => endpoints.iter().any(|endpoint| keeps(&endpoint.model)),
+    }
 }
 
 /// Refuses a model of which no images can be asked.

@@ -1,11 +1,11 @@
 //! Charge: by what a call is paid for.
 
-use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt};
+use domain::conversation::Prompt;
 use domain::model::{Model, Provider};
 use domain::money::{Prices, Usd};
 use domain::step::Door;
 use domain::usage::Usage;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::tokens;
 
@@ -132,30 +132,6 @@ pub(super) fn dearest(prices: Prices, for_an_hour: bool) -> Prices {
     let input = prices.input.max(prices.cached_input).max(prices.cache_write);
     let input = if for_an_hour { input.max(prices.cache_write_1h) } else { input };
     Prices { input, ..prices }
-}
-
-/// Whether a breakpoint of a cache anywhere in a prompt asks for more than five minutes, or for a time
-/// that is not known here.
-pub(super) fn keeps_for_an_hour(prompt: &Prompt) -> bool {
-    let message =
-        |message: &Message| in_members(&message.extra) || message.body.parts().iter().any(is_kept);
-    in_members(&prompt.params) || prompt.messages.iter().any(message)
-}
-
-fn is_kept(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(is_kept),
-        Value::Object(members) => in_members(members),
-        _ => false,
-    }
-}
-
-fn in_members(members: &Map<String, Value>) -> bool {
-    members.iter().any(|(name, value)| match name.as_str() {
-        CACHE_BREAKPOINT => value != "5m",
-        CACHE_CONTROL => value.get("ttl").is_some_and(|ttl| !ttl.is_null() && ttl != "5m"),
-        _ => is_kept(value),
-    })
 }
 
 /// About the completion tokens of one image, with the quality (as tokens of a square) and the pixels

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::charge::{Charge, dearest, keeps_for_an_hour};
+use super::charge::{Charge, dearest};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
@@ -59,8 +59,9 @@ impl<'p> Bill<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
         let (most, unread) = sizes(prompt);
         let asked = prompt.max_output_tokens;
+        let prices = |prices| dearest(prices, providers::may_keep_for_an_hour(model, prompt));
         Self {
-            prices: charge.prices(model).map(|prices| dearest(prices, keeps_for_an_hour(prompt))),
+            prices: charge.prices(model).map(prices),
             flat: charge.most_of_images(model, prompt, most),
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },

@@ -1,7 +1,10 @@
 use std::sync::LazyLock;
 
+use domain::ids::{ModelId, ProjectId};
+use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
-use serde_json::json;
+use domain::time::Timestamp;
+use serde_json::{Map, json};
 
 use super::*;
 use crate::flow::InFlight;
@@ -133,14 +136,70 @@ fn the_dearest_price_is_that_of_an_hour_where_the_prompt_asks_for_it() {
         (plain, json!({"cache_breakpoint": "5m"}), false),
     ] {
         let prompt = prompt(part, params);
-        assert_eq!(keeps_for_an_hour(&prompt), is_hour, "{prompt:?}");
-        let prices = Prices {
-            input: Usd(100),
-            cache_write: Usd(125),
-            cache_write_1h: Usd(200),
-            ..Prices::default()
-        };
-        let dearest = dearest(prices, keeps_for_an_hour(&prompt)).input;
-        assert_eq!(dearest, Usd(if is_hour { 200 } else { 125 }));
+        let claude = keeping(Provider::Anthropic, "claude-sonnet-4-5", None);
+        assert_eq!(providers::may_keep_for_an_hour(&claude, &prompt), is_hour, "{prompt:?}");
+        assert_eq!(dearest_input(&claude, &prompt), Usd(if is_hour { 200 } else { 125 }));
+    }
+}
+
+/// A model with prices for a cache.
+fn keeping(provider: Provider, identifier: &str, base_url: Option<&str>) -> Model {
+    let config = ModelConfig {
+        cache_write_price: Some(Usd(125)),
+        cache_write_1h_price: Some(Usd(200)),
+        ..ModelConfig::default()
+    };
+    Model {
+        id: ModelId(1),
+        project: ProjectId(1),
+        name: identifier.to_owned(),
+        identifier: identifier.to_owned(),
+        provider,
+        base_url: base_url.map(str::to_owned),
+        api_key: None,
+        is_public: provider != Provider::Internal,
+        input_price: Some(Usd(100)),
+        output_price: Some(Usd(100)),
+        data_retention_days: 30,
+        region: "global".to_owned(),
+        currency: "USD".to_owned(),
+        config,
+        created_at: Timestamp(0),
+    }
+}
+
+/// The price at which the prompt's tokens are set aside.
+fn dearest_input(model: &Model, prompt: &Prompt) -> Usd {
+    Bill::of(prompt, model, Charge::Tokens).prices.unwrap().input
+}
+
+#[test]
+fn the_price_of_an_hour_is_set_aside_only_where_it_can_be_charged() {
+    let ours = Prompt {
+        params: Map::from_iter([("cache_breakpoint".to_owned(), json!("1h"))]),
+        ..Prompt::default()
+    };
+    let control = json!({"type": "ephemeral", "ttl": "1h"});
+    let theirs = Prompt {
+        params: Map::from_iter([("cache_control".to_owned(), control)]),
+        ..Prompt::default()
+    };
+    let own = Some("https://models.example.com/v1");
+    for (provider, name, base_url, of_ours, of_theirs) in [
+        (Provider::Anthropic, "claude-sonnet-4-5", None, 200, 200),
+        (Provider::Openai, "gpt-4o", None, 125, 125),
+        (Provider::Openai, "gpt-4o", Some("https://api.openai.com/v1"), 125, 125),
+        (Provider::Openai, "gpt-4o", own, 125, 200),
+        (Provider::Internal, "claude-by-proxy", own, 125, 200),
+        (Provider::Azure, "gpt-4o", Some("https://x.openai.azure.com"), 125, 125),
+        (Provider::Gemini, "gemini-2.5-flash", None, 125, 125),
+        (Provider::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", None, 200, 200),
+        (Provider::Bedrock, "anthropic.claude-3-7-sonnet-20250219-v1:0", None, 125, 125),
+        (Provider::Bedrock, "amazon.nova-pro-v1:0", None, 125, 125),
+        (Provider::Bedrock, "meta.llama3-70b-instruct-v1:0", None, 125, 125),
+    ] {
+        let model = keeping(provider, name, base_url);
+        assert_eq!(dearest_input(&model, &ours), Usd(of_ours), "{provider:?} {name}");
+        assert_eq!(dearest_input(&model, &theirs), Usd(of_theirs), "{provider:?} {name}");
     }
 }

@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 use domain::usage::{Open, Usage};
 
 use super::Funded;
-use super::charge::{Charge, keeps_for_an_hour};
+use super::charge::Charge;
 use super::ended::Ended;
 use crate::tokens;
 
@@ -86,7 +86,8 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
         }
     }
     let prompt = funded.routed().screened().prompt();
-    let for_an_hour = told.open.cache_write > 0 && keeps_for_an_hour(prompt);
+    let for_an_hour =
+        told.open.cache_write > 0 && providers::may_keep_for_an_hour(funded.model(), prompt);
     if for_an_hour {
         usage.cache_write_1h += told.open.cache_write;
     }

@@ -5,7 +5,7 @@ mod encode;
 mod rules;
 mod stream;
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::{HeaderName, HeaderValue};
@@ -13,6 +13,7 @@ use http::header::{HeaderName, HeaderValue};
 pub(crate) use rules::{takes_effort, takes_sampling, temperature_and_top_p};
 
 use crate::adapter::{Adapter, Call, Decoder, Encoded};
+use crate::chat_form::cache;
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -35,6 +36,10 @@ impl Adapter for Anthropic {
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         encode::encode(attempt)
+    }
+
+    fn keeps_for_an_hour(&self, _model: &Model, prompt: &Prompt) -> bool {
+        cache::asks_for_an_hour(prompt, true)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {

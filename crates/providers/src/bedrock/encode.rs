@@ -80,6 +80,11 @@ fn additional<'a>(params: &mut Params<'a>, model: &Model) -> Option<Cow<'a, Valu
     Some(Cow::Owned(all))
 }
 
+/// Whether a model is asked to keep anything for an hour.
+pub(super) fn keeps_for_an_hour(model: &Model) -> bool {
+    Caches::of(model.upstream_name()) == Caches::ToolsForAnHour
+}
+
 /// What a model keeps where it is asked to; others refuse to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caches {

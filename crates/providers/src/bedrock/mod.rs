@@ -17,12 +17,13 @@ mod stream;
 
 use std::borrow::Cow;
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
+use crate::chat_form::cache;
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -35,6 +36,10 @@ impl Adapter for Bedrock {
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         encode::encode(attempt)
+    }
+
+    fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
+        encode::keeps_for_an_hour(model) && cache::asks_for_an_hour(prompt, true)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error> {

@@ -62,6 +62,32 @@ pub(crate) fn is_marked(prompt: &Prompt) -> bool {
         || prompt.messages.iter().any(in_message)
 }
 
+/// Whether a breakpoint anywhere in a prompt asks for more than five minutes, or for a time that is not
+/// known here. Formats that do not know those of the gateway's own making read the callers' alone.
+pub(crate) fn asks_for_an_hour(prompt: &Prompt, reads_ours: bool) -> bool {
+    let in_message = |message: &Message| {
+        asks_in_members(&message.extra, reads_ours)
+            || message.body.parts().iter().any(|part| asks_in_value(part, reads_ours))
+    };
+    asks_in_members(&prompt.params, reads_ours) || prompt.messages.iter().any(in_message)
+}
+
+fn asks_in_value(value: &Value, reads_ours: bool) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(|item| asks_in_value(item, reads_ours)),
+        Value::Object(members) => asks_in_members(members, reads_ours),
+        _ => false,
+    }
+}
+
+fn asks_in_members(members: &Map<String, Value>, reads_ours: bool) -> bool {
+    members.iter().any(|(name, value)| match name.as_str() {
+        CACHE_BREAKPOINT => reads_ours && value != "5m",
+        CACHE_CONTROL => value.get("ttl").is_some_and(|ttl| !ttl.is_null() && ttl != "5m"),
+        _ => asks_in_value(value, reads_ours),
+    })
+}
+
 /// A prompt without them, for formats that do not know them.
 pub(crate) fn unmarked(prompt: &Prompt) -> Prompt {
     let mut prompt = prompt.clone();

@@ -13,7 +13,7 @@ mod sim_tests;
 mod stream;
 mod wire;
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
 use domain::model::{Model, Provider};
 use domain::time::Timestamp;
 use http::HeaderMap;
@@ -22,7 +22,7 @@ use crate::adapter::{
     Adapter, Call, Decoder, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
     Painter, key_of,
 };
-use crate::chat_form::Naming;
+use crate::chat_form::{Naming, cache};
 use crate::error::Error;
 use crate::transport::Attempt;
 
@@ -54,6 +54,12 @@ impl Adapter for Openai {
             stream_options: true,
         };
         encode(attempt, dialect)
+    }
+
+    /// OpenAI has no such cache. Other servers get what callers write, never breakpoints of the
+    /// gateway's own making.
+    fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
+        !is_own(model) && cache::asks_for_an_hour(prompt, false)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
