@@ -25,7 +25,7 @@ pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
 /// One that has ended is known as such for so long.
 pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
 /// An address from which an account was signed in to is known to it for so long, in microseconds.
-const NETWORK_KNOWN: i64 = 90 * DAY;
+pub(crate) const NETWORK_KNOWN: i64 = 90 * DAY;
 /// So many addresses are known to an account, the latest: each is one more count of failures.
 const KNOWN_NETWORKS: i64 = 10;
 /// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).

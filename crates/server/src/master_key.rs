@@ -5,7 +5,7 @@
 //! step a crash interrupts, one of the two files fits the database; the next process that has the
 //! folder to itself finds out which, and leaves only that one.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use store::{Claimed, SealingKey};
 
 use crate::commands::Failure;
 use crate::config::{Config, read_key};
+use crate::open;
 
 /// The key of this folder.
 fn current(data_dir: &Path) -> PathBuf {
@@ -75,11 +76,17 @@ fn has_content(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }
 
-/// Ends a rotation that was interrupted: whichever key fits the database stays. `None` when the
-/// current key is to be used as always.
+/// Ends a rotation that was interrupted: whichever key fits the database stays, and nothing is
+/// removed without that proof. `None` when the current key is to be used as always.
 async fn after_rotation(data_dir: &Path, claimed: &Claimed) -> Result<Option<[u8; 32]>, Failure> {
     let (path, next) = (current(data_dir), next(data_dir));
-    if path.exists() && fits(claimed, &read(&path)?).await? != Some(false) {
+    let no_database = || {
+        Failure(format!(
+            "{} of an interrupted rotation is here, but no database: put the database back, or move master.next away",
+            next.display()
+        ))
+    };
+    if path.exists() && fits(claimed, &read(&path)?).await?.ok_or_else(no_database)? {
         // The rotation ended before the database had the new key.
         if claimed.may_set_up() {
             std::fs::remove_file(&next).map_err(|error| unwritable(&next, &error))?;
@@ -88,7 +95,7 @@ async fn after_rotation(data_dir: &Path, claimed: &Claimed) -> Result<Option<[u8
         return Ok(None);
     }
     let bytes = read(&next)?;
-    if fits(claimed, &bytes).await? != Some(true) {
+    if !fits(claimed, &bytes).await?.ok_or_else(no_database)? {
         return Ok(None);
     }
     if claimed.may_set_up() {
@@ -169,8 +176,7 @@ fn write_exclusively(path: &Path, text: &str) -> io::Result<()> {
 /// Makes the entry of a file in its folder last.
 fn sync_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(path);
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| unwritable(path, &error))
+    open::sync_folder(folder).map_err(|error| unwritable(path, &error))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

@@ -1,6 +1,7 @@
 //! From a configuration to an open store, gateway and provider client.
 
 use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
@@ -36,15 +37,28 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
 }
 
 /// Makes the data folder, for the owner alone, and its entry in the folder above last.
-fn make_folder(path: &Path) -> std::io::Result<()> {
+fn make_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     match path.canonicalize()?.parent() {
-        Some(above) => File::open(above)?.sync_all(),
+        Some(above) => sync_folder(above),
         None => Ok(()),
     }
+}
+
+/// Makes the entries of a folder last, where that can be done: a folder above may not be readable,
+/// and not every file system can sync one.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if is_not_for_folders(error.kind()) => Ok(()),
+        synced => synced,
+    }
+}
+
+fn is_not_for_folders(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
 /// The client through which every call to a provider goes.
@@ -61,5 +75,30 @@ pub(crate) fn gateway_config(config: &Config) -> gateway::Config {
         max_body_memory: config.max_body_memory,
         egress_allow: config.egress.allow.clone(),
         idle_hours: config.trace_idle_hours,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_may_be_made_in_one_that_cannot_be_read() {
+        let above = tempfile::tempdir().unwrap();
+        let set = |mode| {
+            std::fs::set_permissions(above.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set(0o300);
+        let path = above.path().join("sluice-data");
+        let made = make_folder(&path);
+        set(0o700);
+        made.unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        for kind in [ErrorKind::StorageFull, ErrorKind::NotFound, ErrorKind::Other] {
+            assert!(!is_not_for_folders(kind), "{kind}");
+        }
+        assert!(sync_folder(&above.path().join("nowhere")).is_err());
     }
 }

@@ -185,6 +185,18 @@ impl Store {
         });
         tx.commit().await
     }
+
+    /// Forgets the networks from which nobody has signed in to an account since a time.
+    pub async fn purge_networks(&self, since: Timestamp) -> Result<()> {
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            sqlx::query("DELETE FROM known_networks WHERE last_at < $1")
+                .bind(since.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        tx.commit().await
+    }
 }
 
 impl Tx {
@@ -241,9 +253,11 @@ impl Tx {
     pub async fn set_password(&mut self, user: UserId, password_hash: &str) -> Result<()> {
         const SET: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
         const OUT: &str = "DELETE FROM sessions WHERE user_id = $1";
+        const FORGET: &str = "DELETE FROM known_networks WHERE user_id = $1";
         within!(self, db => {
             sqlx::query(SET).bind(user.0).bind(password_hash).execute(&mut *db).await?;
             sqlx::query(OUT).bind(user.0).execute(&mut *db).await?;
+            sqlx::query(FORGET).bind(user.0).execute(&mut *db).await?;
         });
         Ok(())
     }

@@ -62,6 +62,19 @@ async fn is_marked(path: &Path) -> Result<bool> {
 }
 
 async fn check_pages(path: &Path, most: Duration) -> Result<Pages> {
+    let had_log = log_of(path).exists();
+    let pages = check_pages_once(path, most).await?;
+    // Without a log the file is read as one that nobody changes. A gateway that has started since
+    // may have changed it beneath the check.
+    let may_be_moving = !had_log && log_of(path).exists();
+    match pages {
+        Pages::Damaged(_) if may_be_moving => check_pages_once(path, most).await,
+        pages => Ok(pages),
+    }
+}
+
+/// A log that a gateway writes grows while this reads.
+async fn check_pages_once(path: &Path, most: Duration) -> Result<Pages> {
     let began = Instant::now();
     let checked = async {
         let mut connection = db::read_only_sqlite(path).connect().await?;
@@ -134,7 +147,8 @@ pub(crate) async fn note_last_end(
         tracing::error!(
             database = %path.display(),
             "the database was not closed cleanly and its write-ahead log was missing: what was written last may \
-             be lost. If it was copied, stop, and copy the -wal file of the same moment too, or restore a backup"
+             be lost. If it was copied, stop, and copy the -wal file of the same moment too, or restore a backup. \
+             (Nothing is missing if another program, such as sqlite3, has opened or copied the database.)"
         );
         return Ok(());
     }

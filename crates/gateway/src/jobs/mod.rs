@@ -13,7 +13,7 @@ use crate::body_memory::release_freed_memory;
 use crate::clock_steps::ClockSteps;
 use crate::error::Result;
 use crate::registry::lock;
-use crate::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
+use crate::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;
@@ -169,5 +169,6 @@ async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
     // Whoever comes back with an old one is told that it has expired.
     let ended = now.minus_micros(SESSION_REMEMBERED);
     let (created, seen) = (ended.minus_micros(SESSION_ABSOLUTE), ended.minus_micros(SESSION_IDLE));
-    Ok(gateway.store.purge_sessions(created, seen).await?)
+    gateway.store.purge_sessions(created, seen).await?;
+    Ok(gateway.store.purge_networks(now.minus_micros(NETWORK_KNOWN)).await?)
 }

@@ -71,10 +71,11 @@ async fn file(path: &Path) -> Vec<(bool, String)> {
     let mut seen = Vec::new();
     if health.lacks_log {
         let what = format!(
-            "The database was not closed cleanly, and its write-ahead log {named}-wal is missing: what was written \
-             last may be lost. If {named} was copied without it, copy it too, from the same moment, before anything \
-             opens the database; else restore a backup. (Nothing is missing if another program, such as sqlite3, \
-             has opened or copied the database: start Sluice and stop it again.)"
+            "The database was not closed cleanly, and its write-ahead log {named}-wal is \
+             missing: what was written last may be lost. If {named} was copied without it, copy \
+             it too, from the same moment, before anything opens the database; else restore a \
+             backup. (Nothing is missing if another program, such as sqlite3, has opened or \
+             copied the database: start Sluice and stop it again.)"
         );
         seen.push((false, what));
     }

@@ -198,6 +198,25 @@ async fn a_rotation_may_be_interrupted_anywhere() {
     server.up().await;
     assert_readable(&server, &trace).await;
     server.stop().await;
+
+    // No database shows which key fits: both stay, and no other is made.
+    let (database, away) = (server.data().join("sluice.db"), server.data().join("away"));
+    std::fs::rename(&database, &away).unwrap();
+    let kept = std::fs::read(&key).unwrap();
+    std::fs::write(&next, "b3".repeat(32)).unwrap();
+    let said = complaint(&server.cli(&["serve"], &[]).await);
+    assert!(said.contains("put the database back"), "{said}");
+    assert!(next.exists() && std::fs::read(&key).unwrap() == kept && !database.exists());
+    std::fs::rename(&key, &next).unwrap();
+    let said = complaint(&server.cli(&["serve"], &[]).await);
+    assert!(said.contains("put the database back"), "{said}");
+    assert!(!key.exists() && std::fs::read(&next).unwrap() == kept);
+    std::fs::rename(&away, &database).unwrap();
+    server.up().await;
+    assert_readable(&server, &trace).await;
+    server.stop().await;
+    assert!(!next.exists());
+
     // Neither fits: nothing is guessed, and nothing is thrown away.
     std::fs::rename(&key, server.data().join("kept")).unwrap();
     for path in [&key, &next] {

@@ -4,6 +4,7 @@ mod postgres;
 mod watch;
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ impl Lock {
         match (location, claim) {
             (_, Claim::Look) | (Location::Postgres(_), Claim::Visit) => Ok(Self::None),
             (Location::Sqlite(path), Claim::Visit) => {
-                Ok(try_lock(path).ok().flatten().map_or(Self::None, Self::File))
+                Ok(try_lock(path, claim).ok().flatten().map_or(Self::None, Self::File))
             }
             (Location::Sqlite(path), _) => file(path, claim).await.map(Self::File),
             (Location::Postgres(url), _) => {
@@ -99,8 +100,11 @@ impl Lock {
     }
 }
 
-/// How long a lock is waited for that somebody has, and how often it is tried.
+/// How long a lock is waited for that a gateway has: it may have been killed just now.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a lock is waited for that a command has: it may be setting a new folder up.
+const PATIENCE_WITH_COMMANDS: Duration = Duration::from_secs(5);
+/// How often it is tried.
 const RETRY: Duration = Duration::from_millis(20);
 
 fn lock_path(database: &Path) -> PathBuf {
@@ -114,15 +118,26 @@ pub(crate) fn is_served(database: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
+/// What the file of a lock holds while a gateway has it.
+const SERVING: &str = "serve";
+
 /// Takes the lock of a SQLite database; `None` while another process has it.
-fn try_lock(database: &Path) -> Result<Option<File>> {
+fn try_lock(database: &Path, claim: Claim) -> Result<Option<File>> {
     let path = lock_path(database);
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = opened.map_err(|error| {
         Error::Unavailable(format!("the data folder is not writable ({}): {error}", path.display()))
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => {
+            let holder = match claim {
+                Claim::Serve | Claim::ServeShared => SERVING,
+                Claim::Visit | Claim::Look | Claim::Alone => "",
+            };
+            // A hint for those who wait, which a full disk may swallow: the lock is what counts.
+            let _ = file.set_len(0).and_then(|()| (&file).write_all(holder.as_bytes()));
+            Ok(Some(file))
+        }
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => {
             Err(Error::Unavailable(format!("{} cannot be locked: {error}", path.display())))
@@ -133,20 +148,37 @@ fn try_lock(database: &Path) -> Result<Option<File>> {
 async fn file(database: &Path, claim: Claim) -> Result<File> {
     let began = Instant::now();
     loop {
-        if let Some(file) = try_lock(database)? {
+        if let Some(file) = try_lock(database, claim)? {
             return Ok(file);
         }
-        if began.elapsed() > PATIENCE {
-            break;
+        // Right after a change of hands it may show the last holder.
+        let is_serving = is_held_by_gateway(database);
+        let patience = if is_serving { PATIENCE } else { PATIENCE_WITH_COMMANDS };
+        if began.elapsed() > patience {
+            return Err(in_use(database, claim, is_serving));
         }
         tokio::time::sleep(RETRY).await;
     }
+}
+
+/// Whether the lock file names a gateway as its holder.
+fn is_held_by_gateway(database: &Path) -> bool {
+    let mut holder = String::new();
+    let most = SERVING.len() as u64 + 1;
+    let read = File::open(lock_path(database));
+    let read = read.and_then(|file| file.take(most).read_to_string(&mut holder));
+    read.is_ok() && holder == SERVING
+}
+
+fn in_use(database: &Path, claim: Claim, is_serving: bool) -> Error {
     let remedy = match claim {
+        _ if !is_serving => "wait until a command that runs there has ended, or stop it",
         Claim::Alone => "stop it first",
         _ => "stop it, or choose another folder with SLUICE_DATA_DIR",
     };
-    Err(Error::InUse(format!(
-        "another Sluice serves this data folder ({} is locked): {remedy}",
+    let does = if is_serving { "serves" } else { "uses" };
+    Error::InUse(format!(
+        "another Sluice {does} this data folder ({} is locked): {remedy}",
         lock_path(database).display()
-    )))
+    ))
 }

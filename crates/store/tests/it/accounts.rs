@@ -37,9 +37,20 @@ async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
         tx.commit().await.unwrap();
         assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "dearer");
         assert!(store.session(&[1; 32]).await.unwrap().is_some());
+        let networks: [IpAddr; 2] = ["198.51.100.1".parse().unwrap(), "::1".parse().unwrap()];
+        let mut tx = store.begin().await.unwrap();
+        tx.remember_network(user, networks[0], NOW.minus_micros(HOUR), 10).await.unwrap();
+        tx.remember_network(user, networks[1], NOW, 10).await.unwrap();
+        tx.commit().await.unwrap();
+        store.purge_networks(NOW).await.unwrap();
+        let knows = async |network| {
+            store.knows_network(user, network, NOW.minus_micros(2 * HOUR)).await.unwrap()
+        };
+        assert_eq!((knows(networks[0]).await, knows(networks[1]).await), (false, true));
         let mut tx = store.begin().await.unwrap();
         tx.set_password(user, "other").await.unwrap();
         tx.commit().await.unwrap();
+        assert!(!knows(networks[1]).await, "a new password forgets where the old one was used");
         assert!(store.session(&[1; 32]).await.unwrap().is_none());
         assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "other");
         let mut tx = store.begin().await.unwrap();

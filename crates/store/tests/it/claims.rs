@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
-use store::{Claim, Error, Location};
+use store::{Claim, Claimed, Error, Location};
 
 use crate::recovery::start;
 use crate::support::{Database, databases, project, trace};
@@ -73,6 +73,24 @@ async fn only_one_process_serves_and_others_may_visit() {
         store.close().await;
         database.open().await.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_gateway_waits_for_a_command_that_sets_a_folder_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let location = Location::Sqlite(folder.path().join("sluice.db"));
+    // As a gateway leaves it that was killed.
+    std::fs::write(folder.path().join("sluice.lock"), "serve").unwrap();
+    let command = Claimed::take(location.clone(), Claim::Visit).await.unwrap();
+    let slow = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        command.release().await;
+    };
+    let (claimed, ()) = tokio::join!(Claimed::take(location.clone(), Claim::Serve), slow);
+    let claimed = claimed.unwrap();
+    let refused = Claimed::take(location, Claim::Serve).await.unwrap_err().to_string();
+    assert!(refused.contains("another Sluice serves this data folder"), "{refused}");
+    claimed.release().await;
 }
 
 #[tokio::test]
