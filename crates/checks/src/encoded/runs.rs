@@ -46,6 +46,14 @@ pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut V
     }
 }
 
+/// How many bytes at the beginning are of one kind.
+fn count(bytes: &[u8], is_one: impl Fn(u8) -> bool) -> usize {
+    let count = bytes.iter().take_while(|&&b| is_one(b)).count();
+    #[cfg(test)]
+    super::decoder::work::note(count);
+    count
+}
+
 /// The end of a signed token (JWT) that begins with a run, or of one of 1Password, which hold JSON in base64. What it says of
 /// its bearer is left to the check for tokens.
 fn signed_token(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
@@ -61,8 +69,8 @@ fn signed_token(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let is_head = [&b"\"alg\""[..], b"\"typ\"", b"\"enc\""]
         .iter()
         .any(|name| memchr::memmem::find(&head.out, name).is_some());
-    let rest = bytes[end..].iter().take_while(|&&b| is_base64(b) || b == b'.').count();
-    is_head.then_some(end + rest)
+    // All the rest is passed over, or none of it is read.
+    is_head.then(|| end + count(&bytes[end..], |b| is_base64(b) || b == b'.'))
 }
 
 /// The first code in a run.

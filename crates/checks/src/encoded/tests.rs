@@ -274,3 +274,17 @@ fn a_code_that_is_cut_is_undone_wherever_it_is_cut() {
         assert_eq!(found(&code[from..code.len() - 3]).len(), 1, "{}", &code[from..from + 40]);
     }
 }
+
+/// How often each character of a text is read when its runs are undone.
+fn times_read(text: &str) -> usize {
+    super::decoder::work::take();
+    let mut pieces = Vec::new();
+    super::runs::find(text.as_bytes(), 0..text.len().div_ceil(64), &mut pieces);
+    super::decoder::work::take() / text.len()
+}
+
+#[test]
+fn beginnings_of_signed_tokens_are_read_once() {
+    let text = "eyJaaaaaaaaaaaa.".repeat(4_000);
+    assert!(times_read(&text) <= 4, "{}", times_read(&text));
+}
