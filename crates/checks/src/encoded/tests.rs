@@ -337,3 +337,25 @@ fn noise_behind_a_code_does_not_hide_it() {
         assert_eq!(found(&format!("{decoys}\n\n. {code}\n")).len(), 1, "{code}");
     }
 }
+
+#[test]
+fn a_credential_in_the_clear_gives_way_to_a_credential_alone() {
+    let all = |kind: &'static str, category, bytes| Finding {
+        kind: kind.into(),
+        category,
+        bytes,
+        ..found(TOKEN).remove(0)
+    };
+    for (category, left) in [(Category::Pii, 2), (Category::Secret, 1)] {
+        let mut findings = vec![all("github_token", Category::Secret, 10..20)];
+        super::merge(vec![all("behind", category, 0..40)], &mut findings);
+        assert_eq!(findings.len(), left);
+    }
+}
+
+#[test]
+fn zeros_may_stand_in_front_of_the_number_of_a_character() {
+    for sign in ["&#000000064;", "&#x00000000040;", "&#000000000000000000064;", "&#0064;"] {
+        assert_eq!(found(&format!("Mail jane.doe{sign}acme.org now")).len(), 1, "{sign}");
+    }
+}
