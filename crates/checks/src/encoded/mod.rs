@@ -1,8 +1,8 @@
 //! Credentials and personal data behind codes: base64, hexadecimal and escapes are undone once, and what they stand for is
 //! judged where it stands, with the words around it. A finding covers the whole code in the text as it came.
 //!
-//! Only codes that turn into readable text count. All of it is linear: every byte is undone at most once, and what is undone
-//! is judged in windows that are let go of one by one.
+//! Only codes that turn into readable text count. All of it is linear: what is undone in vain is limited to a multiple of the
+//! text, and what is undone is judged in windows that are let go of one by one.
 
 mod decoder;
 mod escapes;

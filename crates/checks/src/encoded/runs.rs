@@ -106,15 +106,14 @@ impl<'b> Reader<'b> {
         let signs = signs.filter(|(_, b)| !b.is_ascii_alphanumeric() || **b == b'x');
         let signs = signs.take(MAX_BEGINNINGS).map(|(sign, _)| start + sign + 1);
         let mut begins = std::iter::once(start).chain(cut).chain(signs);
-        let (from, (text, to)) =
-            begins.find_map(|from| Some((from, self.from_here(from, end)?)))?;
+        let (from, (text, to)) = begins.find_map(|from| Some((from, self.begun_at(from, end)?)))?;
         let is_announced =
             from >= start + 2 && [&b"0x"[..], b"0X"].contains(&&bytes[from - 2..from]);
         Some(Piece { bytes: from - if is_announced { 2 } else { 0 }..to, text })
     }
 
     /// The text of the code that begins at a place, and where that code ends.
-    fn from_here(&mut self, from: usize, end: usize) -> Option<(String, usize)> {
+    fn begun_at(&mut self, from: usize, end: usize) -> Option<(String, usize)> {
         if end < from + SHORTEST {
             return None;
         }
