@@ -78,8 +78,8 @@ impl Policy {
         read: &[(usize, Part<'_>)],
         stop: &dyn Fn() -> bool,
     ) {
-        let watch = Watch::new(stop);
         let Some((_, Part { origin, .. })) = read.first() else { return };
+        let watch = Watch::with_slow(stop, std::mem::take(&mut verdict.slow));
         for (between, most) in [("", usize::MAX), (" ", MAX_SPACED)] {
             let mut left = most;
             let mut window = Window::default();
@@ -105,7 +105,7 @@ impl Policy {
             }
             self.judge_window(verdict, *origin, &window, read, &watch);
         }
-        verdict.slow.append(&mut watch.slow());
+        verdict.slow = watch.slow();
     }
 
     fn judge_window(

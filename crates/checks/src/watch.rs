@@ -46,6 +46,11 @@ impl<'s> Watch<'s> {
         Self { stop, slow: RefCell::default() }
     }
 
+    /// Goes on where patterns were given up already.
+    pub(crate) fn with_slow(stop: &'s dyn Fn() -> bool, slow: Vec<SlowPattern>) -> Self {
+        Self { stop, slow: RefCell::new(slow) }
+    }
+
     /// What the search for one pattern in a text of so many bytes may cost.
     pub(crate) fn budget(&self, bytes: usize) -> Budget<'s> {
         Budget::new(bytes, self.stop)
@@ -58,21 +63,49 @@ impl<'s> Watch<'s> {
         index: usize,
         search: impl FnOnce() -> Result<T, GivenUp>,
     ) -> Option<T> {
+        // Each costs its whole budget but once.
+        if self.slow.borrow().iter().any(|known| (known.list, known.index) == (list, index)) {
+            return None;
+        }
         let searched = if (self.stop)() { Err(GivenUp::Stopped) } else { search() };
         let given_up = match searched {
             Ok(found) => return Some(found),
             Err(given_up) => given_up,
         };
         let slow = SlowPattern { list, index, stopped: given_up == GivenUp::Stopped };
-        let mut all = self.slow.borrow_mut();
-        if !all.iter().any(|known| (known.list, known.index) == (list, index)) {
-            all.push(slow);
-        }
+        self.slow.borrow_mut().push(slow);
         None
     }
 
     /// What was given up, each once.
     pub(crate) fn slow(self) -> Vec<SlowPattern> {
         self.slow.into_inner()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_is_not_searched_for_again() {
+        let searches = Cell::new(0);
+        let search = |watch: &Watch<'_>, index| {
+            watch.search(PatternList::Rules, index, || {
+                searches.set(searches.get() + 1);
+                Err::<(), _>(GivenUp::Stopped)
+            })
+        };
+        let watch = Watch::new(&|| false);
+        for index in [0, 0, 1, 0, 1] {
+            assert_eq!(search(&watch, index), None);
+        }
+        assert_eq!(searches.get(), 2);
+        let watch = Watch::with_slow(&|| false, watch.slow());
+        assert_eq!(search(&watch, 1), None);
+        assert_eq!(searches.get(), 2);
+        assert_eq!(watch.slow().len(), 2);
     }
 }

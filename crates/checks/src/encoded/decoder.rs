@@ -76,6 +76,13 @@ impl Decoder {
 
     /// Takes the characters that belong to the code; tells how many there were.
     pub(super) fn take(&mut self, code: &[u8]) -> usize {
+        let count = self.take_all(code);
+        #[cfg(test)]
+        work::note(count);
+        count
+    }
+
+    fn take_all(&mut self, code: &[u8]) -> usize {
         let width = self.code.width();
         for (count, &byte) in code.iter().enumerate() {
             let Some(value) = self.code.value(byte) else { return count };
@@ -164,4 +171,23 @@ pub(super) fn readable(bytes: Vec<u8>) -> Option<String> {
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     };
     (text.len() >= 8).then_some(text)
+}
+
+/// Counts the characters that are read.
+#[cfg(test)]
+pub(super) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(in super::super) fn note(count: usize) {
+        READ.set(READ.get() + count);
+    }
+
+    /// How many characters were read since this was asked last.
+    pub(in super::super) fn take() -> usize {
+        READ.take()
+    }
 }

@@ -35,6 +35,8 @@ const NAMES: [(&[u8], char); 28] = [
 const COMMON: usize = 6;
 /// The longest name.
 const LONGEST: usize = 8;
+/// The most zeros in front of the number of a character.
+const MAX_ZEROS: usize = 1024;
 
 /// An escape: what it stands for, how long it is, and whether nothing is to be looked for because of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +78,9 @@ pub(super) fn read(text: &[u8]) -> Option<Escape> {
         [b'&', b'#', rest @ ..] => {
             let (base, lead) = if let [b'x' | b'X', ..] = rest { (16, 1) } else { (10, 0) };
             let is_digit = |b: &&u8| (**b as char).is_digit(base);
+            // Zeros may stand in front, any number of them.
+            let zeros = rest[lead..].iter().take(MAX_ZEROS).take_while(|&&b| b == b'0').count();
+            let lead = lead + zeros;
             let digits = rest[lead..].iter().take(8).take_while(is_digit).count();
             let number = std::str::from_utf8(&rest[lead..lead + digits]).ok()?;
             let value = char::from_u32(u32::from_str_radix(number, base).ok()?)?;

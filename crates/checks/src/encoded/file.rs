@@ -230,13 +230,17 @@ fn decoded(payload: &[u8]) -> Vec<u8> {
         Cow::Borrowed(payload)
     };
     let mut decoder = Decoder::with_room(Code::Base64, unescaped.len() / 4 * 3);
-    let mut rest = &*unescaped;
+    decode(&mut decoder, &unescaped);
+    decoder.out
+}
+
+/// Goes on with a payload that is not escaped.
+fn decode(decoder: &mut Decoder, mut rest: &[u8]) {
     while !rest.is_empty() {
         let taken = decoder.take(rest);
         // White space between lines, and padding.
         rest = &rest[(taken + 1).min(rest.len())..];
     }
-    decoder.out
 }
 
 fn unescaped(payload: &[u8]) -> Vec<u8> {
@@ -253,13 +257,19 @@ fn unescaped(payload: &[u8]) -> Vec<u8> {
 
 /// Whether base64 is that of a text: its beginning, its middle or its end has to look so, and then all of it.
 fn may_be_text(payload: &[u8]) -> bool {
-    let sample = |from: usize| {
-        let from = from / 4 * 4;
-        let bytes = decoded(&payload[from..payload.len().min(from + SAMPLE)]);
-        is_text(&bytes)
+    let unescaped = if payload.contains(&b'%') {
+        Cow::Owned(unescaped(payload))
+    } else {
+        Cow::Borrowed(payload)
     };
+    let payload = &*unescaped;
+    let sample = |from: usize| {
+        is_text(&decoded(&payload[from.min(payload.len())..payload.len().min(from + SAMPLE)]))
+    };
+    // Ends of lines shift where a group of four begins.
+    let any = |from: usize| (from..from + 4).any(sample);
     let (middle, last) = (payload.len() / 2, payload.len().saturating_sub(SAMPLE));
-    if !(sample(0) || payload.len() > SAMPLE && (sample(middle) || sample(last))) {
+    if !(sample(0) || payload.len() > SAMPLE && (any(middle) || any(last))) {
         return false;
     }
     if payload.len() <= SAMPLE {
@@ -267,8 +277,10 @@ fn may_be_text(payload: &[u8]) -> bool {
     }
     let (mut bad, most) = (0, payload.len() / 4 * 3 / FEW);
     let mut wide = 0;
+    let mut decoder = Decoder::with_room(Code::Base64, CHUNK);
     for chunk in payload.chunks(CHUNK) {
-        let bytes = decoded(chunk);
+        decode(&mut decoder, chunk);
+        let bytes = std::mem::take(&mut decoder.out);
         wide += usize::from(is_utf16(&bytes).is_some());
         bad += if wide > 0 { 0 } else { unreadable(&bytes) };
         if bad > most {

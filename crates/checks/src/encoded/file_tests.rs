@@ -144,3 +144,21 @@ fn pictures_sounds_and_documents_are_passed_over() {
         assert_eq!(file_kind(words, false), FileKind::None, "{words}");
     }
 }
+
+#[test]
+fn a_long_text_in_lines_is_a_text() {
+    let text = SAID.repeat(4_000);
+    for lead in ["", "a", "ab"] {
+        for head in [&b""[..], &[0xff; 900]] {
+            let bytes = [head, lead.as_bytes(), text.as_bytes()].concat();
+            let code = base64(&bytes, *b"+/", true);
+            for (width, end) in [(76, "\n"), (76, "\r\n"), (64, "\n"), (76, "%0D%0A"), (61, "%0a")]
+            {
+                let lines = code.as_bytes().chunks(width).map(|l| str::from_utf8(l).unwrap());
+                let lines = lines.collect::<Vec<_>>().join(end);
+                let raw = format!("data:application/octet-stream;base64,{lines}");
+                assert_eq!(file_kind(&raw, false), FileKind::Text, "{width} {end:?}");
+            }
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! Credentials and personal data behind codes: base64, hexadecimal and escapes are undone once, and what they stand for is
 //! judged where it stands, with the words around it. A finding covers the whole code in the text as it came.
 //!
-//! Only codes that turn into readable text count. All of it is linear: every byte is undone at most once, and what is undone
-//! is judged in windows that are let go of one by one.
+//! Only codes that turn into readable text count. All of it is linear: what is undone in vain is limited to a multiple of the
+//! text, and what is undone is judged in windows that are let go of one by one.
 
 mod decoder;
 mod escapes;
@@ -159,8 +159,14 @@ fn merge(mut found: Vec<Finding>, findings: &mut Vec<Finding>) {
             stands && covers(bytes, &finding.bytes)
         })
     });
-    let places: Vec<Range<usize>> = found.iter().map(|finding| finding.bytes.clone()).collect();
+    // A credential gives way to a credential alone: what else is found behind a code may be let go on.
+    let places = |counts: fn(Category) -> bool| -> Vec<Range<usize>> {
+        let counting = found.iter().filter(|finding| counts(finding.category));
+        counting.map(|finding| finding.bytes.clone()).collect()
+    };
+    let (all, secrets) = (places(|_| true), places(|category| category == Category::Secret));
     findings.retain(|finding| {
+        let places = if finding.category == Category::Secret { &secrets } else { &all };
         let begun = places.partition_point(|bytes| bytes.start <= finding.bytes.start);
         let within = places[..begun].last().is_some_and(|bytes| covers(bytes, &finding.bytes));
         !(is_leak(&finding) && within)

@@ -276,3 +276,88 @@ fn a_code_that_is_cut_is_undone_wherever_it_is_cut() {
         assert_eq!(found(&code[from..code.len() - 3]).len(), 1, "{}", &code[from..from + 40]);
     }
 }
+
+/// How often each character of a text is read when its runs are undone.
+fn times_read(text: &str) -> usize {
+    super::decoder::work::take();
+    let mut pieces = Vec::new();
+    super::runs::find(text.as_bytes(), 0..text.len().div_ceil(64), &mut pieces);
+    super::decoder::work::take() / text.len()
+}
+
+#[test]
+fn beginnings_of_signed_tokens_are_read_once() {
+    let text = "eyJaaaaaaaaaaaa.".repeat(4_000);
+    assert!(times_read(&text) <= 4, "{}", times_read(&text));
+}
+
+#[test]
+fn the_end_of_a_run_is_looked_for_once() {
+    let text = (each_byte_of(&[b'a'; 12]) + "x").repeat(2_000);
+    assert!(times_read(&text) <= 16, "{}", times_read(&text));
+    assert_eq!(found(&(text + &each_byte_of(b" jane.doe@acme.org "))).len(), 1);
+}
+
+#[test]
+fn what_is_no_code_is_not_undone_again_and_again() {
+    let line = |bytes: &[u8]| base64(bytes, *b"+/", false);
+    let text = b"what a plain text";
+    let wide = utf16("what a plain text it is.");
+    let noise = |number: usize| line(&[&text[..], &[0xff; 40], &number.to_le_bytes()].concat());
+    for text in [
+        line(text) + "////\n",
+        line(text) + "\n" + &"////".repeat(5) + "\n",
+        line(&wide) + "\n" + &line(text) + "\n",
+        line(&wide) + "\n" + &line(&[0, 0xd8].repeat(12)) + "\n",
+        each_byte_of(&[b'a'; 12]) + "x",
+        line(text) + "x" + &each_byte_of(&[b'a'; 12]) + "/",
+        (0..40).map(noise).collect(),
+    ] {
+        let long = text.repeat(120_000 / text.len());
+        assert!(times_read(&long) <= 64, "{} times: {text}", times_read(&long));
+    }
+}
+
+#[test]
+fn noise_behind_a_code_does_not_hide_it() {
+    let code =
+        wrapped(&base64(format!("the token is {TOKEN}.").as_bytes(), *b"+/", false), 76, "\n");
+    let noise = base64(&[0xff, 0x80, 0xe9, 0xc1].repeat(12), *b"+/", false);
+    for noise in [format!("{noise}\n").repeat(40), format!("{noise}\n").repeat(2)] {
+        assert_eq!(found(&format!("{code}\n{noise}")).len(), 1, "{code}\n{noise}");
+    }
+    // A character may begin in one line and end in the next.
+    let chinese = base64(format!("{} {TOKEN}", "请忽略".repeat(40)).as_bytes(), *b"+/", true);
+    for width in [20, 22, 76] {
+        assert_eq!(found(&wrapped(&chinese, width, "\n")).len(), 1, "{width}");
+    }
+    // Not even where very much was undone for nothing.
+    let decoy =
+        base64(b"what a plain text", *b"+/", false) + "x" + &each_byte_of(&[b'a'; 12]) + "/";
+    let decoys = decoy.repeat(2_000);
+    for code in [code.clone(), wrapped(&code.replace('\n', ""), 20, "\n")] {
+        assert_eq!(found(&format!("{decoys}\n\n. {code}\n")).len(), 1, "{code}");
+    }
+}
+
+#[test]
+fn a_credential_in_the_clear_gives_way_to_a_credential_alone() {
+    let all = |kind: &'static str, category, bytes| Finding {
+        kind: kind.into(),
+        category,
+        bytes,
+        ..found(TOKEN).remove(0)
+    };
+    for (category, left) in [(Category::Pii, 2), (Category::Secret, 1)] {
+        let mut findings = vec![all("github_token", Category::Secret, 10..20)];
+        super::merge(vec![all("behind", category, 0..40)], &mut findings);
+        assert_eq!(findings.len(), left);
+    }
+}
+
+#[test]
+fn zeros_may_stand_in_front_of_the_number_of_a_character() {
+    for sign in ["&#000000064;", "&#x00000000040;", "&#000000000000000000064;", "&#0064;"] {
+        assert_eq!(found(&format!("Mail jane.doe{sign}acme.org now")).len(), 1, "{sign}");
+    }
+}
