@@ -10,7 +10,7 @@ use crate::admit::Caller;
 use crate::error::Result;
 use crate::flow::{
     Ask, BlockedBy, Choice, Fallbacks, InFlight, Located, PiiRule, Routed, Screened, Screening,
-    Stopped, Turn, length,
+    Stopped, Turn, raw_size,
 };
 use crate::leaves;
 use crate::mcp;
@@ -206,7 +206,8 @@ impl Gateway {
         turn: &Turn,
         ask: Ask,
     ) -> Result<std::result::Result<Screened, Refusal>> {
-        let bytes = length(&ask.prompt);
+        // To tell what of it is judged takes a pass of its own, which belongs to the work.
+        let bytes = raw_size(&ask.prompt);
         match offload(turn.caller.share(), bytes, || turn.screen(ask)).await?? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(stopped) => {

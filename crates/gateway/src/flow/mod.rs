@@ -38,7 +38,7 @@ pub(crate) use located::{cause, locate};
 pub(crate) use record::{BlockedBy, RanTool};
 pub(crate) use screen::{Ask, PiiRule, Replaces, Screening, Stopped, redact, security};
 pub(crate) use stored::Output;
-pub(crate) use strings::{is_text, judged_length, length};
+pub(crate) use strings::{is_text, judged_length, raw_size};
 pub(crate) use watched::Watched;
 
 use std::sync::Arc;

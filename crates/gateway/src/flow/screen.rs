@@ -39,6 +39,8 @@ pub struct Screened {
     placeholders: Placeholders,
     sensitive: bool,
     leaks: Leaks,
+    /// How many bytes are judged of the prompt.
+    length: usize,
     turn: Turn,
 }
 
@@ -93,8 +95,10 @@ impl Turn {
             secret: report.secret_leaked() && !replaces.secrets,
             high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
         };
+        // Counted here, beside the threads that serve requests: to tell files from texts takes a pass.
+        let length = strings::length(&prompt);
         let turn = self.clone();
-        let screened = Screened { prompt, security, placeholders, sensitive, leaks, turn };
+        let screened = Screened { prompt, security, placeholders, sensitive, leaks, length, turn };
         Ok(Screening::Clear(Box::new(screened)))
     }
 
@@ -191,7 +195,7 @@ impl Screened {
 
     /// How many characters (bytes, in fact) the whole conversation has.
     pub(crate) fn length(&self) -> usize {
-        strings::length(&self.prompt)
+        self.length
     }
 }
 
@@ -278,4 +282,39 @@ pub(crate) fn redact(
         part += 1;
     });
     redactor.into_placeholders()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::conversation::Role;
+    use domain::step::Door;
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    /// The length is counted once, of the prompt as it leaves: without the bytes of pictures.
+    #[tokio::test]
+    async fn the_length_is_that_of_what_is_judged() {
+        let fresh = Fresh::with(json!({})).await;
+        let trace = fresh.trace().await;
+        let turn = fresh.gateway.turn(&fresh.caller, &trace, None, Door::Executions).await;
+        let picture = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(100_001));
+        let parts = vec![
+            json!({"type": "text", "text": "Write to jane@acme.org, please."}),
+            json!({"type": "image_url", "image_url": {"url": picture}}),
+        ];
+        let message = Message { role: Role::User, body: Body::Parts(parts), extra: Map::new() };
+        let prompt = Prompt { messages: vec![message], ..Prompt::default() };
+        let before = strings::length(&prompt);
+        let Screening::Clear(screened) =
+            turn.unwrap().screen(Ask { prompt, pii: PiiRule::Redact }).unwrap()
+        else {
+            panic!("it holds nothing that blocks");
+        };
+        assert!(!screened.placeholders().is_empty());
+        assert_ne!(screened.length(), before, "it is that of the redacted prompt");
+        assert_eq!(screened.length(), strings::length(screened.prompt()));
+        assert!(screened.length() < 200);
+    }
 }

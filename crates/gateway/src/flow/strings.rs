@@ -155,11 +155,43 @@ pub(super) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Spot<'a>, Said<'a
     }
 }
 
-/// How many bytes the strings of a prompt have.
-pub(crate) fn length(prompt: &Prompt) -> usize {
+/// How many bytes the strings of a prompt have that are judged.
+pub(super) fn length(prompt: &Prompt) -> usize {
     let mut length = 0;
     each(prompt, |_, said| length += said.length());
     length
+}
+
+/// How many bytes a value counts that is no string, in [`raw_size`].
+const SMALL_VALUE: usize = 8;
+
+/// About how many bytes have to be read to judge a prompt: all of its strings and names, those of pictures
+/// included, and its numbers, each with the name of its field. Nothing is read or decoded to count them.
+pub(crate) fn raw_size(prompt: &Prompt) -> usize {
+    let messages = prompt.messages.iter().map(|message| {
+        let body = match &message.body {
+            Body::Empty => 0,
+            Body::Text(text) => text.len(),
+            Body::Parts(parts) => parts.iter().map(|part| raw_value("", part)).sum(),
+        };
+        body + raw_members(&message.extra)
+    });
+    messages.sum::<usize>() + raw_members(&prompt.params)
+}
+
+fn raw_members(map: &Map<String, Value>) -> usize {
+    map.iter().map(|(name, value)| name.len() + raw_value(name, value)).sum()
+}
+
+fn raw_value(name: &str, value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        // A number is judged with the name of its field, however many are in one field.
+        Value::Number(_) => name.len() + LONG_NUMBER,
+        Value::Array(items) => items.iter().map(|item| raw_value(name, item)).sum(),
+        Value::Object(map) => raw_members(map),
+        Value::Null | Value::Bool(_) => SMALL_VALUE,
+    }
 }
 
 /// How many bytes a number has that is judged, at least.
@@ -348,6 +380,38 @@ mod tests {
             index += 1;
         });
         assert_eq!(index, seen.len());
+    }
+
+    #[test]
+    fn the_raw_size_counts_what_is_not_judged_too() {
+        let picture = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(100_001));
+        let parts = vec![json!({"type": "image_url", "image_url": {"url": picture}})];
+        let numbers: Vec<u64> = (0..10_000).map(|n| 5_000_000_000 + n).collect();
+        let name = "a_long_name_of_a_field".to_owned();
+        let written = serde_json::to_string(&numbers).unwrap().len();
+        let params = Map::from_iter([(name.clone(), json!([numbers]))]);
+        let with = |parts, params| Prompt {
+            messages: vec![Message {
+                role: Role::User,
+                body: Body::Parts(parts),
+                extra: Map::new(),
+            }],
+            params,
+            ..Prompt::default()
+        };
+        let seen = with(parts, Map::new());
+        assert!(raw_size(&seen) >= picture.len());
+        assert!(length(&seen) < 100);
+        let counted = with(Vec::new(), params);
+        assert!(raw_size(&counted) >= written);
+        assert!(raw_size(&counted) >= 10_000 * name.len(), "a name is read with each number");
+        // A raw size is never less than what is judged.
+        for prompt in [&seen, &counted, &Prompt::default()] {
+            assert!(raw_size(prompt) >= judged_length(prompt));
+            assert!(raw_size(prompt) >= length(prompt));
+        }
+        let plain = Prompt { messages: vec![Message::user("hello")], ..Prompt::default() };
+        assert_eq!((raw_size(&plain), length(&plain)), (5, 5));
     }
 
     #[test]
