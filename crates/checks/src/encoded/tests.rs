@@ -280,7 +280,7 @@ fn a_code_that_is_cut_is_undone_wherever_it_is_cut() {
 /// How often each character of a text is read when its runs are undone.
 fn times_read(text: &str) -> usize {
     super::decoder::work::take();
-    let mut pieces = Vec::new();
+    let mut pieces = super::Pieces::default();
     super::runs::find(text.as_bytes(), 0..text.len().div_ceil(64), &mut pieces);
     super::decoder::work::take() / text.len()
 }
