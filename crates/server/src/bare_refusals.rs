@@ -133,7 +133,7 @@ mod tests {
             near.shutdown().await.unwrap();
         };
         let mut text = String::new();
-        let (_, read) = tokio::join!(write, far.read_to_string(&mut text));
+        let ((), read) = tokio::join!(write, far.read_to_string(&mut text));
         read.unwrap();
         text
     }
