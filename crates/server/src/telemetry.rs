@@ -116,7 +116,7 @@ const METRICS: [(&str, Kind, &str); 13] = [
     (
         "sluice_clock_steps_total",
         Kind::Counter,
-        "Steps of the machine's clock by more than a minute, by direction.",
+        "Steps of the machine's clock by more than a minute, by direction; waking from suspend or a pause counts.",
     ),
     ("sluice_dropped_total", Kind::Counter, "Work that was lost, by kind; it should stay 0."),
 ];
