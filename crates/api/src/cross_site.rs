@@ -77,8 +77,20 @@ pub fn check(app: &App, request: &Request) -> Result<()> {
     if request.method().is_safe() {
         return Ok(());
     }
-    let own = app.public_origin.clone().or_else(|| own_origin(app, request));
-    if is_of_own_page(request.headers(), own.as_ref()) {
+    let headers = request.headers();
+    let own = match &app.public_origin {
+        Some(public) => Some(public.clone()),
+        None => {
+            let scheme = scheme(app, request);
+            if scheme.is_none() && is_behind_tls(headers, host(request)) {
+                return Ok(());
+            }
+            // The gateway itself speaks plain HTTP; a proxy in front may not.
+            let is_https = scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
+            host(request).and_then(|host| WebOrigin::of_authority(is_https, host))
+        }
+    };
+    if is_of_own_page(headers, own.as_ref()) {
         return Ok(());
     }
     tracing::info!(
@@ -110,15 +122,25 @@ fn is_of_own_page(headers: &HeaderMap, own: Option<&WebOrigin>) -> bool {
     matches == Some(true) || sites().all(|site| is(site, b"same-origin") || is(site, b"none"))
 }
 
-/// The origin that the request is for, as far as the request shows it.
-fn own_origin(app: &App, request: &Request) -> Option<WebOrigin> {
-    // The gateway itself speaks plain HTTP; a proxy in front may not.
+/// Whether the browser vouches for a page of the same origin, and that page is an `https` one of
+/// this host: something in front ends TLS and is not known here. A page cannot set
+/// `Sec-Fetch-Site`, and one of the same host under `http` is of another site.
+fn is_behind_tls(headers: &HeaderMap, host: Option<&str>) -> bool {
+    let mut sites = headers.get_all(&FETCH_SITE).iter();
+    let (Some(site), None) = (sites.next(), sites.next()) else { return false };
+    let own = || host.and_then(|host| WebOrigin::of_authority(true, host));
+    site == "same-origin"
+        && headers.contains_key(ORIGIN)
+        && own().is_some_and(|own| is_of_own_page(headers, Some(&own)))
+}
+
+/// The scheme of the browser's own connection; `None` where nothing that is believed shows it.
+fn scheme<'a>(app: &App, request: &'a Request) -> Option<&'a str> {
     let forwarded =
-        request.headers().get(&FORWARDED_PROTO).filter(|_| auth::trusts_peer(app, request));
-    let scheme = forwarded.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        request.headers().get(&FORWARDED_PROTO).filter(|_| auth::trusts_peer(app, request))?;
     // The first of several is that of the browser's own connection.
-    let scheme = scheme.split(',').next().unwrap_or_default().trim();
-    WebOrigin::of_authority(scheme.eq_ignore_ascii_case("https"), host(request)?)
+    let first = forwarded.to_str().unwrap_or_default().split(',').next();
+    Some(first.unwrap_or_default().trim())
 }
 
 /// The host that a request is for. HTTP/2 has it in the address.
@@ -230,6 +252,38 @@ mod tests {
         let mut odd = HeaderMap::new();
         odd.insert(ORIGIN, HeaderValue::from_bytes(b"https://ai.example\xff").unwrap());
         assert!(!is_of_own_page(&odd, Some(&own)), "what cannot be read is no origin");
+    }
+
+    #[test]
+    fn tls_that_ends_in_front_is_believed_of_the_browser_alone() {
+        for (host, sites, origins, allowed) in [
+            ("ai.example", &["same-origin"][..], &["https://ai.example"][..], true),
+            ("ai.example", &["same-origin"], &["https://ai.example:443"], true),
+            ("ai.example:443", &["same-origin"], &["https://ai.example"], true),
+            ("ai.example:8443", &["same-origin"], &["https://AI.example:8443"], true),
+            ("[::1]:8443", &["same-origin"], &["https://[0::1]:8443"], true),
+            ("ai.example", &["same-origin"], &["https://ai.example:8443"], false),
+            ("ai.example:80", &["same-origin"], &["https://ai.example"], false),
+            ("ai.example", &["same-origin"], &["https://www.ai.example"], false),
+            ("ai.example", &["same-origin"], &["https://ai.example.evil.test"], false),
+            ("ai.example", &["same-origin"], &["null"], false),
+            ("ai.example", &["same-origin"], &[], false),
+            ("ai.example", &["same-origin"], &["https://ai.example"; 2], false),
+            ("ai.example", &["same-origin"; 2], &["https://ai.example"], false),
+            ("ai.example", &["same-origin", "cross-site"], &["https://ai.example"], false),
+            ("ai.example", &["Same-Origin"], &["https://ai.example"], false),
+            ("ai.example", &["same-origin, none"], &["https://ai.example"], false),
+            ("ai.example", &[], &["https://ai.example"], false),
+            ("ai.example", &["none"], &["https://ai.example"], false),
+            ("ai.example", &["same-site"], &["https://ai.example"], false),
+            ("ai.example", &["cross-site"], &["https://ai.example"], false),
+            ("me@ai.example", &["same-origin"], &["https://ai.example"], false),
+        ] {
+            let mut given: Vec<_> = sites.iter().map(|site| (FETCH_SITE, *site)).collect();
+            given.extend(origins.iter().map(|origin| (ORIGIN, *origin)));
+            assert_eq!(is_behind_tls(&headers(&given), Some(host)), allowed, "{host} {given:?}");
+            assert!(!is_behind_tls(&headers(&given), None), "{given:?}");
+        }
     }
 
     #[test]

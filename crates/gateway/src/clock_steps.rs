@@ -1,5 +1,6 @@
 //! Steps of the machine's clock. Windows and months are counted by it, so a step is logged and
-//! counted, and what was spent is counted anew from the database.
+//! counted, and what was spent is counted anew from the database. Time in suspend does not pass for
+//! [`Instant`]: waking is a step forward.
 
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,8 @@ fn report(step: i64, now: Timestamp) {
     tracing::warn!(
         seconds = step / SECOND,
         %now,
-        "the clock stepped {direction}: hourly caps, monthly budgets, retention and sessions follow it. Check the \
-         time synchronisation of this machine; if the clock was wrong before, restart the gateway, so that no \
+        "the clock stepped {direction}: hourly caps, monthly budgets, retention and sessions follow it. Waking from \
+         suspend or a paused virtual machine counts too; else check the time synchronisation of this machine, and if the clock was wrong before, restart the gateway, so that no \
          month of that time counts"
     );
 }
@@ -78,7 +79,7 @@ mod tests {
             (0, 62, 1, Some(61)),
             (0, -59, 1, None),
             (0, -60, 1, Some(-61)),
-            // The machine slept, or the process was stopped: time passed all the same.
+            // The process was stopped: time passed all the same.
             (0, 3_600, 3_600, None),
             (0, 0, 3_600, Some(-3_600)),
         ] {
@@ -161,6 +162,45 @@ mod tests {
             assert_eq!(hour(), spent + spent, "both calls were made within this hour");
             gateway.recount_hours().await.unwrap();
             gateway.recount_whole_hours().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn an_hour_that_was_dated_later_counts_once() {
+        let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let after = |minutes: u64| noon.plus(Duration::from_mins(minutes));
+        let fresh = Fresh::at(noon, json!({})).await;
+        let (gateway, id) = (&fresh.gateway, fresh.caller.key.key.id);
+        let mut tx = gateway.store.begin().await.unwrap();
+        let mut key = tx.key(id).await.unwrap().unwrap();
+        key.hourly_limit = Usd::from_dollars(100.0);
+        tx.save_key(&key).await.unwrap();
+        gateway.publish(tx).await.unwrap();
+        let trace = fresh.trace().await;
+        let hour = || lock(&gateway.registry.key(id).unwrap().windows).spent(gateway.clock.now());
+        let mut steps = ClockSteps::new(noon);
+        gateway.clock.set(after(90));
+        steps.look(gateway).await.unwrap();
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let spent = hour();
+        assert!(spent > Usd::ZERO);
+        for (minutes, expected) in [
+            (1, spent),
+            (30, spent),
+            (60, spent),
+            (62, Usd::ZERO),
+            (90, Usd::ZERO),
+            (91, Usd::ZERO),
+            (149, Usd::ZERO),
+            (160, Usd::ZERO),
+        ] {
+            gateway.clock.set(after(minutes));
+            for _ in 0..2 {
+                steps.look(gateway).await.unwrap();
+                gateway.recount_hours().await.unwrap();
+                gateway.recount_whole_hours().await.unwrap();
+                assert_eq!(hour(), expected, "after {minutes} minutes");
+            }
         }
     }
 }

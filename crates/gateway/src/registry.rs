@@ -266,9 +266,10 @@ impl Registry {
         for spent in seconds {
             if let Some(state) = snapshot.keys.get(&spent.key) {
                 let at = Timestamp(spent.second * domain::time::SECOND);
-                // A clock that has gone back since has dated it later.
-                let at = if at > now.minus_micros(-HOUR) { now } else { at };
-                lock(&state.windows).settle(at, spent.cost);
+                let mut windows = lock(&state.windows);
+                windows.raise_spent(at, spent.cost);
+                // What a clock that has gone back since has dated later counts from now on.
+                windows.spent(now);
             }
         }
         Ok(())

@@ -12,7 +12,13 @@ pub struct HourSpend {
     /// Unix second and amount, oldest first.
     seconds: VecDeque<(i64, Usd)>,
     total: Usd,
+    /// What was dated later than it counts, by that date, oldest first: when the clock gets there,
+    /// the database has it there, and it has counted.
+    moved: VecDeque<(i64, Usd)>,
 }
+
+/// Of so many seconds at the most it is remembered that their amounts were moved.
+const MOVED: usize = 8_192;
 
 impl HourSpend {
     /// What was spent within the hour that ends now.
@@ -25,50 +31,62 @@ impl HourSpend {
             self.seconds.pop_front();
             self.total = self.total - amount;
         }
+        while self.moved.front().is_some_and(|(second, _)| *second < oldest) {
+            self.moved.pop_front();
+        }
         self.total
     }
 
     /// Adds what was spent at a time.
     pub fn add(&mut self, at: Timestamp, amount: Usd) {
-        *self.second(at) += amount;
+        *at_second(&mut self.seconds, at.unix_seconds()) += amount;
         self.total += amount;
     }
 
     /// Takes in that at least so much was spent in the second of a time, by whomever. What is
     /// known here already may be a part of it or more.
     pub fn raise(&mut self, at: Timestamp, least: Usd) {
-        let known = self.second(at);
-        let missing = (least - *known).max(Usd::ZERO);
+        let second = at.unix_seconds();
+        let moved = self.moved.binary_search_by_key(&second, |(moved, _)| *moved);
+        let moved = moved.map_or(Usd::ZERO, |place| self.moved[place].1);
+        let known = at_second(&mut self.seconds, second);
+        let missing = (least - *known - moved).max(Usd::ZERO);
         *known += missing;
         self.total += missing;
     }
 
-    /// What was spent in the second of a time. Calls are added in about the order in which they end.
-    fn second(&mut self, at: Timestamp) -> &mut Usd {
-        let second = at.unix_seconds();
-        let place = self.seconds.partition_point(|(known, _)| *known < second);
-        if self.seconds.get(place).is_none_or(|(known, _)| *known != second) {
-            self.seconds.insert(place, (second, Usd::ZERO));
-        }
-        &mut self.seconds[place].1
-    }
-
     /// A clock that went back by more than an hour leaves amounts that would count for longer than
-    /// they should, for years perhaps: they count for an hour from now on.
+    /// they should, for years perhaps: they count for an hour from now on, and not again when the
+    /// clock reaches their date.
     fn bring_back(&mut self, now: Timestamp) {
         let latest = now.plus(Duration::from_hours(1)).unix_seconds();
         if self.seconds.back().is_none_or(|(second, _)| *second <= latest) {
             return;
         }
-        let later = self.seconds.partition_point(|(second, _)| *second <= now.unix_seconds());
-        let amount = self.seconds.drain(later..).map(|(_, amount)| amount).sum();
-        *self.second(now) += amount;
+        let later = self.seconds.partition_point(|(second, _)| *second <= latest);
+        let mut sum = Usd::ZERO;
+        for (second, amount) in self.seconds.drain(later..) {
+            *at_second(&mut self.moved, second) += amount;
+            sum += amount;
+        }
+        self.moved.truncate(MOVED);
+        *at_second(&mut self.seconds, now.unix_seconds()) += sum;
     }
 
-    /// Forgets everything.
+    /// Forgets everything that was spent. What was moved does not come back at its date.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        self.seconds.clear();
+        self.total = Usd::ZERO;
     }
+}
+
+/// The amount of a second. Calls are added in about the order in which they end.
+fn at_second(seconds: &mut VecDeque<(i64, Usd)>, second: i64) -> &mut Usd {
+    let place = seconds.partition_point(|(known, _)| *known < second);
+    if seconds.get(place).is_none_or(|(known, _)| *known != second) {
+        seconds.insert(place, (second, Usd::ZERO));
+    }
+    &mut seconds[place].1
 }
 
 /// Money that is set aside: it is not spent yet, and nobody else may spend it.
@@ -303,7 +321,28 @@ mod tests {
         spend.raise(at(600), Usd(5));
         assert_eq!(spend.total(at(hour)), Usd(5));
         assert_eq!(spend.total(at(hour + 601)), Usd(0));
-        // Beyond it they count for an hour, not until the clock is there again.
+        // Beyond it they count for an hour, and the database has them by their date all the same.
+        let mut spend = HourSpend::default();
+        spend.add(at(5_400), Usd(3));
+        for second in 60..60 + hour + 1 {
+            spend.raise(at(5_400), Usd(3));
+            assert_eq!(spend.total(at(second)), Usd(3), "{second}");
+        }
+        for second in 60 + hour + 1..3 * hour {
+            spend.raise(at(5_400), Usd(3));
+            assert_eq!(spend.total(at(second)), Usd(0), "{second}");
+        }
+        // What is new in a second whose amount was moved counts.
+        let mut spend = HourSpend::default();
+        spend.add(at(5_400), Usd(3));
+        assert_eq!(spend.total(at(0)), Usd(3));
+        spend.clear();
+        spend.raise(at(5_400), Usd(3));
+        assert_eq!(spend.total(at(5_300)), Usd(0));
+        spend.add(at(5_400), Usd(1));
+        spend.raise(at(5_400), Usd(6));
+        assert_eq!(spend.total(at(5_400)), Usd(3));
+        // They count for an hour, not until the clock is there again.
         let mut spend = HourSpend::default();
         spend.add(at(0), Usd(1));
         spend.add(at(50_000_000), Usd(5));

@@ -116,7 +116,7 @@ const METRICS: [(&str, Kind, &str); 15] = [
     (
         "sluice_clock_steps_total",
         Kind::Counter,
-        "Steps of the machine's clock by more than a minute, by direction.",
+        "Steps of the machine's clock by more than a minute, by direction; waking from suspend or a pause counts.",
     ),
     ("sluice_body_memory_bytes", Kind::Gauge, "Memory that request bodies hold, in bytes."),
     (

@@ -182,7 +182,8 @@ fn public_url(url: String) -> Result<String, Error> {
         return Ok(url);
     }
     Err(Error(format!(
-        "public_url is '{url}': it must begin with https:// or http:// and a host, such as https://sluice.example.com"
+        "public_url is '{url}': it must begin with https:// or http:// and a host, such as https://sluice.example.com; \
+         a host with other than ASCII letters in its xn-- form"
     )))
 }
 
