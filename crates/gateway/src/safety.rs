@@ -31,6 +31,8 @@ const TRIAL_TIME: Duration = Duration::from_secs(2);
 const MAX_TRIALS: usize = 2;
 /// To try the patterns of a project before they are saved takes a second or two: one project at a time.
 static TRYING: Semaphore = Semaphore::const_new(1);
+/// How long one that is to be saved waits for the others.
+const TRYING_WAIT: Duration = Duration::from_secs(10);
 
 /// Which way a text goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,9 +184,17 @@ pub(crate) async fn check_new_patterns(
     let mut settings = saved.clone();
     settings::merge(&mut settings, patch.clone());
     let Ok(Settings { safety, .. }) = read_settings(&settings) else { return Ok(()) };
-    // An error would mean that it is closed, which nobody does.
-    let _place = TRYING.acquire().await.ok();
-    let tried = tokio::task::spawn_blocking(move || checks::slow_to_save(&safety, &before)).await;
+    let Ok(place) = timeout_at(Instant::now() + TRYING_WAIT, TRYING.acquire()).await else {
+        return Err(Error::RateLimited { retry_after: 1 });
+    };
+    // It is held as long as the work takes, although the caller may have left. An error would mean that it
+    // is closed, which nobody does.
+    let place = place.ok();
+    let tried = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        checks::slow_to_save(&safety, &before)
+    })
+    .await;
     let faults = tried.map_err(|error| Error::Internal(error.to_string()))?;
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }

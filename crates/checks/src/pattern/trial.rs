@@ -1,6 +1,6 @@
 //! A pattern is tried on texts made to be expensive for it, before it is saved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -18,6 +18,11 @@ const MAX_ALONE: usize = 8;
 const MAX_SAMPLE: usize = 4096;
 /// How much work is spent on the patterns of one project that are new: two seconds, about.
 const FOR_ALL: u64 = 2_000_000 * PER_BYTE;
+/// What it costs to make one byte of a text.
+const TO_MAKE: u64 = 1;
+/// What is wrong with patterns that cost too much together.
+const TOO_MANY: &str = "the new patterns are too slow to be tried together: save fewer at a time, or use fewer \
+                        repetitions inside one another";
 /// Texts whatever the pattern is.
 const ANY: &[(&str, &str)] = &[
     ("letters", "a"),
@@ -52,19 +57,25 @@ impl Trial {
         if pattern.longest.is_some() && pattern.worst <= PER_BYTE {
             return Ok(());
         }
+        // Nothing more is made once all is spent.
+        if self.left == 0 {
+            return Err(TOO_MANY.to_owned());
+        }
         let Some(automaton) = Automaton::new(&pattern.hir) else {
             return Err("the pattern is too large once compiled".to_owned());
         };
-        for (name, text) in texts(&pattern.hir) {
+        let texts = texts(&pattern.hir);
+        // To make them takes time as well, whatever the searches cost.
+        let made: u64 = texts.iter().map(|(_, text)| TO_MAKE * text.len() as u64).sum();
+        self.left = self.left.saturating_sub(made);
+        for (name, text) in texts {
             let allowed = PER_BYTE * text.len() as u64;
             let mut budget = Budget::counted(allowed.min(self.left));
             let given = budget.left();
             let ended = each(&automaton, &text, most, &mut budget);
             self.left -= given - budget.left();
             if ended.is_err() && given < allowed {
-                return Err("the new patterns are too slow to be tried together: save fewer at a time, or use fewer \
-                     repetitions inside one another"
-                    .to_owned());
+                return Err(TOO_MANY.to_owned());
             }
             let times = if ended.is_err() {
                 "1,000 ns for a byte"
@@ -107,6 +118,8 @@ pub(crate) fn texts(hir: &Hir) -> Vec<(String, String)> {
     let step = characters.len().div_ceil(MAX_CHARACTERS).max(1);
     let characters: Vec<char> = characters.into_iter().step_by(step).collect();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    // By the class in the pattern: to list the ranges of a large one for each character takes too long.
+    let mut known = Members::new();
     let mut all: Vec<(String, String)> =
         ANY.iter().map(|(name, unit)| ((*name).to_owned(), repeated(unit))).collect();
     if !characters.is_empty() {
@@ -121,17 +134,18 @@ pub(crate) fn texts(hir: &Hir) -> Vec<(String, String)> {
             all.push((format!("nothing but {pair:?}"), repeated(&pair)));
         }
     }
-    let matches = filled(|text| sample(hir, &mut random, text, &mut MAX_SAMPLE.clone()));
+    let matches =
+        filled(|text| sample(hir, &mut random, &mut known, text, &mut MAX_SAMPLE.clone()));
     all.push(("what it matches".to_owned(), matches));
     let nearly = filled(|text| {
-        sample(hir, &mut random, text, &mut MAX_SAMPLE.clone());
+        sample(hir, &mut random, &mut known, text, &mut MAX_SAMPLE.clone());
         text.pop();
         let other = characters.get(random.below(characters.len().max(1)));
         text.extend(other.filter(|_| random.below(2) == 0));
     });
     all.push(("what it nearly matches".to_owned(), nearly));
     let mut one = String::new();
-    sample(hir, &mut random, &mut one, &mut MAX_SAMPLE.clone());
+    sample(hir, &mut random, &mut known, &mut one, &mut MAX_SAMPLE.clone());
     one.pop();
     if !one.is_empty() {
         all.push(("beginnings of what it matches".to_owned(), repeated(&one)));
@@ -175,6 +189,9 @@ fn collect(hir: &Hir, into: &mut BTreeSet<char>) {
     }
 }
 
+/// Some characters of each class that was sampled, by its place in memory, which stays while its pattern does.
+type Members = HashMap<*const Class, Vec<char>>;
+
 /// Some characters of a class: the ends of its first ranges and of a few of the others.
 fn members(class: &Class) -> Vec<char> {
     let ranges: Vec<(char, char)> = match class {
@@ -192,7 +209,13 @@ fn members(class: &Class) -> Vec<char> {
 }
 
 /// Adds a string that the pattern matches, but for its assertions, of at most `left` pieces.
-fn sample(hir: &Hir, random: &mut Random, text: &mut String, left: &mut usize) {
+fn sample(
+    hir: &Hir,
+    random: &mut Random,
+    known: &mut Members,
+    text: &mut String,
+    left: &mut usize,
+) {
     if *left == 0 {
         return;
     }
@@ -204,7 +227,7 @@ fn sample(hir: &Hir, random: &mut Random, text: &mut String, left: &mut usize) {
         }
         HirKind::Class(class) => {
             *left -= 1;
-            let members = members(class);
+            let members = known.entry(std::ptr::from_ref(class)).or_insert_with(|| members(class));
             text.extend(members.get(random.below(members.len().max(1))));
         }
         HirKind::Repetition(repeated) => {
@@ -215,13 +238,15 @@ fn sample(hir: &Hir, random: &mut Random, text: &mut String, left: &mut usize) {
             let times =
                 min as usize + if random.below(2) == 0 { span - 1 } else { random.below(span) };
             for _ in 0..times.min(MAX_SAMPLE) {
-                sample(&repeated.sub, random, text, left);
+                sample(&repeated.sub, random, known, text, left);
             }
         }
-        HirKind::Capture(group) => sample(&group.sub, random, text, left),
-        HirKind::Concat(parts) => parts.iter().for_each(|part| sample(part, random, text, left)),
+        HirKind::Capture(group) => sample(&group.sub, random, known, text, left),
+        HirKind::Concat(parts) => {
+            parts.iter().for_each(|part| sample(part, random, known, text, left))
+        }
         HirKind::Alternation(parts) => {
-            sample(&parts[random.below(parts.len())], random, text, left);
+            sample(&parts[random.below(parts.len())], random, known, text, left);
         }
     }
 }
