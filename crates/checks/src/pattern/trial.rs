@@ -243,7 +243,9 @@ fn sample(
         }
         HirKind::Capture(group) => sample(&group.sub, random, known, text, left),
         HirKind::Concat(parts) => {
-            parts.iter().for_each(|part| sample(part, random, known, text, left))
+            for part in parts {
+                sample(part, random, known, text, left);
+            }
         }
         HirKind::Alternation(parts) => {
             sample(&parts[random.below(parts.len())], random, known, text, left);
