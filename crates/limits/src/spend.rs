@@ -324,7 +324,7 @@ mod tests {
         // Beyond it they count for an hour, and the database has them by their date all the same.
         let mut spend = HourSpend::default();
         spend.add(at(5_400), Usd(3));
-        for second in 60..60 + hour + 1 {
+        for second in 60..=60 + hour {
             spend.raise(at(5_400), Usd(3));
             assert_eq!(spend.total(at(second)), Usd(3), "{second}");
         }
