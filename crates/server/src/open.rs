@@ -96,6 +96,10 @@ mod tests {
         set(0o700);
         made.unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        // Nothing is forbidden to root.
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::InvalidInput, ErrorKind::Unsupported] {
+            assert!(is_not_for_folders(kind), "{kind}");
+        }
         for kind in [ErrorKind::StorageFull, ErrorKind::NotFound, ErrorKind::Other] {
             assert!(!is_not_for_folders(kind), "{kind}");
         }
