@@ -51,7 +51,6 @@ async fn the_vendor_finds_no_fault() {
         cache_write: 3,
         completion: 9,
         reasoning: 2,
-        open: unsplit(3),
         ..Usage::default()
     };
     assert_eq!((&*reply.text, &*heard.text), ("Grüße 🙂", "Grüße 🙂"));
@@ -118,9 +117,4 @@ async fn failures_are_told_apart(sim: &Sim) {
     }
     sim.script(json!([{"malformed": true}]));
     assert!(sim.complete(&model, &ask).await.unwrap_err().to_string().contains("malformed"));
-}
-
-/// Cache writes of which it is not known how long they are kept.
-fn unsplit(cache_write: u64) -> domain::usage::Open {
-    domain::usage::Open { cache_write, ..Default::default() }
 }
