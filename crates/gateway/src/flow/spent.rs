@@ -71,10 +71,15 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
         }),
     };
     let mut usage = told.counts();
-    // Some servers that count nothing report 0. An answer that a filter has cut out was not written.
-    let is_filtered = ended.finish == Some(FinishReason::ContentFilter);
+    // Some servers that count nothing report 0. An answer that a filter has cut out was not written,
+    // unless words of it came.
+    let is_filtered = ended.finish == Some(FinishReason::ContentFilter)
+        && ended.text.is_empty()
+        && ended.beside == 0;
     let lacks_prompt = told.open.prompt || told.prompt == 0;
-    let lacks_completion = told.open.completion || told.completion == 0 && !is_filtered;
+    // Embeddings have none.
+    let lacks_completion = funded.charge() != Charge::Input
+        && (told.open.completion || told.completion == 0 && !is_filtered);
     if lacks_prompt || lacks_completion {
         let counted = counted(funded, ended, now);
         // The provider's count is the least.
