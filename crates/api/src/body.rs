@@ -19,11 +19,11 @@ use crate::error::{Failure, Result};
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// A body that comes without its length is taken for one of so many bytes, until more has come.
 const UNDECLARED: usize = 16 * 1024;
-/// What serde says about a value may quote it; no more of it than this comes back.
+/// A message of serde may quote the value that it is about; it is cut after so many characters.
 pub(crate) const LONGEST_FAULT: usize = 300;
 /// The beginning of sentences about what is no JSON.
 pub(crate) const MALFORMED: &str = "Malformed JSON: ";
-/// What serde reports of a tree that would be too deep.
+/// The message of serde for a tree that would be too deep.
 const TOO_DEEP: &str = "recursion limit exceeded";
 
 /// A JSON body, read after authentication, within a size, a time and the memory that there is. Weighed
@@ -72,7 +72,7 @@ pub async fn read_json<T: DeserializeOwned>(request: Request, app: &App, most: u
     Reader { most: most.min(reader.most), ..reader }.read(request, Holds::Trees).await
 }
 
-/// What the type of a body holds.
+/// The content of a body's type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Values of any kind.
@@ -84,7 +84,7 @@ enum Holds {
 /// Reads the body of one request.
 struct Reader<'a> {
     bodies: &'a BodyMemory,
-    /// Where the charge of the body is kept, and who is charged.
+    /// The place that keeps the charge of the body.
     slot: Option<ChargeSlot>,
     owner: BodyOwner,
     share: Share,
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What has come of a body. One that comes in one piece is not copied.
+/// The received part of a body. One that comes in one piece is not copied.
 #[derive(Default)]
 struct Received {
     expected: usize,
@@ -242,7 +242,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<()> {
     ))
 }
 
-/// What serde says, as a sentence for people.
+/// A message of serde as a sentence for people.
 fn malformed(error: &serde_json::Error) -> Failure {
     let said = error.to_string();
     if said.starts_with(MALFORMED) {
@@ -265,7 +265,7 @@ fn malformed(error: &serde_json::Error) -> Failure {
     Failure::new(StatusCode::BAD_REQUEST, sentence)
 }
 
-/// What was expected, in the words of JSON instead of our own types.
+/// The expectation in a message, in the words of JSON instead of our own types.
 fn in_json(said: &str) -> String {
     let Some((found, expected)) = said.rsplit_once(", expected ") else { return said.to_owned() };
     let (expected, place) = expected.rsplit_once(" at line ").unwrap_or((expected, ""));

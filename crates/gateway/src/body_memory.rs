@@ -172,9 +172,7 @@ impl BodyCharge {
             }
         }
     }
-}
 
-impl BodyCharge {
     /// Holds just so many bytes from now on, where that is fewer than before.
     pub fn lower(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
