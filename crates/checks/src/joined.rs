@@ -10,7 +10,7 @@ use domain::safety::{Category, Origin};
 use crate::policy::Policy;
 use crate::report::{CERTAIN, Finding, Part, Verdict};
 use crate::scan::Scope;
-use crate::watch::Watch;
+use crate::watch::{GiveUp, Watch};
 use crate::words::{ceil, floor};
 use crate::{MAX_FINDINGS, offsets};
 
@@ -76,10 +76,10 @@ impl Policy {
         &self,
         verdict: &mut Verdict,
         read: &[(usize, Part<'_>)],
-        stop: &dyn Fn() -> bool,
+        give_up: GiveUp<'_>,
     ) {
         let Some((_, Part { origin, .. })) = read.first() else { return };
-        let watch = Watch::with_slow(stop, std::mem::take(&mut verdict.slow));
+        let watch = Watch::with_slow(give_up, std::mem::take(&mut verdict.slow));
         for (between, most) in [("", usize::MAX), (" ", MAX_SPACED)] {
             let mut left = most;
             let mut window = Window::default();
@@ -105,6 +105,7 @@ impl Policy {
             }
             self.judge_window(verdict, *origin, &window, read, &watch);
         }
+        verdict.abandoned |= watch.is_over();
         verdict.slow = watch.slow();
     }
 
@@ -116,7 +117,7 @@ impl Policy {
         read: &[(usize, Part<'_>)],
         watch: &Watch<'_>,
     ) {
-        if window.places.len() < 2 || verdict.findings.len() > MAX_FINDINGS {
+        if window.places.len() < 2 || verdict.findings.len() > MAX_FINDINGS || watch.is_over() {
             return;
         }
         let part = Part { origin, text: &window.text };
@@ -226,7 +227,7 @@ mod tests {
         let parts: Vec<Part<'_>> = texts.iter().map(|text| part(*text)).collect();
         let mut verdict = policy.judge(&parts);
         let read: Vec<(usize, Part<'_>)> = parts.into_iter().enumerate().collect();
-        policy.judge_joined(&mut verdict, &read, &|| false);
+        policy.judge_joined(&mut verdict, &read, GiveUp::Never);
         verdict
     }
 

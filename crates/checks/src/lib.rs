@@ -38,7 +38,8 @@ pub use encoded::{FileKind, FileText, file_kind};
 pub use injection::{Features as InjectionFeatures, features as injection_features};
 pub use json_text::{JsonText, Reading, label, long_number};
 pub use keywords::search_vocabulary;
-pub use policy::{Policy, wrong_kinds};
+pub use pii::kinds::wrong_kinds;
+pub use policy::Policy;
 pub use redact::Redactor;
 pub use report::{Block, Finding, Part, Report, Verdict};
 pub use restore::{Placeholders, StreamRestorer};
@@ -46,7 +47,7 @@ pub use restore::{Placeholders, StreamRestorer};
 pub use saving::hostile_texts;
 pub use saving::slow_to_save;
 pub use stream_judge::{StreamJudge, Withheld};
-pub use watch::{PatternList, SlowPattern};
+pub use watch::{GiveUp, PatternList, SlowPattern};
 
 /// No text yields more findings than this; the rest is not looked at.
 pub(crate) const MAX_FINDINGS: usize = 1000;

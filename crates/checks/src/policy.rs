@@ -7,19 +7,19 @@ use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
 use crate::fold::Folded;
 use crate::json_text::Reading;
 use crate::pattern::Pattern;
-use crate::pii::kinds::KINDS;
+use crate::pii::kinds::is_kind;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
-use crate::watch::{PatternList, SlowPattern, Watch};
+use crate::watch::{GiveUp, PatternList, SlowPattern, Watch};
 use crate::{MAX_FINDINGS, encoded, injection, offsets, pii, risk, secrets};
 
-/// The most kinds of personal data that settings name.
-const MAX_KINDS: usize = 200;
 /// More rules than this are refused.
 pub(crate) const MAX_RULES: usize = 100;
 /// A longer pattern is refused.
 const MAX_PATTERN: usize = 1024;
+/// Compiling was given up.
+pub(crate) const TOO_LONG_TO_COMPILE: &str = "settings.safety: the patterns take too long to compile: use fewer or smaller counted repetitions";
 /// How many matches of one rule are reported for one text.
 pub(crate) const MAX_MATCHES: usize = 100;
 
@@ -51,12 +51,20 @@ fn too_many() -> Block {
 impl Policy {
     /// Compiles the rules and the recognizers. Every error names the setting it is about.
     pub fn compile(safety: &Safety) -> Result<Self, Vec<String>> {
+        Self::compile_until(safety, &|| false)
+    }
+
+    /// Compiles as [`Policy::compile`] does, until `stop` answers `true`, which is an error. It is asked between patterns.
+    pub fn compile_until(safety: &Safety, stop: &dyn Fn() -> bool) -> Result<Self, Vec<String>> {
         let mut errors = Vec::new();
         if safety.rules.len() > MAX_RULES {
             errors.push(format!("settings.safety.rules: at most {MAX_RULES} rules are allowed"));
         }
         let mut patterns = Vec::new();
         for (index, rule) in safety.rules.iter().take(MAX_RULES).enumerate() {
+            if stop() {
+                return Err(vec![TOO_LONG_TO_COMPILE.to_owned()]);
+            }
             match rule_pattern(rule) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(error) => {
@@ -65,7 +73,7 @@ impl Policy {
             }
         }
         let streams = safety.output_pii != Action::Flag;
-        match Recognizers::compile(&safety.recognizers, streams) {
+        match Recognizers::compile(&safety.recognizers, streams, stop) {
             Ok(recognizers) if errors.is_empty() => {
                 Ok(Self { safety: safety.clone(), patterns, recognizers })
             }
@@ -105,36 +113,45 @@ impl Policy {
 
     /// Judges parts that belong together, for [`Policy::conclude`].
     pub fn judge(&self, parts: &[Part<'_>]) -> Verdict {
-        self.judge_until(parts, &|| false)
+        self.judge_until(parts, GiveUp::Never)
     }
 
-    /// Judges parts that belong together, and gives up the project's own patterns once `stop` answers that nobody waits
-    /// any more. It is asked every few milliseconds.
-    pub fn judge_until(&self, parts: &[Part<'_>], stop: &dyn Fn() -> bool) -> Verdict {
-        self.parts(parts, Scope::Everything, Watch::new(stop))
+    /// Judges parts that belong together, as long as somebody waits for the verdict.
+    pub fn judge_until(&self, parts: &[Part<'_>], give_up: GiveUp<'_>) -> Verdict {
+        self.parts(parts, Scope::Everything, Watch::new(give_up))
     }
 
     /// Judges readings that belong together, one by one, for [`Policy::conclude`]: each is let go of before the next one is
     /// made. A finding in a file has its place in the text of the file for a [`Redactor`], and that of the whole file for
-    /// people. Once `stop` answers that nobody waits any more, the project's own patterns are given up.
+    /// people.
     ///
     /// [`Redactor`]: crate::Redactor
     pub fn judge_readings<'a>(
         &self,
         readings: impl IntoIterator<Item = (Origin, Reading<'a>)>,
-        stop: &dyn Fn() -> bool,
+        give_up: GiveUp<'_>,
+    ) -> Verdict {
+        self.readings(readings.into_iter(), Scope::Everything, Watch::new(give_up))
+    }
+
+    fn readings<'a>(
+        &self,
+        readings: impl Iterator<Item = (Origin, Reading<'a>)>,
+        scope: Scope,
+        watch: Watch<'_>,
     ) -> Verdict {
         let mut verdict = Verdict::default();
-        let watch = Watch::new(stop);
         for (origin, reading) in readings {
+            if watch.is_over() {
+                break;
+            }
             let index = verdict.parts;
             verdict.parts += 1;
             if verdict.findings.len() > MAX_FINDINGS {
                 continue;
             }
             let part = Part { origin, text: reading.text() };
-            let (mut found, suspected) =
-                self.part(&part, Scope::Everything, MAX_FINDINGS + 1, &watch);
+            let (mut found, suspected) = self.part(&part, scope, MAX_FINDINGS + 1, &watch);
             if let Reading::File(file) = &reading
                 && !found.is_empty()
             {
@@ -150,6 +167,7 @@ impl Policy {
             verdict.findings.append(&mut found);
             verdict.findings.truncate(MAX_FINDINGS + 1);
         }
+        verdict.abandoned = watch.is_over();
         verdict.slow = watch.slow();
         verdict
     }
@@ -177,16 +195,17 @@ impl Policy {
     /// Weighs the verdicts where nothing depends on it: a pattern that took too long counts as no match.
     pub fn conclude_trial(&self, verdicts: impl IntoIterator<Item = Verdict>) -> Report {
         let (mut findings, mut suspicion, mut parts) = (Vec::new(), 0.0, 0);
-        let mut slow = Vec::new();
+        let (mut slow, mut abandoned) = (Vec::new(), false);
         for mut verdict in verdicts {
             for finding in &mut verdict.findings {
                 finding.part += parts;
             }
             parts += verdict.parts;
+            abandoned |= verdict.abandoned;
             suspicion = f64::max(suspicion, verdict.suspicion);
             slow.append(&mut verdict.slow);
             findings.append(&mut verdict.findings);
-            if findings.len() > MAX_FINDINGS {
+            if abandoned || findings.len() > MAX_FINDINGS {
                 break;
             }
         }
@@ -195,6 +214,7 @@ impl Policy {
         if overflows {
             report.block.get_or_insert_with(too_many);
         }
+        report.abandoned = abandoned;
         slow.sort_unstable();
         slow.dedup_by_key(|slow| (slow.list, slow.index));
         report.slow = slow;
@@ -203,7 +223,10 @@ impl Policy {
 
     /// Judges all that a model answered together: only secrets and personal data, by the actions set for outputs.
     pub fn inspect_output(&self, texts: &[&str]) -> Report {
-        let mut report = self.try_output(texts, &|| false);
+        let origin = Origin::Assistant;
+        let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
+        let verdict = self.parts(&parts, Scope::Leaks, Watch::new(GiveUp::Never));
+        let mut report = self.conclude_output(verdict);
         if self.acts_on(Category::Pii)
             && let Some(slow) = report.slow.first()
         {
@@ -213,10 +236,17 @@ impl Policy {
     }
 
     /// Judges an answer where nothing depends on it: a pattern that took too long counts as no match.
-    pub fn try_output(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Report {
-        let origin = Origin::Assistant;
-        let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
-        let Verdict { mut findings, slow, .. } = self.parts(&parts, Scope::Leaks, Watch::new(stop));
+    pub fn try_output<'a>(
+        &self,
+        readings: impl IntoIterator<Item = Reading<'a>>,
+        give_up: GiveUp<'_>,
+    ) -> Report {
+        let readings = readings.into_iter().map(|reading| (Origin::Assistant, reading));
+        self.conclude_output(self.readings(readings, Scope::Leaks, Watch::new(give_up)))
+    }
+
+    fn conclude_output(&self, verdict: Verdict) -> Report {
+        let Verdict { mut findings, slow, .. } = verdict;
         let overflows = keep_most(&mut findings);
         let mut report = risk::weigh_output(&self.safety, findings);
         report.slow = slow;
@@ -229,7 +259,7 @@ impl Policy {
     /// What must not leave of a text as it is, in order. `None` when a pattern took too long to tell.
     pub(crate) fn leaks(&self, text: &str) -> Option<Vec<Finding>> {
         let part = Part { origin: Origin::Assistant, text };
-        let watch = Watch::new(&|| false);
+        let watch = Watch::new(GiveUp::Never);
         let (mut found, _) = self.part(&part, Scope::Leaks, MAX_FINDINGS, &watch);
         found.retain(|finding| self.acts_on(finding.category));
         (watch.slow().is_empty() || !self.acts_on(Category::Pii)).then_some(found)
@@ -266,6 +296,9 @@ impl Policy {
     fn parts(&self, parts: &[Part<'_>], scope: Scope, watch: Watch<'_>) -> Verdict {
         let mut verdict = Verdict { parts: parts.len(), ..Verdict::default() };
         for (index, part) in parts.iter().enumerate() {
+            if watch.is_over() {
+                break;
+            }
             // One more than a request may have tells that there are more.
             let (mut found, suspected) = self.part(part, scope, MAX_FINDINGS + 1, &watch);
             verdict.suspicion = f64::max(verdict.suspicion, suspected);
@@ -278,6 +311,7 @@ impl Policy {
                 break;
             }
         }
+        verdict.abandoned = watch.is_over();
         verdict.slow = watch.slow();
         verdict
     }
@@ -297,6 +331,9 @@ impl Policy {
         // The system's own words are no attack: nobody looks for one.
         let system = part.origin == Origin::System;
         let scan = Scan::new(text, if system { Scope::Leaks } else { scope });
+        if watch.is_over() {
+            return (Vec::new(), 0.0);
+        }
         let (mut findings, mut suspicion) = (Vec::new(), 0.0);
         if scope == Scope::Everything {
             let verdict = injection::find(&folded, &scan, part.origin);
@@ -307,6 +344,9 @@ impl Policy {
                 let found = finding(&folded, Category::Injection, kind, a.bytes, score);
                 Finding { held: a.held, ..found }
             }));
+        }
+        if watch.is_over() {
+            return (Vec::new(), 0.0);
         }
         findings.extend(self.leaks_in(&folded, &scan, room, watch));
         encoded::add(self, &folded, &scan, &mut findings, room, watch);
@@ -331,7 +371,7 @@ impl Policy {
         room: usize,
         watch: &Watch<'_>,
     ) -> Vec<Finding> {
-        let secrets = secrets::find(&folded.text, scan, room);
+        let secrets = secrets::find(&folded.text, scan, room, watch);
         let mut found = self.personal(folded, scan, &secrets, room, watch);
         let secret = |s: secrets::Secret| {
             finding(folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
@@ -352,7 +392,7 @@ impl Policy {
     ) -> Vec<Finding> {
         let text = folded.text.as_ref();
         let pii = |kind, bytes, score| finding(folded, Category::Pii, kind, bytes, score);
-        let mut found: Vec<Finding> = pii::find(text, scan, room)
+        let mut found: Vec<Finding> = pii::find(text, scan, room, watch)
             .into_iter()
             .filter(|entity| {
                 let overlaps = |secret: &secrets::Secret| {
@@ -409,44 +449,6 @@ fn drop_contained(findings: &mut Vec<Finding>) {
         reached = reached.max(f.bytes.end);
         stands
     });
-}
-
-/// What is wrong with the kinds of personal data that settings name. It is asked when they are saved:
-/// what was saved before goes on to work, and a name that nothing has finds nothing.
-pub fn wrong_kinds(safety: &Safety) -> Option<String> {
-    let names = safety.pii_entities.as_deref().unwrap_or_default();
-    if names.len() > MAX_KINDS {
-        return Some(format!("settings.safety.pii.entities: at most {MAX_KINDS} are allowed"));
-    }
-    let own = || safety.recognizers.iter().map(|own| own.name.as_str());
-    let index =
-        names.iter().position(|name| !own().chain(KINDS).any(|kind| is_kind(name, kind)))?;
-    let name: String = names[index].chars().take(40).collect();
-    Some(format!(
-        "settings.safety.pii.entities[{index}]: '{name}' is no kind of personal data; known are the names of \
-         settings.safety.recognizers and {}",
-        KINDS.join(", ")
-    ))
-}
-
-/// Names in settings may be written in any case, with the usual longer names for the commonest types.
-fn is_kind(name: &str, kind: &str) -> bool {
-    let name = name.trim();
-    if name.eq_ignore_ascii_case(kind) {
-        return true;
-    }
-    let name = name.to_ascii_uppercase().replace(['-', ' '], "_");
-    let short = match name.as_str() {
-        "EMAIL_ADDRESS" => "EMAIL",
-        "PHONE" => "PHONE_NUMBER",
-        "CREDIT_CARD" => "PAYMENT_CARD",
-        "SSN" => "US_SSN",
-        "IBAN_CODE" => "IBAN",
-        "DOB" => "DATE_OF_BIRTH",
-        "CRYPTO" => "CRYPTO_ADDRESS",
-        other => other,
-    };
-    short == kind
 }
 
 fn rule_pattern(rule: &PolicyRule) -> Result<Pattern, String> {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::pattern::Pattern;
 use crate::pattern::work::{Budget, GivenUp};
+use crate::policy::TOO_LONG_TO_COMPILE;
 use crate::watch::{PatternList, Watch};
 use crate::{MAX_FINDINGS, checksum, prefixes, words};
 use domain::safety::{Checksum, Recognizer};
@@ -42,9 +43,16 @@ pub(crate) struct Match<'r> {
 
 impl Recognizers {
     /// Compiles them, for streams as well if asked. Every error names the setting it is about.
-    pub(crate) fn compile(settings: &[Recognizer], streams: bool) -> Result<Self, Vec<String>> {
+    pub(crate) fn compile(
+        settings: &[Recognizer],
+        streams: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, Vec<String>> {
         let (mut all, mut errors) = (Vec::new(), Vec::new());
         for (index, recognizer) in settings.iter().enumerate() {
+            if stop() {
+                return Err(vec![TOO_LONG_TO_COMPILE.to_owned()]);
+            }
             match Compiled::new(recognizer, streams) {
                 Ok(compiled) => all.push(compiled),
                 Err((field, fault)) => {
@@ -188,8 +196,10 @@ mod tests {
     use super::*;
 
     fn found(recognizer: Recognizer, text: &str) -> Vec<String> {
-        let all = Recognizers::compile(&[recognizer], false).unwrap();
-        all.find(text, &Watch::new(&|| false)).map(|found| text[found.bytes].to_owned()).collect()
+        let all = Recognizers::compile(&[recognizer], false, &|| false).unwrap();
+        all.find(text, &Watch::new(crate::GiveUp::Never))
+            .map(|found| text[found.bytes].to_owned())
+            .collect()
     }
 
     fn own(pattern: &str, checksum: Checksum, context: &[&str]) -> Recognizer {
@@ -235,7 +245,7 @@ mod tests {
     fn what_cannot_be_compiled_says_where() {
         let fault = |pattern: &str| {
             let all = [own("x", Checksum::None, &[]), own(pattern, Checksum::None, &[])];
-            Recognizers::compile(&all, true).unwrap_err().join("; ")
+            Recognizers::compile(&all, true, &|| false).unwrap_err().join("; ")
         };
         let at = "settings.safety.recognizers[1].pattern: ";
         assert!(fault("(").starts_with(at));

@@ -34,6 +34,9 @@ pub struct Verdict {
     pub(crate) parts: usize,
     /// The project's patterns that took too long for these texts.
     pub(crate) slow: Vec<SlowPattern>,
+    /// Whether judging ended before its end, because nobody waits for it. Nothing follows from such a verdict, and it must
+    /// not be kept.
+    pub abandoned: bool,
 }
 
 /// The verdict on one request or one answer.
@@ -50,6 +53,8 @@ pub struct Report {
     /// The project's patterns that took too long, each once. They count as no match, so that a request must not go on
     /// which one of them may forbid.
     pub slow: Vec<SlowPattern>,
+    /// Whether judging ended before its end, because nobody waits for it: nothing follows from such a report.
+    pub abandoned: bool,
 }
 
 /// Why a request must not go on.

@@ -1,6 +1,7 @@
-//! Notes which of a project's own patterns could not be searched for to the end.
+//! Notes which of a project's own patterns could not be searched for to the end, and whether anybody still waits for the
+//! verdict.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::pattern::work::{Budget, GivenUp};
 
@@ -34,26 +35,54 @@ impl PatternList {
     }
 }
 
+/// Work on texts that ends before they are judged. The question is asked every few milliseconds.
+#[derive(Clone, Copy)]
+pub enum GiveUp<'s> {
+    /// Nothing is given up.
+    Never,
+    /// The project's own patterns are, once this answers `true`; everything else is judged.
+    Patterns(&'s dyn Fn() -> bool),
+    /// Everything is, once this answers `true`: the verdict is [`abandoned`](crate::Verdict::abandoned).
+    All(&'s dyn Fn() -> bool),
+}
+
 /// Watches over the searches in texts that are judged together.
 pub(crate) struct Watch<'s> {
-    stop: &'s dyn Fn() -> bool,
+    give_up: GiveUp<'s>,
     slow: RefCell<Vec<SlowPattern>>,
+    is_abandoned: Cell<bool>,
 }
 
 impl<'s> Watch<'s> {
-    /// Gives up all searches once `stop` answers that nobody waits any more.
-    pub(crate) fn new(stop: &'s dyn Fn() -> bool) -> Self {
-        Self { stop, slow: RefCell::default() }
+    pub(crate) fn new(give_up: GiveUp<'s>) -> Self {
+        Self::with_slow(give_up, Vec::new())
     }
 
     /// Goes on where patterns were given up already.
-    pub(crate) fn with_slow(stop: &'s dyn Fn() -> bool, slow: Vec<SlowPattern>) -> Self {
-        Self { stop, slow: RefCell::new(slow) }
+    pub(crate) fn with_slow(give_up: GiveUp<'s>, slow: Vec<SlowPattern>) -> Self {
+        Self { give_up, slow: RefCell::new(slow), is_abandoned: Cell::new(false) }
     }
 
     /// What the search for one pattern in a text of so many bytes may cost.
     pub(crate) fn budget(&self, bytes: usize) -> Budget<'s> {
-        Budget::new(bytes, self.stop)
+        Budget::new(bytes, self.stop())
+    }
+
+    /// Whether nobody waits for the verdict any more: what is found from now on does not matter.
+    pub(crate) fn is_over(&self) -> bool {
+        if let GiveUp::All(stop) = self.give_up
+            && !self.is_abandoned.get()
+        {
+            self.is_abandoned.set(stop());
+        }
+        self.is_abandoned.get()
+    }
+
+    fn stop(&self) -> &'s dyn Fn() -> bool {
+        match self.give_up {
+            GiveUp::Never => &|| false,
+            GiveUp::Patterns(stop) | GiveUp::All(stop) => stop,
+        }
     }
 
     /// Searches for a pattern, unless there is no time left, and notes when it is given up.
@@ -67,12 +96,16 @@ impl<'s> Watch<'s> {
         if self.slow.borrow().iter().any(|known| (known.list, known.index) == (list, index)) {
             return None;
         }
-        let searched = if (self.stop)() { Err(GivenUp::Stopped) } else { search() };
+        let searched = if self.stop()() { Err(GivenUp::Stopped) } else { search() };
         let given_up = match searched {
             Ok(found) => return Some(found),
             Err(given_up) => given_up,
         };
-        let slow = SlowPattern { list, index, stopped: given_up == GivenUp::Stopped };
+        let stopped = given_up == GivenUp::Stopped;
+        if stopped && matches!(self.give_up, GiveUp::All(_)) {
+            self.is_abandoned.set(true);
+        }
+        let slow = SlowPattern { list, index, stopped };
         self.slow.borrow_mut().push(slow);
         None
     }
@@ -98,12 +131,12 @@ mod tests {
                 Err::<(), _>(GivenUp::Stopped)
             })
         };
-        let watch = Watch::new(&|| false);
+        let watch = Watch::new(GiveUp::Never);
         for index in [0, 0, 1, 0, 1] {
             assert_eq!(search(&watch, index), None);
         }
         assert_eq!(searches.get(), 2);
-        let watch = Watch::with_slow(&|| false, watch.slow());
+        let watch = Watch::with_slow(GiveUp::Never, watch.slow());
         assert_eq!(search(&watch, 1), None);
         assert_eq!(searches.get(), 2);
         assert_eq!(watch.slow().len(), 2);

@@ -1,6 +1,6 @@
 //! Checks: what safety thinks of a text, recorded as a step.
 
-use checks::{Finding, Part};
+use checks::{Finding, GiveUp, Part};
 use domain::ids::StepId;
 use domain::safety::{Category, Origin};
 use domain::step::{Door, Security, Step, StepKind};
@@ -10,7 +10,7 @@ use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::Result;
 use crate::flow::{Located, Output, cause, security};
-use crate::offload::offload;
+use crate::offload::offload_judging;
 
 /// The verdict on a text.
 #[derive(Debug)]
@@ -35,8 +35,9 @@ impl Gateway {
         let turn = self.turn(caller, trace_id, None, Door::Checks).await?;
         let step = self.plain_step(&turn, StepKind::Check).await?;
         let parts = [Part { origin: Origin::User, text: input }];
-        let judge = || caller.project.policy.inspect(&parts);
-        let report = offload(caller.share(), input.len(), judge).await?;
+        let policy = &caller.project.policy;
+        let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
+        let report = offload_judging(caller.share(), input.len(), judge).await?;
         caller.project.note_slow(&report);
         let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
         let security = security(&report, &located);

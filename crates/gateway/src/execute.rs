@@ -14,7 +14,7 @@ use crate::flow::{
 };
 use crate::leaves;
 use crate::mcp;
-use crate::offload::offload;
+use crate::offload::offload_judging;
 use crate::tools::{self, ToolCall, ToolResult};
 
 /// An answer.
@@ -208,7 +208,9 @@ impl Gateway {
     ) -> Result<std::result::Result<Screened, Refusal>> {
         // To tell what of it is judged takes a pass of its own, which belongs to the work.
         let bytes = raw_size(&ask.prompt);
-        match offload(turn.caller.share(), bytes, || turn.screen(ask)).await?? {
+        match offload_judging(turn.caller.share(), bytes, |give_up| turn.screen(ask, give_up))
+            .await??
+        {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(stopped) => {
                 let Stopped { reason, cause, security, prompt } = *stopped;

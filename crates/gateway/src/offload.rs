@@ -3,7 +3,7 @@
 //! To read or judge a long text takes so long that other requests of its thread would feel it. So the
 //! thread hands its requests to another one meanwhile, and only so many do that at a time. The rest waits
 //! in a queue of queues: places go round the projects, and within a project round its keys. A project
-//! never has all places while there are two or more. A caller who hangs up leaves the queue.
+//! never has all places while there are two or more. A caller who hangs up leaves the queue, and judging for it ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZero;
@@ -11,6 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use checks::GiveUp;
 use domain::ids::{KeyId, ProjectId};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
@@ -18,6 +19,7 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::error::{Error, Result};
+use crate::hang_up::HangUp;
 
 /// Work on a text of more bytes takes a place.
 const LONG_TEXT: usize = 32 * 1024;
@@ -64,6 +66,23 @@ pub async fn offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) ->
     }
     let _place = PLACES.take(share).await?;
     Ok(block_in_place(work))
+}
+
+/// Judges a text of so many bytes as [`offload`] does work, for as long as its caller waits: fails when the
+/// caller has hung up, so that nothing follows from a verdict on a part of the text.
+pub(crate) async fn offload_judging<T>(
+    share: Share,
+    bytes: usize,
+    judge: impl FnOnce(GiveUp<'_>) -> T,
+) -> Result<T> {
+    let hang_up = HangUp::of_current_request();
+    let has_left = || hang_up.has_happened();
+    let judged = offload(share, bytes, || judge(GiveUp::All(&has_left))).await?;
+    if hang_up.has_happened() {
+        metrics::counter!("sluice_texts_abandoned_total").increment(1);
+        return Err(Error::Busy { why: "The caller has hung up", retry_after: 1 });
+    }
+    Ok(judged)
 }
 
 /// Does work that is bounded otherwise, such as by places of its own: at once.
@@ -350,6 +369,25 @@ mod tests {
         let (received, other) = long.await.unwrap();
         assert_eq!(received, Ok("served"));
         other.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn judging_ends_when_its_caller_hangs_up() {
+        let (begun, judging) = oneshot::channel();
+        let (waits, request) = crate::until_hang_up(async {
+            let judge = |give_up: GiveUp<'_>| {
+                begun.send(()).unwrap();
+                let GiveUp::All(has_left) = give_up else { panic!("nothing is given up") };
+                while !has_left() {
+                    std::thread::yield_now();
+                }
+            };
+            offload_judging(Share::of_control(), LONG_TEXT + 1, judge).await
+        });
+        let request = Handle::current().spawn(request);
+        judging.await.unwrap();
+        drop(waits);
+        assert!(matches!(request.await.unwrap(), Err(Error::Busy { .. })));
     }
 
     #[tokio::test]

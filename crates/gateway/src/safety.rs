@@ -163,7 +163,7 @@ impl Gateway {
             match ask.settings {
                 None => judge_by(&project.policy, prompt, ask.direction, &stop),
                 Some(section) => {
-                    let policy = unsaved(&project.project.settings, section)?;
+                    let policy = unsaved(&project.project.settings, section, &stop)?;
                     judge_by(&policy, prompt, ask.direction, &stop)
                 }
             }
@@ -200,14 +200,18 @@ pub(crate) async fn check_new_patterns(
 }
 
 /// The policy that a project would have with this section of its settings.
-fn unsaved(saved: &Map<String, Value>, section: Map<String, Value>) -> Result<Policy> {
+fn unsaved(
+    saved: &Map<String, Value>,
+    section: Map<String, Value>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Policy> {
     let mut settings = saved.clone();
     let patch = [("safety".to_owned(), Value::Object(section))];
     settings::merge(&mut settings, patch.into_iter().collect());
     let read = read_settings(&settings)?;
     match checks::wrong_kinds(&read.safety) {
         Some(fault) => Err(Error::invalid(fault)),
-        None => Policy::compile(&read.safety).map_err(Error::Invalid),
+        None => Policy::compile_until(&read.safety, stop).map_err(Error::Invalid),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Simulation: where a text would go and what it might cost. Nothing is called, spent or recorded.
 
-use checks::Part;
+use checks::{GiveUp, Part};
 use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::safety::Origin;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::Gateway;
 use crate::admit::Caller;
 use crate::error::{Error, Result};
-use crate::offload::offload;
+use crate::offload::{offload, offload_judging};
 use crate::tokens;
 use crate::traces::asks_secure;
 
@@ -72,15 +72,17 @@ impl Gateway {
         }
         let parts = [Part { origin: Origin::User, text: &ask.input }];
         let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
-        let judge = || {
-            let routing = project.classify(&ask.input, &shape);
-            let tokens = tokens::count(&crate::execute::prompt(ask.input.clone()), "").prompt;
-            (project.policy.inspect(&parts), routing, tokens)
-        };
-        let (report, routing, prompt) = offload(caller.share(), ask.input.len(), judge).await?;
+        let policy = &project.policy;
+        let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
+        let report = offload_judging(caller.share(), ask.input.len(), judge).await?;
         if let Some(block) = report.block {
             return Ok(Simulated::Blocked { reason: block.reason });
         }
+        let classify = || {
+            let routing = project.classify(&ask.input, &shape);
+            (routing, tokens::count(&crate::execute::prompt(ask.input.clone()), "").prompt)
+        };
+        let (routing, prompt) = offload(caller.share(), ask.input.len(), classify).await?;
         let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));
         let (routing, models) = project.route(routing, report.pii_detected(), false, asks_secure);
         let tier = routing.classified;

@@ -66,7 +66,9 @@ impl Memory {
             return known;
         }
         let verdict = judge();
-        self.kept.0.insert(print, verdict.clone());
+        if !verdict.abandoned {
+            self.kept.0.insert(print, verdict.clone());
+        }
         verdict
     }
 }
@@ -120,6 +122,15 @@ mod tests {
         for other in [&["ab", "c"][..], &["abc"], &["a", "bc", ""], &["bc", "a"]] {
             assert!(judges(&memory, other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_was_not_judged_to_its_end_is_judged_again() {
+        let memory = Memory::new(Verdicts::new()).unwrap();
+        let mut abandoned = Verdict::default();
+        abandoned.abandoned = true;
+        memory.verdict(hashed(&memory, &["a"]), || abandoned);
+        assert!(judges(&memory, &["a"]));
     }
 
     #[test]

@@ -196,14 +196,16 @@ impl Service {
         request.extensions_mut().insert(ConnectInfo(self.peer));
         let is_large = is_large(&request);
         let answer = self.router.clone().call(request);
+        let (waits, answer) = gateway::until_hang_up(answer);
         let answer = if is_large {
-            // A client that hangs up ends it.
+            // A client that hangs up ends it, and the judging of its text.
             let task = self.tasks.spawn_on(answer, &self.large);
             Either::Right(AbortOnDropHandle::new(task))
         } else {
             Either::Left(answer)
         };
         async move {
+            let _waits = waits;
             match answer {
                 Either::Left(answer) => answer.await.unwrap_or_else(|never| match never {}),
                 Either::Right(task) => match task.await {

@@ -81,7 +81,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 15] = [
+const METRICS: [(&str, Kind, &str); 16] = [
     ("sluice_requests_total", Kind::Counter, "Requests, by route and status."),
     ("sluice_request_seconds", Kind::Histogram, "Time to the head of the answer, by route."),
     (
@@ -123,6 +123,11 @@ const METRICS: [(&str, Kind, &str); 15] = [
         "sluice_bodies_refused_total",
         Kind::Counter,
         "Requests refused with 503 for want of memory for their bodies.",
+    ),
+    (
+        "sluice_texts_abandoned_total",
+        Kind::Counter,
+        "Long texts whose caller hung up while they were judged.",
     ),
     ("sluice_dropped_total", Kind::Counter, "Work that was lost, by kind; it should stay 0."),
 ];

@@ -1,6 +1,6 @@
 //! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/safety.md. With `--bench cost -- --search
 //! [SECONDS] [SEED]` it searches for the dearest text instead; `-- --repeat TEXT...` measures texts that repeat these;
-//! `-- --rules` measures a project's own rules.
+//! `-- --rules` measures a project's own rules; `-- --stops` how long a text is judged on for a caller who has left.
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has nothing to say")]
@@ -11,9 +11,11 @@ mod search;
 mod texts;
 mod ways;
 
+use std::cell::Cell;
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
-use checks::{Part, Policy, Reading};
+use checks::{GiveUp, Part, Policy, Reading};
 use domain::safety::{Origin, Safety};
 
 use measure::{micros, quantiles, warm_and_cold};
@@ -26,6 +28,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.iter().any(|argument| argument == "--rules") {
         return rules::print();
+    }
+    if arguments.iter().any(|argument| argument == "--stops") {
+        return print_stops();
     }
     if let Some(at) = arguments.iter().position(|argument| argument == "--search") {
         let number = |behind: usize| arguments.get(at + behind).and_then(|n| n.parse().ok());
@@ -81,4 +86,30 @@ fn main() {
 
 fn judge(policy: &Policy, text: &str) {
     black_box(policy.inspect(&[Part { origin: Origin::User, text }]));
+}
+
+/// Prints the longest time between two questions whether the caller of a text of 1 MB still waits.
+fn print_stops() {
+    let policy = Policy::compile(&Safety::default()).unwrap();
+    let mut all: Vec<(Duration, &str)> = hostile()
+        .into_iter()
+        .map(|Family { name, text, .. }| {
+            let text = text(1_000_000);
+            let parts = [Part { origin: Origin::User, text: &text }];
+            let longest = || {
+                let (last, longest) = (Cell::new(Instant::now()), Cell::new(Duration::ZERO));
+                let stop = || {
+                    longest.set(longest.get().max(last.replace(Instant::now()).elapsed()));
+                    false
+                };
+                black_box(policy.judge_until(&parts, GiveUp::All(&stop)));
+                longest.get().max(last.get().elapsed())
+            };
+            ((0..3).map(|_| longest()).min().unwrap(), name)
+        })
+        .collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    for (longest, name) in all.into_iter().take(10) {
+        println!("| {name} | {:.0} ms |", longest.as_secs_f64() * 1e3);
+    }
 }

@@ -106,7 +106,7 @@ pub(crate) fn add(
     let pieces = pieces(text, scan.dense.iter().map(|&block| block as usize));
     let mut found = Vec::new();
     view::windows(text, &pieces, |view| {
-        if found.len() < room {
+        if found.len() < room && !watch.is_over() {
             found.extend(in_view(policy, folded, view, room, watch));
         }
     });

@@ -8,7 +8,8 @@
 //! in a table. Which assertions (`\b`, `^`) hold at a place is part of the key, so no text makes it slower than another.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regex_automata::nfa::thompson::{NFA, State, WhichCaptures};
 use regex_automata::util::alphabet::ByteClasses;
@@ -26,6 +27,10 @@ const MAX_NFA: usize = 8 << 20;
 const MAX_LOOKS: usize = 4;
 /// So many tables are kept for the next search.
 const MAX_KEPT: usize = 2;
+/// The most bytes that the tables of all patterns take which are kept; others are filled anew by each search.
+const MAX_KEPT_BYTES: usize = 32 << 20;
+/// The bytes that they take now.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// What it costs to keep a new state, beside looking at others.
 const NEW_STATE: u64 = 32;
 /// What it costs to begin a search.
@@ -42,7 +47,14 @@ pub(super) struct Automaton {
     forward: Half,
     /// Finds where a match begins of which the end is known.
     backward: Half,
-    tables: Mutex<Vec<[Table; 2]>>,
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// Tables that are kept for the next search, and counted in [`KEPT_BYTES`].
+#[derive(Debug)]
+struct Kept {
+    tables: [Table; 2],
+    bytes: usize,
 }
 
 /// One direction of it.
@@ -93,7 +105,7 @@ impl Automaton {
                 .nfa_size_limit(Some(MAX_NFA));
             NFA::compiler().configure(config).build_from_hir(hir).ok().map(Half::new)
         };
-        Some(Self { forward: half(false)?, backward: half(true)?, tables: Mutex::default() })
+        Some(Self { forward: half(false)?, backward: half(true)?, kept: Mutex::default() })
     }
 
     /// The range of the first match that begins at `from` or behind it.
@@ -103,14 +115,18 @@ impl Automaton {
         from: usize,
         budget: &mut Budget<'_>,
     ) -> Result<Option<(usize, usize)>, GivenUp> {
-        let kept = self.tables.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut tables = kept.unwrap_or_default();
+        let kept = self.kept().pop();
+        let mut tables = kept.map(Kept::take).unwrap_or_default();
         let found = self.find(&mut tables, text, from, budget);
-        let mut all = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.kept();
         if all.len() < MAX_KEPT {
-            all.push(tables);
+            all.extend(Kept::new(tables));
         }
         found
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(
@@ -132,6 +148,28 @@ impl Automaton {
         let places = (from..=end).rev().map(|at| (at, (at > from).then(|| &text[at - 1])));
         let start = self.backward.last_match(back, text, places, budget)?;
         Ok(Some((start.unwrap_or(end), end)))
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// `None` where there is no room for more.
+    fn new(tables: [Table; 2]) -> Option<Self> {
+        let bytes = tables.iter().map(Table::memory).sum();
+        let add = |all: usize| all.checked_add(bytes).filter(|all| *all <= MAX_KEPT_BYTES);
+        KEPT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Self { tables, bytes })
+    }
+
+    fn take(mut self) -> [Table; 2] {
+        std::mem::take(&mut self.tables)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -258,6 +296,11 @@ fn plain(look: Look, text: &[u8], at: usize) -> Look {
 // === impl Table ===
 
 impl Table {
+    /// The bytes that it takes, about.
+    fn memory(&self) -> usize {
+        self.bytes + self.scratch.seen.capacity() * size_of::<[u32; 2]>()
+    }
+
     /// Forgets all that is known.
     fn empty(&mut self) {
         self.ids.clear();

@@ -4,7 +4,7 @@ use domain::safety::{Action, Checksum, Origin, PolicyRule, Recognizer, Safety};
 
 use super::work::Budget;
 use super::*;
-use crate::{Part, PatternList, Policy, SlowPattern, slow_to_save};
+use crate::{GiveUp, Part, PatternList, Policy, SlowPattern, slow_to_save};
 
 /// Everything that [`Regex`] finds and that is not empty.
 fn expected(pattern: &str, text: &str) -> Vec<Range<usize>> {
@@ -128,6 +128,16 @@ fn a_full_table_is_emptied_and_nothing_is_lost() {
     assert_eq!(counted(pattern, &text), expected(pattern, &text));
 }
 
+fn recognizer(pattern: &str) -> Recognizer {
+    Recognizer {
+        name: "OWN".to_owned(),
+        pattern: pattern.to_owned(),
+        checksum: Checksum::None,
+        context: Vec::new(),
+        score: 0.5,
+    }
+}
+
 fn rules(patterns: &[&str]) -> Safety {
     let rule = |pattern: &&str| PolicyRule {
         name: "own".to_owned(),
@@ -217,13 +227,7 @@ fn only_what_is_new_is_tried() {
     let hostile = rules(&["(a{1,50}){1,50}b"]);
     assert_eq!(slow_to_save(&hostile, &hostile), [""; 0]);
     assert_eq!(slow_to_save(&hostile, &Safety::default()).len(), 1);
-    let own = Recognizer {
-        name: "OWN".to_owned(),
-        pattern: "(a{1,50}){1,50}b".to_owned(),
-        checksum: Checksum::None,
-        context: Vec::new(),
-        score: 0.5,
-    };
+    let own = recognizer("(a{1,50}){1,50}b");
     let both = Safety { recognizers: vec![own], ..hostile.clone() };
     let said = slow_to_save(&both, &hostile);
     assert!(said.len() == 1 && said[0].starts_with("settings.safety.recognizers[0].pattern: "));
@@ -248,13 +252,8 @@ fn a_stored_rule_that_takes_too_long_lets_nothing_pass() {
     let report = Policy::compile(&safety).unwrap().inspect(&[part]);
     assert!(report.block.is_none() && report.review);
     // What a recognizer would have found must not leave, either way.
-    safety.recognizers.push(Recognizer {
-        name: "OWN".to_owned(),
-        pattern: safety.rules.remove(1).pattern,
-        checksum: Checksum::None,
-        context: Vec::new(),
-        score: 0.5,
-    });
+    safety.recognizers.push(recognizer(&safety.rules[1].pattern));
+    safety.rules.remove(1);
     for (output_pii, blocks) in
         [(Action::Flag, false), (Action::Redact, true), (Action::Block, true)]
     {
@@ -274,8 +273,30 @@ fn a_search_ends_when_nobody_waits() {
         asked.set(asked.get() + 1);
         asked.get() > 5
     };
-    let verdict = policy.judge_until(&[Part { origin: Origin::User, text: &text }], &stop);
+    let verdict =
+        policy.judge_until(&[Part { origin: Origin::User, text: &text }], GiveUp::Patterns(&stop));
     let report = policy.conclude_trial([verdict]);
     assert_eq!(report.slow.len(), 100);
     assert!(report.slow.iter().all(|slow| slow.stopped) && report.block.is_none());
+    assert!(!report.abandoned);
+}
+
+#[test]
+fn compiling_ends_when_nobody_waits() {
+    use std::cell::Cell;
+    let mut safety = rules(&["a", "b", "c"]);
+    safety.recognizers = vec![recognizer("[a-z]{9}")];
+    let compiled_after = |most: usize| {
+        let asked = Cell::new(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            asked.get() > most
+        };
+        Policy::compile_until(&safety, &stop).map(drop)
+    };
+    for most in 0..4 {
+        let faults = compiled_after(most).unwrap_err();
+        assert!(faults[0].contains("take too long to compile"), "{faults:?}");
+    }
+    compiled_after(4).unwrap();
 }

@@ -1,5 +1,10 @@
 //! The kinds of personal data that are known, by the names that findings and settings use.
 
+use domain::safety::Safety;
+
+/// The most kinds of personal data that settings name.
+const MAX_KINDS: usize = 200;
+
 /// All of them, sorted.
 pub(crate) const KINDS: [&str; 86] = [
     "ADDRESS",
@@ -89,6 +94,44 @@ pub(crate) const KINDS: [&str; 86] = [
     "VOTER_ID",
     "ZA_ID",
 ];
+
+/// What is wrong with the kinds of personal data that settings name. It is asked when they are saved:
+/// what was saved before goes on to work, and a name that nothing has finds nothing.
+pub fn wrong_kinds(safety: &Safety) -> Option<String> {
+    let names = safety.pii_entities.as_deref().unwrap_or_default();
+    if names.len() > MAX_KINDS {
+        return Some(format!("settings.safety.pii.entities: at most {MAX_KINDS} are allowed"));
+    }
+    let own = || safety.recognizers.iter().map(|own| own.name.as_str());
+    let index =
+        names.iter().position(|name| !own().chain(KINDS).any(|kind| is_kind(name, kind)))?;
+    let name: String = names[index].chars().take(40).collect();
+    Some(format!(
+        "settings.safety.pii.entities[{index}]: '{name}' is no kind of personal data; known are the names of \
+         settings.safety.recognizers and {}",
+        KINDS.join(", ")
+    ))
+}
+
+/// Names in settings may be written in any case, with the usual longer names for the commonest types.
+pub(crate) fn is_kind(name: &str, kind: &str) -> bool {
+    let name = name.trim();
+    if name.eq_ignore_ascii_case(kind) {
+        return true;
+    }
+    let name = name.to_ascii_uppercase().replace(['-', ' '], "_");
+    let short = match name.as_str() {
+        "EMAIL_ADDRESS" => "EMAIL",
+        "PHONE" => "PHONE_NUMBER",
+        "CREDIT_CARD" => "PAYMENT_CARD",
+        "SSN" => "US_SSN",
+        "IBAN_CODE" => "IBAN",
+        "DOB" => "DATE_OF_BIRTH",
+        "CRYPTO" => "CRYPTO_ADDRESS",
+        other => other,
+    };
+    short == kind
+}
 
 #[cfg(test)]
 mod tests {

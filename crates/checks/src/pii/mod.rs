@@ -25,6 +25,7 @@ mod world;
 use std::ops::Range;
 
 use crate::scan::Scan;
+use crate::watch::Watch;
 use crate::words::floor;
 
 /// A piece of personal data, before overlaps are resolved.
@@ -70,6 +71,9 @@ impl View<'_> {
     }
 }
 
+/// Adds what it finds in a text.
+type Detector<'d> = &'d mut dyn FnMut(&mut Vec<Entity>);
+
 /// Whether this type of data asks for more than the usual care.
 pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
     !matches!(
@@ -89,7 +93,7 @@ pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
 }
 
 /// All personal data in a text, in order, without overlaps.
-pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
+pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> Vec<Entity> {
     let number::Runs { groups, tokens, joined } = number::split(text);
     let trimmed =
         text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '.' | ',' | ';'));
@@ -107,14 +111,17 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Entity> {
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     email::find(&view, &mut found, limit);
     if !view.groups.is_empty() || !view.tokens.is_empty() {
-        network::find(&view, &mut found);
-        refused = iban::find(&view, &mut found);
-        wallet::find(&view, &mut found);
-        number::find(&view, &mut found, limit);
-        token::find(&view, &mut found);
-        labelled::find(&view, &mut found);
+        let detectors: [Detector<'_>; 6] = [
+            &mut |found| network::find(&view, found),
+            &mut |found| refused = iban::find(&view, found),
+            &mut |found| wallet::find(&view, found),
+            &mut |found| number::find(&view, found, limit),
+            &mut |found| token::find(&view, found),
+            &mut |found| labelled::find(&view, found),
+        ];
+        detectors.into_iter().take_while(|_| !watch.is_over()).for_each(|find| find(&mut found));
     }
-    if !scan.contexts.is_empty() {
+    if !scan.contexts.is_empty() && !watch.is_over() {
         network::find_without_digits(&view, &mut found);
         address::find(&view, &mut found, limit);
     }

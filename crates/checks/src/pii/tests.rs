@@ -13,7 +13,12 @@ use crate::scan::{Scan, Scope};
 /// Kinds and texts of what is found.
 pub(super) fn entities(source: &str) -> Vec<(&'static str, String)> {
     let folded = Folded::new(source);
-    let found = find(&folded.text, &Scan::new(&folded.text, Scope::Leaks), 100);
+    let found = find(
+        &folded.text,
+        &Scan::new(&folded.text, Scope::Leaks),
+        100,
+        &crate::watch::Watch::new(crate::GiveUp::Never),
+    );
     let original = |bytes| source[folded.original(bytes)].to_owned();
     found.into_iter().map(|entity| (entity.kind, original(entity.bytes))).collect()
 }

@@ -26,6 +26,7 @@ mod url;
 use std::ops::Range;
 
 use crate::scan::Scan;
+use crate::watch::Watch;
 
 /// A credential, before overlaps are resolved.
 #[derive(Clone, Debug)]
@@ -39,11 +40,15 @@ pub(crate) struct Secret {
 }
 
 /// All credentials of a text, in order, without overlaps.
-pub(crate) fn find(text: &str, scan: &Scan, limit: usize) -> Vec<Secret> {
+pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> Vec<Secret> {
     let mut found = Vec::new();
     formatted::find(text, scan, &mut found, limit);
-    structured::find(text, scan, &mut found, limit);
-    assigned::find(text, scan, &mut found, limit);
+    if !watch.is_over() {
+        structured::find(text, scan, &mut found, limit);
+    }
+    if !watch.is_over() {
+        assigned::find(text, scan, &mut found, limit);
+    }
     apart(text, found, limit)
 }
 

@@ -1,6 +1,6 @@
 //! Judges what a prompt says, message by message.
 
-use checks::{Part, Policy, Reading, Report, Verdict};
+use checks::{GiveUp, Part, Policy, Report, Verdict};
 use domain::conversation::{Prompt, Role};
 use domain::safety::Origin;
 
@@ -14,8 +14,8 @@ const WORTH_KEEPING: usize = 256;
 impl ProjectState {
     /// Judges everything that a prompt says. Of messages that it has judged lately it remembers what
     /// it found.
-    pub(super) fn inspect(&self, prompt: &Prompt) -> Report {
-        let report = judge(&self.policy, prompt, Some(&self.memory));
+    pub(super) fn inspect(&self, prompt: &Prompt, give_up: GiveUp<'_>) -> Report {
+        let report = judge(&self.policy, prompt, Some(&self.memory), give_up);
         self.note_slow(&report);
         report
     }
@@ -32,27 +32,28 @@ impl ProjectState {
 
 /// Judges everything that a prompt says, and remembers nothing.
 pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
-    judge(policy, prompt, None)
+    judge(policy, prompt, None, GiveUp::Never)
 }
 
 /// Judges everything that a prompt says in a trial, and remembers nothing. Patterns are given up once `stop` answers that
 /// nobody waits any more.
 pub(crate) fn try_inspect(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
     let all = said(prompt);
-    policy.conclude_trial(groups(&all).map(|group| verdict(policy, group, stop)))
+    let give_up = GiveUp::Patterns(stop);
+    policy.conclude_trial(groups(&all).map(|group| verdict(policy, group, give_up)))
 }
 
 /// Judges everything that a prompt says in a trial as if a model had said it.
 pub(crate) fn try_output(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
     let mut read = Vec::with_capacity(prompt.messages.len());
     strings::each(prompt, |_, said| read.push(said.reading()));
-    policy.try_output(&read.iter().map(Reading::text).collect::<Vec<_>>(), stop)
+    policy.try_output(read, GiveUp::Patterns(stop))
 }
 
-fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>) -> Report {
+fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>, give_up: GiveUp<'_>) -> Report {
     let all = said(prompt);
     let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
-    let new = |group| verdict(policy, group, &|| false);
+    let new = |group| verdict(policy, group, give_up);
     policy.conclude(groups(&all).map(|group| match memory.filter(|_| may_return(group, goes_on)) {
         Some(memory) => memory.verdict(hashed(memory, group), || new(group)),
         None => new(group),
@@ -81,16 +82,16 @@ fn may_return(group: &[(Spot<'_>, Said<'_>)], goes_on: bool) -> bool {
     (goes_on || !group.first().is_some_and(is_new)) && length() >= WORTH_KEEPING
 }
 
-fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], stop: &dyn Fn() -> bool) -> Verdict {
+fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], give_up: GiveUp<'_>) -> Verdict {
     let readings = group.iter().map(|(spot, said)| (spot.origin, said.reading()));
-    let mut verdict = policy.judge_readings(readings, stop);
+    let mut verdict = policy.judge_readings(readings, give_up);
     let read = group.iter().enumerate().filter_map(|(index, (spot, said))| match said {
         Said::Read(text) => Some((index, Part { origin: spot.origin, text })),
         _ => None,
     });
     let read: Vec<(usize, Part<'_>)> = read.collect();
     if read.len() > 1 {
-        policy.judge_joined(&mut verdict, &read, stop);
+        policy.judge_joined(&mut verdict, &read, give_up);
     }
     verdict
 }

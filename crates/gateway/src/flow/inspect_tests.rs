@@ -41,6 +41,10 @@ enum Event {
     Settings(usize),
 }
 
+fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>) -> Report {
+    super::judge(policy, prompt, memory, GiveUp::Never)
+}
+
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let sentences = || prop::collection::vec(0..SENTENCES.len(), 0..8);
     let event = prop_oneof![

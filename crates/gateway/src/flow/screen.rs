@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use checks::{Finding, Placeholders, Redactor, Report};
+use checks::{Finding, GiveUp, Placeholders, Redactor, Report};
 use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category, Safety};
 use domain::step::Security;
@@ -72,9 +72,9 @@ pub(crate) struct Stopped {
 impl Turn {
     /// Judges everything that a prompt says, and redacts what the endpoint's rule and the project's
     /// settings ask for.
-    pub(crate) fn screen(&self, ask: Ask) -> Result<Screening> {
+    pub(crate) fn screen(&self, ask: Ask, give_up: GiveUp<'_>) -> Result<Screening> {
         let project = &self.caller.project;
-        let report = project.inspect(&ask.prompt);
+        let report = project.inspect(&ask.prompt, give_up);
         let located = locate(&ask.prompt, &report);
         let security = security(&report, &located);
         if let Some(block) = &report.block {
@@ -308,7 +308,7 @@ mod tests {
         let prompt = Prompt { messages: vec![message], ..Prompt::default() };
         let before = strings::length(&prompt);
         let Screening::Clear(screened) =
-            turn.unwrap().screen(Ask { prompt, pii: PiiRule::Redact }).unwrap()
+            turn.unwrap().screen(Ask { prompt, pii: PiiRule::Redact }, GiveUp::Never).unwrap()
         else {
             panic!("it holds nothing that blocks");
         };

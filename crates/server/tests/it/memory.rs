@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup, call, until};
+use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup, call, free_port, until};
 
 crate::on_every_backend!(
     large_bodies_share_the_memory_for_them,
     an_answer_out_of_proportion_is_a_failed_call,
     a_stream_without_an_end_is_left,
+    a_text_is_judged_no_further_once_its_caller_hangs_up,
 );
 
 /// Seven bodies of this size take half of the memory, which is what one project may hold.
@@ -110,4 +111,24 @@ async fn a_stream_without_an_end_is_left(backend: Backend) {
     assert_eq!(step["status"], "failed");
     assert!(step["error"].as_str().unwrap().contains("longer than the 8388608 bytes"), "{step}");
     assert!(step["cost"].as_f64().unwrap() > 0.0, "what was said is paid for: {}", step["cost"]);
+}
+
+async fn a_text_is_judged_no_further_once_its_caller_hangs_up(backend: Backend) {
+    let metrics = format!("127.0.0.1:{}", free_port());
+    let server = Setup::new(&backend).env("SLUICE_METRICS_LISTEN", &metrics).start().await;
+    server.lift_limits().await;
+    let key = server.key();
+    let trace = key.trace().await;
+    let body = json!({"trace_id": trace, "input": "$api_key=@Bearer ".repeat(400_000)});
+    // Too little patience ends before the text is judged, so each try has more of it.
+    let mut patience = Duration::from_millis(50);
+    until("judging is abandoned", async || {
+        let asked = key.post("/api/v1/checks", &body);
+        assert!(tokio::time::timeout(patience, asked).await.is_err(), "it was judged to its end");
+        patience += patience / 4;
+        let url = format!("http://{metrics}/metrics");
+        let text = reqwest::get(url).await.unwrap().text().await.unwrap();
+        text.contains("\nsluice_texts_abandoned_total ").then_some(())
+    })
+    .await;
 }
