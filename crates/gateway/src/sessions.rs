@@ -86,14 +86,15 @@ impl Gateway {
             self.note_login(Event::LoginFailed, None, &email, origin).await?;
             return Err(Error::Unauthorized);
         };
+        let mut tx = self.store.begin().await?;
+        // The password may have been reset since it was read.
+        if !tx.confirm_password(account.user, &account.password_hash, anew.as_deref()).await? {
+            return Err(Error::Unauthorized);
+        }
         self.logins.forgive(&trying, now);
         let token = hex(&store::random::<32>()?);
-        let mut tx = self.store.begin().await?;
         tx.add_session(&hash_token(&token), account.user, now).await?;
         tx.remember_network(account.user, network, now, KNOWN_NETWORKS).await?;
-        if let Some(anew) = anew {
-            tx.rehash_password(account.user, &account.password_hash, &anew).await?;
-        }
         tx.commit().await?;
         self.note_login(Event::LoginSuccess, Some(&account), &email, origin).await?;
         Ok(SignedIn { token: Secret::new(token), account })

@@ -64,6 +64,9 @@ enum Command {
     Route(commands::judge::Source),
 }
 
+/// The log level of commands.
+const COMMAND_LOG: &str = "warn";
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
@@ -99,6 +102,9 @@ async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
         commands::warn_of_unknown_variables();
     }
     let config = config?;
+    if !matches!(command, Command::Serve) {
+        telemetry::start_logs(COMMAND_LOG)?;
+    }
     match command {
         Command::Migrate => commands::migrate(&config).await,
         Command::Doctor => commands::doctor::run(&config).await,

@@ -36,16 +36,16 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
     Ok(claimed.open(master, clock.clone()).await?)
 }
 
-/// Makes the data folder, for the owner alone, and its entry in the folder above last.
+/// Makes the data folder, for the owner alone, and makes it and every new folder above it last.
 fn make_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
+    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made = path.ancestors().take_while(is_new).count();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    match path.canonicalize()?.parent() {
-        Some(above) => sync_folder(above),
-        None => Ok(()),
-    }
+    // Each new folder is an entry of the one above it.
+    path.canonicalize()?.ancestors().skip(1).take(made).try_for_each(sync_folder)
 }
 
 /// Makes the entries of a folder last, where that can be done: a folder above may not be readable,

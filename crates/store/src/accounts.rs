@@ -249,28 +249,33 @@ impl Tx {
         Ok(())
     }
 
-    /// Sets a new password and signs the user out everywhere.
+    /// Sets a new password and signs the user out everywhere. Known networks stay: otherwise a stranger who guesses
+    /// meanwhile would lock the owner out.
     pub async fn set_password(&mut self, user: UserId, password_hash: &str) -> Result<()> {
         const SET: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
         const OUT: &str = "DELETE FROM sessions WHERE user_id = $1";
-        const FORGET: &str = "DELETE FROM known_networks WHERE user_id = $1";
         within!(self, db => {
             sqlx::query(SET).bind(user.0).bind(password_hash).execute(&mut *db).await?;
             sqlx::query(OUT).bind(user.0).execute(&mut *db).await?;
-            sqlx::query(FORGET).bind(user.0).execute(&mut *db).await?;
         });
         Ok(())
     }
 
-    /// Replaces the hash of a password by another of the same password. Nothing happens where it has been
-    /// changed meanwhile.
-    pub async fn rehash_password(&mut self, user: UserId, old: &str, new: &str) -> Result<()> {
-        const SET: &str =
+    /// Whether a password still has the hash that it was compared with. No other transaction changes it before
+    /// this one ends. `new` is another hash of the same password, which takes the place of the old one.
+    pub async fn confirm_password(
+        &mut self,
+        user: UserId,
+        hash: &str,
+        new: Option<&str>,
+    ) -> Result<bool> {
+        const CONFIRM: &str =
             "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2";
-        within!(self, db => {
-            sqlx::query(SET).bind(user.0).bind(old).bind(new).execute(&mut *db).await?;
+        let new = new.unwrap_or(hash);
+        let confirmed = within!(self, db => {
+            sqlx::query(CONFIRM).bind(user.0).bind(hash).bind(new).execute(&mut *db).await?.rows_affected()
         });
-        Ok(())
+        Ok(confirmed > 0)
     }
 
     /// Opens a session.

@@ -62,24 +62,24 @@ async fn is_marked(path: &Path) -> Result<bool> {
 }
 
 async fn check_pages(path: &Path, most: Duration) -> Result<Pages> {
+    let deadline = Instant::now() + most;
     let had_log = log_of(path).exists();
-    let pages = check_pages_once(path, most).await?;
+    let pages = check_pages_once(path, deadline).await?;
     // Without a log the file is read as one that nobody changes. A gateway that has started since
     // may have changed it beneath the check.
     let may_be_moving = !had_log && log_of(path).exists();
     match pages {
-        Pages::Damaged(_) if may_be_moving => check_pages_once(path, most).await,
+        Pages::Damaged(_) if may_be_moving => check_pages_once(path, deadline).await,
         pages => Ok(pages),
     }
 }
 
 /// A log that a gateway writes grows while this reads.
-async fn check_pages_once(path: &Path, most: Duration) -> Result<Pages> {
-    let began = Instant::now();
+async fn check_pages_once(path: &Path, deadline: Instant) -> Result<Pages> {
     let checked = async {
         let mut connection = db::read_only_sqlite(path).connect().await?;
         let mut handle = connection.lock_handle().await?;
-        handle.set_progress_handler(INSTRUCTIONS, move || began.elapsed() < most);
+        handle.set_progress_handler(INSTRUCTIONS, move || Instant::now() < deadline);
         drop(handle);
         let check = sqlx::AssertSqlSafe(format!("PRAGMA quick_check({FAULTS})"));
         let found: Vec<String> = sqlx::query_scalar(check).fetch_all(&mut connection).await?;
@@ -147,7 +147,9 @@ pub(crate) async fn note_last_end(
         tracing::error!(
             database = %path.display(),
             "the database was not closed cleanly and its write-ahead log was missing: what was written last may \
-             be lost. If it was copied, stop, and copy the -wal file of the same moment too, or restore a backup. \
+             be lost. If this is a copy, stop, remove it, and copy the database and its -wal file of the same moment \
+             anew, together, or restore a backup. Never put a log beside a database that was opened since: it would \
+             be damaged. \
              (Nothing is missing if another program, such as sqlite3, has opened or copied the database.)"
         );
         return Ok(());

@@ -45,6 +45,7 @@ const fn v6(high: [u16; 4], low: [u16; 4]) -> Ipv6Addr {
 pub(super) const IPV4: &[Block4] = &[
     // IANA's registry.
     (v4(0, 0, 0, 0), 8, Forbidden),          // "this network"
+    (v4(0, 0, 0, 0), 32, Forbidden),         // "this host on this network"
     (v4(10, 0, 0, 0), 8, Private),           // private use
     (v4(100, 64, 0, 0), 10, Private),        // shared by carriers
     (v4(127, 0, 0, 0), 8, Private),          // loopback

@@ -93,6 +93,7 @@ fn beside(address: IpAddr, places: i8) -> IpAddr {
 /// `never`, `private` or `public`.
 const REGISTRIES: &str = "
     0.0.0.0/8              never   never    never   public
+    0.0.0.0/32             never   never    never   never
     10.0.0.0/8             private private  public  public
     100.64.0.0/10          private private  public  public
     127.0.0.0/8            private private  public  public

@@ -116,6 +116,7 @@ impl Config {
             no_proxy: None,
             ca_file: layer.ca_file.map(PathBuf::from),
         };
+        let max_body_bytes = layer.max_body_bytes.unwrap_or_default();
         let config = Self {
             listen: address(&layer.listen.unwrap_or_default(), "listen")?,
             data_dir,
@@ -131,8 +132,8 @@ impl Config {
             },
             log: layer.log.unwrap_or_default(),
             metrics_listen,
-            max_body_bytes: layer.max_body_bytes.unwrap_or_default(),
-            max_body_memory: layer.max_body_memory.unwrap_or_default(),
+            max_body_bytes,
+            max_body_memory: body_memory(layer.max_body_memory, max_body_bytes)?,
             trace_idle_hours: layer.trace_idle_hours.unwrap_or_default(),
             allow_inexact_limits: layer.allow_inexact_limits.unwrap_or_default(),
         };
@@ -162,6 +163,13 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The memory for all bodies: the default grows with the largest body, as far as that one needs.
+fn body_memory(given: Option<usize>, max_body_bytes: usize) -> Result<usize, Error> {
+    let default = Layer::from_toml(DEFAULTS, "the defaults")?.max_body_memory;
+    let least = if given == default { gateway::least_body_memory(max_body_bytes) } else { 0 };
+    Ok(given.unwrap_or_default().max(least))
 }
 
 /// An address and port. `localhost` needs no resolver to be the loopback address.
@@ -312,6 +320,17 @@ mod tests {
             let merged = format!("{:?}", value.or(file));
             assert!(merged.contains("\"secret\"") && !merged.contains("path"), "{merged}");
         }
+    }
+
+    #[test]
+    fn the_default_memory_for_bodies_fits_the_largest_body() {
+        let memory =
+            |env: &[(&str, &str)]| load("", env, Layer::default()).map(|c| c.max_body_memory);
+        assert_eq!(memory(&[]).unwrap(), 512 << 20);
+        let large = ("SLUICE_MAX_BODY_BYTES", "104857600");
+        assert_eq!(memory(&[large]).unwrap(), gateway::least_body_memory(100 << 20));
+        let error = memory(&[large, ("SLUICE_MAX_BODY_MEMORY", "1000000000")]).unwrap_err();
+        assert!(error.0.starts_with("max_body_memory is 1000000000: "), "{error}");
     }
 
     #[test]

@@ -184,7 +184,10 @@ async fn a_rotation_may_be_interrupted_anywhere() {
         let looked = server.cli(&["doctor"], &[]).await;
         assert!(looked.status.success() && next.exists(), "{looked:?}");
         if command != ["serve"] {
-            printed(&server.cli(command, &[]).await);
+            let output = server.cli(command, &[]).await;
+            printed(&output);
+            let warned = String::from_utf8(output.stderr).unwrap();
+            assert!(warned.contains("rotation of the master key was interrupted"), "{warned}");
             assert!(!next.exists());
         }
         server.up().await;

@@ -32,8 +32,9 @@ async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
         assert!(store.session(&[2; 32]).await.unwrap().is_none(), "{}", database.kind);
         assert!(store.session(&[1; 32]).await.unwrap().is_some());
         let mut tx = store.begin().await.unwrap();
-        tx.rehash_password(user, "hash", "dearer").await.unwrap();
-        tx.rehash_password(user, "hash", "too late").await.unwrap();
+        assert!(tx.confirm_password(user, "hash", Some("dearer")).await.unwrap());
+        assert!(!tx.confirm_password(user, "hash", Some("too late")).await.unwrap());
+        assert!(tx.confirm_password(user, "dearer", None).await.unwrap());
         tx.commit().await.unwrap();
         assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "dearer");
         assert!(store.session(&[1; 32]).await.unwrap().is_some());
@@ -50,7 +51,7 @@ async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
         let mut tx = store.begin().await.unwrap();
         tx.set_password(user, "other").await.unwrap();
         tx.commit().await.unwrap();
-        assert!(!knows(networks[1]).await, "a new password forgets where the old one was used");
+        assert!(knows(networks[1]).await, "a reset must not lock the owner out with strangers");
         assert!(store.session(&[1; 32]).await.unwrap().is_none());
         assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "other");
         let mut tx = store.begin().await.unwrap();
