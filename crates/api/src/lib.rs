@@ -3,46 +3,11 @@
 //! A handler extracts, calls a use case, and presents what it says. Every route is behind the
 //! guard of its group (`router.rs`), and one table turns errors into responses (`error.rs`).
 
-mod assistants;
-mod audit;
-mod auth;
-mod body;
-mod canonical;
-mod chat;
-mod chat_body;
-mod checks;
-mod cross_site;
-mod door;
-mod edge;
-mod embeddings;
-mod error;
-mod executions;
-mod finding;
-mod images;
-mod input;
-mod json_text;
-mod keys;
-mod legacy;
-mod logs;
-mod messages;
-mod model_list;
-mod models;
-mod openapi;
-mod projects;
-mod remains;
-mod responses;
+mod control;
+mod evidence;
+mod http;
+mod inference;
 mod router;
-mod safety;
-mod sdk;
-mod session;
-mod simulate;
-mod sse;
-mod stats;
-mod stream;
-mod trace_detail;
-mod traces;
-mod up;
-mod wording;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -51,9 +16,9 @@ use domain::net::Cidr;
 use gateway::Gateway;
 use utoipa::openapi::OpenApi;
 
-pub use cross_site::WebOrigin;
-pub use edge::bare_refusal;
-pub use router::{document, router};
+pub use crate::http::cross_site::WebOrigin;
+pub use crate::http::request_log::bare_refusal;
+pub use crate::router::{document, router};
 
 /// What the server tells the API.
 #[derive(Clone, Debug, Default)]

@@ -3,55 +3,23 @@
 //! Invariants: no status code is named here; only `admit` decides who may call and in which
 //! order that is asked; only [`flow`] reaches a provider, and only with a funded call.
 
-mod accounts;
-mod admit;
-mod assistants;
-mod audit;
-mod blocks;
-mod body_memory;
-mod bootstrap;
-mod chat;
-mod check;
-mod cli;
-mod clock_steps;
+mod admission;
+mod capacity;
 mod config;
-mod doctor;
-mod embeddings;
+mod control;
 mod error;
-mod execute;
-pub mod flow;
-mod follow_up;
-mod hang_up;
-mod images;
+mod evidence;
+mod inference;
 mod jobs;
-mod keys;
-mod labels;
-mod leaves;
-mod log;
-mod login_throttle;
-mod mcp;
-mod models;
-mod offload;
-mod output;
-mod own_trace;
-mod plan;
-mod prices;
-mod prints;
-mod projects;
-mod recount;
-mod registry;
+mod metric_labels;
+pub mod pipeline;
 pub mod request_id;
 mod safety;
-mod sessions;
-mod simulate;
-mod stats;
-mod stream;
+mod state;
+mod streaming;
 #[cfg(test)]
 mod testing;
-mod tokens;
 mod tools;
-mod traces;
-mod verdicts;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -64,48 +32,52 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use accounts::Member;
-pub use admit::{Caller, Origin, Spends};
-pub use assistants::{AssistantAsk, Assisted};
-pub use body_memory::{
+pub use crate::admission::admit::{Caller, Origin, Spends};
+pub use crate::capacity::body_memory::{
     BodyCharge, BodyMemory, BodyOwner, ChargeSlot, json_bytes, least_body_memory, plain_bytes,
     too_deep,
 };
-pub use bootstrap::{FirstCredentials, FirstSettings, bootstrap};
-pub use chat::{ChatAnswer, ChatAsk, ChatReply, Unanswered};
-pub use check::CheckResult;
-pub use checks::{Violation, ViolationKind};
-pub use cli::{NewUser, create_key, create_user, reset_password, rotate_master_key};
-pub use config::Config;
-pub use doctor::{Finding, inspect_models};
-pub use embeddings::{EmbeddingAsk, Embeddings, MOST_TEXTS};
-pub use error::{Error, Result};
-pub use execute::{ExecuteAsk, Executed, Outcome};
-pub use flow::Located;
-pub use hang_up::{CallerWaits, until_hang_up};
-pub use images::{ImageAsk, Images};
-pub use keys::{KeyChange, KeyView, NewKey};
-pub use log::LogResult;
-pub use models::{ModelChange, ModelView};
-pub use offload::{Share, offload};
-pub use plan::Plan;
-pub use projects::{ProjectChange, ProjectView};
-pub use registry::{KeyState, ProjectState};
-pub use safety::{Direction, SafetyAsk, SafetyVerdict, SlowRule};
-pub use sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
-pub use simulate::{Simulated, Simulation};
-pub use stats::{Period, Stats};
-pub use store::{Account, Audit, COUNT_LIMIT, Page};
-pub use stream::{Piece, Started, Streamed};
-pub use tools::{ToolCall, ToolResult};
-pub use traces::{
-    DetailText, MAX_METADATA_BYTES, StepList, TraceDetail, TracePage, metadata_too_large,
+pub use crate::capacity::hang_up::{CallerWaits, until_hang_up};
+pub use crate::capacity::offload::{Share, offload};
+pub use crate::config::Config;
+pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
+pub use crate::control::command_line::{
+    NewUser, create_key, create_user, reset_password, rotate_master_key,
 };
+pub use crate::control::doctor::{Finding, inspect_models};
+pub use crate::control::keys::{KeyChange, KeyView, NewKey};
+pub use crate::control::members::Member;
+pub use crate::control::models::{ModelChange, ModelView};
+pub use crate::control::projects::{ProjectChange, ProjectView};
+pub use crate::control::safety_preview::{Direction, SafetyAsk, SafetyVerdict, SlowRule};
+pub use crate::control::sdk_config::Plan;
+pub use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
+pub use crate::error::{Error, Result};
+pub use crate::evidence::logs::LogResult;
+pub use crate::evidence::stats::{Period, Stats};
+pub use crate::evidence::traces::detail::{StepList, TraceDetail};
+pub use crate::evidence::traces::writing::DetailText;
+pub use crate::evidence::traces::{MAX_METADATA_BYTES, TracePage, metadata_too_large};
+pub use crate::inference::assistants::{AssistantAsk, Assisted};
+pub use crate::inference::chat::{ChatAnswer, ChatAsk, ChatReply, Unanswered};
+pub use crate::inference::checks::CheckResult;
+pub use crate::inference::embeddings::{EmbeddingAsk, Embeddings, MOST_TEXTS};
+pub use crate::inference::executions::{ExecuteAsk, Executed, Outcome};
+pub use crate::inference::images::{ImageAsk, Images};
+pub use crate::inference::simulate::{Simulated, Simulation};
+pub use crate::safety::location::Located;
+pub use crate::state::registry::{KeyState, ProjectState};
+pub use crate::streaming::piece::{Piece, Started, Streamed};
+pub use crate::tools::function_tools::{ToolCall, ToolResult};
+pub use checks::{Violation, ViolationKind};
+pub use store::{Account, Audit, COUNT_LIMIT, Page};
 
-use flow::Upstream;
-use login_throttle::LoginThrottle;
-use registry::Registry;
-use traces::{DetailPlaces, KnownTraces};
+use crate::capacity::detail_places::DetailPlaces;
+use crate::pipeline::call::Upstream;
+use crate::state::known_traces::KnownTraces;
+use crate::state::login_throttle::LoginThrottle;
+use crate::state::mcp_sessions;
+use crate::state::registry::Registry;
 
 /// Long reads end after this.
 const READ_BOUND: Duration = Duration::from_secs(5);
@@ -120,14 +92,14 @@ pub struct Inner {
     store: Store,
     registry: Registry,
     upstream: Upstream,
-    starts: flow::Starts,
-    mcp: mcp::Sessions,
+    starts: crate::pipeline::Starts,
+    mcp: mcp_sessions::Sessions,
     traces: KnownTraces,
     details: DetailPlaces,
     logins: LoginThrottle,
-    blocks: blocks::Blocks,
-    trials: safety::Trials,
-    recounted: recount::Recounted,
+    blocks: crate::admission::perimeter_audit::Blocks,
+    trials: crate::control::safety_preview::Trials,
+    recounted: crate::jobs::spend_sync::Recounted,
     /// Tells those who wait for money that some was given back.
     settled: Arc<Notify>,
     bodies: BodyMemory,
@@ -163,15 +135,15 @@ impl Gateway {
         };
         let gateway = Self(Arc::new(Inner {
             registry,
-            mcp: mcp::Sessions::new(providers::McpClient::new(client.clone())),
+            mcp: mcp_sessions::Sessions::new(providers::McpClient::new(client.clone())),
             upstream: Upstream::new(client, clock.clone()),
-            starts: flow::Starts::here(),
+            starts: crate::pipeline::Starts::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
             details: DetailPlaces::default(),
             logins: LoginThrottle::default(),
-            blocks: blocks::Blocks::default(),
-            trials: safety::Trials::default(),
-            recounted: recount::Recounted::default(),
+            blocks: crate::admission::perimeter_audit::Blocks::default(),
+            trials: crate::control::safety_preview::Trials::default(),
+            recounted: crate::jobs::spend_sync::Recounted::default(),
             settled: Arc::default(),
             bodies: BodyMemory::new(config.max_body_memory),
             config,

@@ -9,9 +9,12 @@ use serde_json::{Map, Value};
 use store::{Claim, Location, Options, SealingKey, Store};
 use tempfile::TempDir;
 
-use crate::admit::{Caller, Origin, Spends};
-use crate::flow::InFlight;
-use crate::{Config, FirstSettings, Gateway, bootstrap, execute};
+use crate::Gateway;
+use crate::admission::admit::{Caller, Origin, Spends};
+use crate::config::Config;
+use crate::control::bootstrap::{FirstSettings, bootstrap};
+use crate::inference::executions;
+use crate::pipeline::fund::InFlight;
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
 /// Nothing that a test waits for takes longer, on however slow a machine.
@@ -64,10 +67,10 @@ impl Fresh {
     pub(crate) async fn in_flight(&self, trace: &str) -> InFlight {
         let door = domain::step::Door::Executions;
         let turn = self.gateway.turn(&self.caller, trace, None, door).await.unwrap();
-        let prompt = execute::prompt("Say hello.".to_owned());
+        let prompt = executions::prompt("Say hello.".to_owned());
         match self.gateway.route(turn, prompt).await.unwrap() {
-            execute::Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
-            execute::Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
+            executions::Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
+            executions::Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
         }
     }
 

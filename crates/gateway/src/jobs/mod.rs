@@ -1,6 +1,8 @@
 //! Background work: each job runs now and then until the gateway stops, and running it twice is
 //! harmless.
 
+pub(crate) mod clock_steps;
+pub(crate) mod spend_sync;
 use std::time::Duration;
 
 use domain::ids::KeyId;
@@ -9,11 +11,11 @@ use domain::trace::TraceStatus;
 use tokio::time::MissedTickBehavior;
 
 use crate::Gateway;
-use crate::body_memory::release_freed_memory;
-use crate::clock_steps::ClockSteps;
+use crate::capacity::body_memory::release_freed_memory;
+use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 use crate::error::Result;
-use crate::registry::lock;
-use crate::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
+use crate::jobs::clock_steps::ClockSteps;
+use crate::state::registry::lock;
 
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;

@@ -1,0 +1,6 @@
+//! TODO evidence
+
+pub(crate) mod logs;
+pub(crate) mod stats;
+pub(crate) mod trace_detail;
+pub(crate) mod traces;

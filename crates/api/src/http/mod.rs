@@ -1,0 +1,15 @@
+//! TODO http
+
+pub(crate) mod auth;
+pub(crate) mod body;
+pub(crate) mod cross_site;
+pub(crate) mod drain_body;
+pub(crate) mod error;
+pub(crate) mod extract;
+pub(crate) mod health;
+pub(crate) mod json_text;
+pub(crate) mod openapi;
+pub(crate) mod request_log;
+pub(crate) mod sse;
+pub(crate) mod trace_headers;
+pub(crate) mod vendor_errors;

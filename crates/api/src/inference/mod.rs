@@ -1,0 +1,18 @@
+//! TODO inference
+
+pub(crate) mod assistants;
+pub(crate) mod canonical;
+pub(crate) mod chat;
+pub(crate) mod chat_body;
+pub(crate) mod checks;
+pub(crate) mod embeddings;
+pub(crate) mod execution_stream;
+pub(crate) mod executions;
+pub(crate) mod finding;
+pub(crate) mod function_call;
+pub(crate) mod images;
+pub(crate) mod messages;
+pub(crate) mod model_list;
+pub(crate) mod responses;
+pub(crate) mod sdk;
+pub(crate) mod simulate;

@@ -1,0 +1,202 @@
+//! Admission: the one place that decides whether a key may call, and in which order that is asked.
+//!
+//! The interface says once that a paused key gives 401 and once that it gives 429 with a code.
+//! It is the 429 here, because it says more.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use domain::ids::KeyId;
+use domain::key::{Key, KeyStatus};
+use domain::money::Usd;
+use domain::net::Cidr;
+use domain::time::Timestamp;
+use limits::RateExceeded;
+use subtle::ConstantTimeEq;
+
+use crate::Gateway;
+use crate::capacity::body_memory::ChargeSlot;
+use crate::capacity::offload::Share;
+use crate::error::{Error, Result};
+use crate::state::registry::{KeyState, ProjectState, lock};
+
+/// An authenticated key and the project it is good for.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The key.
+    pub key: Arc<KeyState>,
+    /// Its project.
+    pub project: Arc<ProjectState>,
+    /// The memory that is held for the body of its request, as long as anything works on that.
+    pub charge: ChargeSlot,
+}
+
+impl Caller {
+    /// By whom work on its texts is shared.
+    pub fn share(&self) -> Share {
+        Share::of_key(self.project.id(), self.key.key.id)
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The address that counts for perimeter rules.
+    pub address: IpAddr,
+    /// What the client says of itself.
+    pub user_agent: String,
+}
+
+/// Whether an endpoint may cost money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spends {
+    /// It calls models.
+    Yes,
+    /// It does not.
+    No,
+}
+
+impl Gateway {
+    /// The gate: everything that is decided before the body is read. The order is the
+    /// order of the code, and nowhere else is it decided.
+    pub async fn gate(
+        &self,
+        bearer: Option<&str>,
+        origin: &Origin,
+        spends: Spends,
+    ) -> Result<Caller> {
+        let now = self.clock.now();
+        self.check_address(origin).await?;
+        let Some(caller) = self.authenticate(bearer, now)? else {
+            Box::pin(self.note_perimeter_block(origin, "invalid key")).await;
+            return Err(Error::Unauthorized);
+        };
+        if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
+            Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
+            return Err(error);
+        }
+        let key = &caller.key.key;
+        let is_loop = lock(&caller.key.windows).is_loop(now);
+        match key.status {
+            KeyStatus::Active if is_loop => {
+                Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
+                return Err(Error::LoopDetected);
+            }
+            KeyStatus::Active => {}
+            KeyStatus::LoopDetected => return Err(Error::LoopDetected),
+            KeyStatus::Tripped => {
+                return Err(Error::SpendCapped { limit: key.hourly_limit });
+            }
+        }
+        lock(&caller.key.windows)
+            .admit(now)
+            .map_err(|RateExceeded { retry_after }| Error::RateLimited { retry_after })?;
+        if spends == Spends::Yes {
+            self.check_settled(&caller, now).await?;
+        }
+        Ok(caller)
+    }
+
+    /// Refuses addresses that may not call at all, by key or by session.
+    pub async fn check_address(&self, origin: &Origin) -> Result<()> {
+        let checked = check_perimeter(&self.config.perimeter, origin.address);
+        if checked.is_err() {
+            Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
+        }
+        checked
+    }
+
+    /// Whether settled spend leaves room for another call.
+    pub(crate) async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
+        if let Some(budget) = caller.project.settings.monthly_budget
+            && caller.project.month_spend(now) >= budget
+        {
+            return Err(Error::BudgetExceeded);
+        }
+        if let Some(limit) = caller.key.key.hourly_limit
+            && lock(&caller.key.windows).spent(now) >= limit
+        {
+            Box::pin(self.pause(&caller.key.key, KeyStatus::Tripped)).await?;
+            return Err(Error::SpendCapped { limit: Some(limit) });
+        }
+        Ok(())
+    }
+
+    /// Counts what a call has cost against its key's hour and its project's month. In the hour it
+    /// counts at the time at which the database says that it ended: [`Gateway::recount_hours`].
+    pub(crate) fn count(&self, caller: &Caller, ended: Timestamp, cost: Usd) {
+        lock(&caller.project.month).add(self.clock.now(), cost);
+        lock(&caller.key.windows).settle(ended, cost);
+    }
+
+    /// Trips the key when what it has spent has reached its cap.
+    pub(crate) async fn trip_if_spent(&self, caller: &Caller) {
+        // The cap may have been changed while the call ran.
+        let Some(state) = self.registry.key(caller.key.key.id) else { return };
+        let Some(limit) = state.key.hourly_limit else { return };
+        if lock(&state.windows).spent(self.clock.now()) < limit
+            || state.key.status != KeyStatus::Active
+        {
+            return;
+        }
+        // The call is paid for and recorded: its answer does not depend on this. The gate refuses
+        // the next one all the same.
+        if let Err(error) = Box::pin(self.pause(&state.key, KeyStatus::Tripped)).await {
+            tracing::error!(error = error.cause(), key = %state.key.id, "a key was not paused");
+        }
+    }
+
+    fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Result<Option<Caller>> {
+        let Some(key) = self.known_key(bearer, now) else { return Ok(None) };
+        let project = self.registry.project(key.key.project)?;
+        Ok(project.map(|project| Caller { key, project, charge: ChargeSlot::default() }))
+    }
+
+    fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {
+        let (id, secret) = bearer?.split_once('.')?;
+        let known = id.parse::<KeyId>().ok().and_then(|id| self.registry.key(id));
+        // An unknown id costs the same as a wrong secret.
+        let hash = hash_secret(self.registry.pepper(), secret);
+        let expected = known.as_ref().map_or([0; 32], |known| known.key.secret_hash);
+        let right: bool = hash.ct_eq(&expected).into();
+        let key = known.filter(|_| right)?;
+        if key.key.expires_at.is_some_and(|at| at <= now) {
+            return None;
+        }
+        Some(key)
+    }
+
+    /// Pauses an active key for good, on disk before anyone is told. Rare and large: callers box it,
+    /// so that what happens with every request stays small.
+    async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
+        let mut tx = self.store.begin().await?;
+        let paused = tx.pause_key(key.id, status).await?;
+        if paused {
+            tx.bump_registry().await?;
+        }
+        tx.commit().await?;
+        if paused {
+            tracing::warn!(key = %key.id, status = status.as_str(), "a key was paused");
+            self.reload().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The hash under which a key's secret is known.
+pub(crate) fn hash_secret(pepper: &[u8; 32], secret: &str) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, pepper);
+    let tag = hmac::sign(&key, secret.as_bytes());
+    let mut hash = [0; 32];
+    hash.copy_from_slice(tag.as_ref());
+    hash
+}
+
+fn check_perimeter(perimeter: &domain::settings::Perimeter, address: IpAddr) -> Result<()> {
+    let listed = |list: &[Cidr]| list.iter().any(|range| range.contains(address));
+    if listed(&perimeter.block) || (!perimeter.allow.is_empty() && !listed(&perimeter.allow)) {
+        return Err(Error::PerimeterBlock);
+    }
+    Ok(())
+}

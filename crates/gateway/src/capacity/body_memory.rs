@@ -1,0 +1,311 @@
+//! The memory that bodies take: counted before it is taken, bounded for all of them together, and
+//! shared fairly by projects.
+//!
+//! A body is charged for what reading it, judging it, sending it on and recording it take at the most.
+//! The charge is held as long as anything works on the call ([`Caller`](crate::admission::admit::Caller) carries it), so
+//! that the sum of all charges bounds what the process takes.
+//!
+//! Fairness is a dynamic threshold (Choudhury and Hahne, "Dynamic queue length thresholds for
+//! shared-memory packet switches", 1998, with a factor of one): a project may hold as much as is free.
+//! One project alone gets half of the whole, two get a third each, and there is always room for one more.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use domain::ids::{ProjectId, UserId};
+use domain::json_weight::JsonWeight;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::{Error, Result};
+
+/// A body that finds no room waits this long for others to end.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes that work on a text takes for each of its bytes: the body, its strings, what the checks
+/// derive from them, what is sent on, and what is recorded, plain, compressed and sealed.
+const BYTES_PER_BYTE: usize = 6;
+/// The bytes that the tree of any body may take, however short it is: tools, schemas and histories of short
+/// calls are dense, and rarely long.
+const TREE_ALLOWANCE: usize = 16 * 1024 * 1024;
+/// The most bytes that a body may take for each of its own, beside [`TREE_ALLOWANCE`]: half of them for
+/// its tree.
+const MAX_BYTES_PER_BYTE: usize = 12;
+/// More than the allocator (mimalloc) keeps in one segment: freeing an allocation of this size has it look
+/// through everything that was freed a while ago and return that to the system.
+const RELEASE_TRIGGER: usize = 48 * 1024 * 1024;
+/// Shorter bodies are charged [`MAX_BYTES_PER_BYTE`], and not weighed.
+const SHORT: usize = 16 * 1024;
+
+/// The memory for bodies of one gateway.
+#[derive(Debug)]
+pub struct BodyMemory(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: usize,
+    held: Mutex<Held>,
+    /// Notified when memory was given back.
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    total: usize,
+    owners: HashMap<BodyOwner, usize>,
+}
+
+impl Held {
+    fn of(&self, owner: BodyOwner) -> usize {
+        self.owners.get(&owner).copied().unwrap_or(0)
+    }
+}
+
+/// The one whose share of the memory a body takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BodyOwner {
+    /// A key of a project.
+    Project(ProjectId),
+    /// A signed-in member.
+    Member(UserId),
+    /// Somebody who has shown no credential, by address.
+    Anonymous(IpAddr),
+}
+
+/// Memory that is held for one body. Given back when it is dropped.
+#[derive(Debug)]
+pub struct BodyCharge {
+    shared: Arc<Shared>,
+    owner: BodyOwner,
+    bytes: usize,
+}
+
+/// The place in a [`Caller`](crate::admission::admit::Caller) for the charge of its body.
+pub type ChargeSlot = Arc<OnceLock<BodyCharge>>;
+
+/// The least memory for bodies of which one may be so long.
+pub fn least_body_memory(max_body_bytes: usize) -> usize {
+    max_body_bytes.saturating_mul(MAX_BYTES_PER_BYTE).saturating_add(TREE_ALLOWANCE)
+}
+
+/// The bytes that a body of a length takes in all, its values not counted.
+pub fn plain_bytes(length: usize) -> usize {
+    length.saturating_mul(if length <= SHORT { MAX_BYTES_PER_BYTE } else { BYTES_PER_BYTE })
+}
+
+/// The bytes that a JSON body takes in all, as a tree or not. Fails when they are out of proportion to
+/// its length.
+pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
+    let plain = plain_bytes(json.len());
+    if json.len() <= SHORT || !as_tree {
+        return Ok(plain);
+    }
+    // What is nested too deeply is weighed as far as a parser reads it.
+    let weight = JsonWeight::of(json);
+    if !weight.is_in_proportion(json.len(), TREE_ALLOWANCE) {
+        return Err(Error::invalid(format!(
+            "The body has too many values for its size ({} values in {} bytes): send fewer, or longer texts in the \
+             place of lists of short ones",
+            weight.values,
+            json.len()
+        )));
+    }
+    Ok(plain + weight.judged_bytes())
+}
+
+/// Has the allocator return freed memory, which it does by itself only while large blocks come and go.
+/// None of the block is touched, so it takes no memory.
+pub(crate) fn release_freed_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(RELEASE_TRIGGER)));
+}
+
+/// The refusal of a body that no parser of ours reads.
+pub fn too_deep() -> Error {
+    Error::invalid("The body is nested too deeply: at most 127 levels are read")
+}
+
+impl BodyMemory {
+    /// Memory of so many bytes for all bodies together.
+    pub(crate) fn new(limit: usize) -> Self {
+        let held = Mutex::default();
+        Self(Arc::new(Shared { limit, held, freed: Notify::new() }))
+    }
+
+    /// Sets the gauge of what is held.
+    pub(crate) fn report(&self) {
+        metrics::gauge!("sluice_body_memory_bytes").set(self.0.held().total as f64);
+    }
+
+    /// Takes memory for a body, and waits a second for it where there is none.
+    pub async fn charge(&self, owner: BodyOwner, bytes: usize) -> Result<BodyCharge> {
+        let mut charge = BodyCharge { shared: self.0.clone(), owner, bytes: 0 };
+        charge.raise(bytes).await?;
+        Ok(charge)
+    }
+}
+
+impl BodyCharge {
+    /// Holds as many bytes as this from now on, and never fewer than before.
+    pub async fn raise(&mut self, bytes: usize) -> Result<()> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 || self.shared.take(self.owner, self.bytes, more) {
+            self.bytes += more;
+            return Ok(());
+        }
+        let deadline = Instant::now() + ROOM_TIMEOUT;
+        loop {
+            let freed = self.shared.freed.notified();
+            tokio::pin!(freed);
+            // From here on no notification is missed.
+            freed.as_mut().enable();
+            if self.shared.take(self.owner, self.bytes, more) {
+                self.bytes += more;
+                return Ok(());
+            }
+            if timeout_at(deadline, freed).await.is_err() {
+                metrics::counter!("sluice_bodies_refused_total").increment(1);
+                return Err(Error::Busy {
+                    why: "The gateway holds as many large requests as it has memory for",
+                    retry_after: 1,
+                });
+            }
+        }
+    }
+
+    /// Holds just so many bytes from now on, where that is fewer than before.
+    pub fn lower(&mut self, bytes: usize) {
+        let less = self.bytes.saturating_sub(bytes);
+        if less > 0 {
+            self.shared.give_back(self.owner, less);
+            self.bytes -= less;
+        }
+    }
+}
+
+impl Drop for BodyCharge {
+    fn drop(&mut self) {
+        self.shared.give_back(self.owner, self.bytes);
+    }
+}
+
+impl Shared {
+    /// Takes more bytes for a charge that has some already, of an owner that holds no more than is free
+    /// beside that charge.
+    fn take(&self, owner: BodyOwner, own: usize, bytes: usize) -> bool {
+        let mut held = self.held();
+        let free = self.limit.saturating_sub(held.total);
+        if bytes > free || held.of(owner).saturating_add(bytes) > free.saturating_add(own) {
+            return false;
+        }
+        held.total += bytes;
+        *held.owners.entry(owner).or_default() += bytes;
+        true
+    }
+
+    fn give_back(&self, owner: BodyOwner, bytes: usize) {
+        let mut held = self.held();
+        held.total = held.total.saturating_sub(bytes);
+        let rest = held.of(owner).saturating_sub(bytes);
+        if rest == 0 {
+            held.owners.remove(&owner);
+        } else {
+            held.owners.insert(owner, rest);
+        }
+        drop(held);
+        self.freed.notify_waiters();
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn project(id: i64) -> BodyOwner {
+        BodyOwner::Project(ProjectId(id))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_project_leaves_room_for_others() {
+        let memory = BodyMemory::new(100);
+        let one = memory.charge(project(1), 50).await.unwrap();
+        assert!(matches!(memory.charge(project(1), 1).await, Err(Error::Busy { .. })));
+        let two = memory.charge(project(2), 25).await.unwrap();
+        assert!(memory.charge(project(2), 1).await.is_err());
+        let three = memory.charge(project(3), 12).await.unwrap();
+        drop((one, two, three));
+        assert_eq!(memory.0.held().total, 0);
+        assert!(memory.0.held().owners.is_empty());
+        assert!(memory.charge(project(1), 101).await.is_err());
+        drop(memory.charge(BodyOwner::Member(UserId(1)), 100).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_is_waited_for() {
+        let memory = BodyMemory::new(100);
+        let one = memory.charge(project(1), 50).await.unwrap();
+        let waits = memory.charge(project(1), 30);
+        let frees = async {
+            tokio::time::sleep(ROOM_TIMEOUT / 2).await;
+            drop(one);
+        };
+        let (taken, ()) = tokio::join!(waits, frees);
+        let taken = taken.unwrap();
+        assert_eq!((taken.bytes, memory.0.held().total), (30, 30));
+        drop(taken);
+        assert_eq!(memory.0.held().total, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_charge_only_rises() {
+        let memory = BodyMemory::new(100);
+        let mut charge = memory.charge(project(1), 20).await.unwrap();
+        charge.raise(10).await.unwrap();
+        assert_eq!(charge.bytes, 20);
+        charge.raise(60).await.unwrap();
+        assert_eq!(memory.0.held().total, 60);
+        assert!(charge.raise(101).await.is_err());
+        assert_eq!(memory.0.held().total, 60, "what it had stays");
+    }
+
+    /// What the configuration allows has to fit on a gateway that is at rest.
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_body_fits_into_the_least_memory() {
+        let most = 43_000_000;
+        let memory = BodyMemory::new(least_body_memory(most));
+        let mut charge = memory.charge(project(1), plain_bytes(most)).await.unwrap();
+        charge.raise(least_body_memory(most)).await.unwrap();
+        charge.lower(100);
+        assert_eq!(memory.0.held().total, 100);
+        memory.charge(project(2), plain_bytes(most)).await.unwrap();
+    }
+
+    #[test]
+    fn dense_bodies_are_refused_and_ordinary_ones_are_not() {
+        let list = |item: &str, bytes: usize| {
+            format!("[{}]", vec![item; bytes / (item.len() + 1)].join(",")).into_bytes()
+        };
+        for item in [r#""""#, "0", "[]", "{}", "[[[[]]]]", r#"{"a":0}"#, r#"{"a":{"a":{}}}"#] {
+            let error = json_bytes(&list(item, 10 * MIB), true).unwrap_err().to_string();
+            assert!(error.starts_with("The body has too many values for its size"), "{error}");
+        }
+        let schema = r#"{"type":"function","function":{"name":"get_weather","description":"The weather of a city",
+            "parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}"#;
+        let called = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"call_abcdefghijkl","type":"function",
+            "function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\",\"days\":3,\"units\":\"metric\"}"}}]},
+            {"role":"tool","tool_call_id":"call_abcdefghijkl","content":"Cloudy, 8 degrees, light wind from the west."}"#;
+        let said = format!(r#"{{"role":"user","content":"{}"}}"#, "A few words. ".repeat(20));
+        for (item, bytes) in [(schema, 300_000), (called, 2 * MIB), (said.as_str(), 10 * MIB)] {
+            let json = list(item, bytes);
+            let taken = json_bytes(&json, true).unwrap();
+            assert!(taken <= MAX_BYTES_PER_BYTE * json.len() + TREE_ALLOWANCE, "{item}");
+        }
+        assert!(json_bytes(&list("0", 10 * MIB), false).is_ok(), "where no tree is built");
+    }
+}

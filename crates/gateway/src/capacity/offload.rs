@@ -1,0 +1,471 @@
+//! Work on long texts, done beside the threads that serve requests and shared fairly by callers.
+//!
+//! To read or judge a long text takes so long that other requests of its thread would feel it. So the
+//! thread hands its requests to another one meanwhile, and only so many do that at a time. The rest waits
+//! in a queue of queues: places go round the projects, and within a project round its keys. A project
+//! never has all places while there are two or more. A caller who hangs up leaves the queue, and judging for it ends.
+
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use checks::GiveUp;
+use domain::ids::{KeyId, ProjectId};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+use crate::capacity::hang_up::HangUp;
+use crate::error::{Error, Result};
+
+/// Work on a text of more bytes takes a place.
+const LONG_TEXT: usize = 32 * 1024;
+/// The most texts of one project that wait for a place.
+const MAX_WAITING: usize = 1024;
+/// The most texts that wait for a place.
+const MAX_WAITING_IN_ALL: usize = 8192;
+/// A text that has waited this long is refused.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The caller for whom work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    project: Option<ProjectId>,
+    key: Option<KeyId>,
+}
+
+impl Share {
+    /// Work for a key of a project.
+    pub fn of_key(project: ProjectId, key: KeyId) -> Self {
+        Self { project: Some(project), key: Some(key) }
+    }
+
+    /// Work for a project that no key has asked for.
+    pub fn of_project(project: ProjectId) -> Self {
+        Self { project: Some(project), key: None }
+    }
+
+    /// Work for requests of the control plane that belong to no project: they share one place.
+    pub fn of_control() -> Self {
+        Self { project: None, key: None }
+    }
+}
+
+/// The places of this process: one a processor.
+static PLACES: LazyLock<Places> =
+    LazyLock::new(|| Places::new(available_parallelism().map_or(1, NonZero::get)));
+
+/// Does work on a text of so many bytes: at once if it is short, else when the caller's turn has come.
+/// Fails when the queue is too long or the wait was.
+pub async fn offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) -> Result<T> {
+    if is_done_here(bytes) {
+        return Ok(work());
+    }
+    let _place = PLACES.take(share).await?;
+    Ok(block_in_place(work))
+}
+
+/// Judges a text of so many bytes as [`offload`] does work, for as long as its caller waits: fails when the
+/// caller has hung up, so that nothing follows from a verdict on a part of the text.
+pub(crate) async fn offload_judging<T>(
+    share: Share,
+    bytes: usize,
+    judge: impl FnOnce(GiveUp<'_>) -> T,
+) -> Result<T> {
+    let hang_up = HangUp::of_current_request();
+    let has_left = || hang_up.has_happened();
+    let judged = offload(share, bytes, || judge(GiveUp::All(&has_left))).await?;
+    if hang_up.has_happened() {
+        metrics::counter!("sluice_texts_abandoned_total").increment(1);
+        return Err(Error::Busy { why: "The caller has hung up", retry_after: 1 });
+    }
+    Ok(judged)
+}
+
+/// Does work that is bounded otherwise, such as by places of its own: at once.
+pub(crate) fn hand_over<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if is_done_here(bytes) { work() } else { block_in_place(work) }
+}
+
+/// Does work that must be done, because what it is about is paid for: it takes its turn, and waits for it
+/// as long as that takes. There is one such piece of work for a call that is in flight.
+pub(crate) async fn offload_always<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) -> T {
+    if is_done_here(bytes) {
+        return work();
+    }
+    let _place = PLACES.take_always(share).await;
+    block_in_place(work)
+}
+
+fn is_done_here(bytes: usize) -> bool {
+    bytes <= LONG_TEXT || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
+}
+
+/// So many pieces of work at a time, and a queue for the rest.
+#[derive(Clone, Debug)]
+struct Places(Arc<Mutex<Queue>>);
+
+#[derive(Debug)]
+struct Queue {
+    free: usize,
+    /// The most places of one project.
+    most: usize,
+    waiting: usize,
+    /// The next number of a waiter.
+    next: u64,
+    running: HashMap<Option<ProjectId>, usize>,
+    /// Projects with waiters, the next in turn first.
+    lanes: VecDeque<Lane>,
+}
+
+/// The waiters of one project, by key; the key that is next in turn first.
+#[derive(Debug)]
+struct Lane {
+    project: Option<ProjectId>,
+    keys: VecDeque<(Option<KeyId>, VecDeque<Waiter>)>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    granted: oneshot::Sender<Place>,
+}
+
+/// A place that is held; given to the next in turn when it is dropped.
+#[derive(Debug)]
+struct Place {
+    places: Places,
+    project: Option<ProjectId>,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Self(Arc::new(Mutex::new(Queue {
+            free: count,
+            most: count.saturating_sub(1).max(1),
+            waiting: 0,
+            next: 0,
+            running: HashMap::new(),
+            lanes: VecDeque::new(),
+        })))
+    }
+
+    /// Waits for a place. A future that is dropped leaves the queue.
+    async fn take(&self, share: Share) -> Result<Place> {
+        let (number, granted) = {
+            let mut queue = self.queue();
+            if queue.may_run(share.project) {
+                queue.start(share.project);
+                return Ok(self.place(share.project));
+            }
+            if queue.is_full(share.project) {
+                return Err(busy());
+            }
+            queue.wait(share)
+        };
+        let _leaves = Leaves { places: self, share, number };
+        match timeout(WAIT_TIMEOUT, granted).await {
+            Ok(Ok(place)) => Ok(place),
+            // The sender lives in the queue until it has sent.
+            Ok(Err(_)) | Err(_) => Err(busy()),
+        }
+    }
+
+    /// Waits for a place however long the queue is. `None` is never given: the sender lives until it has
+    /// sent.
+    async fn take_always(&self, share: Share) -> Option<Place> {
+        let (number, granted) = {
+            let mut queue = self.queue();
+            if queue.may_run(share.project) {
+                queue.start(share.project);
+                return Some(self.place(share.project));
+            }
+            queue.wait(share)
+        };
+        let _leaves = Leaves { places: self, share, number };
+        granted.await.ok()
+    }
+
+    fn place(&self, project: Option<ProjectId>) -> Place {
+        Place { places: self.clone(), project }
+    }
+
+    /// Hands free places to those in turn.
+    fn serve(&self) {
+        loop {
+            let Some((project, waiter)) = self.queue().next_in_turn() else { return };
+            // A waiter that has just left drops the place, which serves the next.
+            let _ = waiter.granted.send(self.place(project));
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn may_run(&self, project: Option<ProjectId>) -> bool {
+        self.free > 0 && self.running.get(&project).is_none_or(|running| *running < self.most)
+    }
+
+    fn start(&mut self, project: Option<ProjectId>) {
+        self.free -= 1;
+        *self.running.entry(project).or_default() += 1;
+    }
+
+    fn end(&mut self, project: Option<ProjectId>) {
+        self.free += 1;
+        if let Some(running) = self.running.get_mut(&project) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(&project);
+            }
+        }
+    }
+
+    fn is_full(&self, project: Option<ProjectId>) -> bool {
+        let lane = self.lanes.iter().find(|lane| lane.project == project);
+        self.waiting >= MAX_WAITING_IN_ALL || lane.is_some_and(|lane| lane.waiting() >= MAX_WAITING)
+    }
+
+    fn wait(&mut self, share: Share) -> (u64, oneshot::Receiver<Place>) {
+        let lane = self.lanes.iter().position(|lane| lane.project == share.project);
+        let lane = lane.unwrap_or_else(|| {
+            self.lanes.push_back(Lane { project: share.project, keys: VecDeque::new() });
+            self.lanes.len() - 1
+        });
+        let (sender, receiver) = oneshot::channel();
+        let waiter = Waiter { number: self.next, granted: sender };
+        self.next += 1;
+        self.waiting += 1;
+        self.lanes[lane].add(share.key, waiter);
+        (self.next - 1, receiver)
+    }
+
+    /// Takes a free place for the next in turn, who is told so by the caller.
+    fn next_in_turn(&mut self) -> Option<(Option<ProjectId>, Waiter)> {
+        let lane = self.lanes.iter().position(|lane| self.may_run(lane.project))?;
+        let mut lane = self.lanes.remove(lane)?;
+        let waiter = lane.next()?;
+        let project = lane.project;
+        if !lane.keys.is_empty() {
+            self.lanes.push_back(lane);
+        }
+        self.waiting -= 1;
+        self.start(project);
+        Some((project, waiter))
+    }
+
+    /// Takes a waiter out who no longer waits.
+    fn leave(&mut self, share: Share, number: u64) {
+        let Some(at) = self.lanes.iter().position(|lane| lane.project == share.project) else {
+            return;
+        };
+        if self.lanes[at].remove(share.key, number) {
+            self.waiting -= 1;
+        }
+        if self.lanes[at].keys.is_empty() {
+            self.lanes.remove(at);
+        }
+    }
+}
+
+impl Lane {
+    fn waiting(&self) -> usize {
+        self.keys.iter().map(|(_, waiters)| waiters.len()).sum()
+    }
+
+    fn add(&mut self, key: Option<KeyId>, waiter: Waiter) {
+        match self.keys.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, waiters)) => waiters.push_back(waiter),
+            None => self.keys.push_back((key, VecDeque::from([waiter]))),
+        }
+    }
+
+    fn next(&mut self) -> Option<Waiter> {
+        let (key, mut waiters) = self.keys.pop_front()?;
+        let waiter = waiters.pop_front();
+        if !waiters.is_empty() {
+            self.keys.push_back((key, waiters));
+        }
+        waiter
+    }
+
+    fn remove(&mut self, key: Option<KeyId>, number: u64) -> bool {
+        let Some(at) = self.keys.iter().position(|(known, _)| *known == key) else { return false };
+        let waiters = &mut self.keys[at].1;
+        let before = waiters.len();
+        waiters.retain(|waiter| waiter.number != number);
+        let is_removed = waiters.len() < before;
+        if waiters.is_empty() {
+            self.keys.remove(at);
+        }
+        is_removed
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.queue().end(self.project);
+        self.places.serve();
+    }
+}
+
+/// Takes a waiter out of the queue, however its wait ends.
+struct Leaves<'a> {
+    places: &'a Places,
+    share: Share,
+    number: u64,
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.places.queue().leave(self.share, self.number);
+    }
+}
+
+fn busy() -> Error {
+    Error::Busy {
+        why: "The gateway has more long texts to judge than it has time for",
+        retry_after: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    use futures_util::poll;
+
+    use super::*;
+
+    fn key(project: i64, key: i64) -> Share {
+        Share::of_key(ProjectId(project), KeyId::from_i64(key))
+    }
+
+    /// Polls once: the place, if it was given at once.
+    async fn now(taken: std::pin::Pin<&mut impl Future<Output = Result<Place>>>) -> Option<Place> {
+        match poll!(taken) {
+            Poll::Ready(place) => Some(place.unwrap()),
+            Poll::Pending => None,
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn long_work_holds_up_nobody() {
+        // Nothing that this test waits for takes longer, on however slow a machine.
+        let deadline = Duration::from_mins(1);
+        let (sender, receiver) = mpsc::channel();
+        let long = offload(Share::of_control(), LONG_TEXT + 1, || {
+            let other = Handle::current().spawn(async move { sender.send("served").unwrap() });
+            (receiver.recv_timeout(deadline), other)
+        });
+        let (received, other) = long.await.unwrap();
+        assert_eq!(received, Ok("served"));
+        other.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn judging_ends_when_its_caller_hangs_up() {
+        let (begun, judging) = oneshot::channel();
+        let (waits, request) = crate::capacity::hang_up::until_hang_up(async {
+            let judge = |give_up: GiveUp<'_>| {
+                begun.send(()).unwrap();
+                let GiveUp::All(has_left) = give_up else { panic!("nothing is given up") };
+                while !has_left() {
+                    std::thread::yield_now();
+                }
+            };
+            offload_judging(Share::of_control(), LONG_TEXT + 1, judge).await
+        });
+        let request = Handle::current().spawn(request);
+        judging.await.unwrap();
+        drop(waits);
+        assert!(matches!(request.await.unwrap(), Err(Error::Busy { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_project_never_has_all_places() {
+        let places = Places::new(2);
+        let first = places.take(key(1, 1)).await.unwrap();
+        let mut second = pin!(places.take(key(1, 2)));
+        assert!(now(second.as_mut()).await.is_none());
+        let other = places.take(key(2, 1)).await.unwrap();
+        drop(first);
+        assert!(now(second.as_mut()).await.is_some());
+        drop(other);
+    }
+
+    #[tokio::test]
+    async fn places_go_round_the_projects_and_their_keys() {
+        let places = Places::new(1);
+        let running = places.take(key(9, 9)).await.unwrap();
+        let order = [key(1, 1), key(1, 1), key(1, 1), key(1, 2), key(2, 1), key(3, 1), key(3, 1)];
+        let mut waiting: Vec<_> = Vec::new();
+        for share in order {
+            let mut taken = Box::pin(places.take(share));
+            assert!(now(taken.as_mut()).await.is_none());
+            waiting.push((share, taken));
+        }
+        let mut running = Some(running);
+        let mut served = Vec::new();
+        while !waiting.is_empty() {
+            drop(running.take());
+            for at in 0..waiting.len() {
+                if let Some(place) = now(waiting[at].1.as_mut()).await {
+                    served.push(waiting.remove(at).0);
+                    running = Some(place);
+                    break;
+                }
+            }
+        }
+        let expected =
+            [key(1, 1), key(2, 1), key(3, 1), key(1, 2), key(3, 1), key(1, 1), key(1, 1)];
+        assert_eq!(served, expected);
+        drop(running);
+        assert_eq!(places.queue().free, 1);
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_hangs_up_leaves_the_queue() {
+        let places = Places::new(1);
+        let running = places.take(key(1, 1)).await.unwrap();
+        let mut gone: Vec<_> = Vec::new();
+        for _ in 0..MAX_WAITING {
+            let mut taken = Box::pin(places.take(key(2, 1)));
+            assert!(now(taken.as_mut()).await.is_none());
+            gone.push(taken);
+        }
+        assert!(
+            matches!(places.take(key(2, 2)).await, Err(Error::Busy { .. })),
+            "no more of one project"
+        );
+        let mut stays = pin!(places.take(key(3, 1)));
+        assert!(now(stays.as_mut()).await.is_none());
+        gone.truncate(1);
+        assert_eq!(places.queue().waiting, 2);
+        // The place is given to the one who stays, also where it was sent to one who left since.
+        drop(running);
+        drop(gone);
+        assert!(now(stays.as_mut()).await.is_some());
+        let queue = places.queue();
+        assert_eq!((queue.free, queue.waiting), (1, 0));
+        assert!(queue.lanes.is_empty() && queue.running.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_has_an_end() {
+        let places = Places::new(1);
+        let running = places.take(key(1, 1)).await.unwrap();
+        assert!(matches!(places.take(key(2, 1)).await, Err(Error::Busy { .. })));
+        assert_eq!(places.queue().waiting, 0);
+        drop(running);
+        assert_eq!(places.queue().free, 1);
+    }
+}

@@ -1,0 +1,146 @@
+//! People: who is signed in and what they may do.
+
+use argon2::password_hash::PasswordVerifier as _;
+use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
+use domain::ids::{OrgId, ProjectId, UserId};
+use domain::project::Role;
+use std::sync::Arc;
+
+use crate::Gateway;
+use crate::admission::admit::Origin;
+use crate::error::{Error, Result};
+use crate::state::registry::ProjectState;
+
+/// A password must have so many characters at least.
+const SHORTEST_PASSWORD: usize = 8;
+/// And at most so many bytes: hashing must not become work for free.
+const LONGEST_PASSWORD: usize = 1024;
+
+/// A signed-in user, and where the request comes from.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// The organization.
+    pub org: OrgId,
+    /// What they may do.
+    pub role: Role,
+    /// The projects they were made a member of.
+    pub projects: Vec<ProjectId>,
+    /// Where the request comes from.
+    pub origin: Origin,
+}
+
+impl Member {
+    /// Refuses everyone but owners and admins.
+    pub fn check_admin(&self) -> Result<()> {
+        if self.role.is_admin() { Ok(()) } else { Err(Error::Forbidden) }
+    }
+
+    fn sees(&self, project: &ProjectState) -> bool {
+        project.project.org == self.org && self.may_see(project.id())
+    }
+
+    /// Whether they see the project if it is of their organization.
+    fn may_see(&self, project: ProjectId) -> bool {
+        self.role.is_admin() || self.projects.contains(&project)
+    }
+}
+
+impl Gateway {
+    /// The projects that a member may see, by id.
+    pub(crate) fn visible_projects(&self, member: &Member) -> Vec<Arc<ProjectState>> {
+        self.registry.projects().into_iter().filter(|project| member.sees(project)).collect()
+    }
+
+    /// A project that a member may see.
+    pub(crate) fn visible_project(
+        &self,
+        member: &Member,
+        id: ProjectId,
+    ) -> Result<Arc<ProjectState>> {
+        if !member.may_see(id) {
+            return Err(Error::NotFound);
+        }
+        self.registry.project(id)?.filter(|project| member.sees(project)).ok_or(Error::NotFound)
+    }
+}
+
+/// An address in the form in which it is stored.
+pub(crate) fn clean_email(email: &str) -> Result<String> {
+    let email = email.trim().to_lowercase();
+    let plausible = email
+        .split_once('@')
+        .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty() && !host.contains('@'));
+    if !plausible || email.len() > 254 || email.chars().any(|c| c.is_control() || c.is_whitespace())
+    {
+        return Err(Error::invalid("Email is not an e-mail address"));
+    }
+    Ok(email)
+}
+
+/// Refuses a new password that is too short or too long.
+pub(crate) fn check_password(password: &domain::secret::Secret) -> Result<()> {
+    let password = password.expose();
+    if password.chars().count() < SHORTEST_PASSWORD || password.len() > LONGEST_PASSWORD {
+        return Err(Error::invalid(format!(
+            "Password must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters"
+        )));
+    }
+    Ok(())
+}
+
+/// What a hash costs: 19 MiB and two passes of Argon2id (OWASP Password Storage Cheat Sheet). In a debug
+/// build the least that there is: its tests start and sign in hundreds of times.
+const HASH_COST: Params = {
+    let least = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
+    match least {
+        Ok(least) if cfg!(debug_assertions) => least,
+        _ => Params::DEFAULT,
+    }
+};
+
+/// The Argon2id hash of a new password, in PHC form. Takes tens of milliseconds.
+pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String> {
+    check_password(password)?;
+    let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, HASH_COST);
+    let hash = hasher.hash_password(password.expose().as_bytes());
+    hash.map(|hash| hash.to_string())
+        .map_err(|error| Error::Internal(format!("the password cannot be hashed: {error}")))
+}
+
+/// Whether a hash cost something else than hashes cost now.
+pub(crate) fn is_outdated(hash: &str) -> bool {
+    let cost = |params: &Params| (params.m_cost(), params.t_cost(), params.p_cost());
+    let hash = argon2::PasswordHash::new(hash).ok();
+    let params = hash.and_then(|hash| Params::try_from(&hash).ok());
+    params.is_none_or(|params| cost(&params) != cost(&HASH_COST))
+}
+
+/// Whether a password fits a hash. Takes tens of milliseconds, also when it does not.
+pub(crate) fn verify_password(password: &str, hash: &str) -> bool {
+    let Ok(hash) = argon2::PasswordHash::new(hash) else { return false };
+    let password = if password.len() > LONGEST_PASSWORD { "" } else { password };
+    Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::secret::Secret;
+
+    use super::*;
+
+    #[test]
+    fn a_hash_of_another_cost_is_known() {
+        let hash = hash_password(&Secret::new("a password".to_owned())).unwrap();
+        assert!(verify_password("a password", &hash) && !verify_password("another", &hash));
+        assert!(!is_outdated(&hash));
+        let more = Params::new(HASH_COST.m_cost() + 8, HASH_COST.t_cost(), 1, None).unwrap();
+        let dearer = Argon2::new(Algorithm::Argon2id, Version::V0x13, more);
+        let dear = dearer.hash_password(b"a password").unwrap().to_string();
+        assert!(verify_password("a password", &dear) && is_outdated(&dear));
+        assert!(is_outdated("no hash"));
+    }
+}

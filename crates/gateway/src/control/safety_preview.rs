@@ -1,0 +1,312 @@
+//! Safety settings, tried out: a text is judged as it would be. Nothing is called, spent or recorded.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use checks::{Policy, Redactor, SlowPattern};
+use domain::conversation::{Message, Prompt};
+use domain::ids::ProjectId;
+use domain::settings::{self, Settings};
+use serde_json::{Map, Value};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::Gateway;
+use crate::control::members::Member;
+use crate::control::projects::{DEEPEST, is_shallow, read_settings};
+use crate::error::{Error, Result};
+use crate::nonce;
+use crate::pipeline::screen::{PiiRule, Replaces, redact};
+use crate::safety::inspection::{try_inspect, try_output};
+use crate::safety::location::{Located, locate};
+use crate::safety::output_check;
+use crate::safety::prompt_strings::judged_length;
+use crate::state::registry::lock;
+
+/// Longer texts are not tried, in bytes.
+const LARGEST_TRIAL: usize = 64 * 1024;
+/// How long a trial takes, with the time that it waits for others.
+const TRIAL_TIME: Duration = Duration::from_secs(2);
+/// How many trials there are at a time.
+const MAX_TRIALS: usize = 2;
+/// To try the patterns of a project before they are saved takes a second or two: one project at a time.
+static TRYING: Semaphore = Semaphore::const_new(1);
+/// How long one that is to be saved waits for the others.
+const TRYING_WAIT: Duration = Duration::from_secs(10);
+
+/// Which way a text goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// To a model.
+    #[default]
+    Input,
+    /// From a model.
+    Output,
+}
+
+/// What is to be judged, and by what.
+#[derive(Debug)]
+pub struct SafetyAsk {
+    /// What is said.
+    pub messages: Vec<Message>,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// A section of settings that is not saved, merged over the project's `settings.safety`.
+    pub settings: Option<Map<String, Value>>,
+}
+
+/// The verdict.
+#[derive(Debug)]
+pub struct SafetyVerdict {
+    /// Why it would not go on; `None` where it would.
+    pub reason: Option<String>,
+    /// 0 to 1.
+    pub risk_score: f64,
+    /// Whether a person should look at it.
+    pub review: bool,
+    /// Everything that was found.
+    pub findings: Vec<Located>,
+    /// The index of the finding for whose sake it would not go on.
+    pub cause: Option<usize>,
+    /// The messages as a provider would get them from chat completions, or a caller from a model.
+    pub redacted: Vec<Message>,
+    /// The patterns that were given up.
+    pub slow_rules: Vec<SlowRule>,
+}
+
+/// A pattern that was not searched for to the end; it counts as no match.
+#[derive(Debug)]
+pub struct SlowRule {
+    /// The list of `settings.safety` that it is in.
+    pub list: &'static str,
+    /// Its place in that list.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Why it was given up.
+    pub reason: &'static str,
+}
+
+/// Room for trials: one for a project, and [`MAX_TRIALS`] in all.
+#[derive(Debug)]
+pub(crate) struct Trials {
+    all: Arc<Semaphore>,
+    projects: Mutex<HashMap<ProjectId, Weak<Semaphore>>>,
+}
+
+/// Room for one trial, until it is dropped.
+type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(MAX_TRIALS)), projects: Mutex::default() }
+    }
+}
+
+impl Trials {
+    /// Waits for room.
+    async fn place(&self, project: ProjectId) -> std::result::Result<Place, AcquireError> {
+        let own = {
+            let mut projects = lock(&self.projects);
+            projects.retain(|_, places| places.strong_count() > 0);
+            let known = projects.get(&project).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let own = Arc::new(Semaphore::new(1));
+                projects.insert(project, Arc::downgrade(&own));
+                own
+            })
+        };
+        // In this order: those who wait for their own project take up no room.
+        let own = own.acquire_owned().await?;
+        Ok((own, self.all.clone().acquire_owned().await?))
+    }
+}
+
+/// Tells a trial that its caller has left, when it is dropped.
+struct Caller(Arc<AtomicBool>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Gateway {
+    /// Says what a project's safety would do: within two seconds, and no longer than the caller waits.
+    pub async fn try_safety(
+        &self,
+        member: &Member,
+        id: ProjectId,
+        ask: SafetyAsk,
+    ) -> Result<SafetyVerdict> {
+        let project = self.visible_project(member, id)?;
+        if !member.role.may_try_settings() {
+            return Err(Error::Forbidden);
+        }
+        let prompt = Prompt { messages: ask.messages, ..Prompt::default() };
+        if judged_length(&prompt) > LARGEST_TRIAL {
+            return Err(Error::invalid(format!(
+                "The text is too long to be tried (maximum is {LARGEST_TRIAL} bytes)"
+            )));
+        }
+        let deadline = Instant::now() + TRIAL_TIME;
+        let place = timeout_at(deadline, self.trials.place(id)).await;
+        let place = match place {
+            Ok(place) => place.map_err(|error| Error::Internal(error.to_string()))?,
+            Err(_) => return Err(Error::RateLimited { retry_after: 1 }),
+        };
+        let caller = Caller(Arc::default());
+        let has_left = caller.0.clone();
+        let judged = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            let stop = || has_left.load(Ordering::Relaxed) || Instant::now() >= deadline;
+            match ask.settings {
+                None => judge_by(&project.policy, prompt, ask.direction, &stop),
+                Some(section) => {
+                    let policy = unsaved(&project.project.settings, section, &stop)?;
+                    judge_by(&policy, prompt, ask.direction, &stop)
+                }
+            }
+        });
+        judged.await.map_err(|error| Error::Internal(error.to_string()))?
+    }
+}
+
+/// What is wrong with the cost of patterns that a patch of settings adds. What else is wrong with it is found elsewhere.
+pub(crate) async fn check_new_patterns(
+    saved: &Map<String, Value>,
+    patch: &Map<String, Value>,
+) -> Result<()> {
+    if !patch.contains_key("safety") || !patch.values().all(|value| is_shallow(value, DEEPEST)) {
+        return Ok(());
+    }
+    let before = read_settings(saved).map(|read| read.safety).unwrap_or_default();
+    let mut settings = saved.clone();
+    settings::merge(&mut settings, patch.clone());
+    let Ok(Settings { safety, .. }) = read_settings(&settings) else { return Ok(()) };
+    let Ok(place) = timeout_at(Instant::now() + TRYING_WAIT, TRYING.acquire()).await else {
+        return Err(Error::RateLimited { retry_after: 1 });
+    };
+    // It is held as long as the work takes, although the caller may have left. An error would mean that it
+    // is closed, which nobody does.
+    let place = place.ok();
+    let tried = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        checks::slow_to_save(&safety, &before)
+    })
+    .await;
+    let faults = tried.map_err(|error| Error::Internal(error.to_string()))?;
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}
+
+/// The policy that a project would have with this section of its settings.
+fn unsaved(
+    saved: &Map<String, Value>,
+    section: Map<String, Value>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Policy> {
+    let mut settings = saved.clone();
+    let patch = [("safety".to_owned(), Value::Object(section))];
+    settings::merge(&mut settings, patch.into_iter().collect());
+    let read = read_settings(&settings)?;
+    match checks::wrong_kinds(&read.safety) {
+        Some(fault) => Err(Error::invalid(fault)),
+        None => Policy::compile_until(&read.safety, stop).map_err(Error::Invalid),
+    }
+}
+
+fn judge_by(
+    policy: &Policy,
+    mut prompt: Prompt,
+    direction: Direction,
+    stop: &dyn Fn() -> bool,
+) -> Result<SafetyVerdict> {
+    let safety = policy.safety();
+    let (report, redactor) = match direction {
+        Direction::Input => (try_inspect(policy, &prompt, stop), Redactor::new(nonce()?)),
+        Direction::Output => (try_output(policy, &prompt, stop), Redactor::of_answer(nonce()?)),
+    };
+    let (blocked, replaced) = match direction {
+        Direction::Input => {
+            let blocked = report.block.as_ref();
+            let blocked = blocked.map(|block| (block.finding, block.reason.clone()));
+            (blocked, Replaces::of(safety, PiiRule::Redact).these(&report))
+        }
+        Direction::Output => {
+            (output_check::refused(policy, &report), output_check::redacted(policy, &report))
+        }
+    };
+    let findings = locate(&prompt, &report);
+    if !replaced.is_empty() {
+        redact(&mut prompt, &replaced, redactor);
+    }
+    let (cause, reason) = blocked.map_or((None, None), |(cause, reason)| (cause, Some(reason)));
+    Ok(SafetyVerdict {
+        reason,
+        risk_score: report.risk_score,
+        review: report.review,
+        findings,
+        cause,
+        redacted: prompt.messages,
+        slow_rules: report.slow.iter().map(|slow| slow_rule(policy, slow)).collect(),
+    })
+}
+
+fn slow_rule(policy: &Policy, slow: &SlowPattern) -> SlowRule {
+    let reason = if slow.stopped {
+        "not finished when the two seconds of a trial were over"
+    } else {
+        "took more than 4 µs for a byte of the text"
+    };
+    let name = policy.name_of(slow).to_owned();
+    SlowRule { list: slow.list.as_str(), index: slow.index, name, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_trial_for_a_project_and_two_in_all() {
+        let trials = Trials::default();
+        let at_once = |project| trials.place(ProjectId(project)).now_or_never();
+        let first = trials.place(ProjectId(1)).await.unwrap();
+        assert!(at_once(1).is_none());
+        let second = trials.place(ProjectId(2)).await.unwrap();
+        assert!(at_once(3).is_none());
+        drop(second);
+        drop(at_once(3).unwrap().unwrap());
+        assert!(at_once(1).is_none());
+        drop(first);
+        assert!(at_once(1).is_some());
+        assert!(lock(&trials.projects).len() <= 1, "nothing is kept of projects without trials");
+    }
+
+    #[test]
+    fn a_trial_ends_when_its_caller_leaves() {
+        let rule = domain::safety::PolicyRule {
+            name: "slow".to_owned(),
+            pattern: "(a{1,50}){1,50}b".to_owned(),
+            action: domain::safety::Action::Block,
+            weight: 1.0,
+        };
+        let safety = domain::safety::Safety { rules: vec![rule; 3], ..Default::default() };
+        let policy = Policy::compile(&safety).unwrap();
+        let caller = Caller(Arc::default());
+        let has_left = caller.0.clone();
+        let stop = || has_left.load(Ordering::Relaxed);
+        let body = domain::conversation::Body::Text("aab".to_owned());
+        let messages =
+            vec![Message { role: domain::conversation::Role::User, body, extra: Map::new() }];
+        let prompt = || Prompt { messages: messages.clone(), ..Prompt::default() };
+        let found = |stop| judge_by(&policy, prompt(), Direction::Input, stop).unwrap();
+        assert!(found(&stop).reason.is_some());
+        drop(caller);
+        let verdict = found(&stop);
+        assert!(verdict.reason.is_none() && verdict.slow_rules.len() == 3);
+    }
+}

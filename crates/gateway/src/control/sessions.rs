@@ -1,0 +1,188 @@
+//! Sessions: signing in, staying signed in, signing out.
+
+use std::sync::LazyLock;
+
+use aws_lc_rs::digest;
+use domain::ids::UserId;
+use domain::secret::Secret;
+use domain::time::{DAY, HOUR, MINUTE};
+use serde_json::Map;
+use store::{Account, Actor};
+use tokio::sync::Semaphore;
+
+use crate::Gateway;
+use crate::admission::admit::Origin;
+use crate::admission::perimeter_audit::network;
+use crate::control::audit::{Event, Noted};
+use crate::control::members::{Member, hash_password, is_outdated, verify_password};
+use crate::error::{Error, Result};
+use crate::state::login_throttle::Trying;
+
+/// A session that was not used for so long has ended, in microseconds.
+pub const SESSION_IDLE: i64 = 12 * HOUR;
+/// No session lasts longer, in microseconds.
+pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
+/// One that has ended is known as such for so long.
+pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
+/// An address from which an account was signed in to is known to it for so long, in microseconds.
+pub(crate) const NETWORK_KNOWN: i64 = 90 * DAY;
+/// So many addresses are known to an account, the latest: each is one more count of failures.
+const KNOWN_NETWORKS: i64 = 10;
+/// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).
+const LONGEST_EMAIL: usize = 254;
+/// Use is noted to the minute, not with every request.
+const TOUCH_EVERY: i64 = MINUTE;
+
+/// Password hashes take 19 MiB and tens of milliseconds each: two at a time.
+static HASHING: Semaphore = Semaphore::const_new(2);
+
+/// What an unknown address is compared with, so that it takes as long as a known one.
+static NOBODY: LazyLock<String> = LazyLock::new(|| {
+    crate::control::members::hash_password(&Secret::new("nobody has this password".to_owned()))
+        .unwrap_or_default()
+});
+
+/// A fresh session.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// The cookie's value. Known to the caller alone: only its hash is stored.
+    pub token: Secret,
+    /// Who signed in.
+    pub account: Account,
+}
+
+impl Gateway {
+    /// Signs in.
+    pub async fn sign_in(&self, email: &str, password: &str, origin: &Origin) -> Result<SignedIn> {
+        self.check_address(origin).await?;
+        let email = email.trim().to_lowercase();
+        let now = self.clock.now();
+        // Nobody is called so, and not every database takes it.
+        let is_sound = email.len() <= LONGEST_EMAIL && !email.contains(char::is_control);
+        let account = if is_sound { self.store.account(&email).await? } else { None };
+        let name = if is_sound { email.as_str() } else { "" };
+        let network = network(origin.address);
+        let user = account.as_ref().map(|account| account.user);
+        // Looked up also where there is no account, so that it takes as long.
+        let since = now.minus_micros(NETWORK_KNOWN);
+        let nobody = UserId(0);
+        let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
+        let who = user.map(|user| (user, is_known)).ok_or(name);
+        let trying = Trying { who, network };
+        self.logins.book(&trying, now)?;
+        let hash = account.as_ref().map(|account| account.password_hash.clone());
+        let password = Secret::new(password.to_owned());
+        let permit = HASHING.acquire().await;
+        let compared = tokio::task::spawn_blocking(move || {
+            let hash = hash.as_deref().unwrap_or(&NOBODY);
+            let fits = verify_password(password.expose(), hash);
+            // Another version, or a debug build, has hashed it at another cost.
+            let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
+            (fits, anew)
+        });
+        let (fits, anew) = compared.await.map_err(|error| Error::Internal(error.to_string()))?;
+        drop(permit);
+        let Some(account) = account.filter(|_| fits) else {
+            self.note_login(Event::LoginFailed, None, &email, origin).await?;
+            return Err(Error::Unauthorized);
+        };
+        let mut tx = self.store.begin().await?;
+        // The password may have been reset since it was read.
+        if !tx.confirm_password(account.user, &account.password_hash, anew.as_deref()).await? {
+            return Err(Error::Unauthorized);
+        }
+        self.logins.forgive(&trying, now);
+        let token = hex(&store::random::<32>()?);
+        tx.add_session(&hash_token(&token), account.user, now).await?;
+        tx.remember_network(account.user, network, now, KNOWN_NETWORKS).await?;
+        tx.commit().await?;
+        self.note_login(Event::LoginSuccess, Some(&account), &email, origin).await?;
+        Ok(SignedIn { token: Secret::new(token), account })
+    }
+
+    /// Who a session cookie stands for.
+    pub async fn session(&self, token: &str, origin: &Origin) -> Result<(Member, Account)> {
+        self.check_address(origin).await?;
+        // Ours are 64 hex digits: anything else was not made here.
+        if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Error::InvalidToken);
+        }
+        let hash = hash_token(token);
+        let session = self.store.session(&hash).await?.ok_or(Error::InvalidToken)?;
+        let now = self.clock.now();
+        if now.since(session.last_seen_at) > SESSION_IDLE
+            || now.since(session.created_at) > SESSION_ABSOLUTE
+        {
+            return Err(Error::TokenExpired);
+        }
+        if now.since(session.last_seen_at) > TOUCH_EVERY {
+            self.store.touch_session(&hash, now).await?;
+        }
+        let account = session.account;
+        let projects = if account.role.is_admin() {
+            Vec::new()
+        } else {
+            self.store.member_projects(account.user).await?
+        };
+        let member = Member {
+            user: account.user,
+            email: account.email.clone(),
+            org: account.org,
+            role: account.role,
+            projects,
+            origin: origin.clone(),
+        };
+        Ok((member, account))
+    }
+
+    /// Signs out.
+    pub async fn sign_out(&self, token: &str, member: &Member) -> Result<()> {
+        let mut tx = self.store.begin().await?;
+        tx.end_session(&hash_token(token)).await?;
+        let noted = Noted {
+            org: member.org,
+            event: Event::Logout,
+            actor: Some(Actor::User(member.user, &member.email)),
+            target: None,
+            metadata: Map::new(),
+        };
+        self.note(&mut tx, &member.origin, noted).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn note_login(
+        &self,
+        event: Event,
+        account: Option<&Account>,
+        email: &str,
+        origin: &Origin,
+    ) -> Result<()> {
+        let org = match account {
+            Some(account) => Some(account.org),
+            None => self.store.first_org().await?,
+        };
+        let Some(org) = org else { return Ok(()) };
+        let mut metadata = Map::new();
+        let email: String = email.chars().filter(|c| !c.is_control()).take(254).collect();
+        metadata.insert("email".to_owned(), email.into());
+        let actor = account.map(|account| Actor::User(account.user, &account.email));
+        let mut tx = self.store.begin().await?;
+        self.note(&mut tx, origin, Noted { org, event, actor, target: None, metadata }).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
+fn hash_token(token: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    hash
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

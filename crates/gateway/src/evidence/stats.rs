@@ -1,0 +1,221 @@
+//! Statistics of a project over a period: money and latency from the ledger, the rest from steps.
+
+use std::collections::BTreeMap;
+
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use store::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::control::members::Member;
+use crate::error::{Error, Result};
+use crate::state::registry::ProjectState;
+
+/// A chain of tool calls deeper than this counts as a deep loop.
+const DEEP_CHAIN: i64 = 5;
+/// The window where a request names none, in hours.
+const DEFAULT_WINDOW: i64 = 24;
+/// The longest window, in hours: ten years.
+const LONGEST_WINDOW: i64 = 87_660;
+
+/// A stretch of time with a name.
+#[derive(Clone, Debug)]
+pub struct Period {
+    /// For people: `last 24 hours`, `2026-11-01 to 2026-11-21`.
+    pub label: String,
+    /// Its first moment.
+    pub start: Timestamp,
+    /// The moment after its last.
+    pub end: Timestamp,
+}
+
+/// What happened in a project over a period.
+#[derive(Debug)]
+pub struct Stats {
+    /// Which period.
+    pub period: Period,
+    /// Latency percentiles 50, 95, 99 and the mean, in milliseconds; `None` without calls.
+    pub latency: [Option<f64>; 4],
+    /// What all calls cost.
+    pub cost: Usd,
+    /// By model identifier, dearest first.
+    pub by_model: Vec<(String, Usd)>,
+    /// By infrastructure label, dearest first.
+    pub by_infrastructure: Vec<(String, Usd)>,
+    /// What the traces earned.
+    pub revenue: Usd,
+    /// Executed requests, blocked ones included.
+    pub total_requests: i64,
+    /// Findings by trace.
+    pub security: SecurityCounts,
+    /// Loops that were halted on the project's keys, ever.
+    pub loop_interventions: i64,
+    /// Agent figures.
+    pub agent: AgentCounts,
+    /// The times of tools.
+    pub tools: ToolTimes,
+    /// The share of tools in the time of models and tools, 0 to 1.
+    pub tool_share: f64,
+}
+
+impl Period {
+    /// Reads `window` (hours) or a pair of ISO dates, both inclusive. Nothing means the last 24
+    /// hours.
+    pub fn read(
+        window: Option<&str>,
+        start_date: Option<&str>,
+        end_date: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Self> {
+        let malformed = |what: &str| Error::Malformed(what.to_owned());
+        if start_date.is_none() && end_date.is_none() {
+            let hours = match window {
+                None => DEFAULT_WINDOW,
+                Some(text) => text
+                    .parse()
+                    .ok()
+                    .filter(|hours| (1..=LONGEST_WINDOW).contains(hours))
+                    .ok_or_else(|| {
+                        malformed("window must be a whole number of hours, 1 to 87660")
+                    })?,
+            };
+            let label = format!("last {hours} hours");
+            return Ok(Self { label, start: now.minus_micros(hours * HOUR), end: now });
+        }
+        if window.is_some() {
+            return Err(malformed("window and start_date/end_date are mutually exclusive"));
+        }
+        let date = |text: Option<&str>, name: &str| match text {
+            None => Ok(None),
+            Some(text) => Timestamp::parse_date(text).map(Some).ok_or_else(|| {
+                malformed(&format!("{name} must be an ISO date such as 2026-11-21"))
+            }),
+        };
+        let start = date(start_date, "start_date")?;
+        let last = date(end_date, "end_date")?;
+        let last = last.unwrap_or(now);
+        let end = if end_date.is_some() { last.minus_micros(-DAY) } else { now };
+        let start = start.unwrap_or_else(|| end.minus_micros(30 * DAY));
+        if start >= end {
+            return Err(malformed(match end_date {
+                Some(_) => "start_date must not be after end_date",
+                None => "start_date must not be in the future",
+            }));
+        }
+        let day = |at: Timestamp| at.to_string()[..10].to_owned();
+        let label = format!("{} to {}", day(start), day(last));
+        Ok(Self { label, start, end })
+    }
+}
+
+impl Gateway {
+    /// Statistics for a key: its own project.
+    pub async fn stats_for_key(
+        &self,
+        caller: &Caller,
+        project: Option<ProjectId>,
+        period: Period,
+    ) -> Result<Stats> {
+        if project.is_some_and(|id| id != caller.project.id()) {
+            return Err(Error::NotFound);
+        }
+        self.stats(&caller.project, period).await
+    }
+
+    /// Statistics for a signed-in user: a project that is theirs to see, or the first of those.
+    pub async fn stats_for_member(
+        &self,
+        member: &Member,
+        project: Option<ProjectId>,
+        period: Period,
+    ) -> Result<Stats> {
+        let project = match project {
+            Some(id) => self.visible_project(member, id)?,
+            None => self.visible_projects(member).into_iter().next().ok_or(Error::NotFound)?,
+        };
+        self.stats(&project, period).await
+    }
+
+    /// The time now, for those who have to read a period.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn stats(&self, project: &ProjectState, period: Period) -> Result<Stats> {
+        let (id, start, end) = (project.id(), period.start, period.end);
+        // Ledger rows are whole minutes: the first and the last one count in full.
+        let minutes = (start.minute(), end.minus_micros(1).minute() + 1);
+        debug_assert!(minutes.0 * MINUTE <= start.0);
+        let (usage, sketch, security, agent, tools, revenue) = tokio::try_join!(
+            crate::bounded(self.store.usage(id, minutes.0, minutes.1)),
+            crate::bounded(self.store.latencies(id, minutes.0, minutes.1)),
+            crate::bounded(self.store.security_counts(id, start, end)),
+            crate::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
+            crate::bounded(self.store.tool_times(id, start, end)),
+            crate::bounded(self.store.revenue(id, start, end)),
+        )?;
+        let calls = sketch.count();
+        let thought: i64 = usage.iter().map(|row| row.latency_sum).sum();
+        let mean = (calls > 0).then(|| domain::time::millis(thought) / calls as f64);
+        let waited = tools.mean.unwrap_or(0.0) * tools.rounds as f64;
+        let tool_share = if waited > 0.0 { waited / (waited + thought as f64) } else { 0.0 };
+        let keys = self.registry.keys();
+        let own = keys.iter().filter(|key| key.key.project == id);
+        Ok(Stats {
+            period,
+            latency: [
+                sketch.percentile(50.0),
+                sketch.percentile(95.0),
+                sketch.percentile(99.0),
+                mean,
+            ],
+            cost: usage.iter().map(|row| row.cost).sum(),
+            by_model: grouped(&usage, |row| &row.model),
+            by_infrastructure: grouped(&usage, |row| &row.infrastructure),
+            revenue,
+            total_requests: usage.iter().map(|row| row.requests).sum(),
+            security,
+            loop_interventions: own.map(|key| key.key.loop_interventions).sum(),
+            agent,
+            tools,
+            tool_share,
+        })
+    }
+}
+
+fn grouped(rows: &[LedgerRow], by: impl Fn(&LedgerRow) -> &String) -> Vec<(String, Usd)> {
+    let mut sums: BTreeMap<&str, Usd> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !by(row).is_empty()) {
+        *sums.entry(by(row)).or_default() += row.cost;
+    }
+    let mut sums: Vec<_> = sums.into_iter().map(|(name, cost)| (name.to_owned(), cost)).collect();
+    sums.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_or_a_pair_of_dates() {
+        let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
+        let day = Period::read(Some("24"), None, None, now).unwrap();
+        assert_eq!(day.start.to_string(), "2026-11-20T12:00:00.000Z");
+        let dates = Period::read(None, Some("2026-11-01"), Some("2026-11-02"), now).unwrap();
+        assert_eq!(dates.end.to_string(), "2026-11-03T00:00:00.000Z");
+        assert_eq!(dates.label, "2026-11-01 to 2026-11-02");
+        for (window, start, end) in [
+            (Some("24"), Some("2026-11-01"), None),
+            (Some("0"), None, None),
+            (Some("x"), None, None),
+            (None, Some("2026-11-02"), Some("2026-11-01")),
+            (None, Some("01.11.2026"), None),
+        ] {
+            let read = Period::read(window, start, end, now);
+            assert!(matches!(read, Err(Error::Malformed(_))), "{window:?} {start:?} {end:?}");
+        }
+    }
+}

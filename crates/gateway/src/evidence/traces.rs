@@ -1,0 +1,307 @@
+//! Traces: opened, found on the hot path, listed, shown, completed, graded.
+
+pub(crate) mod detail;
+pub(crate) mod writing;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use domain::grade::{Baselines, TierBaseline};
+use domain::ids::{ProjectId, StepId, TraceId};
+use domain::money::Usd;
+use domain::step::{Step, StepKind};
+use domain::time::{DAY, Timestamp};
+use domain::trace::{Trace, TraceStatus};
+use serde_json::{Map, Value};
+use store::{AgentFigures, Page};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::request_id;
+use crate::state::registry::ProjectState;
+
+use crate::state::known_traces::TraceHandle;
+
+/// The largest metadata of a trace, as JSON. It comes back with every list: it is no place for content.
+pub const MAX_METADATA_BYTES: usize = 64 * 1024;
+/// Latency baselines look back this far.
+const BASELINE: i64 = 7 * DAY;
+
+/// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
+#[derive(Debug)]
+pub struct TracePage {
+    /// The traces, newest first.
+    pub traces: Vec<Trace>,
+    /// How many the filter matches; `None` above the limit.
+    pub total: Option<i64>,
+}
+
+impl Gateway {
+    /// Opens a trace.
+    pub async fn open_trace(
+        &self,
+        caller: &Caller,
+        metadata: Option<Map<String, Value>>,
+        revenue: Option<f64>,
+    ) -> Result<Trace> {
+        caller.project.check_active()?;
+        let revenue = match revenue {
+            Some(revenue) if revenue < 0.0 => {
+                return Err(Error::invalid("Revenue must not be negative"));
+            }
+            Some(revenue) => Some(
+                Usd::from_dollars(revenue)
+                    .ok_or_else(|| Error::invalid("Revenue is out of range"))?,
+            ),
+            None => None,
+        };
+        let size =
+            metadata.as_ref().map(|metadata| serde_json::to_string(metadata).map(|t| t.len()));
+        if let Some(Ok(size)) = size
+            && size > MAX_METADATA_BYTES
+        {
+            return Err(metadata_too_large());
+        }
+        let now = self.clock.now();
+        let trace = Trace {
+            id: TraceId(time_ordered_id(now)?),
+            project: caller.project.id(),
+            key: Some(caller.key.key.id),
+            status: TraceStatus::Pending,
+            created_at: now,
+            completed_at: None,
+            metadata: metadata.map(Value::Object),
+            revenue,
+            assessment: None,
+            purged: None,
+        };
+        self.store.writer().trace(trace.clone()).await?;
+        self.traces.known.insert(trace.id, Arc::new(TraceHandle::of(&trace)));
+        Ok(trace)
+    }
+
+    /// The trace that a request names: the caller's own and known, whatever its status.
+    pub(crate) async fn find_trace(&self, caller: &Caller, id: &str) -> Result<Arc<TraceHandle>> {
+        let id: TraceId = id.parse().map_err(|_| Error::trace_not_found())?;
+        let project = caller.project.id();
+        if let Some(handle) = self.traces.known.get(&id) {
+            return if handle.project == project {
+                Ok(handle)
+            } else {
+                Err(Error::trace_not_found())
+            };
+        }
+        if self.traces.unknown.contains_key(&(project, id)) {
+            return Err(Error::trace_not_found());
+        }
+        let Some(trace) = crate::bounded(self.store.trace(project, id)).await? else {
+            self.traces.unknown.insert((project, id), ());
+            return Err(Error::trace_not_found());
+        };
+        let handle = Arc::new(TraceHandle::of(&trace));
+        // Two requests may have looked it up: both must see one status.
+        Ok(self.traces.known.get_with(id, || handle))
+    }
+
+    /// The trace that an execution names: found, and open.
+    pub(crate) async fn find_open_trace(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Arc<TraceHandle>> {
+        caller.project.check_active()?;
+        let handle = self.find_trace(caller, id).await?;
+        if !handle.has(TraceStatus::Pending) {
+            return Err(Error::invalid("Trace is not pending"));
+        }
+        Ok(handle)
+    }
+
+    /// Checks that a parent step belongs to the trace.
+    pub(crate) async fn find_parent(
+        &self,
+        trace: &TraceHandle,
+        parent: Option<i64>,
+    ) -> Result<Option<StepId>> {
+        let Some(parent) = parent.map(StepId) else { return Ok(None) };
+        if crate::bounded(self.store.step_is_of(parent, trace.id())).await? {
+            return Ok(Some(parent));
+        }
+        Err(Error::invalid("parent_step_id is not a step of this trace"))
+    }
+
+    /// A page of the caller's traces.
+    pub async fn list_traces(&self, caller: &Caller, page: Page) -> Result<TracePage> {
+        let project = caller.project.id();
+        let (traces, total) = tokio::try_join!(
+            crate::bounded(self.store.traces(project, page)),
+            crate::bounded(self.store.count_traces(project, page.status)),
+        )?;
+        Ok(TracePage { traces, total })
+    }
+
+    /// Completes a trace and grades it. Completing it again returns the same result.
+    pub async fn complete_trace(&self, caller: &Caller, id: &str) -> Result<Trace> {
+        let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
+        let project = &caller.project;
+        let found = crate::bounded(self.store.trace(project.id(), id)).await?;
+        let found = found.ok_or(Error::NotFound)?;
+        match found.status {
+            TraceStatus::Completed => return Ok(found),
+            TraceStatus::Pending => project.check_active()?,
+            TraceStatus::Replay | TraceStatus::Failed => {
+                return Err(Error::invalid("Trace is not pending"));
+            }
+        }
+        let handle = self.traces.known.get_with(id, || Arc::new(TraceHandle::of(&found)));
+        let one = handle.grading.lock().await;
+        // From now on calls that end late know that they have to regrade, and wait for this.
+        handle.set(TraceStatus::Completed);
+        let graded = self.grade(project, &found).await;
+        if graded.is_err() {
+            handle.set(TraceStatus::Pending);
+        }
+        graded?;
+        drop(one);
+        crate::bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
+    }
+
+    /// What is known of a trace now: the handle that a call began with may be another by its end.
+    pub(crate) async fn handle_now(
+        &self,
+        project: &ProjectState,
+        handle: &Arc<TraceHandle>,
+    ) -> Result<Arc<TraceHandle>> {
+        if let Some(known) = self.traces.known.get(&handle.id) {
+            return Ok(known);
+        }
+        let found = crate::bounded(self.store.trace(project.id(), handle.id)).await?;
+        let Some(found) = found else { return Ok(handle.clone()) };
+        Ok(self.traces.known.get_with(handle.id, || Arc::new(TraceHandle::of(&found))))
+    }
+
+    /// Grades a completed trace anew: a step or a rating came late. It is done in a task of the
+    /// gateway's, whether or not anybody waits for it.
+    pub(crate) fn regrade(
+        &self,
+        project: Arc<ProjectState>,
+        trace: Arc<TraceHandle>,
+    ) -> JoinHandle<()> {
+        let gateway = self.clone();
+        let asked = trace.regrades.fetch_add(1, Ordering::SeqCst) + 1;
+        self.tasks.spawn(request_id::carried(async move {
+            let again = async {
+                let mut served = trace.grading.lock().await;
+                // One that began since has seen the step.
+                if *served >= asked {
+                    return Ok(());
+                }
+                let serves = trace.regrades.load(Ordering::SeqCst);
+                let found = gateway.store.trace(project.id(), trace.id()).await?;
+                if let Some(trace) = found.filter(|it| it.status == TraceStatus::Completed) {
+                    gateway.grade(&project, &trace).await?;
+                }
+                *served = serves;
+                Ok::<_, Error>(())
+            };
+            if let Err(error) = again.await {
+                tracing::error!(%error, trace = %trace.id(), "a trace was not regraded");
+            }
+        }))
+    }
+
+    /// Grades a trace and stores the result. A trace that was graded before is measured against
+    /// the same baselines; where steps of it are gone since, its grades stay.
+    pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
+        let steps = crate::bounded(self.store.steps(trace.id)).await?;
+        let baselines = match &trace.assessment {
+            Some(assessment) => assessment.baselines.clone(),
+            None => self.baselines(project, &steps).await?,
+        };
+        let mut assessment = grading::assess(&steps, baselines);
+        assessment.total_cost += trace.purged.unwrap_or_default().cost;
+        let gap = self.typical_gap(project.id()).await?;
+        let figures = grading::figures(trace.created_at, &steps, gap);
+        let agent = AgentFigures {
+            chain_depth: figures.chain_depth as i64,
+            stall_probability: figures.stall_probability,
+            tool_fidelity: figures.tool_fidelity_score,
+        };
+        let mut tx = self.store.begin().await?;
+        tx.complete_trace(trace.id, self.clock.now(), &assessment, agent).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// The pause between two steps that is usual in a project, in milliseconds.
+    async fn typical_gap(&self, project: ProjectId) -> Result<Option<f64>> {
+        if let Some(known) = self.traces.gaps.get(&project) {
+            return Ok(known);
+        }
+        let since = self.clock.now().minus_micros(BASELINE);
+        let gap = crate::bounded(self.store.typical_gap(project, since)).await?;
+        self.traces.gaps.insert(project, gap);
+        Ok(gap)
+    }
+
+    async fn baselines(&self, project: &ProjectState, steps: &[Step]) -> Result<Baselines> {
+        let called: BTreeSet<&str> = steps
+            .iter()
+            .filter(|step| step.kind == StepKind::Run)
+            .filter_map(|step| step.call.as_ref().map(|call| call.model.as_str()))
+            .collect();
+        let called: Vec<&str> = called.into_iter().collect();
+        let since = self.clock.now().minus_micros(BASELINE);
+        let latency = self.store.latency_baselines(project.id(), &called, since);
+        let latency = crate::bounded(latency).await?;
+        let tiers = project.settings.routing_tiers.iter().filter_map(|(&tier, identifier)| {
+            let prices = project.models.get(identifier)?.prices()?;
+            Some(TierBaseline {
+                tier,
+                model: identifier.clone(),
+                input: prices.input,
+                output: prices.output,
+                cached_input: Some(prices.cached_input),
+                cache_write: Some(prices.cache_write),
+                cache_write_1h: Some(prices.cache_write_1h),
+            })
+        });
+        Ok(Baselines { latency, tiers: tiers.collect() })
+    }
+}
+
+/// The refusal of metadata that is too large.
+pub fn metadata_too_large() -> Error {
+    Error::invalid(format!("Metadata is larger than {MAX_METADATA_BYTES} bytes"))
+}
+
+/// An id of version 7 for a moment (RFC 9562, section 5.7). The 12 bits after its milliseconds are their
+/// fraction (section 6.2, method 3), so that traces which are opened one after the other are listed so.
+fn time_ordered_id(now: Timestamp) -> Result<Uuid> {
+    let mut bits = store::random::<10>()?;
+    let micros = now.0.max(0).cast_unsigned();
+    let fraction = ((micros % 1000) << 12) / 1000;
+    [bits[0], bits[1]] = [(fraction >> 8) as u8, fraction as u8];
+    Ok(uuid::Builder::from_unix_timestamp_millis(micros / 1000, &bits).into_uuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_the_microsecond() {
+        let began = 1_795_000_000_000_999;
+        let ids: Vec<_> =
+            (began..began + 2_500).map(|at| time_ordered_id(Timestamp(at)).unwrap()).collect();
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        let id = ids[1];
+        assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
+        assert!(id >= TraceId::first_at(Timestamp(began + 1)).0);
+        assert!(id < TraceId::first_at(Timestamp(began + 1_001)).0);
+    }
+}

@@ -1,0 +1,103 @@
+//! The detail of a trace: its figures, and which steps there are. The steps themselves are read while
+//! they are [written](crate::evidence::traces::writing).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::ids::{StepId, TraceId};
+use domain::money::Usd;
+use domain::step::Step;
+use domain::trace::Trace;
+use grading::TraceFigures;
+use store::Outline;
+
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::state::registry::ProjectState;
+use crate::{Gateway, READ_BOUND};
+
+/// A trace with its figures, and the steps that its detail shows.
+#[derive(Debug)]
+pub struct TraceDetail {
+    /// The trace.
+    pub trace: Trace,
+    /// Its figures.
+    pub figures: TraceFigures,
+    /// What its run steps cost so far, those that are gone included.
+    pub total_cost: Usd,
+    /// The latest step that was routed.
+    pub routed: Option<Step>,
+    /// Its steps in the order they began.
+    pub steps: StepList,
+}
+
+/// The steps that a detail shows. It is all that is held of them while nothing of the detail is taken,
+/// so an entry is small.
+#[derive(Debug)]
+pub struct StepList {
+    pub(super) trace: TraceId,
+    pub(super) project: Arc<ProjectState>,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// A step of a detail.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) id: StepId,
+    /// Bytes of its findings and other texts.
+    pub(super) texts: u32,
+    /// Bytes of its sealed content; 0 where none is shown.
+    pub(super) sealed: u32,
+}
+
+impl StepList {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl Gateway {
+    /// One of the caller's traces, with the list of its steps.
+    pub async fn trace(&self, caller: &Caller, id: &str) -> Result<TraceDetail> {
+        let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
+        let project = caller.project.id();
+        // First of all whose it is: nothing of another project is read.
+        let trace = crate::bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
+        let _place = self.details.take(project, READ_BOUND).await?;
+        // Contents after steps: what is committed in between has a content too many, never one too few.
+        let outlines = crate::bounded(self.store.step_outlines(id)).await?;
+        let sizes = crate::bounded(self.store.content_sizes(id)).await?;
+        let gap = self.typical_gap(project).await?;
+        let entries = entries(&outlines, &sizes.into_iter().collect());
+        let steps: Vec<Step> = outlines.into_iter().map(|outline| outline.step).collect();
+        let mut figures = grading::figures(trace.created_at, &steps, gap);
+        let mut total_cost: Usd = steps.iter().map(Step::cost).sum();
+        if let Some(purged) = trace.purged {
+            total_cost += purged.cost;
+            figures.pii_detected |= purged.pii;
+            figures.injection_attempt |= purged.injection;
+            figures.secret_leaked |= purged.secret;
+        }
+        let is_routed =
+            |step: &Step| step.routing.as_ref().is_some_and(|routing| routing.tier.is_some());
+        let routed = steps.into_iter().rfind(is_routed);
+        let steps = StepList { trace: id, project: caller.project.clone(), entries };
+        Ok(TraceDetail { trace, figures, total_cost, routed, steps })
+    }
+}
+
+fn entries(outlines: &[Outline], sizes: &HashMap<StepId, usize>) -> Vec<Entry> {
+    let short = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+    let entries = outlines.iter().map(|outline| {
+        let id = outline.step.id;
+        let sealed = sizes.get(&id).copied().unwrap_or_default();
+        Entry { id, texts: short(outline.texts), sealed: short(sealed) }
+    });
+    entries.collect()
+}

@@ -1,0 +1,79 @@
+//! Assistants: turns of a conversation, numbered within their trace.
+
+use domain::conversation::Prompt;
+use domain::ids::StepId;
+use domain::step::Door;
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::inference::executions::{Executed, Gone, Outcome, Refusal};
+use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::screen::{Ask, PiiRule};
+
+/// One turn of a conversation.
+#[derive(Debug)]
+pub struct AssistantAsk {
+    /// The trace: the thread.
+    pub trace_id: String,
+    /// The model; without one the request is routed.
+    pub model: Option<String>,
+    /// The whole conversation so far.
+    pub prompt: Prompt,
+    /// The step of the turn before.
+    pub parent: Option<i64>,
+}
+
+/// What became of a turn.
+#[derive(Debug)]
+pub enum Assisted {
+    /// An answer.
+    Text {
+        /// What was said, and by whom.
+        done: Executed,
+        /// The number of this turn within its trace, from 1 on.
+        turn: u64,
+    },
+    /// Refused by safety or routing.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+    },
+}
+
+impl Gateway {
+    /// Answers a turn. Personal data is treated as in executions where the turn is routed, and as in
+    /// runs where the caller names the model.
+    pub async fn assist(&self, caller: &Caller, ask: AssistantAsk) -> Result<Assisted> {
+        let AssistantAsk { trace_id, model, prompt, parent } = ask;
+        let turn = self.turn(caller, &trace_id, parent, Door::Assistants).await?;
+        let gone = match model {
+            None => self.route_with(&turn, Ask { prompt, pii: PiiRule::Route }).await?,
+            Some(model) => {
+                let ask = Ask { prompt, pii: PiiRule::Settings };
+                self.direct_with(&turn, ask, &model, Fallbacks::Yes).await?
+            }
+        };
+        let routed = match gone {
+            Gone::On(routed) => routed,
+            Gone::Blocked(Refusal { reason, step, .. }) => {
+                return Ok(Assisted::Blocked { reason, step });
+            }
+        };
+        let (flight, outcome) = self.ask(*routed).await?;
+        let recorded = flight.finish().await?;
+        Ok(match outcome {
+            Outcome::Text(done) => Assisted::Text {
+                done,
+                // Its project was deleted meanwhile.
+                turn: recorded.turn.ok_or_else(Error::trace_not_found)?,
+            },
+            Outcome::Blocked { reason, step, .. } => Assisted::Blocked { reason, step },
+            Outcome::Tools { .. } => {
+                return Err(Error::Internal("tools were called that nobody offered".to_owned()));
+            }
+        })
+    }
+}

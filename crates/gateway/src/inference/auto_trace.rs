@@ -1,0 +1,60 @@
+//! Traces that the gateway opens for one call, and completes when that is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::ids::TraceId;
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::Result;
+use crate::request_id;
+
+/// A trace that was opened for one call. Whoever works on the call holds it. When the last lets go
+/// without having completed it, because the caller hung up, a task of the gateway's completes it:
+/// by then the call is recorded.
+#[derive(Debug)]
+pub(crate) struct OwnTrace {
+    gateway: Gateway,
+    caller: Caller,
+    id: TraceId,
+    is_completed: AtomicBool,
+}
+
+impl OwnTrace {
+    /// Opens a trace for one call.
+    pub(crate) async fn open(gateway: &Gateway, caller: &Caller) -> Result<Arc<Self>> {
+        let trace = gateway.open_trace(caller, None, None).await?;
+        Ok(Arc::new(Self {
+            gateway: gateway.clone(),
+            caller: caller.clone(),
+            id: trace.id,
+            is_completed: AtomicBool::new(false),
+        }))
+    }
+
+    pub(crate) fn id(&self) -> TraceId {
+        self.id
+    }
+
+    /// Completes and grades it.
+    pub(crate) async fn complete(&self) -> Result<()> {
+        self.gateway.complete_trace(&self.caller, &self.id.to_string()).await?;
+        self.is_completed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for OwnTrace {
+    fn drop(&mut self) {
+        if self.is_completed.load(Ordering::Acquire) {
+            return;
+        }
+        let (gateway, caller, id) = (self.gateway.clone(), self.caller.clone(), self.id);
+        self.gateway.tasks.spawn(request_id::carried(async move {
+            if let Err(error) = gateway.complete_trace(&caller, &id.to_string()).await {
+                tracing::error!(%error, trace = %id, "a trace of one call was not completed");
+            }
+        }));
+    }
+}

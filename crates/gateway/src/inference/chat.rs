@@ -1,0 +1,313 @@
+//! Conversations, in whichever format they came: personal data redacted on the way out and put back
+//! on the way in.
+
+use domain::conversation::Prompt;
+use domain::ids::{StepId, TraceId};
+use domain::step::{Door, FinishReason};
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use futures_util::StreamExt;
+use serde_json::{Map, Value};
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::inference::auto_trace::OwnTrace;
+use crate::inference::executions::{Gone, Refusal, hear};
+use crate::pipeline::Turn;
+use crate::pipeline::choose::{Fallbacks, Routed};
+use crate::pipeline::screen::{Ask, PiiRule};
+use crate::safety::location::Located;
+use crate::streaming::piece::{Piece, Streamed};
+use crate::tools::function_tools;
+
+/// By these some servers of this format (routers of models, proxies, other gateways) let a caller
+/// choose the model, the provider or the address. Here the project does.
+const CHOOSES_MODEL: [&str; 13] = [
+    "models",
+    "route",
+    "provider",
+    "transforms",
+    "preset",
+    "plugins",
+    "providerOptions",
+    "fallbacks",
+    "custom_llm_provider",
+    "api_base",
+    "base_url",
+    "api_key",
+    "extra_body",
+];
+
+/// A conversation that wants an answer.
+#[derive(Debug)]
+pub struct ChatAsk {
+    /// The endpoint it came in by.
+    pub door: Door,
+    /// The trace; without one a project that says `auto_trace` opens one.
+    pub trace_id: Option<String>,
+    /// The model; without one the request is routed.
+    pub model: Option<String>,
+    /// What is asked.
+    pub prompt: Prompt,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct ChatReply {
+    /// The step that records it.
+    pub step: StepId,
+    /// Its trace.
+    pub trace: TraceId,
+    /// The identifier of the model that answered.
+    pub model: String,
+    /// When it was asked.
+    pub created: Timestamp,
+    /// What it said.
+    pub text: String,
+    /// Why it stopped.
+    pub finish: FinishReason,
+    /// What was used: as the provider has told, else as it was counted here.
+    pub usage: Usage,
+    /// The provider's own answer, where it is in the chat-completions format.
+    pub native: Option<Map<String, Value>>,
+    /// Why the answer was withheld, if it was.
+    pub blocked: Option<String>,
+    /// Parameters that the model has not and that were left out, by name.
+    pub dropped: Vec<String>,
+}
+
+/// What became of it.
+pub enum ChatAnswer {
+    /// An answer.
+    Reply(Box<ChatReply>),
+    /// Refused by safety or routing, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+        /// Its trace.
+        trace: TraceId,
+        /// What was found and where, if safety refused it.
+        cause: Option<Box<Located>>,
+    },
+}
+
+/// Why a conversation got no answer.
+#[derive(Debug)]
+pub struct Unanswered {
+    /// What went wrong.
+    pub error: Error,
+    /// The trace that was opened for the call, if one was: nothing else tells the caller of it.
+    pub trace: Option<TraceId>,
+}
+
+impl From<Error> for Unanswered {
+    fn from(error: Error) -> Self {
+        Self { error, trace: None }
+    }
+}
+
+impl Gateway {
+    /// Answers a conversation.
+    pub async fn chat(
+        &self,
+        caller: &Caller,
+        mut ask: ChatAsk,
+    ) -> std::result::Result<ChatAnswer, Unanswered> {
+        prepare(&mut ask.prompt.params)?;
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
+        let (own, trace) = (turn.own.clone(), turn.trace.id());
+        let own_id = own.as_deref().map(OwnTrace::id);
+        let untold = |error| Unanswered { error, trace: own_id };
+        let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
+            Ok(Gone::On(routed)) => {
+                self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
+            }
+            Ok(Gone::Blocked(Refusal { reason, step, cause })) => {
+                Ok(ChatAnswer::Blocked { reason, step, trace, cause })
+            }
+            Err(error) => Err(error),
+        };
+        if let Some(own) = own {
+            Box::pin(own.complete()).await.map_err(untold)?;
+        }
+        answer.map_err(untold)
+    }
+
+    /// Answers a conversation in a stream.
+    pub async fn chat_stream(
+        &self,
+        caller: &Caller,
+        mut ask: ChatAsk,
+    ) -> std::result::Result<Streamed, Unanswered> {
+        prepare(&mut ask.prompt.params)?;
+        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
+        let (own, trace) = (turn.own.clone(), turn.trace.id());
+        let own_id = own.as_deref().map(OwnTrace::id);
+        let untold = |error| Unanswered { error, trace: own_id };
+        let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
+            Ok(Gone::On(routed)) => self.relay(*routed).await,
+            Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
+            Err(error) => Err(error),
+        };
+        let Some(own) = own else { return answer.map_err(untold) };
+        match answer {
+            Ok(Streamed::Pieces(started, pieces)) => {
+                let pieces = pieces.then(move |mut pieces| {
+                    let own = own.clone();
+                    async move {
+                        let ends =
+                            matches!(pieces.last(), Some(Piece::End { .. } | Piece::Broken(_)));
+                        if ends && let Err(error) = Box::pin(own.complete()).await {
+                            pieces.pop();
+                            pieces.push(Piece::Broken(error));
+                        }
+                        pieces
+                    }
+                });
+                Ok(Streamed::Pieces(started, pieces.boxed()))
+            }
+            other => {
+                Box::pin(own.complete()).await.map_err(untold)?;
+                other.map_err(untold)
+            }
+        }
+    }
+
+    /// The turn of a chat completion: on the caller's trace, or on one that is opened for a call that
+    /// names none, where the project says so.
+    async fn chat_turn(
+        &self,
+        caller: &Caller,
+        trace_id: Option<&str>,
+        door: Door,
+    ) -> std::result::Result<Turn, Unanswered> {
+        if let Some(id) = trace_id {
+            return Ok(self.turn(caller, id, None, door).await?);
+        }
+        if !caller.project.settings.auto_trace {
+            let missing = "Missing required parameter: trace_id".to_owned();
+            return Err(Error::Malformed(missing).into());
+        }
+        let own = OwnTrace::open(self, caller).await?;
+        let turn = self.turn(caller, &own.id().to_string(), None, door).await;
+        let turn = turn.map_err(|error| Unanswered { error, trace: Some(own.id()) })?;
+        Ok(Turn { own: Some(own), ..turn })
+    }
+
+    /// Redacts, then routes on the redacted text, or takes the model that was named.
+    async fn chat_route(&self, turn: Turn, model: Option<&str>, prompt: Prompt) -> Result<Gone> {
+        let ask = Ask { prompt, pii: PiiRule::Redact };
+        let Some(model) = model else { return self.route_with(&turn, ask).await };
+        self.direct_with(&turn, ask, model, Fallbacks::Yes).await
+    }
+
+    async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {
+        let (mut flight, mut reply) = self.call(routed).await?;
+        hear(&mut flight, &reply);
+        let blocked = flight.present(&mut reply).await?;
+        let told = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
+        let funded = flight.funded()?;
+        let mut answer = ChatReply {
+            step: funded.step(),
+            trace: funded.routed().screened().turn().trace.id(),
+            model: funded.model().identifier.clone(),
+            created: funded.started_at(),
+            text: std::mem::take(&mut reply.text),
+            finish: reply.finish.unwrap_or(FinishReason::Stop),
+            usage: Usage::default(),
+            native: reply.native.take(),
+            blocked,
+            dropped: std::mem::take(&mut reply.dropped),
+        };
+        answer.usage = flight.finish().await?.usage;
+        if told != Some(answer.usage)
+            && let Some(native) = &mut answer.native
+        {
+            native.insert("usage".to_owned(), answer.usage.chat_form());
+        }
+        Ok(answer)
+    }
+}
+
+/// Brings tools into one form, leaves out what says nothing, and refuses parameters that would choose
+/// another model than the one that was checked, routed and funded.
+fn prepare(params: &mut Map<String, Value>) -> Result<()> {
+    // To clients null means "not given"; providers refuse it.
+    params.retain(|_, value| !value.is_null());
+    let faults: Vec<String> = CHOOSES_MODEL
+        .iter()
+        .filter(|name| params.contains_key(**name))
+        .map(|name| format!("{name} is not supported: the project decides which model answers"))
+        .collect();
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults));
+    }
+    if params.get("tools").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        params.shift_remove("tools");
+    }
+    let Some(tools) = params.get_mut("tools") else { return without_tools(params) };
+    let Value::Array(tools) = tools else {
+        return Err(Error::Malformed("tools must be an array".to_owned()));
+    };
+    function_tools::normalise(tools)?;
+    // A caller does not choose the hosts that a provider calls.
+    match tools.iter().position(|tool| tool.get("type").is_some_and(|kind| kind == "mcp")) {
+        None => Ok(()),
+        Some(index) => Err(Error::invalid(format!(
+            "tools[{index}]: MCP servers can be named on /executions only"
+        ))),
+    }
+}
+
+/// Providers refuse to be told how to use tools where there are none.
+fn without_tools(params: &mut Map<String, Value>) -> Result<()> {
+    params.shift_remove("parallel_tool_calls");
+    match params.get("tool_choice").map(Value::as_str) {
+        None => Ok(()),
+        Some(Some("auto" | "none")) => {
+            params.shift_remove("tool_choice");
+            Ok(())
+        }
+        Some(_) => Err(Error::invalid("tool_choice asks for a tool, and tools names none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn prepared(mut params: Value) -> Result<Value> {
+        let params = params.as_object_mut().unwrap();
+        prepare(params).map(|()| Value::Object(std::mem::take(params)))
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out() {
+        let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+        let chosen = json!({"tools": tools, "tool_choice": "auto", "parallel_tool_calls": false});
+        assert_eq!(prepared(chosen.clone()).unwrap(), chosen);
+        for (given, expected) in [
+            (json!({"user": null, "tools": null, "seed": 1}), json!({"seed": 1})),
+            (json!({"tools": []}), json!({})),
+            (json!({"tools": [], "tool_choice": "auto", "parallel_tool_calls": true}), json!({})),
+            (json!({"tool_choice": "none"}), json!({})),
+            (json!({"models": null}), json!({})),
+        ] {
+            assert_eq!(prepared(given.clone()).unwrap(), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_choice_needs_tools() {
+        for choice in [json!("required"), json!({"type": "function", "function": {"name": "f"}})] {
+            let error = prepared(json!({"tool_choice": choice, "tools": []})).unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{choice}: {error}");
+        }
+        assert!(matches!(prepared(json!({"tools": "f"})), Err(Error::Malformed(_))));
+    }
+}

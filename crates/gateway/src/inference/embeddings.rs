@@ -1,0 +1,145 @@
+//! Embeddings: texts in, vectors out, and no credential leaves for an index.
+
+use domain::conversation::{Message, Prompt};
+use domain::ids::StepId;
+use domain::step::Door;
+use domain::usage::{Open, Usage};
+use serde_json::{Map, Value, json};
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::inference::executions::Refusal;
+use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::record::BlockedBy;
+use crate::pipeline::screen::{Ask, PiiRule, Screened};
+
+/// The model where the caller names none.
+const DEFAULT_MODEL: &str = "text-embedding-3-small";
+/// The most texts of one request, as with OpenAI.
+pub const MOST_TEXTS: usize = 2048;
+const MOST_DIMENSIONS: u64 = 65_536;
+
+/// Texts to embed.
+#[derive(Debug)]
+pub struct EmbeddingAsk {
+    /// The trace.
+    pub trace_id: String,
+    /// The model; without one a small one of OpenAI's.
+    pub model: Option<String>,
+    /// The texts.
+    pub texts: Vec<String>,
+    /// How many numbers each vector is to have, where the model lets one choose.
+    pub dimensions: Option<u64>,
+}
+
+/// What became of a request for embeddings.
+#[derive(Debug)]
+pub enum Embeddings {
+    /// Vectors, in the order of the texts.
+    Vectors {
+        /// One for each text.
+        vectors: Vec<Vec<f32>>,
+        /// The identifier of the model that made them.
+        model: String,
+        /// The tokens of the texts.
+        tokens: u64,
+        /// The step that records it.
+        step: StepId,
+    },
+    /// Refused by safety, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+    },
+}
+
+impl Gateway {
+    /// Checks texts, has them embedded, and records what it cost.
+    pub async fn embed(&self, caller: &Caller, ask: EmbeddingAsk) -> Result<Embeddings> {
+        let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
+        check(&ask)?;
+        let turn = self.turn(caller, &ask.trace_id, None, Door::Embeddings).await?;
+        let project = turn.caller.project.clone();
+        let check_model = || {
+            let model = project.model(name)?;
+            providers::check_embeds(model).map_err(|error| Error::invalid(error.to_string()))
+        };
+        // As with images: that the default model is not registered is not the caller's mistake, so
+        // first the texts are judged.
+        if ask.model.is_some() {
+            check_model()?;
+        }
+        let ask = Ask { prompt: prompt(ask.texts, ask.dimensions), pii: PiiRule::Settings };
+        let screened = match self.screened(&turn, ask).await? {
+            Ok(screened) => screened,
+            Err(Refusal { reason, step, .. }) => return Ok(Embeddings::Blocked { reason, step }),
+        };
+        let is_public = project.model(name).is_ok_and(|model| !model.is_private());
+        if let Some(reason) = leak(&screened, is_public) {
+            let security = screened.security().clone();
+            let why = if screened.leaks().secret { "secret" } else { "pii" };
+            let blocked = BlockedBy { reason: reason.to_owned(), security, routing: None, why };
+            let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
+            return Ok(Embeddings::Blocked { reason: reason.to_owned(), step });
+        }
+        check_model()?;
+        let routed = screened.direct(name, Fallbacks::Yes)?;
+        let (mut flight, answer) = self.call_embed(routed).await?;
+        let heard = &mut flight.heard;
+        heard.usage = answer.tokens.map(|tokens| {
+            let open = Open { prompt: answer.is_part, ..Open::default() };
+            Usage { open, ..Usage::of_prompt(tokens) }
+        });
+        heard.upstream_model.clone_from(&answer.upstream_model);
+        heard.message = Some(shape(&answer.vectors));
+        let funded = flight.funded()?;
+        let (model, step) = (funded.model().identifier.clone(), funded.step());
+        let tokens = flight.finish().await?.usage.prompt;
+        Ok(Embeddings::Vectors { tokens, model, step, vectors: answer.vectors })
+    }
+}
+
+fn check(ask: &EmbeddingAsk) -> Result<()> {
+    let mut faults = Vec::new();
+    if ask.texts.is_empty() || ask.texts.iter().any(String::is_empty) {
+        faults.push("input can't be blank".to_owned());
+    }
+    if ask.texts.len() > MOST_TEXTS {
+        faults.push(format!("input holds more than {MOST_TEXTS} texts"));
+    }
+    if ask.dimensions.is_some_and(|dimensions| !(1..=MOST_DIMENSIONS).contains(&dimensions)) {
+        faults.push(format!("dimensions must be between 1 and {MOST_DIMENSIONS}"));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}
+
+/// The texts as messages: each is judged, redacted and counted for itself.
+fn prompt(texts: Vec<String>, dimensions: Option<u64>) -> Prompt {
+    let params = dimensions.map(|dimensions| ("dimensions".to_owned(), dimensions.into()));
+    Prompt {
+        messages: texts.into_iter().map(Message::user).collect(),
+        params: params.into_iter().collect::<Map<_, _>>(),
+        ..Prompt::default()
+    }
+}
+
+/// Why texts may not leave for a model, whatever the project does with such texts elsewhere: an
+/// index keeps what it is given.
+fn leak(screened: &Screened, is_public: bool) -> Option<&'static str> {
+    let leaks = screened.leaks();
+    if leaks.secret {
+        Some("The input contains a credential")
+    } else if leaks.high_sensitivity && is_public {
+        Some("The input contains highly sensitive personal data, and the model is public")
+    } else {
+        None
+    }
+}
+
+/// What a step keeps of vectors.
+fn shape(vectors: &[Vec<f32>]) -> Value {
+    json!({"embeddings": vectors.len(), "dimensions": vectors.first().map_or(0, Vec::len)})
+}

@@ -1,0 +1,296 @@
+//! Executions and direct runs: one text in, one text out, with tools between them.
+
+use domain::conversation::{Message, Prompt, Reply};
+use domain::ids::StepId;
+use domain::step::Door;
+use serde_json::Value;
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::capacity::offload::offload_judging;
+use crate::error::Result;
+use crate::pipeline::Turn;
+use crate::pipeline::choose::{Choice, Fallbacks, Routed};
+use crate::pipeline::fund::InFlight;
+use crate::pipeline::record::BlockedBy;
+use crate::pipeline::screen::{Ask, PiiRule, Screened, Screening, Stopped};
+use crate::safety::answer_strings;
+use crate::safety::location::Located;
+use crate::safety::prompt_strings::raw_size;
+use crate::tools::function_tools;
+use crate::tools::function_tools::{ToolCall, ToolResult};
+use crate::tools::mcp::entries;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Executed {
+    /// What the model said.
+    pub output: String,
+    /// The identifier of the model that said it.
+    pub model: String,
+    /// The step that records it.
+    pub step: StepId,
+}
+
+/// What is to be executed.
+#[derive(Debug, Default)]
+pub struct ExecuteAsk {
+    /// An open trace of the caller's project.
+    pub trace_id: String,
+    /// The prompt. A follow-up takes the conversation from its parent.
+    pub input: String,
+    /// The tools that the model may call, in any form; a follow-up without any has those of the
+    /// first round.
+    pub tools: Vec<Value>,
+    /// What the tools of the parent step have answered; a follow-up answers all of them.
+    pub results: Option<Vec<ToolResult>>,
+    /// The step it follows from.
+    pub parent: Option<i64>,
+}
+
+/// What became of an execution.
+#[derive(Debug)]
+pub enum Outcome {
+    /// An answer.
+    Text(Executed),
+    /// The model waits for tools.
+    Tools {
+        /// What they are called with.
+        calls: Vec<ToolCall>,
+        /// The step that records them: the parent of the follow-up with their results.
+        step: StepId,
+    },
+    /// Refused by safety or routing, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+        /// What was found and where, if safety refused it.
+        cause: Option<Box<Located>>,
+    },
+}
+
+/// Why a request went no further.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: String,
+    /// The step that records it.
+    pub(crate) step: StepId,
+    /// What was found and where, if safety refused it.
+    pub(crate) cause: Option<Box<Located>>,
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal { reason, step, cause } = refusal;
+        Self::Blocked { reason, step, cause }
+    }
+}
+
+/// A request on its way to a provider, or refused.
+pub(crate) enum Gone {
+    On(Box<Routed>),
+    Blocked(Refusal),
+}
+
+impl Gateway {
+    /// Checks, routes, calls a model and records what it cost.
+    pub async fn execute(&self, caller: &Caller, mut ask: ExecuteAsk) -> Result<Outcome> {
+        function_tools::normalise(&mut ask.tools)?;
+        function_tools::check_known(&ask.tools)?;
+        let is_given = !ask.tools.is_empty();
+        let servers = entries::take_entries(&mut ask.tools)?;
+        for server in &servers {
+            caller.project.mcp.check(&server.address)?;
+        }
+        let turn = self.turn(caller, &ask.trace_id, ask.parent, Door::Executions).await?;
+        let (mut prompt, known) = match ask.results {
+            None => (prompt(ask.input), None),
+            Some(results) => Box::pin(self.follow_up(&turn, results)).await?,
+        };
+        let mut round = None;
+        if is_given {
+            if !servers.is_empty() {
+                round = Some(Box::pin(self.offer(&turn, servers, &mut ask.tools)).await?);
+            }
+            prompt.params.shift_remove("tools");
+            if !ask.tools.is_empty() {
+                prompt.params.insert("tools".to_owned(), ask.tools.into());
+            }
+        } else if let Some(known) = known {
+            round = Some(Self::offer_again(&turn, known)?);
+        }
+        if let Some(round) = round {
+            return Box::pin(self.converse(turn, round, prompt)).await;
+        }
+        match self.route(turn, prompt).await? {
+            Gone::On(routed) => self.answer(*routed).await,
+            Gone::Blocked(refusal) => Ok(refusal.into()),
+        }
+    }
+
+    /// Calls the model that the caller names; checks and cost recording still apply.
+    pub async fn run(
+        &self,
+        caller: &Caller,
+        trace_id: &str,
+        model: &str,
+        input: String,
+        parent: Option<i64>,
+    ) -> Result<Outcome> {
+        let turn = self.turn(caller, trace_id, parent, Door::Runs).await?;
+        let ask = Ask { prompt: prompt(input), pii: PiiRule::Settings };
+        match self.direct_with(&turn, ask, model, Fallbacks::No).await? {
+            Gone::On(routed) => self.answer(*routed).await,
+            Gone::Blocked(refusal) => Ok(refusal.into()),
+        }
+    }
+
+    /// The turn of a request: its trace is the caller's own and open, its parent is of that trace.
+    pub(crate) async fn turn(
+        &self,
+        caller: &Caller,
+        trace_id: &str,
+        parent: Option<i64>,
+        door: Door,
+    ) -> Result<Turn> {
+        let trace = self.find_open_trace(caller, trace_id).await?;
+        let parent = self.find_parent(&trace, parent).await?;
+        Ok(Turn { caller: caller.clone(), trace, parent, door, own: None, mcp: None })
+    }
+
+    /// Screens and routes an input of executions.
+    pub(crate) async fn route(&self, turn: Turn, prompt: Prompt) -> Result<Gone> {
+        self.route_with(&turn, Ask { prompt, pii: PiiRule::Route }).await
+    }
+
+    /// Screens and routes; a refusal is recorded.
+    pub(crate) async fn route_with(&self, turn: &Turn, ask: Ask) -> Result<Gone> {
+        let screened = match self.screened(turn, ask).await? {
+            Ok(screened) => screened,
+            Err(refusal) => return Ok(Gone::Blocked(refusal)),
+        };
+        match screened.choose() {
+            Choice::Route(routed) => Ok(Gone::On(routed)),
+            Choice::Blocked(reason, routing, screened) => {
+                let blocked = BlockedBy {
+                    reason: reason.clone(),
+                    security: screened.security().clone(),
+                    routing: Some(*routing),
+                    why: "routing",
+                };
+                let step = Box::pin(self.record_block(turn, screened.prompt(), blocked)).await?;
+                Ok(Gone::Blocked(Refusal { reason, step, cause: None }))
+            }
+        }
+    }
+
+    /// Screens, and takes the model that the caller named; a refusal is recorded.
+    pub(crate) async fn direct_with(
+        &self,
+        turn: &Turn,
+        ask: Ask,
+        model: &str,
+        fallbacks: Fallbacks,
+    ) -> Result<Gone> {
+        // An unknown model is the caller's mistake, whatever the text holds.
+        turn.caller.project.model(model)?;
+        match self.screened(turn, ask).await? {
+            Ok(screened) => {
+                screened.direct(model, fallbacks).map(|routed| Gone::On(Box::new(routed)))
+            }
+            Err(refusal) => Ok(Gone::Blocked(refusal)),
+        }
+    }
+
+    /// Screens; a refusal is recorded.
+    pub(crate) async fn screened(
+        &self,
+        turn: &Turn,
+        ask: Ask,
+    ) -> Result<std::result::Result<Screened, Refusal>> {
+        // To tell what of it is judged takes a pass of its own, which belongs to the work.
+        let bytes = raw_size(&ask.prompt);
+        match offload_judging(turn.caller.share(), bytes, |give_up| turn.screen(ask, give_up))
+            .await??
+        {
+            Screening::Clear(screened) => Ok(Ok(*screened)),
+            Screening::Blocked(stopped) => {
+                let Stopped { reason, cause, security, prompt } = *stopped;
+                let why = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
+                let blocked = BlockedBy { reason: reason.clone(), security, routing: None, why };
+                let step = Box::pin(self.record_block(turn, &prompt, blocked)).await?;
+                Ok(Err(Refusal { reason, step, cause }))
+            }
+        }
+    }
+
+    /// Calls, records, answers.
+    async fn answer(&self, routed: Routed) -> Result<Outcome> {
+        let (flight, outcome) = self.ask(routed).await?;
+        Self::finished(flight, outcome).await
+    }
+
+    /// The outcome of a call, once it is recorded.
+    pub(crate) async fn finished(flight: InFlight, mut outcome: Outcome) -> Result<Outcome> {
+        let recorded = flight.finish().await?;
+        if let (Outcome::Tools { step, .. }, Some(asked)) = (&mut outcome, recorded.asked) {
+            *step = asked;
+        }
+        Ok(outcome)
+    }
+
+    /// Calls and judges the answer, which may leave once the call is recorded. Its step is that of
+    /// the call.
+    pub(crate) async fn ask(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
+        let (mut flight, mut reply) = self.call(routed).await?;
+        // Whoever refuses says why in a place of its own.
+        if reply.text.is_empty()
+            && let Some(refusal) = reply.native.as_ref().and_then(answer_strings::refusal)
+        {
+            reply.text = refusal.to_owned();
+        }
+        let beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
+        // The text and the calls of tools that were offered are all that leaves, so they are all that
+        // is judged and kept.
+        let offers = flight.funded()?.routed().screened().prompt().params.contains_key("tools");
+        if !offers || tool_message(&reply).is_none() {
+            reply.native = None;
+        }
+        hear(&mut flight, &reply);
+        let blocked = flight.present(&mut reply).await?;
+        // Reasoning that is left out of the answer is paid for all the same.
+        flight.heard.beside = beside;
+        let funded = flight.funded()?;
+        let (step, model) = (funded.step(), funded.model().identifier.clone());
+        let outcome = match (blocked, tool_message(&reply)) {
+            (Some(reason), _) => Outcome::Blocked { reason, step, cause: None },
+            (None, Some(message)) => Outcome::Tools { calls: function_tools::calls(message), step },
+            (None, None) => Outcome::Text(Executed { output: reply.text, model, step }),
+        };
+        Ok((flight, outcome))
+    }
+}
+
+/// Notes on a call what a whole answer says.
+pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
+    let heard = &mut flight.heard;
+    heard.text.clone_from(&reply.text);
+    heard.finish = reply.finish;
+    heard.usage = reply.usage;
+    heard.upstream_model.clone_from(&reply.upstream_model);
+    heard.message = tool_message(reply).cloned();
+}
+
+/// The whole message of an answer that asks for tools.
+pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
+    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
+}
+
+/// A prompt of one user message.
+pub(crate) fn prompt(input: String) -> Prompt {
+    Prompt { messages: vec![Message::user(input)], ..Prompt::default() }
+}

@@ -1,0 +1,197 @@
+//! A conversation that goes on after its tools were run, put together from what its steps hold.
+
+use std::collections::HashMap;
+
+use checks::Placeholders;
+use domain::conversation::{Message, Prompt};
+use domain::ids::StepId;
+use domain::step::{Content, StepKind};
+use serde_json::Value;
+
+use crate::Gateway;
+use crate::error::{Error, Result};
+use crate::pipeline::Turn;
+use crate::pipeline::fund::InFlight;
+use crate::safety::answer_strings::STATE;
+use crate::tools::function_tools;
+use crate::tools::function_tools::{ToolCall, ToolResult};
+use crate::tools::mcp::offer::Server;
+
+impl Gateway {
+    /// The prompt that carries the results of the tools that the turn's parent has asked for: the
+    /// conversation as the provider saw it, its answer exactly as received, and the results. With it
+    /// goes what was offered of MCP servers.
+    pub(crate) async fn follow_up(
+        &self,
+        turn: &Turn,
+        results: Vec<ToolResult>,
+    ) -> Result<(Prompt, Option<Vec<Server>>)> {
+        let Some(parent) = turn.parent else {
+            return Err(Error::invalid("parent_step_id is required when tool_results is sent"));
+        };
+        let asked = crate::bounded(self.store.step(parent, turn.trace.id())).await?;
+        let run = asked.filter(|step| step.kind == StepKind::ToolCall).and_then(|step| step.parent);
+        let run = run.ok_or_else(|| Error::invalid("parent_step_id is not a tool_call step"))?;
+        let sealing = &turn.caller.project.sealing;
+        let content = crate::bounded(self.store.content(run, sealing)).await?;
+        let content = content.ok_or_else(|| {
+            Error::invalid(
+                "parent_step_id: nothing of that conversation is stored (store_content is off)",
+            )
+        })?;
+        let unreadable = || Error::Internal("a stored conversation cannot be read".to_owned());
+        let mut content = content;
+        let servers = content.mcp.take().map(serde_json::from_value::<Vec<Server>>).transpose();
+        let servers = servers.map_err(|_| unreadable())?;
+        let (mut prompt, answer) = conversation(content).ok_or_else(unreadable)?;
+        let calls = function_tools::calls(&answer);
+        let answered = match &servers {
+            None => function_tools::answers(&calls, results)?,
+            Some(_) => self.answers_with_finished(turn, parent, calls, results).await?,
+        };
+        prompt.messages.extend(Message::read(answer));
+        prompt.messages.extend(answered);
+        Ok((prompt, servers))
+    }
+
+    /// The messages that answer a round of which the gateway has run some calls: their results are
+    /// in steps of their own.
+    async fn answers_with_finished(
+        &self,
+        turn: &Turn,
+        asked: StepId,
+        calls: Vec<ToolCall>,
+        results: Vec<ToolResult>,
+    ) -> Result<Vec<Message>> {
+        let sealing = &turn.caller.project.sealing;
+        let content = crate::bounded(self.store.content(asked, sealing)).await?;
+        let asked = content.and_then(|content| content.output).unwrap_or_default();
+        if asked.get("tool_calls").is_none() {
+            let fault = "parent_step_id is a tool that the gateway has run: it waits for nothing";
+            return Err(Error::invalid(fault));
+        }
+        let mut finished = HashMap::new();
+        for ran in asked.get("finished").and_then(Value::as_array).into_iter().flatten() {
+            let of = |name: &str| ran.get(name);
+            let (Some(call), Some(step)) =
+                (of("id").and_then(Value::as_str), of("step_id").and_then(Value::as_i64))
+            else {
+                continue;
+            };
+            let content = crate::bounded(self.store.content(StepId(step), sealing)).await?;
+            let said = content.and_then(said).ok_or_else(|| {
+                Error::invalid("parent_step_id: the results of that round are not stored any more")
+            })?;
+            finished.insert(call.to_owned(), said);
+        }
+        let pending: Vec<ToolCall> =
+            calls.iter().filter(|call| !finished.contains_key(&call.id)).cloned().collect();
+        let mut pending = function_tools::answers(&pending, results)?.into_iter();
+        // In the order of the calls, as the provider expects them.
+        let answers = calls.iter().map_while(|call| match finished.get(&call.id).cloned() {
+            None => pending.next(),
+            Some(content) => {
+                let result = ToolResult { call: call.id.clone(), content, name: None };
+                Some(function_tools::answer(call, result))
+            }
+        });
+        Ok(answers.collect())
+    }
+}
+
+/// The whole message of an answer that asks for tools, in the caller's own words.
+pub(crate) fn answer(flight: &InFlight) -> Result<Option<Value>> {
+    let placeholders = flight.funded()?.routed().screened().placeholders();
+    let mut answer = flight.heard.message.clone();
+    if let Some(answer) = &mut answer {
+        restore(answer, placeholders, false);
+    }
+    Ok(answer)
+}
+
+/// What stands for what in a stored content.
+fn placeholders(stored: Option<Value>) -> Option<Placeholders> {
+    stored
+        .map_or_else(|| Some(Placeholders::default()), |stored| serde_json::from_value(stored).ok())
+}
+
+/// What a tool has said, in its own words.
+fn said(content: Content) -> Option<String> {
+    let placeholders = placeholders(content.placeholders)?;
+    Some(placeholders.restore(content.output?.as_str()?))
+}
+
+/// What a run was asked and what it answered, in the caller's own words: the next call redacts them
+/// anew.
+fn conversation(content: Content) -> Option<(Prompt, Value)> {
+    let placeholders = placeholders(content.placeholders)?;
+    let mut input = content.input?;
+    let mut answer = content.output?;
+    restore(&mut input, &placeholders, false);
+    restore(&mut answer, &placeholders, false);
+    let messages = match input {
+        Value::String(text) => vec![Message::user(text)],
+        Value::Array(messages) => messages.into_iter().map(Message::read).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let mut params = Value::Object(content.params.unwrap_or_default());
+    restore(&mut params, &placeholders, false);
+    let Value::Object(mut params) = params else { return None };
+    // A choice that forced the first call would force another one.
+    params.shift_remove("tool_choice");
+    Some((Prompt { messages, params, ..Prompt::default() }, answer))
+}
+
+/// Puts originals back into every string but those that a provider wants back as they came. What
+/// `arguments` hold is JSON itself.
+fn restore(value: &mut Value, placeholders: &Placeholders, is_json: bool) {
+    if placeholders.is_empty() {
+        return;
+    }
+    match value {
+        Value::String(text) if is_json => *text = placeholders.restore_json(text),
+        Value::String(text) => *text = placeholders.restore(text),
+        Value::Array(list) => {
+            for value in list {
+                restore(value, placeholders, is_json);
+            }
+        }
+        Value::Object(object) => {
+            for (name, value) in object.iter_mut().filter(|(name, _)| *name != STATE) {
+                restore(value, placeholders, name == "arguments");
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use checks::Redactor;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_provider_wants_back_stays_as_it_came() {
+        let mut redactor = Redactor::new(1);
+        let name = redactor.replace_whole("EMAIL", "jane@acme.org");
+        let state = json!({"content": [{"thinking": name, "signature": "c2ln"}]});
+        let call = json!({"id": "a", "function": {"name": "mail",
+            "arguments": format!("{{\"to\": \"{name}\"}}")}});
+        let content = Content {
+            input: Some(json!([{"role": "assistant", "content": name, "provider_state": state}])),
+            output: Some(json!({"role": "assistant", "content": format!("To {name}."),
+                "tool_calls": [call], "provider_state": state})),
+            placeholders: serde_json::to_value(redactor.into_placeholders()).ok(),
+            ..Content::default()
+        };
+        let (prompt, answer) = conversation(content).unwrap();
+        assert_eq!(answer["content"], "To jane@acme.org.");
+        let arguments = &answer["tool_calls"][0]["function"]["arguments"];
+        assert_eq!(arguments, "{\"to\": \"jane@acme.org\"}");
+        assert_eq!(answer["provider_state"], state);
+        assert_eq!(prompt.texts().collect::<Vec<_>>(), ["jane@acme.org"]);
+        assert_eq!(prompt.messages[0].extra["provider_state"], state);
+    }
+}

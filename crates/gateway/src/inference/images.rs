@@ -1,0 +1,184 @@
+//! Images: a prompt in, URLs out, and nobody's brand in them.
+
+use checks::Violation;
+use domain::conversation::{Message, Prompt};
+use domain::ids::StepId;
+use domain::step::Door;
+use serde_json::{Map, json};
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::inference::executions::Refusal;
+use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::record::BlockedBy;
+use crate::pipeline::screen::{Ask, PiiRule};
+
+/// The model where the caller names none.
+const DEFAULT_MODEL: &str = "gpt-image-2";
+/// The size where the caller names none.
+pub(crate) const DEFAULT_SIZE: &str = "1024x1024";
+/// The most images of one request, and the most characters of a prompt, as with OpenAI.
+const MOST_IMAGES: u64 = 10;
+const MOST_CHARACTERS: usize = 32_000;
+/// The words for how good an image is to be: OpenAI's, those of older servers in its format,
+/// Amazon's.
+const QUALITIES: [&str; 7] = ["auto", "low", "medium", "high", "standard", "hd", "premium"];
+/// What a refusal for the sake of a brand says.
+const BRAND: &str = "Blocked by brand/copyright check";
+
+/// Images to make.
+#[derive(Debug)]
+pub struct ImageAsk {
+    /// The trace.
+    pub trace_id: String,
+    /// The model; without one OpenAI's.
+    pub model: Option<String>,
+    /// What they are to show.
+    pub prompt: String,
+    /// Width and height in pixels, as in `1024x1024`, or `auto`.
+    pub size: Option<String>,
+    /// How good: a word of the model's provider, such as `high`.
+    pub quality: Option<String>,
+    /// How many; one where nothing is said.
+    pub count: Option<u64>,
+}
+
+/// What became of a request for images.
+#[derive(Debug)]
+pub enum Images {
+    /// Images.
+    Urls {
+        /// One an image: addresses, or `data:` URLs where the provider sent the bytes.
+        urls: Vec<String>,
+        /// The identifier of the model that made them.
+        model: String,
+        /// The step that records it.
+        step: StepId,
+    },
+    /// Refused by safety, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+    },
+    /// Refused because of what belongs to others, at no cost.
+    Violates {
+        /// A sentence.
+        error: &'static str,
+        /// What was asked for that may not be.
+        violations: Vec<Violation>,
+        /// The step that records it.
+        step: StepId,
+    },
+}
+
+impl Gateway {
+    /// Checks a prompt, has images made, and records what they cost.
+    pub async fn paint(&self, caller: &Caller, ask: ImageAsk) -> Result<Images> {
+        let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
+        let size = ask.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
+        let count = ask.count.unwrap_or(1);
+        check(&ask.prompt, &size, ask.quality.as_deref(), count)?;
+        let turn = self.turn(caller, &ask.trace_id, None, Door::Images).await?;
+        let project = turn.caller.project.clone();
+        let check_model = || {
+            let model = project.model(name)?;
+            providers::check_paints(model).map_err(|error| Error::invalid(error.to_string()))
+        };
+        // A model that the caller names wrongly is its mistake, whatever the prompt holds. That the
+        // default one is not registered is not: first the prompt is judged.
+        if ask.model.is_some() {
+            check_model()?;
+        }
+        let violations = project.blocked_terms.violations(&ask.prompt);
+        let prompt = prompt(ask.prompt, &size, ask.quality, count);
+        let ask = Ask { prompt, pii: PiiRule::Settings };
+        let screened = match self.screened(&turn, ask).await? {
+            Ok(screened) => screened,
+            Err(Refusal { reason, step, .. }) => return Ok(Images::Blocked { reason, step }),
+        };
+        if !violations.is_empty() {
+            let security = screened.security().clone();
+            let blocked =
+                BlockedBy { reason: BRAND.to_owned(), security, routing: None, why: "policy" };
+            let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
+            return Ok(Images::Violates { error: BRAND, violations, step });
+        }
+        check_model()?;
+        let routed = screened.direct(name, Fallbacks::Yes)?;
+        let (mut flight, answer) = self.call_paint(routed).await?;
+        let made = answer.urls.len() as u64;
+        let heard = &mut flight.heard;
+        heard.usage = answer.usage;
+        heard.upstream_model = answer.upstream_model;
+        heard.images = Some(made);
+        heard.message = Some(json!({"images": made, "size": size}));
+        let funded = flight.funded()?;
+        let done = Images::Urls {
+            model: funded.model().identifier.clone(),
+            step: funded.step(),
+            urls: answer.urls,
+        };
+        flight.finish().await?;
+        Ok(done)
+    }
+}
+
+fn check(prompt: &str, size: &str, quality: Option<&str>, count: u64) -> Result<()> {
+    let mut faults = Vec::new();
+    if prompt.trim().is_empty() {
+        faults.push("prompt can't be blank".to_owned());
+    }
+    if prompt.chars().count() > MOST_CHARACTERS {
+        faults.push(format!("prompt is longer than {MOST_CHARACTERS} characters"));
+    }
+    if !is_size(size) {
+        faults.push("size must be WIDTHxHEIGHT in pixels, such as 1024x1024, or auto".to_owned());
+    }
+    if quality.is_some_and(|quality| !QUALITIES.contains(&quality)) {
+        faults.push(format!("quality must be one of {}", QUALITIES.join(", ")));
+    }
+    if !(1..=MOST_IMAGES).contains(&count) {
+        faults.push(format!("n must be between 1 and {MOST_IMAGES}"));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+}
+
+fn is_size(size: &str) -> bool {
+    let is_length = |text: &str| {
+        (1..=5).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && !text.starts_with('0')
+    };
+    let sides = size.split_once('x');
+    size == "auto" || sides.is_some_and(|(width, height)| is_length(width) && is_length(height))
+}
+
+fn prompt(text: String, size: &str, quality: Option<String>, count: u64) -> Prompt {
+    let params = [("size".to_owned(), size.into()), ("n".to_owned(), count.into())];
+    let quality = quality.map(|quality| ("quality".to_owned(), quality.into()));
+    Prompt {
+        messages: vec![Message::user(text)],
+        params: params.into_iter().chain(quality).collect::<Map<_, _>>(),
+        ..Prompt::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_two_lengths() {
+        for size in ["1024x1024", "1x99999", "auto"] {
+            assert!(is_size(size), "{size}");
+        }
+        for size in
+            ["", "x", "1024", "1024x", "0x5", "1024X1024", "100000x1", "10x10x10", "-1x5", "big"]
+        {
+            assert!(!is_size(size), "{size}");
+        }
+    }
+}

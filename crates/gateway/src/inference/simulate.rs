@@ -1,0 +1,114 @@
+//! Simulation: where a text would go and what it might cost. Nothing is called, spent or recorded.
+
+use checks::{GiveUp, Part};
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::safety::Origin;
+use domain::tier::Tier;
+use routing::Shape;
+use serde_json::{Map, Value};
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::capacity::offload::{offload, offload_judging};
+use crate::error::{Error, Result};
+use crate::pipeline::tokens;
+use crate::state::known_traces::asks_secure;
+
+/// Completion tokens that an estimate assumes.
+const TYPICAL_COMPLETION: u64 = 256;
+
+/// What is simulated.
+#[derive(Debug)]
+pub struct Simulation {
+    /// The text.
+    pub input: String,
+    /// Must be the key's own project.
+    pub project: ProjectId,
+    /// Read as a trace's metadata is.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// What would happen.
+#[derive(Debug)]
+pub enum Simulated {
+    /// A model would be called.
+    Resolved {
+        /// The tier.
+        tier: Tier,
+        /// The first model of the path.
+        model: String,
+        /// What it might cost; `None` when the model has no price.
+        estimated_cost: Option<Usd>,
+        /// The models that would be tried, in order.
+        fallback_path: Vec<String>,
+        /// 0 to 1.
+        risk_score: f64,
+        /// 0 to 1.
+        complexity: f64,
+        /// Why, in words.
+        reasons: Vec<String>,
+    },
+    /// Safety would refuse it.
+    Blocked {
+        /// Why.
+        reason: String,
+    },
+    /// No model is configured for it.
+    Unconfigured {
+        /// The tier.
+        tier: Tier,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Gateway {
+    /// Says what an execution with this text would do.
+    pub async fn simulate(&self, caller: &Caller, ask: &Simulation) -> Result<Simulated> {
+        let project = &caller.project;
+        if ask.project != project.id() {
+            return Err(Error::NotFound);
+        }
+        let parts = [Part { origin: Origin::User, text: &ask.input }];
+        let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
+        let policy = &project.policy;
+        let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
+        let report = offload_judging(caller.share(), ask.input.len(), judge).await?;
+        if let Some(block) = report.block {
+            return Ok(Simulated::Blocked { reason: block.reason });
+        }
+        let classify = || {
+            let routing = project.classify(&ask.input, &shape);
+            (
+                routing,
+                tokens::count(&crate::inference::executions::prompt(ask.input.clone()), "").prompt,
+            )
+        };
+        let (routing, prompt) = offload(caller.share(), ask.input.len(), classify).await?;
+        let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));
+        let (routing, models) = project.route(routing, report.pii_detected(), false, asks_secure);
+        let tier = routing.classified;
+        let mut models = match models {
+            Ok(models) => models,
+            Err(unresolved) => {
+                return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
+            }
+        };
+        // The path of an execution leaves out what the key's cap or the project's budget forbids.
+        let unpriced = models.iter().find_map(|model| caller.check_price(model).err());
+        models.retain(|model| caller.check_price(model).is_ok());
+        let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
+        let first = models.first().ok_or_else(none)?;
+        let completion = first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
+        Ok(Simulated::Resolved {
+            tier,
+            model: first.identifier.clone(),
+            estimated_cost: routing::estimate_cost(first, prompt, completion),
+            fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
+            risk_score: report.risk_score,
+            complexity: routing.complexity,
+            reasons: routing.reasons,
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Money that was spent out of this process's sight: before it began, on other nodes, in lost calls
+//! that were recovered. The database knows of it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use domain::time::{HOUR, SECOND, Timestamp};
+
+use crate::Gateway;
+use crate::error::Result;
+use crate::state::registry::lock;
+
+/// A step is on disk, and a clock of another node right, within this.
+const LATE: i64 = 30 * SECOND;
+
+/// Until when the hours of keys are known to hold what the database holds.
+#[derive(Debug, Default)]
+pub(crate) struct Recounted(AtomicI64);
+
+impl Gateway {
+    /// Takes in what keys with a cap have spent since the last time.
+    pub(crate) async fn recount_hours(&self) -> Result<()> {
+        let now = self.clock.now();
+        let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(LATE);
+        // A clock that went back has counted less than it seems.
+        let since = if last > now { Timestamp::default() } else { last };
+        self.recount_since(since.max(now.minus_micros(HOUR))).await?;
+        self.recounted.0.store(now.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes in what keys with a cap have spent in the whole hour: a key that had no cap until now
+    /// starts from what it has spent.
+    pub(crate) async fn recount_whole_hours(&self) -> Result<()> {
+        self.recount_since(self.clock.now().minus_micros(HOUR)).await
+    }
+
+    async fn recount_since(&self, since: Timestamp) -> Result<()> {
+        // What is read before a reset must not count after it.
+        let _steady = self.registry.steady().await;
+        // What a clock has dated later, before it went back, counts here already, and not by its date.
+        let latest = self.clock.now().minus_micros(-HOUR).unix_seconds();
+        let spent = self.store.spent_seconds(since).await?;
+        for spent in spent.into_iter().filter(|spent| spent.second <= latest) {
+            if let Some(state) = self.registry.key(spent.key) {
+                let at = Timestamp(spent.second * SECOND);
+                lock(&state.windows).raise_spent(at, spent.cost);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what projects have spent in this month.
+    pub(crate) async fn recount_months(&self) -> Result<()> {
+        let now = self.clock.now();
+        let spent = self.store.spend_by_project(now).await?;
+        let spent: HashMap<_, _> = spent.into_iter().collect();
+        for project in self.registry.projects() {
+            if let Some(spent) = spent.get(&project.id()) {
+                lock(&project.month).raise(now, *spent);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::money::Usd;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    #[tokio::test]
+    async fn what_was_spent_out_of_sight_counts_once() {
+        let fresh = Fresh::with(json!({})).await;
+        let (gateway, caller) = (&fresh.gateway, &fresh.caller);
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let own = fresh.steps(&trace).await.remove(0);
+        let cost = own.cost();
+        assert!(cost > Usd::ZERO);
+        // As another node writes it, or whoever recovers a lost call.
+        let mut foreign = own;
+        foreign.id = gateway.store.step_id().await.unwrap();
+        gateway.store.writer().step(foreign, None).await.unwrap();
+
+        let id = caller.key.key.id;
+        let hour = || lock(&gateway.registry.key(id).unwrap().windows).spent(gateway.clock.now());
+        let month = || caller.project.month_spend(gateway.clock.now());
+        gateway.recount_hours().await.unwrap();
+        assert_eq!((hour(), month()), (cost, cost), "nobody asks what a key without a cap spends");
+        let mut tx = gateway.store.begin().await.unwrap();
+        let mut key = tx.key(id).await.unwrap().unwrap();
+        key.hourly_limit = Some(Usd(1));
+        tx.save_key(&key).await.unwrap();
+        gateway.publish(tx).await.unwrap();
+        for _ in 0..2 {
+            gateway.recount_whole_hours().await.unwrap();
+            gateway.recount_hours().await.unwrap();
+            gateway.recount_months().await.unwrap();
+            assert_eq!((hour(), month()), (cost + cost, cost + cost));
+        }
+
+        // A reset is a fresh start; what was spent before it stays forgotten.
+        let mut tx = gateway.store.begin().await.unwrap();
+        key.reset_at = Some(gateway.clock.now());
+        tx.save_key(&key).await.unwrap();
+        gateway.publish(tx).await.unwrap();
+        gateway.recount_whole_hours().await.unwrap();
+        assert_eq!(hour(), Usd::ZERO);
+    }
+}

@@ -1,0 +1,294 @@
+//! Call: the only door to the providers, and it opens to a [`Funded`] alone.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use domain::conversation::Reply;
+use domain::ids::ModelId;
+use domain::model::Model;
+use domain::money::Usd;
+use domain::step::StepStatus;
+use domain::time::Clock;
+use providers::{Breakers, Client, Embedded, ErrorKind, Painted, Pass};
+use tokio::time::Instant;
+
+use crate::Gateway;
+use crate::error::{Error, Result};
+use crate::metric_labels;
+use crate::pipeline::choose::Routed;
+use crate::pipeline::ended::Ended;
+use crate::pipeline::fund::Funded;
+use crate::pipeline::fund::InFlight;
+use crate::pipeline::mode::{Embedding, Mode, Painting, Streaming, Whole};
+use crate::pipeline::places::Places;
+use crate::pipeline::reserve::Reservation;
+use crate::pipeline::watched::Watched;
+
+/// The longest a call may take where the model's configuration says nothing.
+const TOTAL: Duration = Duration::from_mins(5);
+/// Attempts on one model, the first included. One with more endpoints is tried once at each.
+const ATTEMPTS: u32 = 2;
+
+/// The providers, behind a door that takes nothing but funded calls.
+pub struct Upstream {
+    client: Client,
+    breakers: Breakers,
+    /// How many calls have been given a place: the seed of the next one's.
+    placed: AtomicU64,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream").finish_non_exhaustive()
+    }
+}
+
+impl Upstream {
+    pub(crate) fn new(client: Client, clock: Clock) -> Self {
+        Self { client, breakers: Breakers::default(), placed: AtomicU64::new(0), clock }
+    }
+
+    /// Closes connections that nobody has used for a while.
+    pub(crate) fn close_unused(&self) {
+        self.client.close_unused();
+    }
+
+    /// Forgets how a model has fared that was changed or deleted. Calls that run go on.
+    pub(crate) fn forget(&self, model: ModelId) {
+        self.breakers.forget(model);
+    }
+
+    /// Where a model is called, in one of the allowed regions; `None` while its circuits are open.
+    fn places(&self, model: &Arc<Model>, regions: Option<&[String]>) -> Option<Places> {
+        let seed = self.placed.fetch_add(1, Ordering::Relaxed);
+        Places::of(model, seed, regions, &self.breakers, self.clock.now())
+    }
+}
+
+/// What came of one attempt.
+type Answered<T> = std::result::Result<T, providers::Error>;
+
+impl Gateway {
+    /// Calls the routed models in order until one answers. Every model that was called and failed
+    /// leaves a failed step; one that was not sent a request, because it cannot do what that asks for,
+    /// leaves none. Nor does one whose circuit is open, unless no other leaves one.
+    pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
+        self.whole_answer::<Whole>(routed).await
+    }
+
+    /// The same for a stream, up to its first byte: after that there is no other model.
+    pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, Watched)> {
+        let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
+        Ok((flight, Watched::new(stream, pass, self.upstream.clock.clone())))
+    }
+
+    /// The same for embeddings.
+    pub(crate) async fn call_embed(&self, routed: Routed) -> Result<(InFlight, Embedded)> {
+        self.whole_answer::<Embedding>(routed).await
+    }
+
+    /// The same for images.
+    pub(crate) async fn call_paint(&self, routed: Routed) -> Result<(InFlight, Painted)> {
+        self.whole_answer::<Painting>(routed).await
+    }
+
+    /// An answer that is whole when it is there.
+    async fn whole_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
+        // Boxed: the futures of an HTTP client are large, and every layer above would move them.
+        let (flight, answer, pass) = Box::pin(self.first_answer::<M>(routed)).await?;
+        if let Some(pass) = pass {
+            pass.success(self.upstream.clock.now());
+        }
+        Ok((flight, answer))
+    }
+
+    async fn first_answer<M: Mode>(
+        &self,
+        routed: Routed,
+    ) -> Result<(InFlight, M::Answer, Option<Pass>)> {
+        let routed = Arc::new(routed);
+        let caller = &routed.screened().turn().caller;
+        let regions = caller.project.settings.allowed_regions.as_deref();
+        let (mut last, mut unpriced) = (None, None);
+        // The first model that is left alone, and whether another has left a step.
+        let (mut open, mut is_recorded) = (None, false);
+        // What earlier models may have charged: nobody else may spend it before this call has settled.
+        let mut held = None;
+        for model in routed.models() {
+            if let Err(error) = caller.check_charge(model, routed.screened().charge()) {
+                unpriced.get_or_insert(error);
+                continue;
+            }
+            let Some(places) = self.upstream.places(model, regions) else {
+                last.get_or_insert(Error::ProviderUnreachable);
+                open.get_or_insert(&model.identifier);
+                continue;
+            };
+            let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
+            let mut flight = self.fund(&routed, model, held.take()).await?;
+            let (funded, heard) = flight.parts()?;
+            let error = match self.attempt::<M>(funded, heard, places).await {
+                Ok((answer, pass)) => return Ok((flight, answer, pass)),
+                Err(error) => error,
+            };
+            let what = neutral(&error);
+            tracing::info!(model = %model.identifier, %what, "a model call failed");
+            if error.refuses_request() && flight.heard.attempts == 1 {
+                held = flight.funded()?.keep(before);
+                // Boxed: it is rare, and every call would carry it.
+                Box::pin(flight.withdraw()).await?;
+                // A fallback that lacks a parameter says nothing of why the model before it failed.
+                last.get_or_insert_with(|| meaning(&error));
+                continue;
+            }
+            flight.heard.status = StepStatus::Failed;
+            flight.heard.error = Some(what);
+            flight.heard.usage = error.usage();
+            held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
+            flight.finish().await?;
+            is_recorded = true;
+            let goes_on = error.fallback_helps();
+            if error.is_ours() {
+                last.get_or_insert_with(|| meaning(&error));
+            } else {
+                last = Some(meaning(&error));
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        // Only when no model was left to call does it matter that one has no price.
+        let error = last.or(unpriced).unwrap_or(Error::ProviderUnreachable);
+        // Who is told that the request is at fault has nothing to learn of circuits.
+        if let Some(open) = open.filter(|_| !is_recorded)
+            && matches!(error, Error::ProviderUnreachable)
+        {
+            Box::pin(self.record_uncalled(&routed, open)).await?;
+        }
+        Err(error)
+    }
+
+    /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it
+    /// has none that may be called, again at the same, if the provider cannot have charged or says so.
+    /// An attempt after one that may have been charged is funded for itself. What is known of each is
+    /// noted as it is: whoever hangs up between two leaves it to be recorded.
+    async fn attempt<M: Mode>(
+        &self,
+        funded: &Funded,
+        heard: &mut Ended,
+        mut places: Places,
+    ) -> Answered<(M::Answer, Option<Pass>)> {
+        let Upstream { client, clock, .. } = &self.upstream;
+        let model = funded.model();
+        // One of several rounds has what the others have left.
+        let round = funded.routed().screened().turn().mcp.as_ref();
+        let in_time = || {
+            let end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+            round.map_or(end, |round| end.min(round.deadline()))
+        };
+        let mut deadline = in_time();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            heard.attempts = i64::from(attempts);
+            let began = Instant::now();
+            heard.unseen_since = M::UNSEEN.then(|| clock.now());
+            let result = {
+                let mut call = pin!(M::call(client, funded, places.here(), deadline));
+                match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+                    Poll::Ready(result) => result,
+                    Poll::Pending => {
+                        // Over a kept connection the provider is at work by now. The first word of a
+                        // stream is not to wait for it.
+                        if M::UNSEEN {
+                            funded.prepare_record();
+                        }
+                        call.await
+                    }
+                }
+            };
+            heard.unseen_since = None;
+            metrics::histogram!("sluice_upstream_seconds", "model" => metric_labels::model(&model.identifier))
+                .record(began.elapsed().as_secs_f64());
+            let now = clock.now();
+            let error = match result {
+                Ok(answer) => return Ok((answer, places.answered())),
+                Err(error) => error,
+            };
+            places.failed(&error, now);
+            let failed = places.to_string();
+            if error.endpoint_helps()
+                && places.has_next(now)
+                && (!error.may_be_charged() || self.fund_again(funded).await)
+                && Instant::now() < in_time()
+                && places.go_on(clock.now())
+            {
+                // One that hangs has not taken the time of the others.
+                deadline = in_time();
+                heard.broken_off += u64::from(error.may_be_charged());
+                let what = neutral(&error);
+                tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
+                continue;
+            }
+            if attempts >= ATTEMPTS || !error.retryable_here() || !is_soon(&error) {
+                return Err(error);
+            }
+            // The fraction of a microsecond count is jitter enough to keep nodes apart.
+            let jitter = (now.0 % 1000) as f64 / 1000.0;
+            let pause = providers::back_off(attempts, error.retry_after(), jitter);
+            if Instant::now() + pause >= deadline || !places.allow(now) {
+                return Err(error);
+            }
+            // Whoever hangs up now has asked for what was refused.
+            (heard.status, heard.error) = (StepStatus::Failed, Some(neutral(&error)));
+            tokio::time::sleep(pause).await;
+            (heard.status, heard.error) = (StepStatus::Completed, None);
+        }
+    }
+}
+
+/// What went wrong, without the provider's own words: they may quote the prompt, and go to the
+/// caller alone.
+pub(crate) fn neutral(error: &providers::Error) -> String {
+    match (&error.kind, error.provider_status()) {
+        (ErrorKind::Unsupported(_), _) => error.to_string(),
+        (ErrorKind::Forbidden, _) => "The egress rules forbid the address".to_owned(),
+        (ErrorKind::RateLimited, _) => "The provider is rate limiting".to_owned(),
+        (ErrorKind::Rejected { status, .. }, _) => {
+            format!("The provider refused the request ({status})")
+        }
+        (ErrorKind::Unusable, _) => "The model gave no answer that can be used".to_owned(),
+        (ErrorKind::Unreachable, Some(status)) => format!("The provider failed ({status})"),
+        (ErrorKind::Unreachable, None) => {
+            "The provider could not be reached, or its answer made no sense".to_owned()
+        }
+    }
+}
+
+/// Whether a provider wants to be asked again soon enough to wait for it, rather than for another.
+fn is_soon(error: &providers::Error) -> bool {
+    error.retry_after().is_none_or(|wait| wait <= providers::MAX_BACK_OFF)
+}
+
+/// What a caller is told of it.
+pub(crate) fn meaning(error: &providers::Error) -> Error {
+    match &error.kind {
+        ErrorKind::Rejected { status, .. } => {
+            Error::ProviderRejected { status: *status, message: error.to_string() }
+        }
+        ErrorKind::Unsupported(what) => match error.at_message() {
+            Some(index) => Error::InvalidMessage { index, fault: what.clone() },
+            None => Error::invalid(what.clone()),
+        },
+        _ => Error::ProviderUnreachable,
+    }
+}
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;

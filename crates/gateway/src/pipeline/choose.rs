@@ -1,0 +1,158 @@
+//! Choose: a tier and the models to try, or the model that the caller named.
+
+use std::sync::{Arc, OnceLock};
+
+use domain::model::Model;
+use domain::step::Routing;
+use domain::tier::Tier;
+use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
+
+use crate::error::Result;
+use crate::pipeline::screen::Screened;
+use crate::state::registry::ProjectState;
+use crate::tools::mcp::offer::Round;
+
+/// A screened prompt with the models to try, in order.
+#[derive(Debug)]
+pub struct Routed {
+    screened: Screened,
+    /// Empty where the caller named the model, until the provider is at work or the call is recorded:
+    /// the first word of a stream does not wait for it.
+    routing: OnceLock<Routing>,
+    models: Vec<Arc<Model>>,
+}
+
+/// Whether another model may answer for the one that was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fallbacks {
+    /// Its fallbacks.
+    Yes,
+    /// None: the answer's model is the one that was asked for.
+    No,
+}
+
+/// What the router says.
+pub(crate) enum Choice {
+    Route(Box<Routed>),
+    /// The reason, and what it concerns.
+    Blocked(String, Box<Routing>, Box<Screened>),
+}
+
+impl Screened {
+    /// Routes a prompt by what it is like.
+    pub(crate) fn choose(self) -> Choice {
+        let project = self.turn().caller.project.clone();
+        let secure_trace = self.turn().trace.is_sensitive();
+        let vpc_only = self.turn().mcp.as_ref().is_some_and(Round::vpc_only);
+        let (routing, models) =
+            project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
+        match models {
+            Ok(models) => {
+                Choice::Route(Box::new(Routed { screened: self, routing: routing.into(), models }))
+            }
+            Err(unresolved) => {
+                Choice::Blocked(unresolved.to_string(), Box::new(routing), Box::new(self))
+            }
+        }
+    }
+
+    /// Takes the model that the caller named, and its fallbacks where the endpoint has them.
+    pub(crate) fn direct(self, identifier: &str, fallbacks: Fallbacks) -> Result<Routed> {
+        let screened = self;
+        let project = screened.turn().caller.project.clone();
+        let first = project.model(identifier)?;
+        let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
+        // Sensitive content that may not leave stays with private models, by fallbacks too.
+        let private_only =
+            screened.turn().trace.is_sensitive() || (screened.security().pii && first.is_private());
+        let regions = project.settings.allowed_regions.as_deref();
+        let chain = routing::chain(first, find, private_only, regions);
+        let mut models = project.shared(&chain);
+        if fallbacks == Fallbacks::No {
+            models.retain(|model| model.identifier == identifier);
+        }
+        let charge = screened.charge();
+        models.retain(|model| charge.fits(model));
+        if models.is_empty() {
+            return Err(crate::error::Error::invalid(format!(
+                "Model {identifier} may not be used here: the trace is sensitive or its region is not allowed"
+            )));
+        }
+        Ok(Routed { screened, routing: OnceLock::new(), models })
+    }
+}
+
+impl Screened {
+    /// What the prompt is like, with no tier chosen yet.
+    fn classify(&self) -> Routing {
+        let prompt = self.prompt();
+        let tools = prompt.params.get("tools").and_then(serde_json::Value::as_array);
+        let shape = Shape {
+            turns: prompt.messages.len(),
+            total_chars: self.length(),
+            tools: tools.map_or(0, Vec::len),
+        };
+        self.turn().caller.project.classify(&self.question(), &shape)
+    }
+}
+
+impl Routed {
+    pub(crate) fn screened(&self) -> &Screened {
+        &self.screened
+    }
+
+    /// The tier that was chosen; none where the caller named the model.
+    pub(crate) fn tier(&self) -> Option<Tier> {
+        self.routing.get()?.tier
+    }
+
+    /// What the prompt is like.
+    pub(crate) fn routing(&self) -> &Routing {
+        self.routing.get_or_init(|| self.screened.classify())
+    }
+
+    pub(crate) fn models(&self) -> &[Arc<Model>] {
+        &self.models
+    }
+}
+
+impl ProjectState {
+    /// What a text is like by the project's threshold, with no tier chosen yet.
+    pub(crate) fn classify(&self, text: &str, shape: &Shape) -> Routing {
+        let classification = routing::classify(text, shape);
+        let threshold = self.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD);
+        Routing {
+            tier: None,
+            classified: routing::tier(&classification, threshold),
+            complexity: classification.complexity,
+            intent: classification.intent,
+            reasons: classification.reasons,
+        }
+    }
+
+    /// The tier that a text goes to, and the models to try there.
+    pub(crate) fn route(
+        &self,
+        mut routing: Routing,
+        pii: bool,
+        vpc_only: bool,
+        asks_secure: bool,
+    ) -> (Routing, std::result::Result<Vec<Arc<Model>>, Unresolved>) {
+        if let Some(reason) = routing::sensitive(pii, vpc_only, asks_secure) {
+            routing.reasons.insert(0, reason.to_owned());
+            routing.classified = Tier::Secure;
+        }
+        let tier = routing.classified;
+        routing.tier = Some(tier);
+        let find = |identifier: &str| self.models.get(identifier).map(|model| &**model);
+        let (tiers, regions) =
+            (&self.settings.routing_tiers, self.settings.allowed_regions.as_deref());
+        let models = routing::resolve(tier, tiers, find, regions);
+        (routing, models.map(|models| self.shared(&models)))
+    }
+
+    /// The registry's own handles of some of its models.
+    fn shared(&self, models: &[&Model]) -> Vec<Arc<Model>> {
+        models.iter().filter_map(|model| self.models.get(&model.identifier).cloned()).collect()
+    }
+}

@@ -1,0 +1,364 @@
+//! Fund: the most the call can cost is set aside, a step id is taken, and its start is written,
+//! before the call or while it is open.
+
+use std::sync::{Arc, OnceLock};
+
+use domain::ids::{KeyId, StepId};
+use domain::model::Model;
+use domain::money::{Prices, Usd};
+use domain::step::{Routing, StepStatus};
+use domain::time::Timestamp;
+use store::Start;
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::pipeline::charge::Charge;
+use crate::pipeline::choose::Routed;
+use crate::pipeline::record::Recorded;
+use crate::pipeline::reserve::{Bill, Reservation, choices, usual_bound};
+use crate::pipeline::starts::Call;
+use crate::pipeline::tokens;
+use crate::request_id;
+use crate::tools::fingerprint;
+
+/// A call that may be made. Only `fund` makes one, and only from a [`Routed`].
+///
+/// ```compile_fail,E0451
+/// # fn forged(routed: std::sync::Arc<gateway::flow::Routed>) -> gateway::flow::Funded {
+/// gateway::flow::Funded { routed, ..todo!() }
+/// # }
+/// ```
+///
+/// Nor is there a way from a prompt to a provider that leaves it out:
+///
+/// ```compile_fail,E0616
+/// # async fn skipped(upstream: &gateway::flow::Upstream, attempt: providers::Attempt<'_>) {
+/// upstream.client.complete(attempt).await;
+/// # }
+/// ```
+///
+/// A [`Routed`] cannot be made by hand either, and so neither can a [`crate::pipeline::screen::Screened`]:
+///
+/// ```compile_fail,E0451
+/// # fn forged(screened: gateway::flow::Screened) -> gateway::flow::Routed {
+/// gateway::flow::Routed { screened, ..todo!() }
+/// # }
+/// ```
+///
+/// ```compile_fail,E0451
+/// # fn forged(prompt: domain::conversation::Prompt) -> gateway::flow::Screened {
+/// gateway::flow::Screened { prompt, ..todo!() }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Funded {
+    routed: Arc<Routed>,
+    model: Arc<Model>,
+    step: StepId,
+    charge: Charge,
+    prices: Option<Prices>,
+    max_output_tokens: Option<u64>,
+    /// Under a cap or a budget.
+    reservation: Option<Reservation>,
+    started_at: Timestamp,
+    input_print: OnceLock<i64>,
+}
+
+impl Caller {
+    /// Whether a cap or a budget bounds what may be spent.
+    fn is_bounded(&self) -> bool {
+        self.key.key.hourly_limit.is_some() || self.project.settings.monthly_budget.is_some()
+    }
+
+    /// Refuses a model whose answers could not be counted against a cap or a budget.
+    pub(crate) fn check_price(&self, model: &Model) -> Result<()> {
+        self.check_charge(model, Charge::Tokens)
+    }
+
+    /// The same for any kind of call.
+    pub(super) fn check_charge(&self, model: &Model, charge: Charge) -> Result<()> {
+        if self.is_bounded() && !charge.is_priced(model) {
+            return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
+        }
+        Ok(())
+    }
+}
+
+impl Gateway {
+    /// Funds one attempt on one of the routed models. `held` is what models before it may have charged.
+    pub(super) async fn fund(
+        &self,
+        routed: &Arc<Routed>,
+        model: &Arc<Model>,
+        held: Option<Reservation>,
+    ) -> Result<InFlight> {
+        let caller = &routed.screened().turn().caller;
+        let charge = routed.screened().charge();
+        caller.check_charge(model, charge)?;
+        let prompt = routed.screened().prompt();
+        // Under a cap or budget the bound goes upstream, so that it is a bound.
+        let (max_output_tokens, reservation) = if caller.is_bounded() {
+            let bill = Bill::of(prompt, model, charge).beside(held.as_ref());
+            let (bound, reservation) = self.reserve(caller, &bill).await?;
+            if let Some(held) = held {
+                reservation.take_in(&held);
+            }
+            (Some(bound), Some(reservation))
+        } else {
+            (prompt.max_output_tokens.or(model.config.max_output_tokens), None)
+        };
+        let funded = Funded {
+            routed: routed.clone(),
+            model: model.clone(),
+            step: self.store.step_id().await?,
+            charge,
+            prices: charge.prices(model),
+            max_output_tokens,
+            reservation,
+            started_at: self.clock.now(),
+            input_print: OnceLock::new(),
+        };
+        let writer = self.store.writer();
+        let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
+        let written = unsure || caller.project.settings.limits.strict;
+        let mut flight = InFlight::new(self.clone(), funded, written);
+        if written {
+            // Whoever gives up here leaves a call that was never made, and its start is closed.
+            flight.heard.status = StepStatus::Failed;
+            flight.heard.error = Some(NOT_MADE.to_owned());
+            Box::pin(writer.start(flight.funded()?.start())).await?;
+            flight.heard = crate::pipeline::ended::Ended::default();
+        } else if let Some(call) = &flight.call {
+            self.write_start(call);
+        }
+        Ok(flight)
+    }
+
+    /// Funds another attempt of a call whose last may have been charged: what that can have cost
+    /// stays set aside until the call has settled. Whether there is money for both.
+    pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
+        let Some(reservation) = &funded.reservation else { return true };
+        let screened = funded.routed.screened();
+        let bill = Bill::of(screened.prompt(), &funded.model, funded.charge)
+            .bounded(funded.max_output_tokens)
+            .beside(Some(reservation));
+        match self.reserve(&screened.turn().caller, &bill).await {
+            Ok((_, more)) => {
+                reservation.take_in(&more);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+impl Funded {
+    pub(crate) fn routed(&self) -> &Routed {
+        &self.routed
+    }
+
+    pub(crate) fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    pub(crate) fn step(&self) -> StepId {
+        self.step
+    }
+
+    pub(crate) fn prices(&self) -> Option<&Prices> {
+        self.prices.as_ref()
+    }
+
+    pub(crate) fn charge(&self) -> Charge {
+        self.charge
+    }
+
+    pub(crate) fn max_output_tokens(&self) -> Option<u64> {
+        self.max_output_tokens
+    }
+
+    /// About the completion tokens of all choices together, so many microseconds after the provider
+    /// was asked.
+    pub(super) fn written_within(&self, micros: i64) -> u64 {
+        let prompt = self.routed.screened().prompt();
+        let bound = self.max_output_tokens.unwrap_or_else(|| usual_bound(prompt));
+        tokens::written_within(micros).min(bound).saturating_mul(choices(prompt))
+    }
+
+    pub(crate) fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// Finds out what the record will say of the prompt.
+    pub(super) fn prepare_record(&self) {
+        self.routing();
+        self.input_print();
+    }
+
+    /// What the prompt is like. What no tier's model could have done has no right size.
+    pub(super) fn routing(&self) -> Option<&Routing> {
+        self.charge.is_for_text().then(|| self.routed.routing())
+    }
+
+    /// The fingerprint of what is asked. An image is another one each time: asking again repeats
+    /// nothing.
+    pub(super) fn input_print(&self) -> Option<i64> {
+        let screened = self.routed.screened();
+        let key = &screened.turn().caller.project.print_key;
+        let found = || fingerprint::input(key, &self.model.identifier, screened.prompt());
+        let repeats = !matches!(self.charge, Charge::Images(_));
+        repeats.then(|| *self.input_print.get_or_init(found))
+    }
+
+    /// Keeps so much of what is set aside, at the most, when this call has ended: it may have been charged
+    /// all the same, or one before it.
+    pub(super) fn keep(&self, most: Usd) -> Option<Reservation> {
+        self.reservation.as_ref().map(|reservation| reservation.moved(most))
+    }
+
+    /// What the call has cost counts now, in the place of what it might have.
+    pub(super) fn settled(&self) {
+        if let Some(reservation) = &self.reservation {
+            reservation.release();
+        }
+    }
+
+    pub(super) fn start(&self) -> Start {
+        let screened = self.routed.screened();
+        let turn = screened.turn();
+        Start {
+            step: self.step,
+            trace: turn.trace.id(),
+            project: turn.caller.project.id(),
+            key: Some(KeyId::to_i64(turn.caller.key.key.id)),
+            door: turn.door,
+            parent: turn.parent,
+            model: self.model.identifier.clone(),
+            provider: self.model.provider,
+            infrastructure: self.model.infrastructure().to_owned(),
+            is_public: self.model.is_public,
+            tier: self.routed.tier(),
+            prompt_tokens: tokens::estimate(screened.length()),
+            prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
+            flat_cost: self
+                .charge
+                .cost_of_images(&self.model, screened.prompt())
+                .map(|cost| cost.0),
+            started_at: self.started_at.0,
+        }
+    }
+}
+
+/// What a step says whose start was written, but no call was made.
+const NOT_MADE: &str = "The call was given up before it was made";
+/// What a step says whose call a defect of ours has ended.
+const FAULT: &str = "The gateway failed while it handled this call";
+
+/// A funded call that is not recorded yet. If it is dropped, mostly because the caller hung up,
+/// what is known of it is recorded by a task of the gateway's.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    gateway: Gateway,
+    /// Of the request that it is made for.
+    request: Option<Arc<str>>,
+    call: Option<Arc<Call>>,
+    /// What the model has said so far, as the provider sent it.
+    pub(crate) heard: crate::pipeline::ended::Ended,
+}
+
+impl InFlight {
+    fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
+        Self {
+            gateway,
+            request: request_id::current(),
+            call: Some(Arc::new(Call::new(funded, written))),
+            heard: crate::pipeline::ended::Ended::default(),
+        }
+    }
+
+    /// The call.
+    pub(crate) fn funded(&self) -> Result<&Funded> {
+        // Only `finish` and `drop` take it, and both end this value.
+        self.call.as_deref().map(|call| &call.funded).ok_or_else(ended_twice)
+    }
+
+    /// The call, and what is known of it.
+    pub(super) fn parts(&mut self) -> Result<(&Funded, &mut crate::pipeline::ended::Ended)> {
+        match self.call.as_deref() {
+            Some(call) => Ok((&call.funded, &mut self.heard)),
+            None => Err(ended_twice()),
+        }
+    }
+
+    /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
+    /// now has not hung up.
+    pub(crate) fn fault(&mut self, error: Error) -> Error {
+        self.heard.status = StepStatus::Failed;
+        self.heard.error = Some(FAULT.to_owned());
+        error
+    }
+
+    /// Records how it ended. Returns once that is on disk.
+    pub(crate) fn finish(mut self) -> impl Future<Output = Result<Recorded>> + Send {
+        // Boxed: whoever waits would carry the call twice.
+        Box::pin(async move {
+            let Some(call) = self.call.take() else {
+                return Err(ended_twice());
+            };
+            call.end(&self.gateway.starts, self.heard.status == StepStatus::Completed);
+            self.gateway.record_run(&call.funded, &mut self.heard).await
+        })
+    }
+
+    /// Takes it back: it was refused here, and no provider was asked. It leaves no step, not even if
+    /// the gateway dies once this has returned.
+    pub(super) async fn withdraw(mut self) -> Result<()> {
+        let call = self.call.take().ok_or_else(ended_twice)?;
+        let is_written = call.end(&self.gateway.starts, false);
+        call.funded.settled();
+        if is_written {
+            self.gateway.store.writer().withdraw(call.funded.step).await?;
+        }
+        Ok(())
+    }
+
+    /// Why it is being dropped, where nothing says so yet.
+    fn dropped_by(&self) -> (StepStatus, &'static str) {
+        if std::thread::panicking() {
+            (StepStatus::Failed, FAULT)
+        } else if self.gateway.cut_off.is_cancelled() {
+            (StepStatus::Failed, "The gateway stopped before this call ended")
+        } else {
+            (StepStatus::Cancelled, "The caller hung up")
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let Some(call) = self.call.take() else { return };
+        call.end(&self.gateway.starts, false);
+        let mut heard = std::mem::take(&mut self.heard);
+        if heard.error.is_none() {
+            let (status, error) = self.dropped_by();
+            (heard.status, heard.error) = (status, Some(error.to_owned()));
+        }
+        let gateway = self.gateway.clone();
+        let record = async move {
+            if let Err(error) = gateway.record_run(&call.funded, &mut heard).await {
+                metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
+                tracing::error!(%error, step = %call.funded.step, "a call that was cut short was not recorded");
+            }
+        };
+        self.gateway.tasks.spawn(request_id::under(self.request.take(), record));
+    }
+}
+
+fn ended_twice() -> Error {
+    Error::Internal("a call ended twice".to_owned())
+}
+
+#[cfg(test)]
+#[path = "fund_tests.rs"]
+mod tests;

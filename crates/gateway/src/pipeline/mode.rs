@@ -1,0 +1,120 @@
+//! Mode: what a provider is asked for, and how.
+
+use domain::conversation::Reply;
+use domain::model::Model;
+use providers::{Attempt, Client, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::pipeline::fund::Funded;
+
+/// One kind of call.
+pub(super) trait Mode {
+    type Answer;
+
+    /// Whether it writes a text of which nothing is seen before all of it is there.
+    const UNSEEN: bool = false;
+
+    /// Asks at one place: `model` is the funded one as it is called there.
+    fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
+}
+
+/// A whole answer to a conversation.
+pub(super) struct Whole;
+
+/// A streamed answer to a conversation.
+pub(super) struct Streaming;
+
+/// Vectors for texts.
+pub(super) struct Embedding;
+
+/// Images for a prompt.
+pub(super) struct Painting;
+
+impl Mode for Whole {
+    type Answer = Reply;
+
+    const UNSEEN: bool = true;
+
+    async fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        client.complete(attempt(funded, model, false, deadline)).await
+    }
+}
+
+impl Mode for Streaming {
+    type Answer = EventStream;
+
+    async fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> Result<EventStream, Error> {
+        client.stream(attempt(funded, model, true, deadline)).await
+    }
+}
+
+impl Mode for Embedding {
+    type Answer = Embedded;
+
+    async fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> Result<Embedded, Error> {
+        let prompt = funded.routed().screened().prompt();
+        let inputs: Vec<String> = prompt.texts().map(str::to_owned).collect();
+        let dimensions = prompt.params.get("dimensions").and_then(Value::as_u64);
+        client.embed(EmbedAsk { model, inputs: &inputs, dimensions }, deadline).await
+    }
+}
+
+impl Mode for Painting {
+    type Answer = Painted;
+
+    async fn call(
+        client: &Client,
+        funded: &Funded,
+        model: &Model,
+        deadline: Instant,
+    ) -> Result<Painted, Error> {
+        let asked = funded.routed().screened().prompt();
+        let param = |name: &str| asked.params.get(name);
+        let ask = ImageAsk {
+            model,
+            prompt: asked.texts().next().unwrap_or_default(),
+            size: param("size")
+                .and_then(Value::as_str)
+                .unwrap_or(crate::inference::images::DEFAULT_SIZE),
+            quality: param("quality").and_then(Value::as_str),
+            count: param("n").and_then(Value::as_u64).unwrap_or(1),
+        };
+        client.paint(ask, deadline).await
+    }
+}
+
+fn attempt<'a>(
+    funded: &'a Funded,
+    model: &'a Model,
+    stream: bool,
+    deadline: Instant,
+) -> Attempt<'a> {
+    Attempt {
+        model,
+        prompt: funded.routed().screened().prompt(),
+        max_output_tokens: funded.max_output_tokens(),
+        stream,
+        deadline,
+    }
+}

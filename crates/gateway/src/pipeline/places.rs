@@ -1,0 +1,127 @@
+//! Places: at which of its endpoints a model is called, and at which one after that.
+
+use std::sync::Arc;
+use std::vec;
+
+use domain::model::Model;
+use domain::time::Timestamp;
+use providers::{Breaker, Breakers, Pass};
+
+use crate::metric_labels;
+
+/// Where a call goes, and where else it may go.
+pub(super) struct Places {
+    here: Place,
+    /// The call that may be made here, until it is known how it went. One that is not made, because it
+    /// is refused for money or its caller hangs up, was no probe.
+    pass: Option<Pass>,
+    /// Where it was not yet.
+    others: vec::IntoIter<Place>,
+}
+
+struct Place {
+    /// The model as it is called here.
+    model: Arc<Model>,
+    breaker: Arc<Breaker>,
+    /// Which of the model's endpoints it is, where it has several.
+    endpoint: Option<usize>,
+}
+
+impl Places {
+    /// The places of a model in the order of a seed, the first of them let through by its breaker;
+    /// `None` while no breaker lets a call through.
+    pub(super) fn of(
+        model: &Arc<Model>,
+        seed: u64,
+        regions: Option<&[String]>,
+        breakers: &Breakers,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let place = |model: &Arc<Model>, endpoint: Option<usize>| Place {
+            model: model.clone(),
+            breaker: breakers.get(model.id, endpoint.unwrap_or(0)),
+            endpoint,
+        };
+        let all: Vec<Place> = if model.config.endpoints.is_empty() {
+            vec![place(model, None)]
+        } else {
+            let endpoints = routing::endpoints(model, seed, regions).into_iter();
+            endpoints.map(|endpoint| place(&endpoint.model, Some(endpoint.index))).collect()
+        };
+        let mut others = all.into_iter();
+        let (pass, here) = next(&mut others, now)?;
+        Some(Self { here, pass: Some(pass), others })
+    }
+
+    /// The model as it is called now.
+    pub(super) fn here(&self) -> &Model {
+        &self.here.model
+    }
+
+    /// Takes in that the call here failed.
+    pub(super) fn failed(&mut self, error: &providers::Error, now: Timestamp) {
+        self.count("failed");
+        if let Some(pass) = self.pass.take() {
+            tell(pass, Some(error), now);
+        }
+    }
+
+    /// Takes in that the call here was answered, or begins to be: how that goes is still to be told.
+    pub(super) fn answered(self) -> Option<Pass> {
+        self.count("answered");
+        self.pass
+    }
+
+    fn count(&self, outcome: &'static str) {
+        if let Some(endpoint) = self.here.endpoint {
+            metrics::counter!("sluice_endpoint_calls_total",
+                "model" => metric_labels::model(&self.here.model.identifier),
+                "endpoint" => endpoint.to_string(),
+                "outcome" => outcome)
+            .increment(1);
+        }
+    }
+
+    /// Whether there is another place to go on to, as far as can be told without going there.
+    pub(super) fn has_next(&self, now: Timestamp) -> bool {
+        self.others.as_slice().iter().any(|place| !place.breaker.is_open(now))
+    }
+
+    /// Goes on to the next place that its breaker lets through, if there is one.
+    pub(super) fn go_on(&mut self, now: Timestamp) -> bool {
+        let Some((pass, place)) = next(&mut self.others, now) else { return false };
+        (self.here, self.pass) = (place, Some(pass));
+        true
+    }
+
+    /// Whether another call may go out here.
+    pub(super) fn allow(&mut self, now: Timestamp) -> bool {
+        self.pass = self.here.breaker.allow(now);
+        self.pass.is_some()
+    }
+}
+
+/// The next place that its breaker lets through, with the call that may be made there.
+fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Pass, Place)> {
+    places.find_map(|place| Some((place.breaker.allow(now)?, place)))
+}
+
+/// Tells a breaker how a call went that it has let through.
+pub(super) fn tell(pass: Pass, error: Option<&providers::Error>, now: Timestamp) {
+    match error {
+        Some(error) if error.is_endpoint_fault() => pass.fault(now),
+        // It was not called.
+        Some(error) if error.is_ours() => drop(pass),
+        _ => pass.success(now),
+    }
+}
+
+/// By index alone: an address may be nobody else's business.
+impl std::fmt::Display for Places {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.here.endpoint {
+            Some(endpoint) => write!(f, "endpoints[{endpoint}] of {}", self.here.model.identifier),
+            None => f.write_str(&self.here.model.identifier),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Record: a step, its content and its cost, on disk before the answer leaves.
+
+use aws_lc_rs::hmac::Key;
+use domain::conversation::{Body, Message, Prompt, Role};
+use domain::ids::StepId;
+use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use serde_json::{Value, json};
+
+use crate::Gateway;
+use crate::capacity::offload::offload_always;
+use crate::error::Result;
+use crate::metric_labels;
+use crate::pipeline::Turn;
+use crate::pipeline::choose::Routed;
+use crate::pipeline::ended::Ended;
+use crate::pipeline::fund::Funded;
+use crate::pipeline::screen::{JudgedTool, merged};
+use crate::pipeline::spent::Spent;
+use crate::pipeline::stored::{Input, Output, Stored};
+use crate::safety::output_check;
+use crate::tools::fingerprint;
+use crate::tools::function_tools;
+use crate::tools::function_tools::ToolCall;
+use crate::tools::mcp::offer::Round;
+
+/// Most contents take no more than this, in bytes.
+const USUAL: usize = 4096;
+
+/// Who refused a request.
+#[derive(Debug)]
+pub(crate) struct BlockedBy {
+    pub(crate) reason: String,
+    pub(crate) security: Security,
+    pub(crate) routing: Option<Routing>,
+    /// The kind of reason as one of a few words, for metrics.
+    pub(crate) why: &'static str,
+}
+
+/// What a tool of an MCP server did.
+pub(crate) struct RanTool<'a> {
+    /// The label of its server.
+    pub(crate) server: &'a str,
+    /// `None` when the server was not even asked.
+    pub(crate) call: Option<&'a ToolCall>,
+    /// What the model is told.
+    pub(crate) said: &'a str,
+    pub(crate) error: Option<String>,
+}
+
+/// What has become of a call that is recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recorded {
+    /// The step of the tools that the model has asked for, if it has.
+    pub(crate) asked: Option<StepId>,
+    /// Which turn of its trace it is, where it is an answer of assistants.
+    pub(crate) turn: Option<u64>,
+    /// What was used: as the provider has told, else as it was counted here.
+    pub(crate) usage: Usage,
+}
+
+impl Gateway {
+    /// Records a run step and settles what it cost. Where the model asked for tools, a step of
+    /// theirs follows it.
+    pub(crate) async fn record_run(&self, funded: &Funded, ended: &mut Ended) -> Result<Recorded> {
+        let screened = funded.routed().screened();
+        let turn = screened.turn();
+        let prompt = screened.prompt();
+        let project = &turn.caller.project;
+        if ended.status != StepStatus::Completed {
+            output_check::judge_rest(project, ended).await;
+        }
+        let (model, charge) = (funded.model(), funded.charge());
+        let Spent { usage, cost, estimated } = Spent::by(funded, ended, self.clock.now());
+        let calls = ended.message.as_ref().map(function_tools::calls).unwrap_or_default();
+        let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
+        let call = Call {
+            model: model.identifier.clone(),
+            provider: model.provider,
+            upstream_model: ended.upstream_model.take(),
+            infrastructure: model.infrastructure().to_owned(),
+            is_public: model.is_public,
+            attempts: ended.attempts,
+            usage,
+            prices: funded.prices().copied(),
+            cost,
+            cost_estimated: estimated,
+            first_token: ended.first_token,
+            finish: ended.finish,
+            input_print: funded.input_print(),
+            // An answer that only asks for tools says nothing that could be repeated.
+            output_print: (charge.is_for_text() && !ended.text.is_empty())
+                .then(|| fingerprint::text(&project.print_key, &ended.text)),
+            tools,
+            shadow: false,
+        };
+        // Boxed here: on its way to the writer it would be moved five times.
+        let step = Box::new(Step {
+            id: funded.step(),
+            trace: turn.trace.id(),
+            project: project.id(),
+            key: Some(turn.caller.key.key.id),
+            kind: StepKind::Run,
+            parent: turn.parent,
+            door: turn.door,
+            status: ended.status,
+            reason: None,
+            error: ended.error.take(),
+            started_at: funded.started_at(),
+            finished_at: self.clock.now(),
+            routing: funded.routing().cloned(),
+            security: merged(screened.security(), &ended.output),
+            call: Some(call),
+            user_rating: None,
+        });
+        // What is stored is what leaves: a withheld answer must not be read back from its step.
+        let output = match &ended.message {
+            Some(message) => Output::Value(message),
+            None => Output::Text(ended.said()),
+        };
+        let speaks = !ended.text.is_empty() || !ended.refusal.is_empty();
+        let stored = Stored {
+            output: (step.status != StepStatus::Failed || speaks).then_some(output),
+            mcp: turn.mcp.as_ref().map(Round::servers),
+            ..Stored::asked(screened)
+        };
+        metrics::counter!("sluice_spend_nanodollars_total", "project" => metric_labels::project(project.id()))
+            .increment(cost.0.unsigned_abs());
+        // What was spent counts from now on, even if the caller hangs up or the disk fails.
+        self.count(&turn.caller, step.finished_at, cost);
+        funded.settled();
+        // Tools that are run here leave a step each.
+        let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
+        let recorded = if calls.is_empty() || here {
+            Recorded { asked: None, turn: self.store(turn, step, &stored).await?, usage }
+        } else {
+            let run = step.id;
+            // The run is queued before anything is waited for: who hangs up now does not lose it.
+            let both = async {
+                let tools = self.record_tools(turn, run, &calls, &[]);
+                tokio::try_join!(self.store(turn, step, &stored), tools)
+            };
+            let (number, asked) = Box::pin(both).await?;
+            Recorded { asked: Some(asked), turn: number, usage }
+        };
+        self.trip_if_spent(&turn.caller).await;
+        Ok(recorded)
+    }
+
+    /// Records the tools that a run step has asked for and that the caller is to run, and where the
+    /// results of the other calls of that round are. Returns the step's id.
+    pub(crate) async fn record_tools(
+        &self,
+        turn: &Turn,
+        run: StepId,
+        calls: &[ToolCall],
+        finished: &[(&str, StepId)],
+    ) -> Result<StepId> {
+        let (step, output) = self.tool_step(turn, run, calls, finished).await?;
+        let id = step.id;
+        self.record_plain(turn, step, None, Output::Value(&output)).await?;
+        Ok(id)
+    }
+
+    /// The step of the tools that a run step has asked for, and its content.
+    async fn tool_step(
+        &self,
+        turn: &Turn,
+        run: StepId,
+        calls: &[ToolCall],
+        finished: &[(&str, StepId)],
+    ) -> Result<(Step, Value)> {
+        let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let calls: Vec<Value> = calls
+            .iter()
+            .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
+            .collect();
+        let mut output = json!({"tool_calls": calls});
+        if !finished.is_empty() {
+            let finished =
+                finished.iter().map(|(call, step)| json!({"id": call, "step_id": step.0}));
+            output["finished"] = finished.collect();
+        }
+        Ok((step, output))
+    }
+
+    /// Records a tool that was run here: what it was called with, what the model is told, and what
+    /// went wrong. Returns the step's id and its end.
+    pub(crate) async fn record_tool(
+        &self,
+        turn: &Turn,
+        mut step: Step,
+        ran: RanTool<'_>,
+    ) -> Result<(StepId, Timestamp)> {
+        step.finished_at = self.clock.now();
+        let arguments = ran.call.map(|call| Value::from(call.arguments.clone()).to_string());
+        let extra = arguments.into_iter().map(|text| ("arguments".to_owned(), text.into()));
+        let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
+        let message = Message { role, body, extra: extra.collect() };
+        let judge = || turn.judge_tool(message);
+        let judged = offload_always(turn.caller.share(), ran.said.len(), judge).await?;
+        let JudgedTool { message, security, placeholders } = judged;
+        let mut input = json!({"server_label": ran.server});
+        if let Some(call) = ran.call {
+            let arguments = message.extra.get("arguments").and_then(Value::as_str);
+            let arguments = arguments.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            input["id"] = call.id.as_str().into();
+            input["name"] = call.name.as_str().into();
+            input["arguments"] = arguments.unwrap_or_default();
+        }
+        step.security = security;
+        if ran.error.is_some() {
+            step.status = StepStatus::Failed;
+        }
+        step.error = ran.error;
+        let stored = Stored {
+            input: Some(Input::Value(&input)),
+            output: match &message.body {
+                Body::Text(said) if ran.call.is_some() => Some(Output::Text(said)),
+                _ => None,
+            },
+            placeholders: (!placeholders.is_empty()).then_some(&placeholders),
+            ..Stored::default()
+        };
+        let recorded = (step.id, step.finished_at);
+        self.store(turn, step.into(), &stored).await?;
+        Ok(recorded)
+    }
+
+    /// Records a request that safety or routing has refused. Returns the step's id.
+    pub(crate) async fn record_block(
+        &self,
+        turn: &Turn,
+        prompt: &Prompt,
+        blocked: BlockedBy,
+    ) -> Result<StepId> {
+        metrics::counter!("sluice_blocked_total", "reason" => blocked.why).increment(1);
+        let step = Step {
+            status: StepStatus::Blocked,
+            reason: Some(blocked.reason),
+            routing: blocked.routing,
+            security: blocked.security,
+            ..self.plain_step(turn, StepKind::Blocked).await?
+        };
+        let id = step.id;
+        let stored = Stored { input: Some(Input::of(turn.door, prompt)), ..Stored::default() };
+        self.store(turn, step.into(), &stored).await?;
+        Ok(id)
+    }
+
+    /// Records that no model was called, because the circuit of this one, the first of the path that
+    /// could have been, is open. A step without a call costs nothing and tells no latency of a model.
+    pub(super) async fn record_uncalled(&self, routed: &Routed, model: &str) -> Result<()> {
+        let screened = routed.screened();
+        let turn = screened.turn();
+        let step = Step {
+            status: StepStatus::Failed,
+            error: Some(format!("Model {model} was not called: its circuit is open")),
+            routing: screened.charge().is_for_text().then(|| routed.routing().clone()),
+            security: screened.security().clone(),
+            ..self.plain_step(turn, StepKind::Run).await?
+        };
+        self.store(turn, step.into(), &Stored::asked(screened)).await.map(drop)
+    }
+
+    /// Records a step that called no model: a check or a log entry.
+    pub(crate) async fn record_plain(
+        &self,
+        turn: &Turn,
+        step: Step,
+        input: Option<&str>,
+        output: Output<'_>,
+    ) -> Result<()> {
+        let stored =
+            Stored { input: input.map(Input::Text), output: Some(output), ..Stored::default() };
+        self.store(turn, step.into(), &stored).await.map(drop)
+    }
+
+    /// A completed step of this turn with nothing in it.
+    pub(crate) async fn plain_step(&self, turn: &Turn, kind: StepKind) -> Result<Step> {
+        let now = self.clock.now();
+        Ok(Step {
+            id: self.store.step_id().await?,
+            trace: turn.trace.id(),
+            project: turn.caller.project.id(),
+            key: Some(turn.caller.key.key.id),
+            kind,
+            parent: turn.parent,
+            door: turn.door,
+            status: StepStatus::Completed,
+            reason: None,
+            error: None,
+            started_at: now,
+            finished_at: now,
+            routing: None,
+            security: Security::default(),
+            call: None,
+            user_rating: None,
+        })
+    }
+
+    /// Returns which turn of its trace it is, where it is an answer of assistants.
+    async fn store(
+        &self,
+        turn: &Turn,
+        step: Box<Step>,
+        stored: &Stored<'_>,
+    ) -> Result<Option<u64>> {
+        let project = &turn.caller.project;
+        let json = if project.settings.discard_content {
+            None
+        } else {
+            let mut json = Vec::with_capacity(USUAL);
+            serde_json::to_writer(&mut json, stored)
+                .map_err(|error| crate::error::Error::Internal(error.to_string()))?;
+            Some(json)
+        };
+        let content = json.as_deref().map(|json| (json, &project.sealing));
+        let counts = grading::counts(&step);
+        let number = self.store.writer().step(step, content).await?;
+        if !counts {
+            return Ok(number);
+        }
+        let trace = self.handle_now(project, &turn.trace).await?;
+        if trace.is_completed() {
+            // Whoever rates a trace, or ends a call late, finds that in its grade. The task has said what
+            // went wrong, if anything did.
+            let _ = self.regrade(turn.caller.project.clone(), trace).await;
+        }
+        Ok(number)
+    }
+}
+
+/// What is kept of the tool calls of an answer.
+fn tool_use(
+    prompt: &Prompt,
+    message: Option<&Value>,
+    calls: &[ToolCall],
+    key: &Key,
+) -> Option<ToolUse> {
+    if calls.is_empty() {
+        return None;
+    }
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let declared = list(prompt.params.get("tools"));
+    let asked = list(message.and_then(|message| message.get("tool_calls")));
+    Some(ToolUse {
+        calls: u32::try_from(calls.len()).unwrap_or(u32::MAX),
+        fidelity: grading::tool_fidelity(&declared, &asked).unwrap_or(1.0),
+        prints: calls.iter().map(|call| fingerprint::tool(key, call)).collect(),
+    })
+}

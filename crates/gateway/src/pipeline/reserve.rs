@@ -1,0 +1,338 @@
+//! Reserve: the most that a call can cost is set aside before it is made, so that calls that run at
+//! the same time cannot pass a cap or a budget together.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use domain::conversation::{Body, Prompt};
+use domain::model::Model;
+use domain::money::{Price, Prices, Usd};
+use domain::usage::Usage;
+use limits::{KeyWindows, MonthSpend};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::capacity::offload::offload;
+use crate::error::{Error, Result};
+use crate::pipeline::charge::{Charge, dearest};
+use crate::pipeline::tokens;
+use crate::state::registry::lock;
+
+/// The longest answer where neither the caller nor the model bounds the completion.
+const MAX_OUTPUT: u64 = 4096;
+/// While others are about to settle, a shorter completion than this is not taken.
+const WORTHWHILE: u64 = 256;
+/// How long a call waits for others to settle.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Tokens around each message or part, in the formats that have any.
+const AROUND: u64 = 4;
+/// About the most tokens of a picture in a prompt: its bytes say nothing.
+const PER_PICTURE: u64 = 4096;
+
+/// What one call can cost at the most.
+#[derive(Debug)]
+pub(super) struct Bill<'p> {
+    /// Each kind of prompt token at the dearest price it can have.
+    prices: Option<Prices>,
+    /// What does not depend on a bound: images.
+    flat: Option<Usd>,
+    /// Prompt tokens that cannot be passed: no token is shorter than a byte.
+    prompt: u64,
+    /// The same, closer to the truth.
+    counted: Counted<'p>,
+    /// How many completions are asked for.
+    choices: u64,
+    /// The longest completion.
+    bound: u64,
+    /// Whether the caller has said so: then it is not lowered.
+    is_asked: bool,
+    /// What earlier attempts of the same call have set aside: nobody else is about to settle that.
+    held: Usd,
+}
+
+impl<'p> Bill<'p> {
+    pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
+        let (most, unread) = sizes(prompt);
+        let asked = prompt.max_output_tokens;
+        let prices = |prices| dearest(prices, providers::may_keep_for_an_hour(model, prompt));
+        Self {
+            prices: charge.prices(model).map(prices),
+            flat: charge.most_of_images(model, prompt, most),
+            prompt: most,
+            counted: Counted { prompt, unread, tokens: OnceLock::new() },
+            choices: choices(prompt),
+            bound: asked.or(model.config.max_output_tokens).unwrap_or_else(|| usual_bound(prompt)),
+            // What is to be thought is asked for as well.
+            is_asked: asked.is_some() || prompt.thinking_budget().is_some(),
+            held: Usd::ZERO,
+        }
+    }
+
+    /// The same for another attempt of a call: its bound stays what it was.
+    pub(super) fn bounded(self, bound: Option<u64>) -> Self {
+        Self { bound: bound.unwrap_or(self.bound), is_asked: true, ..self }
+    }
+
+    /// The same beside what earlier attempts have set aside.
+    pub(super) fn beside(self, held: Option<&Reservation>) -> Self {
+        let held = held.map_or(Usd::ZERO, |held| Usd(held.amount.load(Ordering::Relaxed)));
+        Self { held, ..self }
+    }
+
+    /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
+    fn fit(&self, left: Usd, least: u64) -> Option<(u64, Usd)> {
+        let fits = |cost: Usd| cost == Usd::ZERO || cost <= left;
+        if let Some(cost) = self.flat {
+            return fits(cost).then_some((self.bound, cost));
+        }
+        let Some(prices) = &self.prices else { return Some((self.bound, Usd::ZERO)) };
+        let cost = |prompt, bound: u64| {
+            let completion = bound.saturating_mul(self.choices);
+            prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) })
+        };
+        if fits(cost(self.prompt, self.bound)) {
+            return Some((self.bound, cost(self.prompt, self.bound)));
+        }
+        // Not counted yet: the locks are held here, and a long prompt takes its time.
+        let counted = (*self.counted.tokens.get()?).min(self.prompt);
+        if fits(cost(counted, self.bound)) {
+            return Some((self.bound, cost(counted, self.bound)));
+        }
+        if self.is_asked || prices.output <= Price::ZERO {
+            return None;
+        }
+        let room = left - cost(counted, 0);
+        let each = i128::from(prices.output.0) * i128::from(self.choices);
+        let afforded = u64::try_from(i128::from(room.0) * 1000 / each).ok()?;
+        // What was rounded may be a token too many.
+        let over = u64::from(!fits(cost(counted, afforded)));
+        let bound = afforded.checked_sub(over)?;
+        let least = least.clamp(1, self.bound.max(1));
+        (bound >= least).then(|| (bound, cost(counted, bound)))
+    }
+}
+
+/// About the most prompt tokens, closer than by bytes. They are counted when that matters.
+#[derive(Debug)]
+struct Counted<'p> {
+    prompt: &'p Prompt,
+    /// Bytes of what is not counted here, see [`sizes`].
+    unread: u64,
+    tokens: OnceLock<u64>,
+}
+
+impl Counted<'_> {
+    fn count(&self) {
+        self.tokens.get_or_init(|| {
+            let texts = self.prompt.messages.iter().map(|message| match &message.body {
+                Body::Empty => 0,
+                Body::Text(text) => tokens::at_most(text),
+                Body::Parts(parts) => {
+                    let texts =
+                        parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+                    texts.map(|text| AROUND + tokens::at_most(text)).sum()
+                }
+            });
+            let params =
+                self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
+            texts.map(|tokens| AROUND + tokens).chain(params).sum::<u64>() + self.unread
+        });
+    }
+}
+
+/// The completion bound where neither the caller nor the model gives one: what the model is to think
+/// with comes on top of an answer. It is what the adapter of a format that needs a bound would send.
+pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
+    prompt.thinking_budget().unwrap_or(0).saturating_add(MAX_OUTPUT)
+}
+
+/// How many completions a prompt asks for.
+pub(super) fn choices(prompt: &Prompt) -> u64 {
+    let asked = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
+    asked.map(number).max().unwrap_or(1).max(1)
+}
+
+/// A number as lenient servers read one.
+fn number(value: &Value) -> u64 {
+    let text = value.as_str().unwrap_or_default();
+    value.as_u64().or_else(|| text.trim().parse().ok()).unwrap_or_else(|| {
+        // Casts of floats saturate.
+        value.as_f64().or_else(|| text.trim().parse().ok()).unwrap_or(1.0).ceil() as u64
+    })
+}
+
+/// The prompt in bytes, which are the most tokens it can have, and what of them our count of tokens
+/// leaves out.
+fn sizes(prompt: &Prompt) -> (u64, u64) {
+    let size = |value: &Value| value.to_string().len() as u64;
+    let (mut bytes, mut unread, mut around) = (0, 0, 0);
+    for message in &prompt.messages {
+        around += AROUND;
+        unread += message.extra.values().map(size).sum::<u64>();
+        match &message.body {
+            Body::Empty => {}
+            Body::Text(text) => bytes += text.len() as u64,
+            Body::Parts(parts) => {
+                for part in parts {
+                    if part.get("image_url").is_some() {
+                        unread += PER_PICTURE;
+                    }
+                    if let Some(text) = part.get("text") {
+                        around += AROUND;
+                        bytes += size(text);
+                    } else if part.get("image_url").is_none() {
+                        unread += size(part);
+                    }
+                }
+            }
+        }
+    }
+    bytes += prompt.params.values().map(size).sum::<u64>();
+    (bytes + unread + around, unread)
+}
+
+/// Money that is set aside for one call, in its key's hour and its project's month.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    amount: AtomicI64,
+    month: Arc<Mutex<MonthSpend>>,
+    windows: Arc<Mutex<KeyWindows>>,
+    settled: Arc<Notify>,
+}
+
+impl Reservation {
+    /// Gives the money back, once: what the call has cost counts instead.
+    pub(super) fn release(&self) {
+        let amount = Usd(self.amount.swap(0, Ordering::Relaxed));
+        lock(&self.month).set_aside.give_back(amount);
+        lock(&self.windows).set_aside.give_back(amount);
+        self.settled.notify_waiters();
+    }
+
+    /// How much it is.
+    pub(super) fn amount(&self) -> Usd {
+        Usd(self.amount.load(Ordering::Relaxed))
+    }
+
+    /// So much of it at the most, in other hands: this one has the rest to give back.
+    pub(super) fn moved(&self, most: Usd) -> Self {
+        let all = self.amount.swap(0, Ordering::Relaxed);
+        let moved = all.min(most.0);
+        self.amount.fetch_add(all - moved, Ordering::Relaxed);
+        Self {
+            amount: AtomicI64::new(moved),
+            month: self.month.clone(),
+            windows: self.windows.clone(),
+            settled: self.settled.clone(),
+        }
+    }
+
+    /// Takes in what was set aside for another attempt of the same call.
+    pub(super) fn take_in(&self, more: &Self) {
+        self.amount.fetch_add(more.amount.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What came of an attempt to set money aside.
+enum Asked {
+    Reserved(u64, Reservation),
+    /// It does not fit now; whether it may when others have settled.
+    Full {
+        error: Error,
+        others: bool,
+    },
+}
+
+impl Gateway {
+    /// Sets aside what a call can cost under a cap or a budget. It waits for others that are about
+    /// to settle. Returns the bound on the completion, which may have been lowered.
+    pub(super) async fn reserve(
+        &self,
+        caller: &Caller,
+        bill: &Bill<'_>,
+    ) -> Result<(u64, Reservation)> {
+        if let Asked::Reserved(bound, reservation) = self.try_reserve(caller, bill, WORTHWHILE) {
+            return Ok((bound, reservation));
+        }
+        offload(caller.share(), bill.prompt as usize, || bill.counted.count()).await?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut least = WORTHWHILE;
+        loop {
+            // Listening begins before the look: nobody who settles in between is missed.
+            let mut settled = pin!(self.settled.notified());
+            settled.as_mut().enable();
+            let (error, others) = match self.try_reserve(caller, bill, least) {
+                Asked::Reserved(bound, reservation) => return Ok((bound, reservation)),
+                Asked::Full { error, others } => (error, others),
+            };
+            if least == 1 {
+                return Err(error);
+            }
+            if !others || timeout_at(deadline, settled).await.is_err() {
+                // Nobody is left to wait for, or no time: a short completion is better than none.
+                least = 1;
+            }
+        }
+    }
+
+    fn try_reserve(&self, caller: &Caller, bill: &Bill<'_>, least: u64) -> Asked {
+        let now = self.clock.now();
+        let (key, project) = (&caller.key, &caller.project);
+        // Both at once, and always in this order.
+        let (mut month, mut windows) = (lock(&project.month), lock(&key.windows));
+        let mut fit = None;
+        if let Some(budget) = project.settings.monthly_budget {
+            let spent = month.total(now);
+            fit = bill.fit(budget - spent - month.set_aside.total(), least);
+            if fit.is_none() {
+                return Asked::Full {
+                    error: Error::BudgetExceeded,
+                    others: month.set_aside.total() > bill.held && spent < budget,
+                };
+            }
+        }
+        if let Some(limit) = key.key.hourly_limit {
+            let spent = windows.spent(now);
+            let capped = bill.fit(limit - spent - windows.set_aside.total(), least);
+            let Some(capped) = capped else {
+                // Whoever has settled the last of it trips the key.
+                let crossed = spent >= limit;
+                let error = if crossed {
+                    Error::SpendCapped { limit: Some(limit) }
+                } else {
+                    Error::SpendReserved { limit }
+                };
+                let others = windows.set_aside.total() > bill.held && !crossed;
+                return Asked::Full { error, others };
+            };
+            fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
+        }
+        let (bound, amount) = fit.unwrap_or((bill.bound, Usd::ZERO));
+        month.set_aside.add(amount);
+        windows.set_aside.add(amount);
+        Asked::Reserved(
+            bound,
+            Reservation {
+                amount: AtomicI64::new(amount.0),
+                month: project.month.clone(),
+                windows: key.windows.clone(),
+                settled: self.settled.clone(),
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "reserve_tests.rs"]
+mod tests;

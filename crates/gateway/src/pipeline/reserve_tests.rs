@@ -1,0 +1,205 @@
+use std::sync::LazyLock;
+
+use domain::ids::{ModelId, ProjectId};
+use domain::model::{ModelConfig, Provider};
+use domain::money::Usd;
+use domain::time::Timestamp;
+use serde_json::{Map, json};
+
+use super::*;
+use crate::pipeline::fund::InFlight;
+use crate::testing::Fresh;
+
+const DOLLAR: i64 = 1_000_000_000;
+
+/// A bill of so many prompt tokens, at a dollar a thousand tokens of either kind.
+fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill<'static> {
+    static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
+    let price = Usd(DOLLAR);
+    let prices = Prices { input: price, output: price, ..Prices::default() };
+    Bill {
+        prices: Some(prices),
+        flat: None,
+        prompt,
+        counted: Counted { prompt: &UNREAD, unread: 0, tokens: OnceLock::from(prompt / 4) },
+        choices: 1,
+        bound,
+        is_asked,
+        held: Usd::ZERO,
+    }
+}
+
+#[test]
+fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
+    let cost = |tokens: i64| Usd(tokens * DOLLAR / 1000);
+    let free = bill(40, 1000, false);
+    assert_eq!(free.fit(cost(1040), 1), Some((1000, cost(1040))), "by its bytes");
+    assert_eq!(free.fit(cost(1039), 1), Some((1000, cost(1010))), "as it is counted");
+    assert_eq!(free.fit(cost(1009), 1), Some((999, cost(1009))));
+    assert_eq!(free.fit(cost(11), 1), Some((1, cost(11))));
+    assert_eq!(free.fit(cost(11), 2), None, "too short to be worth it");
+    assert_eq!(free.fit(cost(10), 1), None);
+    assert_eq!(free.fit(cost(-5), 1), None);
+    let asked = bill(40, 1000, true);
+    assert_eq!(asked.fit(cost(1010), 1), Some((1000, cost(1010))));
+    assert_eq!(asked.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
+    let three = Bill { choices: 3, ..bill(40, 1000, false) };
+    assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
+}
+
+#[test]
+fn thinking_comes_on_top_of_an_answer() {
+    let bound = |thinking: Value| {
+        let params = [("thinking".to_owned(), thinking)].into_iter().collect();
+        usual_bound(&Prompt { params, ..Prompt::default() })
+    };
+    assert_eq!(bound(json!({"type": "enabled", "budget_tokens": 10_000})), 14_096);
+    assert_eq!(bound(json!({"type": "enabled", "budget_tokens": u64::MAX})), u64::MAX);
+    assert_eq!(bound(json!({"type": "disabled", "budget_tokens": 10_000})), 4096);
+    assert_eq!(bound(json!({"type": "adaptive"})), 4096);
+}
+
+#[test]
+fn what_costs_nothing_always_fits() {
+    let free = Bill { prices: Some(Prices::default()), ..bill(40, 1000, true) };
+    assert_eq!(free.fit(Usd(-1), 1), Some((1000, Usd::ZERO)));
+    let images = Bill { flat: Some(Usd(DOLLAR)), ..bill(40, 1000, false) };
+    assert_eq!(images.fit(Usd(DOLLAR), 1), Some((1000, Usd(DOLLAR))));
+    assert_eq!(images.fit(Usd(DOLLAR - 1), 1), None);
+}
+
+/// What the caller of a fresh gateway has set aside: in the hour and in the month.
+fn reserved(fresh: &Fresh) -> (Usd, Usd) {
+    let caller = &fresh.caller;
+    let (hour, month) =
+        (lock(&caller.key.windows).set_aside, lock(&caller.project.month).set_aside);
+    (hour.total(), month.total())
+}
+
+#[tokio::test]
+async fn money_is_set_aside_until_the_call_has_settled() {
+    let fresh = Fresh::with(json!({"monthly_budget": 1.0})).await;
+    let trace = fresh.trace().await;
+    let flight = fresh.in_flight(&trace).await;
+    let (hour, month) = reserved(&fresh);
+    assert!(hour > Usd::ZERO && hour == month, "{hour:?} {month:?}");
+    flight.finish().await.unwrap();
+    assert_eq!(reserved(&fresh), (Usd::ZERO, Usd::ZERO));
+    // Also when it is given up.
+    let trace = fresh.trace().await;
+    let flight: InFlight = fresh.in_flight(&trace).await;
+    drop(flight);
+    fresh.steps(&trace).await;
+    assert_eq!(reserved(&fresh), (Usd::ZERO, Usd::ZERO));
+}
+
+/// Another attempt of a call does not wait for what the first has set aside.
+#[tokio::test]
+async fn an_attempt_waits_for_other_calls_alone() {
+    let fresh = Fresh::with(json!({"monthly_budget": 1.5})).await;
+    let call = || bill(100, 900, true);
+    let (_, held) = fresh.gateway.reserve(&fresh.caller, &call()).await.unwrap();
+    let waits_for_others = |bill| match fresh.gateway.try_reserve(&fresh.caller, &bill, 1) {
+        Asked::Full { others, .. } => others,
+        Asked::Reserved(..) => panic!("there is room for one alone"),
+    };
+    assert!(waits_for_others(call()), "another call may settle meanwhile");
+    assert!(
+        !waits_for_others(call().bounded(Some(900)).beside(Some(&held))),
+        "nobody else is about to settle"
+    );
+}
+
+#[test]
+fn the_dearest_price_is_that_of_an_hour_where_the_prompt_asks_for_it() {
+    let prompt = |part: Value, params: Value| {
+        let Value::Object(params) = params else { unreachable!("{params}") };
+        let body = Body::Parts(vec![part]);
+        let message =
+            domain::conversation::Message { body, ..domain::conversation::Message::user("") };
+        Prompt { messages: vec![message], params, ..Prompt::default() }
+    };
+    let plain = json!({"type": "text", "text": "cache_control ttl 1h"});
+    let marked = |ttl: Value| json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ttl}});
+    let tool = json!({"tools": [{"type": "function", "cache_breakpoint": "1h"}]});
+    for (part, params, is_hour) in [
+        (plain.clone(), json!({}), false),
+        (marked(json!("5m")), json!({}), false),
+        (marked(json!(null)), json!({}), false),
+        (json!({"cache_control": {"type": "ephemeral"}}), json!({}), false),
+        (marked(json!("1h")), json!({}), true),
+        (marked(json!("2h")), json!({}), true),
+        (marked(json!(3600)), json!({}), true),
+        (json!({"content": [marked(json!("1h"))]}), json!({}), true),
+        (plain.clone(), tool, true),
+        (plain.clone(), json!({"cache_breakpoint": "1h"}), true),
+        (plain, json!({"cache_breakpoint": "5m"}), false),
+    ] {
+        let prompt = prompt(part, params);
+        let claude = keeping(Provider::Anthropic, "claude-sonnet-4-5", None);
+        assert_eq!(providers::may_keep_for_an_hour(&claude, &prompt), is_hour, "{prompt:?}");
+        assert_eq!(dearest_input(&claude, &prompt), Usd(if is_hour { 200 } else { 125 }));
+    }
+}
+
+/// A model with prices for a cache.
+fn keeping(provider: Provider, identifier: &str, base_url: Option<&str>) -> Model {
+    let config = ModelConfig {
+        cache_write_price: Some(Usd(125)),
+        cache_write_1h_price: Some(Usd(200)),
+        ..ModelConfig::default()
+    };
+    Model {
+        id: ModelId(1),
+        project: ProjectId(1),
+        name: identifier.to_owned(),
+        identifier: identifier.to_owned(),
+        provider,
+        base_url: base_url.map(str::to_owned),
+        api_key: None,
+        is_public: provider != Provider::Internal,
+        input_price: Some(Usd(100)),
+        output_price: Some(Usd(100)),
+        data_retention_days: 30,
+        region: "global".to_owned(),
+        currency: "USD".to_owned(),
+        config,
+        created_at: Timestamp(0),
+    }
+}
+
+/// The price at which the prompt's tokens are set aside.
+fn dearest_input(model: &Model, prompt: &Prompt) -> Usd {
+    Bill::of(prompt, model, Charge::Tokens).prices.unwrap().input
+}
+
+#[test]
+fn the_price_of_an_hour_is_set_aside_only_where_it_can_be_charged() {
+    let ours = Prompt {
+        params: Map::from_iter([("cache_breakpoint".to_owned(), json!("1h"))]),
+        ..Prompt::default()
+    };
+    let control = json!({"type": "ephemeral", "ttl": "1h"});
+    let theirs = Prompt {
+        params: Map::from_iter([("cache_control".to_owned(), control)]),
+        ..Prompt::default()
+    };
+    let own = Some("https://models.example.com/v1");
+    for (provider, name, base_url, of_ours, of_theirs) in [
+        (Provider::Anthropic, "claude-sonnet-4-5", None, 200, 200),
+        (Provider::Openai, "gpt-4o", None, 125, 125),
+        (Provider::Openai, "gpt-4o", Some("https://api.openai.com/v1"), 125, 125),
+        (Provider::Openai, "gpt-4o", own, 125, 200),
+        (Provider::Internal, "claude-by-proxy", own, 125, 200),
+        (Provider::Azure, "gpt-4o", Some("https://x.openai.azure.com"), 125, 125),
+        (Provider::Gemini, "gemini-2.5-flash", None, 125, 125),
+        (Provider::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", None, 200, 200),
+        (Provider::Bedrock, "anthropic.claude-3-7-sonnet-20250219-v1:0", None, 125, 125),
+        (Provider::Bedrock, "amazon.nova-pro-v1:0", None, 125, 125),
+        (Provider::Bedrock, "meta.llama3-70b-instruct-v1:0", None, 125, 125),
+    ] {
+        let model = keeping(provider, name, base_url);
+        assert_eq!(dearest_input(&model, &ours), Usd(of_ours), "{provider:?} {name}");
+        assert_eq!(dearest_input(&model, &theirs), Usd(of_theirs), "{provider:?} {name}");
+    }
+}

@@ -1,0 +1,321 @@
+//! Screen: nothing reaches a router or a provider that safety has not judged.
+
+use std::borrow::Cow;
+
+use checks::{Finding, GiveUp, Placeholders, Redactor, Report};
+use domain::conversation::{Body, Message, Prompt};
+use domain::safety::{Action, Category, Safety};
+use domain::step::Security;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::pipeline::Turn;
+use crate::pipeline::charge::Charge;
+use crate::safety::location::{Located, cause, locate};
+use crate::safety::{inspection, prompt_strings};
+
+/// What an endpoint does with personal data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PiiRule {
+    /// The input stays as it is and the route decides (executions).
+    Route,
+    /// Placeholders go to the provider (chat completions).
+    Redact,
+    /// As `settings.safety.pii.action` says (direct runs).
+    Settings,
+}
+
+/// A prompt that wants to be judged.
+pub(crate) struct Ask {
+    pub(crate) prompt: Prompt,
+    pub(crate) pii: PiiRule,
+}
+
+/// A prompt that safety has let through.
+#[derive(Debug)]
+pub struct Screened {
+    prompt: Prompt,
+    security: Security,
+    placeholders: Placeholders,
+    sensitive: bool,
+    leaks: Leaks,
+    /// How many bytes are judged of the prompt.
+    length: usize,
+    turn: Turn,
+}
+
+/// What is still in a prompt when it leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leaks {
+    /// A credential.
+    pub(crate) secret: bool,
+    /// Payment, bank, government, tax or health numbers.
+    pub(crate) high_sensitivity: bool,
+}
+
+/// What safety says.
+pub(crate) enum Screening {
+    Clear(Box<Screened>),
+    Blocked(Box<Stopped>),
+}
+
+/// A request that goes no further.
+pub(crate) struct Stopped {
+    pub(crate) reason: String,
+    /// The finding that weighed most.
+    pub(crate) cause: Option<Box<Located>>,
+    /// What was found, and the prompt, for the record.
+    pub(crate) security: Security,
+    pub(crate) prompt: Prompt,
+}
+
+impl Turn {
+    /// Judges everything that a prompt says, and redacts what the endpoint's rule and the project's
+    /// settings ask for.
+    pub(crate) fn screen(&self, ask: Ask, give_up: GiveUp<'_>) -> Result<Screening> {
+        let project = &self.caller.project;
+        let report = project.inspect(&ask.prompt, give_up);
+        let located = locate(&ask.prompt, &report);
+        let security = security(&report, &located);
+        if let Some(block) = &report.block {
+            let (reason, cause) = (block.reason.clone(), cause(&report, &located));
+            let stopped = Stopped { reason, cause, security, prompt: ask.prompt };
+            return Ok(Screening::Blocked(Box::new(stopped)));
+        }
+        let replaces = Replaces::of(project.policy.safety(), ask.pii);
+        let redacted = replaces.these(&report);
+        let mut prompt = ask.prompt;
+        let placeholders = if redacted.is_empty() {
+            Placeholders::default()
+        } else {
+            redact(&mut prompt, &redacted, Redactor::new(crate::nonce()?))
+        };
+        let sensitive = security.pii && ask.pii == PiiRule::Route;
+        let leaks = Leaks {
+            secret: report.secret_leaked() && !replaces.secrets,
+            high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
+        };
+        // Counted here, beside the threads that serve requests: to tell files from texts takes a pass.
+        let length = prompt_strings::length(&prompt);
+        let turn = self.clone();
+        let screened = Screened { prompt, security, placeholders, sensitive, leaks, length, turn };
+        Ok(Screening::Clear(Box::new(screened)))
+    }
+
+    /// Judges what a tool of an MCP server was called with and what it said, and redacts it as a
+    /// prompt of executions: for the record, before the next prompt that holds it is screened.
+    pub(crate) fn judge_tool(&self, message: Message) -> Result<JudgedTool> {
+        let project = &self.caller.project;
+        let mut prompt = Prompt { messages: vec![message], ..Prompt::default() };
+        let report = inspection::inspect(&project.policy, &prompt);
+        let located = locate(&prompt, &report);
+        let security = security(&report, &located);
+        let redacted = Replaces::of(project.policy.safety(), PiiRule::Route).these(&report);
+        let placeholders = if redacted.is_empty() {
+            Placeholders::default()
+        } else {
+            redact(&mut prompt, &redacted, Redactor::new(crate::nonce()?))
+        };
+        let Some(message) = prompt.messages.pop() else {
+            return Err(crate::error::Error::Internal("a message vanished".to_owned()));
+        };
+        Ok(JudgedTool { message, security, placeholders })
+    }
+}
+
+/// What a tool was called with and what it said, as they may be kept.
+pub(crate) struct JudgedTool {
+    pub(super) message: Message,
+    pub(super) security: Security,
+    pub(super) placeholders: Placeholders,
+}
+
+impl Screened {
+    /// What may go to a provider.
+    pub(crate) fn prompt(&self) -> &Prompt {
+        &self.prompt
+    }
+
+    /// What was found.
+    pub(crate) fn security(&self) -> &Security {
+        &self.security
+    }
+
+    /// What stands for what.
+    pub(crate) fn placeholders(&self) -> &Placeholders {
+        &self.placeholders
+    }
+
+    /// Whether it holds personal data that a public model must not see.
+    pub(crate) fn is_sensitive(&self) -> bool {
+        self.sensitive
+    }
+
+    /// What is still in it of what must not go everywhere.
+    pub(crate) fn leaks(&self) -> Leaks {
+        self.leaks
+    }
+
+    /// By what a call with it is charged.
+    pub(super) fn charge(&self) -> Charge {
+        Charge::of(self.turn.door, &self.prompt)
+    }
+
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    /// The text by which it is classified: the last thing a user said. Placeholders are taken out:
+    /// their digits are random and would move the verdict.
+    pub(crate) fn question(&self) -> Cow<'_, str> {
+        let said = self.last_said();
+        if self.placeholders.is_empty() {
+            return said;
+        }
+        let mut text = said.into_owned();
+        for placeholder in self.placeholders.names() {
+            text = text.replace(placeholder, "it");
+        }
+        text.into()
+    }
+
+    fn last_said(&self) -> Cow<'_, str> {
+        use domain::conversation::Role;
+        let messages = &self.prompt.messages;
+        let last = messages.iter().rev().find(|message| message.role == Role::User);
+        match last.or(messages.last()).map(|message| &message.body) {
+            Some(Body::Text(text)) => text.as_str().into(),
+            Some(Body::Parts(parts)) => {
+                let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+                texts.collect::<Vec<_>>().join("\n").into()
+            }
+            Some(Body::Empty) | None => "".into(),
+        }
+    }
+
+    /// How many characters (bytes, in fact) the whole conversation has.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+/// What does not leave as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaces {
+    pii: bool,
+    secrets: bool,
+}
+
+impl Replaces {
+    /// By the rule of an endpoint and the settings of a project.
+    pub(crate) fn of(safety: &Safety, rule: PiiRule) -> Self {
+        let pii = match rule {
+            PiiRule::Route => false,
+            PiiRule::Redact => true,
+            PiiRule::Settings => safety.pii == Action::Redact,
+        };
+        Self { pii, secrets: safety.secrets == Action::Redact }
+    }
+
+    /// What of a report this is about.
+    pub(crate) fn these(self, report: &Report) -> Vec<&Finding> {
+        let is_replaced = |finding: &&Finding| match finding.category {
+            Category::Pii => self.pii,
+            Category::Secret => self.secrets,
+            Category::Injection | Category::Policy => false,
+        };
+        report.findings.iter().filter(is_replaced).collect()
+    }
+}
+
+/// What a step keeps of a report and its findings.
+pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
+    if report.is_clean() {
+        return Security { risk_score: report.risk_score, ..Security::default() };
+    }
+    Security {
+        pii: report.pii_detected(),
+        injection: report.injection_attempt(),
+        secret: report.secret_leaked(),
+        review: report.review,
+        risk_score: report.risk_score,
+        findings: serde_json::to_value(findings).ok(),
+    }
+}
+
+/// What was found in a request and in its answer, together.
+pub(super) fn merged(input: &Security, output: &Security) -> Security {
+    if input.findings.is_none() && output.findings.is_none() {
+        return input.clone();
+    }
+    let mut findings: Vec<Value> = Vec::new();
+    for (found, within) in [(&input.findings, "input"), (&output.findings, "output")] {
+        for finding in found.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            let mut finding = finding.clone();
+            finding["within"] = within.into();
+            findings.push(finding);
+        }
+    }
+    Security {
+        pii: input.pii || output.pii,
+        injection: input.injection || output.injection,
+        secret: input.secret || output.secret,
+        review: input.review || output.review,
+        risk_score: input.risk_score.max(output.risk_score),
+        findings: (!findings.is_empty()).then_some(Value::Array(findings)),
+    }
+}
+
+/// Puts placeholders in the place of findings, which are ordered by part.
+pub(crate) fn redact(
+    prompt: &mut Prompt,
+    findings: &[&Finding],
+    mut redactor: Redactor,
+) -> Placeholders {
+    let mut rest = findings;
+    let mut part = 0;
+    prompt_strings::each_mut(prompt, |slot| {
+        let here = rest.partition_point(|finding| finding.part == part);
+        let (now, later) = rest.split_at(here);
+        slot.redact(&mut redactor, now);
+        rest = later;
+        part += 1;
+    });
+    redactor.into_placeholders()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::conversation::Role;
+    use domain::step::Door;
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    /// The length is counted once, of the prompt as it leaves: without the bytes of pictures.
+    #[tokio::test]
+    async fn the_length_is_that_of_what_is_judged() {
+        let fresh = Fresh::with(json!({})).await;
+        let trace = fresh.trace().await;
+        let turn = fresh.gateway.turn(&fresh.caller, &trace, None, Door::Executions).await;
+        let picture = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(100_001));
+        let parts = vec![
+            json!({"type": "text", "text": "Write to jane@acme.org, please."}),
+            json!({"type": "image_url", "image_url": {"url": picture}}),
+        ];
+        let message = Message { role: Role::User, body: Body::Parts(parts), extra: Map::new() };
+        let prompt = Prompt { messages: vec![message], ..Prompt::default() };
+        let before = prompt_strings::length(&prompt);
+        let Screening::Clear(screened) =
+            turn.unwrap().screen(Ask { prompt, pii: PiiRule::Redact }, GiveUp::Never).unwrap()
+        else {
+            panic!("it holds nothing that blocks");
+        };
+        assert!(!screened.placeholders().is_empty());
+        assert_ne!(screened.length(), before, "it is that of the redacted prompt");
+        assert_eq!(screened.length(), prompt_strings::length(screened.prompt()));
+        assert!(screened.length() < 200);
+    }
+}

@@ -1,0 +1,113 @@
+//! Spent: what a call has used and cost, by what is known of its end.
+
+use domain::money::Usd;
+use domain::step::{FinishReason, StepStatus};
+use domain::time::Timestamp;
+use domain::usage::{Open, Usage};
+
+use crate::pipeline::charge::Charge;
+use crate::pipeline::ended::Ended;
+use crate::pipeline::fund::Funded;
+use crate::pipeline::tokens;
+
+/// What one call has used and cost.
+pub(super) struct Spent {
+    pub(super) usage: Usage,
+    pub(super) cost: Usd,
+    /// Whether the cost, or the tokens where they cost nothing, rest on something that the provider has
+    /// not said.
+    pub(super) estimated: bool,
+}
+
+impl Spent {
+    /// By a call that ends now.
+    pub(super) fn by(funded: &Funded, ended: &Ended, now: Timestamp) -> Self {
+        let charge = funded.charge();
+        let (usage, counted_here) = usage(funded, ended, now);
+        let (cost, estimated) = match charge.image_price(funded.model()) {
+            Some(price) => images(charge, price, ended),
+            None => {
+                let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
+                (cost, counted_here)
+            }
+        };
+        let lost = broken_off(funded, &usage, ended);
+        Self { usage, cost: cost + lost, estimated: estimated || lost > Usd::ZERO }
+    }
+}
+
+/// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
+fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
+    match (ended.images, ended.status) {
+        (None, StepStatus::Failed) => (Usd::ZERO, false),
+        (made, _) => (price.times(charge.images(made)), made.is_none()),
+    }
+}
+
+/// About what the attempts have cost that broke off before the last one: their prompts, since nobody
+/// knows what a provider has made of them, or their images. A call that failed as a whole cost
+/// nothing that was told.
+fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
+    if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
+        return Usd::ZERO;
+    }
+    let prompt = funded.routed().screened().prompt();
+    let images = funded.charge().cost_of_images(funded.model(), prompt);
+    let asked = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
+    images.or_else(asked).unwrap_or_default().times(ended.broken_off)
+}
+
+/// Tokens used, and whether they rest on anything but sound counts of the provider. A call that
+/// failed before the provider sent anything used nothing.
+fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
+    let nothing_came =
+        ended.text.is_empty() && ended.first_token.is_none() && ended.unseen_since.is_none();
+    let told = match (ended.usage, ended.status) {
+        (Some(told), _) => told,
+        (None, StepStatus::Failed) if nothing_came => return (Usage::default(), false),
+        (None, _) => ended.prompt_usage.map_or_else(Usage::unknown, |told| {
+            let open = Open { completion: true, ..told.open };
+            Usage { completion: 0, reasoning: 0, open, ..told }
+        }),
+    };
+    let mut usage = told.counts();
+    // Some servers that count nothing report 0. An answer that a filter has cut out was not written,
+    // unless words of it came.
+    let is_filtered = ended.finish == Some(FinishReason::ContentFilter)
+        && ended.text.is_empty()
+        && ended.beside == 0;
+    let lacks_prompt = told.open.prompt || told.prompt == 0;
+    // Embeddings have none.
+    let lacks_completion = funded.charge() != Charge::Input
+        && (told.open.completion || told.completion == 0 && !is_filtered);
+    if lacks_prompt || lacks_completion {
+        let counted = counted(funded, ended, now);
+        // The provider's count is the least.
+        if lacks_prompt {
+            usage.prompt = usage.prompt.max(counted.prompt);
+        }
+        if lacks_completion {
+            usage.completion = usage.completion.max(counted.completion);
+        }
+    }
+    let prompt = funded.routed().screened().prompt();
+    let for_an_hour =
+        told.open.cache_write > 0 && providers::may_keep_for_an_hour(funded.model(), prompt);
+    if for_an_hour {
+        usage.cache_write_1h += told.open.cache_write;
+    }
+    let is_changed = usage != told.counts();
+    (usage, is_changed || for_an_hour || told.open.is_doubtful())
+}
+
+/// Tokens used, as they are counted here.
+fn counted(funded: &Funded, ended: &Ended, now: Timestamp) -> Usage {
+    let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
+    let images = charge.images(ended.images);
+    let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
+    usage.completion += tokens::estimate(ended.beside);
+    if let Some(asked_at) = ended.unseen_since {
+        usage.completion += funded.written_within(now.since(asked_at));
+    }
+    usage
+}

@@ -1,0 +1,75 @@
+//! The form in which what a step holds is stored.
+
+use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
+use domain::step::Door;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::pipeline::screen::Screened;
+use crate::tools::mcp::offer::Server;
+
+/// A step's content as it is stored; see [`domain::step::Content`].
+#[derive(Default, Serialize)]
+pub(super) struct Stored<'a> {
+    pub(super) input: Option<Input<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) params: Option<&'a Map<String, Value>>,
+    pub(super) output: Option<Output<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) placeholders: Option<&'a checks::Placeholders>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mcp: Option<&'a [Server]>,
+}
+
+impl<'a> Stored<'a> {
+    /// What was asked, and what the placeholders in it stand for.
+    pub(super) fn asked(screened: &'a Screened) -> Self {
+        let (prompt, placeholders) = (screened.prompt(), screened.placeholders());
+        Self {
+            input: Some(Input::of(screened.turn().door, prompt)),
+            params: (!prompt.params.is_empty()).then_some(&prompt.params),
+            placeholders: (!placeholders.is_empty()).then_some(placeholders),
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Input<'a> {
+    Text(&'a str),
+    /// What is to be embedded.
+    Texts(Vec<&'a str>),
+    Messages(&'a [Message]),
+    Value(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Output<'a> {
+    Text(&'a str),
+    Value(&'a Value),
+    /// As it was given.
+    Json(&'a RawValue),
+}
+
+impl<'a> Input<'a> {
+    /// What a door has been asked.
+    pub(super) fn of(door: Door, prompt: &'a Prompt) -> Self {
+        match prompt.messages.as_slice() {
+            [_, _, ..] if door == Door::Embeddings => Self::Texts(prompt.texts().collect()),
+            [message] if message.role == Role::User && says_no_more(message) => match &message.body
+            {
+                Body::Text(text) => Self::Text(text),
+                _ => Self::Messages(&prompt.messages),
+            },
+            messages => Self::Messages(messages),
+        }
+    }
+}
+
+/// Whether a message is its content alone.
+fn says_no_more(message: &Message) -> bool {
+    message.extra.keys().all(|name| name == CACHE_BREAKPOINT)
+}

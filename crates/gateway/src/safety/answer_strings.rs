@@ -1,0 +1,418 @@
+//! Every string of an answer in the chat-completions format that a caller receives, and where it
+//! stands.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+
+use domain::conversation::{STOP_DETAILS, STOP_SEQUENCE};
+use serde_json::{Map, Value, json};
+
+use crate::safety::prompt_strings::is_text;
+
+/// Words of the format itself, and what the gateway or the provider sets: no model writes them.
+const NOT_SAID: [&str; 13] = [
+    "id",
+    "object",
+    "created",
+    "model",
+    "type",
+    "role",
+    "index",
+    "finish_reason",
+    "system_fingerprint",
+    "service_tier",
+    "usage",
+    "obfuscation",
+    // It goes back to the provider as it came, or its signatures do not fit any more.
+    STATE,
+];
+pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
+/// A call of a tool, before there could be several. Adapters write it once more among the others.
+const LEGACY: &str = "function_call";
+/// Whoever refuses says why in a place of its own.
+const REFUSAL: &str = "refusal";
+/// Says the text again, token by token.
+const LOGPROBS: &str = "logprobs";
+
+/// Where a string stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    choice: Option<u64>,
+    /// The fields and items on the way to it, within its choice if it has one.
+    way: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Field(String),
+    /// An item of a list.
+    Item {
+        index: Option<Value>,
+        kind: Option<Value>,
+        position: usize,
+    },
+}
+
+impl PartialEq for Step {
+    /// Pieces of one item share an index where they have one; only the first need say more.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Field(name), Self::Field(other)) => name == other,
+            (Self::Item { index: Some(index), .. }, Self::Item { index: Some(other), .. }) => {
+                index == other
+            }
+            (
+                Self::Item { index: None, kind, position },
+                Self::Item { index: None, kind: other_kind, position: other_position },
+            ) => kind == other_kind && position == other_position,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Step {}
+
+impl Hash for Step {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Field(name) => name.hash(state),
+            Self::Item { index: Some(index), .. } => index.hash(state),
+            Self::Item { index: None, kind, position } => (kind, position).hash(state),
+        }
+    }
+}
+
+impl Place {
+    /// The choice it belongs to.
+    pub(crate) fn choice(&self) -> Option<u64> {
+        self.choice
+    }
+
+    /// Whether it is JSON inside a string: what a tool is called with.
+    pub(crate) fn is_json(&self) -> bool {
+        self.way.last().is_some_and(|step| step.is("arguments"))
+    }
+
+    /// Whether it is a piece of a string that further chunks go on with.
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.way.first().is_some_and(|step| step.is("delta"))
+    }
+
+    /// Whether it is a note to the text, or says what the text is: it comes whole, beside what goes on
+    /// in pieces.
+    pub(crate) fn is_note(&self) -> bool {
+        const NOTES: [&str; 4] = ["annotations", "citations", STOP_DETAILS, STOP_SEQUENCE];
+        const LABELS: [&str; 5] = ["channel", "format", "phase", "recipient", "status"];
+        let is_in = |step: Option<&Step>, names: &[&str]| {
+            step.is_some_and(|step| names.iter().any(|name| step.is(name)))
+        };
+        is_in(self.way.get(1), &NOTES) || is_in(self.way.last(), &LABELS)
+    }
+
+    /// Whether it is the text of choice 0, which the canonical form holds as well.
+    pub(crate) fn is_text(&self) -> bool {
+        self.choice == Some(0)
+            && self.is_words()
+            && self.way.get(1).is_some_and(|of| of.is("content"))
+    }
+
+    /// Whether it is what choice 0 refuses with.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self.way.as_slice() {
+            [message, refusal] => {
+                self.choice == Some(0) && message.is_message() && refusal.is(REFUSAL)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a picture, a sound or a film may stand here. Anywhere else a string is words, whatever
+    /// it looks like: a model could dress up as a picture what it should not say.
+    fn is_media(&self) -> bool {
+        const MEDIA: [&str; 7] =
+            ["audio", "b64_json", "image", "image_url", "images", "inline_data", "video"];
+        let is_one = |step: &Step| MEDIA.iter().any(|name| step.is(name));
+        let is_transcript = self.way.last().is_some_and(|step| step.is("transcript"));
+        self.way.iter().any(is_one) && !is_transcript && !self.is_tool_call() && !self.is_legacy()
+    }
+
+    /// Whether it is a string of a message itself, or of one of the parts of its text.
+    fn is_words(&self) -> bool {
+        match self.way.as_slice() {
+            [message, Step::Field(_)] => message.is_message(),
+            [message, content, Step::Item { .. }, text] => {
+                message.is_message() && content.is("content") && text.is("text")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it says a call of a tool again, in the form of before there were several: an answer in
+    /// that form has each call twice.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.way.get(1).is_some_and(|step| step.is(LEGACY))
+    }
+
+    /// Whether it belongs to a tool call. Calls run beside each other, in no order.
+    pub(crate) fn is_tool_call(&self) -> bool {
+        self.way.get(1).is_some_and(|step| step.is("tool_calls"))
+    }
+
+    /// The index of the tool call of choice 0 that it is the name or the arguments of.
+    pub(crate) fn tool_call(&self) -> Option<u64> {
+        match self.way.as_slice() {
+            [_, _, Step::Item { index, .. }, function, _]
+                if self.choice == Some(0) && self.is_tool_call() && function.is("function") =>
+            {
+                Some(index.as_ref().and_then(Value::as_u64).unwrap_or(0))
+            }
+            _ => None,
+        }
+    }
+
+    /// A chunk that says a piece of this string and nothing else.
+    pub(crate) fn chunk(&self, piece: String) -> Map<String, Value> {
+        let choice = self.way.iter().rev().fold(Value::from(piece), |inner, step| match step {
+            Step::Field(name) => json!({ name: inner }),
+            Step::Item { index, kind, .. } => {
+                let mut item = inner;
+                for (name, value) in [("index", index), ("type", kind)] {
+                    if let (Some(value), Some(item)) = (value, item.as_object_mut()) {
+                        item.insert(name.to_owned(), value.clone());
+                    }
+                }
+                json!([item])
+            }
+        });
+        let mut choice = match choice {
+            Value::Object(choice) => choice,
+            _ => Map::new(),
+        };
+        choice.insert("index".to_owned(), self.choice.unwrap_or(0).into());
+        choice.insert("finish_reason".to_owned(), Value::Null);
+        let mut chunk = Map::new();
+        chunk.insert("choices".to_owned(), json!([choice]));
+        chunk
+    }
+}
+
+impl Step {
+    fn is(&self, name: &str) -> bool {
+        matches!(self, Self::Field(field) if field == name)
+    }
+
+    fn is_message(&self) -> bool {
+        self.is("message") || self.is("delta")
+    }
+}
+
+/// Calls `see` with every string of an answer or a chunk, in an order that is always the same. Empty
+/// ones, words of the format, bytes of media and log probabilities are passed over.
+pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&Place, &mut String)) {
+    let mut place = Place::default();
+    for (name, value) in answer {
+        if name != "choices" {
+            field(name, value, &mut place, &mut see);
+            continue;
+        }
+        for choice in value.as_array_mut().into_iter().flatten() {
+            place.choice = Some(index(choice));
+            for (name, value) in choice.as_object_mut().into_iter().flatten() {
+                field(name, value, &mut place, &mut see);
+            }
+        }
+        place.choice = None;
+    }
+}
+
+fn field(
+    name: &str,
+    value: &mut Value,
+    place: &mut Place,
+    see: &mut impl FnMut(&Place, &mut String),
+) {
+    let is_sound = || name == "data" && place.way.last().is_some_and(|step| step.is("audio"));
+    if !NOT_SAID.contains(&name) && name != LOGPROBS && !is_sound() {
+        place.way.push(Step::Field(name.to_owned()));
+        inside(value, place, see);
+        place.way.pop();
+    }
+}
+
+fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mut String)) {
+    match value {
+        Value::String(text) if !text.is_empty() && (!place.is_media() || is_text(text)) => {
+            see(place, text);
+        }
+        Value::Array(items) => {
+            for (position, item) in items.iter_mut().enumerate() {
+                let of = |name: &str| item.get(name).cloned();
+                place.way.push(Step::Item { index: of("index"), kind: of("type"), position });
+                inside(item, place, see);
+                place.way.pop();
+            }
+        }
+        Value::Object(map) => {
+            for (name, value) in map {
+                field(name, value, place, see);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How many bytes a whole answer says beside the text of choice 0: each call of a tool once.
+pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
+    let mut bytes = 0;
+    each(answer, |place, text| {
+        if !place.is_text() && !place.is_legacy() {
+            bytes += text.len();
+        }
+    });
+    bytes
+}
+
+/// What choice 0 of an answer or a chunk refuses with.
+pub(crate) fn refusal(answer: &Map<String, Value>) -> Option<&str> {
+    let choices = answer.get("choices")?.as_array()?;
+    let first = choices.iter().find(|choice| index(choice) == 0)?;
+    ["message", "delta"].iter().find_map(|said| first.get(*said)?.get(REFUSAL)?.as_str())
+}
+
+/// Takes what choice 0 refuses with out of a chunk, where it says anything.
+pub(crate) fn take_refusal(chunk: &mut Map<String, Value>) -> Option<String> {
+    let said = refusal(chunk).filter(|said| !said.is_empty())?.to_owned();
+    for choice in choices(chunk).filter(|choice| index(choice) == 0) {
+        if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
+            delta.shift_remove(REFUSAL);
+        }
+    }
+    Some(said)
+}
+
+/// Sets the text of choice 0 of a whole answer: all of it in the first part, where it has parts.
+pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
+    let mut text = text.to_owned();
+    each(answer, |place, said| {
+        if place.is_text() {
+            *said = std::mem::take(&mut text);
+        }
+    });
+}
+
+/// The strings of what a provider wants back: they are judged, and never changed.
+pub(crate) fn of_state<'a>(state: &'a Value, see: &mut impl FnMut(&'a str)) {
+    match state {
+        Value::String(text) => see(text),
+        Value::Array(items) => items.iter().for_each(|item| of_state(item, see)),
+        Value::Object(map) => map.values().for_each(|value| of_state(value, see)),
+        _ => {}
+    }
+}
+
+/// What each choice's provider wants back.
+pub(crate) fn states(answer: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    let choices = answer.get("choices").and_then(Value::as_array);
+    choices.into_iter().flatten().filter_map(|choice| {
+        ["message", "delta"].iter().find_map(|said| choice.get(*said)?.get(STATE))
+    })
+}
+
+/// Takes out what a provider wants back: it repeats words that did not leave.
+pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
+    for choice in choices(answer) {
+        for said in ["message", "delta"] {
+            if let Some(said) = choice.get_mut(said).and_then(Value::as_object_mut) {
+                said.shift_remove(STATE);
+            }
+        }
+    }
+}
+
+/// Takes the log probabilities from choices whose text has changed: they would tell the old one.
+pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &BTreeSet<Option<u64>>) {
+    for choice in choices(answer) {
+        if changed.contains(&Some(index(choice)))
+            && let Some(logprobs) = choice.get_mut(LOGPROBS)
+        {
+            *logprobs = Value::Null;
+        }
+    }
+}
+
+/// Takes all log probabilities out of a chunk.
+pub(crate) fn clear_logprobs(chunk: &mut Map<String, Value>) {
+    for choice in choices(chunk).filter_map(Value::as_object_mut) {
+        choice.shift_remove(LOGPROBS);
+    }
+}
+
+/// Takes out of a chunk what is of use only as a whole: calls of tools, what a provider wants back,
+/// and the ends of further choices that have such. `parted` are the choices of which something was
+/// taken out. `None` when there is nothing of the kind.
+pub(crate) fn part_whole(
+    chunk: &mut Map<String, Value>,
+    parted: &mut BTreeSet<u64>,
+) -> Option<Map<String, Value>> {
+    let mut taken = Vec::new();
+    for choice in choices(chunk) {
+        let index = index(choice);
+        let mut delta = Map::new();
+        if let Some(said) = choice.get_mut("delta").and_then(Value::as_object_mut) {
+            for name in ["tool_calls", LEGACY, STATE] {
+                delta.extend(said.shift_remove(name).map(|value| (name.to_owned(), value)));
+            }
+        }
+        if !delta.is_empty() {
+            parted.insert(index);
+        }
+        let ends = index != 0 && parted.contains(&index);
+        let end = choice.get_mut("finish_reason").filter(|end| ends && !end.is_null());
+        let end = end.map(Value::take);
+        if !delta.is_empty() || end.is_some() {
+            taken.push(json!({"index": index, "delta": delta, "finish_reason": end}));
+        }
+    }
+    (!taken.is_empty()).then(|| Map::from_iter([("choices".to_owned(), Value::Array(taken))]))
+}
+
+/// The choices that a chunk ends.
+pub(crate) fn ended(chunk: &mut Map<String, Value>) -> impl Iterator<Item = u64> {
+    let ended = choices(chunk).filter(|choice| !is_null(choice.get("finish_reason")));
+    ended.map(|choice| index(choice))
+}
+
+/// Takes the end of choice 0 out of a chunk: it is said once, when the call is recorded. Returns
+/// whether the chunk says anything still.
+pub(crate) fn hold_end(chunk: &mut Map<String, Value>) -> bool {
+    let mut says = false;
+    for choice in choices(chunk) {
+        if index(choice) == 0
+            && let Some(reason) = choice.get_mut("finish_reason")
+        {
+            *reason = Value::Null;
+        }
+        let delta = choice.get("delta").and_then(Value::as_object);
+        says |= delta.is_some_and(|delta| !delta.is_empty())
+            || !is_null(choice.get("finish_reason"))
+            || !is_null(choice.get(LOGPROBS));
+    }
+    says
+}
+
+fn choices(answer: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// A choice without an index is the first.
+fn index(choice: &Value) -> u64 {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn is_null(value: Option<&Value>) -> bool {
+    value.is_none_or(Value::is_null)
+}
+
+#[cfg(test)]
+#[path = "answer_strings_tests.rs"]
+mod tests;

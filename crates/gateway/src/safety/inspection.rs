@@ -1,0 +1,125 @@
+//! Judges what a prompt says, message by message.
+
+use checks::{GiveUp, Part, Policy, Report, Verdict};
+use domain::conversation::{Prompt, Role};
+use domain::safety::Origin;
+
+use crate::safety::prompt_strings;
+use crate::safety::prompt_strings::{Said, Spot};
+use crate::state::registry::ProjectState;
+use crate::state::verdict_cache::{Hasher, Memory};
+
+/// Of shorter messages the verdict is found as fast as it is looked up, in bytes.
+const WORTH_KEEPING: usize = 256;
+
+impl ProjectState {
+    /// Judges everything that a prompt says. Of messages that it has judged lately it remembers what
+    /// it found.
+    pub(crate) fn inspect(&self, prompt: &Prompt, give_up: GiveUp<'_>) -> Report {
+        let report = judge(&self.policy, prompt, Some(&self.memory), give_up);
+        self.note_slow(&report);
+        report
+    }
+
+    /// Logs which patterns took too long for a text. Only those that were stored before the cost of patterns was
+    /// bounded should.
+    pub(crate) fn note_slow(&self, report: &Report) {
+        for slow in &report.slow {
+            let (project, list, index) = (self.id(), slow.list.as_str(), slow.index);
+            tracing::warn!(%project, list, index, "a safety pattern took too long for a text");
+        }
+    }
+}
+
+/// Judges everything that a prompt says, and remembers nothing.
+pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
+    judge(policy, prompt, None, GiveUp::Never)
+}
+
+/// Judges everything that a prompt says in a trial, and remembers nothing. Patterns are given up once `stop` answers that
+/// nobody waits any more.
+pub(crate) fn try_inspect(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
+    let all = said(prompt);
+    let give_up = GiveUp::Patterns(stop);
+    policy.conclude_trial(groups(&all).map(|group| verdict(policy, group, give_up)))
+}
+
+/// Judges everything that a prompt says in a trial as if a model had said it.
+pub(crate) fn try_output(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
+    let mut read = Vec::with_capacity(prompt.messages.len());
+    prompt_strings::each(prompt, |_, said| read.push(said.reading()));
+    policy.try_output(read, GiveUp::Patterns(stop))
+}
+
+fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>, give_up: GiveUp<'_>) -> Report {
+    let all = said(prompt);
+    let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
+    let new = |group| verdict(policy, group, give_up);
+    policy.conclude(groups(&all).map(|group| match memory.filter(|_| may_return(group, goes_on)) {
+        Some(memory) => memory.verdict(hashed(memory, group), || new(group)),
+        None => new(group),
+    }))
+}
+
+fn said(prompt: &Prompt) -> Vec<(Spot<'_>, Said<'_>)> {
+    let mut all = Vec::with_capacity(prompt.messages.len());
+    prompt_strings::each(prompt, |spot, said| all.push((spot, said)));
+    all
+}
+
+/// What is judged together: the strings of a message.
+fn groups<'p, 'a>(
+    all: &'a [(Spot<'p>, Said<'p>)],
+) -> impl Iterator<Item = &'a [(Spot<'p>, Said<'p>)]> {
+    all.chunk_by(|(one, _), (next, _)| one.belongs_with(next))
+}
+
+/// Whether a message, or a field of a request, is worth remembering. As long as no model has spoken,
+/// only the application's instructions and tools may have come before or will come again: the question
+/// may be the only one, and to remember it would take time for nothing.
+fn may_return(group: &[(Spot<'_>, Said<'_>)], goes_on: bool) -> bool {
+    let length = || group.iter().map(|(_, said)| said.length()).sum::<usize>();
+    let is_new = |(spot, _): &(Spot<'_>, _)| spot.origin == Origin::User;
+    (goes_on || !group.first().is_some_and(is_new)) && length() >= WORTH_KEEPING
+}
+
+fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], give_up: GiveUp<'_>) -> Verdict {
+    let readings = group.iter().map(|(spot, said)| (spot.origin, said.reading()));
+    let mut verdict = policy.judge_readings(readings, give_up);
+    let read = group.iter().enumerate().filter_map(|(index, (spot, said))| match said {
+        Said::Read(text) => Some((index, Part { origin: spot.origin, text })),
+        _ => None,
+    });
+    let read: Vec<(usize, Part<'_>)> = read.collect();
+    if read.len() > 1 {
+        policy.judge_joined(&mut verdict, &read, give_up);
+    }
+    verdict
+}
+
+/// All that a verdict depends on beside the policy: what is said, how it is read, and who says it.
+fn hashed(memory: &Memory, group: &[(Spot<'_>, Said<'_>)]) -> Hasher {
+    let mut hasher = memory.hasher();
+    for (spot, said) in group {
+        let mut field = |kind: u8, bytes: &[u8]| {
+            hasher.field(&[spot.origin as u8, kind]);
+            hasher.field(bytes);
+        };
+        match said {
+            Said::Text(text) => field(0, text.as_bytes()),
+            Said::Json(text) => field(1, text.as_bytes()),
+            Said::File(text, false) => field(3, text.as_bytes()),
+            Said::File(text, true) => field(4, text.as_bytes()),
+            Said::Read(text) => field(5, text.as_bytes()),
+            Said::Number(name, number) => {
+                field(2, name.as_bytes());
+                hasher.field(number.to_string().as_bytes());
+            }
+        }
+    }
+    hasher
+}
+
+#[cfg(test)]
+#[path = "inspection_tests.rs"]
+mod tests;

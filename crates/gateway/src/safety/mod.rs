@@ -1,0 +1,7 @@
+//! Safety around a call: the strings of prompts and answers, their inspection, and the places of findings.
+
+pub(crate) mod answer_strings;
+pub(crate) mod inspection;
+pub(crate) mod location;
+pub(crate) mod output_check;
+pub(crate) mod prompt_strings;

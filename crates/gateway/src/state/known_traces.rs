@@ -1,0 +1,105 @@
+//! What the request path knows of traces without a query.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::ids::{ProjectId, TraceId};
+use domain::trace::{Trace, TraceStatus};
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+/// Open traces that are known without a query.
+const KNOWN: u64 = 100_000;
+/// For so long its status is believed: another node may have completed it.
+const KNOWN_FOR: Duration = Duration::from_mins(1);
+/// For so long the usual pause between steps is not asked for again.
+const GAP_FOR: Duration = Duration::from_mins(10);
+/// One that nothing was asked of for so long is not kept.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+/// For so long a trace that was not found is not looked up again.
+const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+
+/// What the request path knows of a trace.
+#[derive(Debug)]
+pub(crate) struct TraceHandle {
+    pub(crate) id: TraceId,
+    pub(crate) project: ProjectId,
+    status: AtomicU8,
+    sensitive: bool,
+    /// How often a regrading was asked for.
+    pub(crate) regrades: AtomicU64,
+    /// One grading at a time: the last one has seen every step. How many of what was asked for have been
+    /// served.
+    pub(crate) grading: Mutex<u64>,
+}
+
+impl TraceHandle {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let sensitivity = trace.metadata.as_ref().and_then(|metadata| metadata.get("sensitivity"));
+        Self {
+            id: trace.id,
+            project: trace.project,
+            status: AtomicU8::new(trace.status as u8),
+            sensitive: asks_secure(sensitivity),
+            regrades: AtomicU64::default(),
+            grading: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> TraceId {
+        self.id
+    }
+
+    /// Whether its metadata asks for private models.
+    pub(crate) fn is_sensitive(&self) -> bool {
+        self.sensitive
+    }
+
+    pub(crate) fn is_completed(&self) -> bool {
+        self.has(TraceStatus::Completed)
+    }
+
+    pub(crate) fn has(&self, status: TraceStatus) -> bool {
+        self.status.load(Ordering::Acquire) == status as u8
+    }
+
+    pub(crate) fn set(&self, status: TraceStatus) {
+        self.status.store(status as u8, Ordering::Release);
+    }
+}
+
+/// Whether `sensitivity` in a trace's metadata asks for private models.
+pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
+    sensitivity.and_then(Value::as_str) == Some("secure")
+}
+
+/// The traces that the request path knows.
+#[derive(Debug)]
+pub(crate) struct KnownTraces {
+    pub(crate) known: Cache<TraceId, Arc<TraceHandle>>,
+    pub(crate) unknown: Cache<(ProjectId, TraceId), ()>,
+    /// The usual pause between two steps, in milliseconds, where there are enough to tell.
+    pub(crate) gaps: Cache<ProjectId, Option<f64>>,
+}
+
+impl KnownTraces {
+    /// Where other nodes complete traces too, what is known of one is not believed for long.
+    pub(crate) fn new(has_other_nodes: bool) -> Self {
+        let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
+        // The newest are asked for, not those that were asked for most.
+        let known = Cache::builder().max_capacity(KNOWN).eviction_policy(EvictionPolicy::lru());
+        let known = known.time_to_idle(FORGOTTEN_AFTER);
+        let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };
+        let gaps = Cache::builder().max_capacity(10_000).time_to_live(GAP_FOR).build();
+        Self { known: known.build(), unknown, gaps }
+    }
+
+    pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {
+        if let Some(handle) = self.known.get(&id) {
+            handle.set(status);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Failures to sign in: after too many an account or an address has to wait.
+
+use std::borrow::Borrow;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+use domain::ids::UserId;
+use domain::time::{MINUTE, Timestamp};
+
+use crate::error::{Error, Result};
+use crate::state::registry::lock;
+
+/// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
+const FAILURES: usize = 6;
+const FAILURE_WINDOW: i64 = 15 * MINUTE;
+/// Accounts, other names and addresses that are watched at once, each.
+const WATCHED: usize = 10_000;
+
+/// Failures to sign in.
+#[derive(Debug, Default)]
+pub(crate) struct LoginThrottle(Mutex<Failures>);
+
+#[derive(Debug, Default)]
+struct Failures {
+    /// Of accounts. Made-up names cannot drive them out. Every network that an account knows has a
+    /// count of its own there; all others have one between them, so that strangers can use up their
+    /// own tries only.
+    accounts: Recent<(UserId, Option<IpAddr>)>,
+    /// Of names that nobody has: they are refused as those of accounts are.
+    strangers: Recent<String>,
+    /// Of addresses; IPv6 by /64.
+    networks: Recent<IpAddr>,
+}
+
+/// When each of at most [`WATCHED`] has failed. Under attack those whose last failure is the longest
+/// past make room.
+#[derive(Debug)]
+struct Recent<K> {
+    /// The half that is being filled.
+    newer: HashMap<K, VecDeque<Timestamp>>,
+    older: HashMap<K, VecDeque<Timestamp>>,
+}
+
+/// Who tries to sign in, and where from.
+pub(crate) struct Trying<'a> {
+    /// The account and whether it knows the network, or the name that nobody has.
+    pub(crate) who: std::result::Result<(UserId, bool), &'a str>,
+    /// Where the attempt comes from: an IPv4 address, or an IPv6 /64.
+    pub(crate) network: IpAddr,
+}
+
+impl Trying<'_> {
+    /// What failures of the account are counted by.
+    fn account(&self) -> std::result::Result<(UserId, Option<IpAddr>), &str> {
+        self.who.map(|(user, is_known)| (user, is_known.then_some(self.network)))
+    }
+}
+
+impl LoginThrottle {
+    /// Books an attempt as a failure before it is made, so that many at once do not all find room.
+    /// Refuses it when an account or an address has failed too often.
+    pub(crate) fn book(&self, trying: &Trying<'_>, now: Timestamp) -> Result<()> {
+        let all = &mut *lock(&self.0);
+        let by_account = match trying.account() {
+            Ok(account) => all.accounts.check(&account, now),
+            Err(name) => all.strangers.check(name, now),
+        };
+        let by_network = all.networks.check(&trying.network, now);
+        by_account.and(by_network)?;
+        match trying.account() {
+            Ok(account) => all.accounts.add(account, now),
+            Err(name) => all.strangers.add(name.to_owned(), now),
+        }
+        all.networks.add(trying.network, now);
+        Ok(())
+    }
+
+    /// Takes back what a success has booked: everything in the count that it was booked in for the
+    /// account, for the address this.
+    pub(crate) fn forgive(&self, trying: &Trying<'_>, booked: Timestamp) {
+        let mut all = lock(&self.0);
+        if let Ok(account) = trying.account() {
+            all.accounts.forget(&account);
+        }
+        if let Some(failures) = all.networks.find(&trying.network)
+            && let Some(own) = failures.iter().rposition(|at| *at == booked)
+        {
+            failures.remove(own);
+        }
+    }
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Self { newer: HashMap::new(), older: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash> Recent<K> {
+    fn find<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut VecDeque<Timestamp>>
+    where
+        K: Borrow<Q>,
+    {
+        match self.newer.get_mut(key) {
+            Some(failures) => Some(failures),
+            None => self.older.get_mut(key),
+        }
+    }
+
+    fn check<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, now: Timestamp) -> Result<()>
+    where
+        K: Borrow<Q>,
+    {
+        let Some(failures) = self.find(key) else { return Ok(()) };
+        // A clock that went back must not make failures count for longer.
+        for at in failures.iter_mut() {
+            *at = (*at).min(now);
+        }
+        failures.retain(|at| now.since(*at) < FAILURE_WINDOW);
+        if failures.len() < FAILURES {
+            return Ok(());
+        }
+        let first = failures.front().copied().unwrap_or(now);
+        let wait = FAILURE_WINDOW - now.since(first);
+        Err(Error::LoginThrottled { retry_after: wait.unsigned_abs().div_ceil(1_000_000).max(1) })
+    }
+
+    fn add(&mut self, key: K, now: Timestamp) {
+        let known = self.older.remove(&key).unwrap_or_default();
+        if self.newer.len() >= WATCHED / 2 && !self.newer.contains_key(&key) {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.entry(key).or_insert(known).push_back(now);
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.newer.remove(key);
+        self.older.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp(1_000 * MINUTE + seconds * 1_000_000)
+    }
+
+    fn trying(who: std::result::Result<i64, &str>, address: u32) -> Trying<'_> {
+        Trying { who: who.map(|user| (UserId(user), false)), network: IpAddr::V4(address.into()) }
+    }
+
+    fn known(user: i64, address: u32) -> Trying<'static> {
+        Trying { who: Ok((UserId(user), true)), network: IpAddr::V4(address.into()) }
+    }
+
+    #[test]
+    fn the_seventh_try_has_to_wait() {
+        for who in [Ok(1), Err("a@b")] {
+            let throttle = LoginThrottle::default();
+            for minute in 0..6 {
+                throttle.book(&trying(who, 1), at(60 * minute)).unwrap();
+            }
+            let wait = throttle.book(&trying(who, 2), at(60 * 6)).unwrap_err();
+            assert!(matches!(wait, Error::LoginThrottled { retry_after: 540 }), "{wait:?}");
+            assert!(throttle.book(&trying(Ok(2), 1), at(60 * 6)).is_err());
+            throttle.book(&trying(Ok(2), 2), at(60 * 6)).unwrap();
+            throttle.book(&trying(who, 1), at(60 * 15)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_success_is_no_failure() {
+        let throttle = LoginThrottle::default();
+        for one in [trying(Ok(1), 1), known(1, 2)] {
+            for second in 0..20 {
+                throttle.book(&one, at(second)).unwrap();
+                throttle.forgive(&one, at(second));
+            }
+        }
+    }
+
+    #[test]
+    fn strangers_lock_out_strangers_only() {
+        let throttle = LoginThrottle::default();
+        for address in 100..106 {
+            throttle.book(&trying(Ok(1), address), at(0)).unwrap();
+        }
+        assert!(throttle.book(&trying(Ok(1), 106), at(1)).is_err(), "strangers share a count");
+        for second in 0..6 {
+            throttle.book(&known(1, 1), at(second)).unwrap();
+        }
+        assert!(throttle.book(&known(1, 1), at(7)).is_err(), "a known address has six as well");
+        // From another known address the owner gets in, and opens the account to nobody else.
+        throttle.book(&known(1, 2), at(8)).unwrap();
+        throttle.forgive(&known(1, 2), at(8));
+        assert!(throttle.book(&trying(Ok(1), 107), at(9)).is_err());
+        assert!(throttle.book(&known(1, 1), at(9)).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_went_back_locks_nobody_out_for_long() {
+        let throttle = LoginThrottle::default();
+        let year = 365 * 24 * 3600;
+        for _ in 0..6 {
+            throttle.book(&trying(Ok(1), 1), at(year)).unwrap();
+        }
+        assert!(throttle.book(&trying(Ok(1), 1), at(0)).is_err());
+        throttle.book(&trying(Ok(1), 1), at(15 * 60)).unwrap();
+    }
+
+    #[test]
+    fn a_flood_hides_nobody() {
+        let throttle = LoginThrottle::default();
+        for _ in 0..6 {
+            throttle.book(&trying(Ok(1), 1), at(0)).unwrap();
+        }
+        let most = u32::try_from(WATCHED).unwrap();
+        for n in 2..3 * most {
+            throttle.book(&trying(Err(&format!("{n}@b")), n), at(1)).unwrap();
+        }
+        let all = lock(&throttle.0);
+        assert!(all.strangers.newer.len() + all.strangers.older.len() <= WATCHED);
+        assert!(all.networks.newer.len() + all.networks.older.len() <= WATCHED);
+        drop(all);
+        assert!(
+            throttle.book(&trying(Ok(1), most * 4), at(2)).is_err(),
+            "an account is remembered"
+        );
+        for _ in 0..6 {
+            throttle.book(&trying(Err("one@b"), 7), at(3)).unwrap();
+        }
+        assert!(throttle.book(&trying(Err("one@b"), 8), at(4)).is_err(), "so is who comes now");
+    }
+}

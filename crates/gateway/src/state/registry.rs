@@ -1,0 +1,358 @@
+//! The registry: an immutable snapshot of projects, models and keys, read on the hot path without
+//! a lock or a query.
+//!
+//! Writes go to the store first; then the snapshot is loaded anew and published. What other
+//! processes write is noticed by a version number that a job polls. A project that cannot be read
+//! is not served, and says so; the others are.
+
+mod rows;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::hmac;
+use checks::Policy;
+use domain::ids::{KeyId, ModelId, ProjectId};
+use domain::key::Key;
+use domain::model::Model;
+use domain::money::Usd;
+use domain::project::{Project, ProjectStatus};
+use domain::settings::{Limits, Settings};
+use domain::time::{Clock, HOUR, Timestamp};
+use limits::{KeyWindows, MonthSpend};
+use store::{SealingKey, Store};
+
+use crate::Gateway;
+use crate::control::models;
+use crate::error::{Error, Result};
+use crate::state::verdict_cache::{Memory, Verdicts};
+use crate::tools::mcp::allowed::Allowed;
+use rows::Rows;
+
+/// A project as the request path needs it.
+#[derive(Debug)]
+pub struct ProjectState {
+    /// The stored project.
+    pub project: Project,
+    /// Its settings, read.
+    pub settings: Settings,
+    /// Its models by identifier.
+    pub models: HashMap<String, Arc<Model>>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) memory: Memory,
+    pub(crate) blocked_terms: checks::BlockedTerms,
+    pub(crate) mcp: Allowed,
+    pub(crate) sealing: SealingKey,
+    pub(crate) print_key: hmac::Key,
+    pub(crate) month: Arc<Mutex<MonthSpend>>,
+}
+
+impl ProjectState {
+    /// Its id.
+    pub fn id(&self) -> ProjectId {
+        self.project.id
+    }
+
+    /// Refuses writes while the project is archived.
+    pub(crate) fn check_active(&self) -> Result<()> {
+        match self.project.status {
+            ProjectStatus::Active => Ok(()),
+            ProjectStatus::Archived => Err(Error::invalid("Project is archived")),
+        }
+    }
+
+    /// What it has spent in this calendar month.
+    pub fn month_spend(&self, now: Timestamp) -> Usd {
+        lock(&self.month).total(now)
+    }
+
+    /// A registered model.
+    pub(crate) fn model(&self, identifier: &str) -> Result<&Arc<Model>> {
+        self.models.get(identifier).ok_or_else(|| Error::model_not_found(identifier))
+    }
+}
+
+/// A project that cannot be read, by this version at least.
+#[derive(Debug)]
+struct Unreadable {
+    why: String,
+    /// What it has spent goes on counting for when it can.
+    month: Arc<Mutex<MonthSpend>>,
+}
+
+/// A key as the request path needs it.
+#[derive(Debug)]
+pub struct KeyState {
+    /// The stored key.
+    pub key: Key,
+    pub(crate) windows: Arc<Mutex<KeyWindows>>,
+}
+
+#[derive(Debug, Default)]
+struct Snapshot {
+    version: i64,
+    projects: HashMap<ProjectId, Arc<ProjectState>>,
+    unreadable: HashMap<ProjectId, Unreadable>,
+    keys: HashMap<KeyId, Arc<KeyState>>,
+}
+
+/// Projects, models and keys in memory.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    snapshot: ArcSwap<Snapshot>,
+    loading: tokio::sync::Mutex<()>,
+    verdicts: Verdicts,
+    pepper: [u8; 32],
+}
+
+impl Registry {
+    /// Loads everything, with what was spent and counted before a restart.
+    pub(crate) async fn load(store: &Store, clock: &Clock) -> Result<Self> {
+        let registry = Self {
+            snapshot: ArcSwap::default(),
+            loading: tokio::sync::Mutex::new(()),
+            verdicts: Verdicts::new(),
+            pepper: store.pepper().await?,
+        };
+        registry.reload(store).await?;
+        registry.recall(store, clock.now()).await?;
+        Ok(registry)
+    }
+
+    /// Loads projects, models and keys anew and publishes them. Counters live on. Returns the
+    /// models that are gone, or reached in another way.
+    async fn reload(&self, store: &Store) -> Result<Vec<ModelId>> {
+        let _one = self.loading.lock().await;
+        // Read first: what changes while we read is noticed by the next poll.
+        let version = store.registry_version().await?;
+        let rows = Rows::read(store).await?;
+        let old = self.snapshot.load();
+        let mut next = Snapshot { version, ..Snapshot::default() };
+        let (mut models, mut keys, mut data_keys) = (rows.models, rows.keys, rows.data_keys);
+        for (id, project) in rows.projects {
+            let month = old.month(id).unwrap_or_default();
+            let of_project = |project: Project| {
+                let models = models.remove(&id).unwrap_or_default().all()?;
+                let sealing = data_keys.remove(&id).unwrap_or_default().all()?.pop();
+                let sealing = sealing.ok_or_else(|| Error::Internal("no data key".to_owned()))?;
+                let old = old.projects.get(&id);
+                self.project_state(project, models, sealing, month.clone(), old)
+            };
+            let keys = keys.remove(&id).unwrap_or_default();
+            let state = project.map_err(Error::from).and_then(of_project);
+            match keys.fault.map_or(state, |fault| Err(fault.into())) {
+                Ok(state) => {
+                    next.add_keys(keys.rows, Some(&state.settings.limits), &old);
+                    next.projects.insert(id, Arc::new(state));
+                }
+                Err(error) => {
+                    next.add_keys(keys.rows, None, &old);
+                    next.unreadable.insert(id, Unreadable { why: error.cause(), month });
+                }
+            }
+        }
+        next.tell_unreadable(&old);
+        let replaced = next.replaced(&old);
+        self.snapshot.store(Arc::new(next));
+        Ok(replaced)
+    }
+
+    /// While this is held, nothing is reloaded and so no key is reset.
+    pub(crate) async fn steady(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.loading.lock().await
+    }
+
+    /// A project, if there is such a one and it can be read.
+    pub(crate) fn project(&self, id: ProjectId) -> Result<Option<Arc<ProjectState>>> {
+        let snapshot = self.snapshot.load();
+        if snapshot.unreadable.contains_key(&id) {
+            return Err(Error::ProjectUnreadable);
+        }
+        Ok(snapshot.projects.get(&id).cloned())
+    }
+
+    /// Every project that cannot be read, by id, and why.
+    pub(crate) fn unreadable(&self) -> Vec<(ProjectId, String)> {
+        let snapshot = self.snapshot.load();
+        let all = snapshot.unreadable.iter().map(|(id, project)| (*id, project.why.clone()));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// Every project that is served, by id.
+    pub(crate) fn projects(&self) -> Vec<Arc<ProjectState>> {
+        let mut all: Vec<_> = self.snapshot.load().projects.values().cloned().collect();
+        all.sort_by_key(|state| state.id());
+        all
+    }
+
+    pub(crate) fn key(&self, id: KeyId) -> Option<Arc<KeyState>> {
+        self.snapshot.load().keys.get(&id).cloned()
+    }
+
+    /// Every key, oldest first.
+    pub(crate) fn keys(&self) -> Vec<Arc<KeyState>> {
+        let mut all: Vec<_> = self.snapshot.load().keys.values().cloned().collect();
+        all.sort_by_key(|state| (state.key.created_at, state.key.id));
+        all
+    }
+
+    pub(crate) fn pepper(&self) -> &[u8; 32] {
+        &self.pepper
+    }
+
+    fn project_state(
+        &self,
+        project: Project,
+        rows: Vec<store::ModelRow>,
+        sealing: SealingKey,
+        month: Arc<Mutex<MonthSpend>>,
+        old: Option<&Arc<ProjectState>>,
+    ) -> Result<ProjectState> {
+        let bad = |faults: Vec<String>| Error::Internal(faults.join("; "));
+        let settings = Settings::parse(&project.settings).map_err(bad)?;
+        // As long as its safety stays what it was, a project goes on by what it knows.
+        let same = old.filter(|old| *old.policy.safety() == settings.safety);
+        let (policy, memory) = match same {
+            Some(old) => (old.policy.clone(), old.memory.clone()),
+            None => {
+                let policy = Policy::compile(&settings.safety).map_err(bad)?;
+                (Arc::new(policy), Memory::new(self.verdicts.clone())?)
+            }
+        };
+        let blocked_terms = checks::BlockedTerms::compile(&settings.blocked_terms);
+        let mcp = Allowed::open(&project, &settings, &sealing)?;
+        let mut models = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let model = models::open(row, &sealing)?;
+            models.insert(model.identifier.clone(), Arc::new(model));
+        }
+        let print_key = hmac::Key::new(hmac::HMAC_SHA256, &self.pepper);
+        let print_key = hmac::sign(&print_key, format!("print:{}", project.id).as_bytes());
+        Ok(ProjectState {
+            project,
+            settings,
+            models,
+            policy,
+            memory,
+            blocked_terms,
+            mcp,
+            sealing,
+            print_key: hmac::Key::new(hmac::HMAC_SHA256, print_key.as_ref()),
+            month,
+        })
+    }
+
+    /// Takes back from the ledger what was spent, and from checkpoints what was counted.
+    async fn recall(&self, store: &Store, now: Timestamp) -> Result<()> {
+        let (months, seconds, windows) = tokio::try_join!(
+            store.spend_by_project(now),
+            store.spent_seconds(now.minus_micros(HOUR)),
+            store.saved_windows(),
+        )?;
+        let snapshot = self.snapshot.load();
+        for (project, spent) in months {
+            if let Some(month) = snapshot.month(project) {
+                lock(&month).add(now, spent);
+            }
+        }
+        for (key, bytes) in windows {
+            if let Some(state) = snapshot.keys.get(&key) {
+                lock(&state.windows).restore(&bytes, state.key.reset_at);
+            }
+        }
+        for spent in seconds {
+            if let Some(state) = snapshot.keys.get(&spent.key) {
+                let at = Timestamp(spent.second * domain::time::SECOND);
+                let mut windows = lock(&state.windows);
+                windows.raise_spent(at, spent.cost);
+                // What a clock that has gone back since has dated later counts from now on.
+                windows.spent(now);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gateway {
+    /// Makes what is stored of projects, models and keys count on this node.
+    pub(crate) async fn reload(&self) -> Result<()> {
+        for model in self.registry.reload(&self.store).await? {
+            self.upstream.forget(model);
+            self.starts.forget(model);
+        }
+        Ok(())
+    }
+
+    /// Reloads if another process has changed something. Returns whether it had.
+    pub(crate) async fn refresh(&self) -> Result<bool> {
+        let version = self.store.registry_version().await?;
+        let changed = version != self.registry.snapshot.load().version;
+        if changed {
+            self.reload().await?;
+        }
+        Ok(changed)
+    }
+}
+
+impl Snapshot {
+    /// What a project has spent, served or not.
+    fn month(&self, id: ProjectId) -> Option<Arc<Mutex<MonthSpend>>> {
+        let served = self.projects.get(&id).map(|state| &state.month);
+        served.or_else(|| self.unreadable.get(&id).map(|project| &project.month)).cloned()
+    }
+
+    /// Adds the keys of a project with what they had counted before. Without limits, where those
+    /// cannot be read, they count on under the old ones.
+    fn add_keys(&mut self, keys: Vec<Key>, limits: Option<&Limits>, old: &Self) {
+        for key in keys {
+            let windows = match old.keys.get(&key.id) {
+                Some(state) => {
+                    let mut windows = lock(&state.windows);
+                    if let Some(limits) = limits {
+                        windows.set_limits(limits);
+                    }
+                    if key.reset_at != state.key.reset_at {
+                        windows.reset();
+                    }
+                    state.windows.clone()
+                }
+                None => {
+                    let windows = KeyWindows::new(limits.unwrap_or(&Limits::default()));
+                    Arc::new(Mutex::new(windows))
+                }
+            };
+            self.keys.insert(key.id, Arc::new(KeyState { key, windows }));
+        }
+    }
+
+    /// The models of an older snapshot that are gone, or reached in another way.
+    fn replaced(&self, old: &Self) -> Vec<ModelId> {
+        let present: HashMap<ModelId, &Arc<Model>> =
+            self.models().map(|model| (model.id, model)).collect();
+        let stays = |model: &Arc<Model>| {
+            present.get(&model.id).is_some_and(|present| present.is_reached_like(model))
+        };
+        old.models().filter(|model| !stays(model)).map(|model| model.id).collect()
+    }
+
+    fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.projects.values().flat_map(|state| state.models.values())
+    }
+
+    /// Says once what cannot be read.
+    fn tell_unreadable(&self, old: &Self) {
+        for (project, Unreadable { why, .. }) in &self.unreadable {
+            if old.unreadable.get(project).is_none_or(|known| known.why != *why) {
+                tracing::error!(%project, %why, "a project cannot be read and is not served");
+            }
+        }
+    }
+}
+
+/// A mutex whose holder panicked still guards plain numbers.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

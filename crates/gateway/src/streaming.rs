@@ -1,0 +1,429 @@
+//! Streamed answers: pieces leave as they come, the record is on disk before the last one.
+
+mod by_place;
+mod fragments;
+mod outlet;
+pub(crate) mod piece;
+mod strand;
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+use checks::{Placeholders, Redactor};
+use domain::conversation::StreamEvent;
+use domain::step::{Door, FinishReason, StepStatus};
+use futures_util::{StreamExt, stream};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::Gateway;
+use crate::admission::admit::Caller;
+use crate::error::{Error, Result};
+use crate::inference::executions;
+use crate::inference::executions::Gone;
+use crate::metric_labels;
+use crate::pipeline::call::{meaning, neutral};
+use crate::pipeline::choose::Routed;
+use crate::pipeline::fund::InFlight;
+use crate::pipeline::watched::Watched;
+use crate::request_id;
+use crate::safety::answer_strings;
+use crate::safety::output_check;
+use crate::safety::output_check::Verdict;
+pub use crate::streaming::piece::{Piece, Started, Streamed};
+use fragments::{Fragments, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
+use outlet::Outlet;
+use strand::Judging;
+
+impl Gateway {
+    /// Executes and streams the answer.
+    pub async fn execute_stream(
+        &self,
+        caller: &Caller,
+        trace_id: &str,
+        input: String,
+    ) -> Result<Streamed> {
+        let turn = self.turn(caller, trace_id, None, Door::Stream).await?;
+        let trace = turn.trace.id();
+        match self.route(turn, executions::prompt(input)).await? {
+            Gone::On(routed) => self.relay(*routed).await,
+            Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
+        }
+    }
+
+    /// Calls a model and passes on what it says.
+    pub(crate) async fn relay(&self, routed: Routed) -> Result<Streamed> {
+        let began = Instant::now();
+        let (mut flight, upstream) = self.call_stream(routed).await?;
+        let funded = flight.funded()?;
+        let screened = funded.routed().screened();
+        let project = &screened.turn().caller.project;
+        let restores = project.policy.safety().pii_restore && !screened.placeholders().is_empty();
+        let judging = if project.policy.acts_on_outputs() {
+            Some(Judging::new(project.clone(), crate::nonce()?))
+        } else {
+            None
+        };
+        let placeholders =
+            if restores { screened.placeholders().clone() } else { Placeholders::default() };
+        let says_refusals = screened.turn().door == Door::Stream;
+        let started = Started {
+            step: funded.step(),
+            trace: screened.turn().trace.id(),
+            model: funded.model().identifier.clone(),
+            created: funded.started_at(),
+            dropped: upstream.dropped().to_vec(),
+        };
+        // What is stored of an answer that is judged on its way is what has left of it.
+        flight.heard.instead = judging.is_some().then(String::new);
+        // Boxed: each piece would move it.
+        let relay = Box::new(Relay {
+            outlet: (restores || judging.is_some()).then(|| Outlet::new(&placeholders, judging)),
+            flight: Some(flight),
+            held: Vec::new(),
+            parted: BTreeSet::new(),
+            fragments: Fragments::default(),
+            upstream: Some(upstream),
+            says_refusals,
+            refuses: false,
+            began,
+            batches: 0,
+            model: started.model.clone(),
+        });
+        // It is polled where the answer is written, and not by the request's own task.
+        let request = request_id::current();
+        let pieces = stream::unfold(relay, move |mut relay| {
+            let request = request.clone();
+            async move {
+                let pieces = request_id::under(request, relay.next()).await?;
+                Some((pieces, relay))
+            }
+        });
+        Ok(Streamed::Pieces(started, pieces.boxed()))
+    }
+}
+
+/// A stream between a provider and a caller. Dropping it records what was heard so far.
+struct Relay {
+    /// Taken when the call is recorded; nothing follows then.
+    flight: Option<InFlight>,
+    /// Taken when the answer must not go on.
+    upstream: Option<Watched>,
+    /// Where what the model says has to be judged or restored.
+    outlet: Option<Outlet>,
+    /// What is judged as a whole when the answer is: see [`answer_strings::part_whole`].
+    held: Vec<Map<String, Value>>,
+    /// The choices that have a part in it.
+    parted: BTreeSet<u64>,
+    /// What it says beside the text.
+    fragments: Fragments,
+    /// Whether its caller reads nothing but text: why the model refuses is said there.
+    says_refusals: bool,
+    /// Whether the text is such a refusal.
+    refuses: bool,
+    began: Instant,
+    /// How many times pieces were handed over.
+    batches: usize,
+    /// For metrics and the log.
+    model: String,
+}
+
+impl Relay {
+    /// The next pieces, at least one; `None` after the last.
+    async fn next(&mut self) -> Option<Vec<Piece>> {
+        if self.batches == 1 {
+            // The first words are written before the work that the others are.
+            pause().await;
+        }
+        loop {
+            self.flight.as_ref()?;
+            let Some(upstream) = &mut self.upstream else { return Some(self.end().await) };
+            // All that the provider has sent so far leaves in one write.
+            let mut pieces = Vec::new();
+            match upstream.next().await {
+                Some(Ok(events)) => {
+                    let heard =
+                        events.into_iter().try_for_each(|event| self.hear(event, &mut pieces));
+                    self.note_left();
+                    if let Err(too_many) = heard {
+                        self.upstream = None;
+                        let what = too_many.to_string();
+                        pieces.append(&mut self.broken(what, Error::ProviderUnreachable).await);
+                        return Some(pieces);
+                    }
+                }
+                Some(Err(error)) => {
+                    if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
+                        flight.heard.note_usage(used);
+                    }
+                    return Some(self.broken(neutral(&error), meaning(&error)).await);
+                }
+                None => {
+                    // What was passed on leaves before the work that the end is.
+                    pause().await;
+                    return Some(self.end().await);
+                }
+            }
+            if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
+                self.hear_rest();
+                // Nobody is to hear more: the provider may stop.
+                self.upstream = None;
+            }
+            if !pieces.is_empty() {
+                self.batches += 1;
+                return Some(pieces);
+            }
+        }
+    }
+
+    /// Hears what has come with the first words, where they are all that leaves: it costs as much.
+    fn hear_rest(&mut self) {
+        if self.batches > 1 {
+            return;
+        }
+        let Some(upstream) = &mut self.upstream else { return };
+        let mut nobody = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Some(Ok(events))) = upstream.poll_next(&mut nobody) {
+            let mut unsent = Vec::new();
+            // What is too much to be judged is not judged, and does not leave either.
+            let _ = events.into_iter().try_for_each(|event| self.hear(event, &mut unsent));
+        }
+    }
+
+    fn hear(
+        &mut self,
+        event: StreamEvent,
+        pieces: &mut Vec<Piece>,
+    ) -> std::result::Result<(), TooMany> {
+        let Some(flight) = &mut self.flight else { return Ok(()) };
+        let heard = &mut flight.heard;
+        if let StreamEvent::Text(text) | StreamEvent::Native { text, .. } = &event {
+            heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
+            // A count from before the last word is not complete.
+            if let Some(known) = &mut heard.usage {
+                known.open.completion |= !text.is_empty();
+            }
+        }
+        match event {
+            StreamEvent::Text(text) => self.say(text, pieces),
+            StreamEvent::Native { text, mut chunk } => {
+                heard.text.push_str(&text);
+                let in_text = self.says_refusals && (self.refuses || heard.text.is_empty());
+                let refusal = if in_text { answer_strings::take_refusal(&mut chunk) } else { None };
+                heard.beside += self.fragments.add(&mut chunk)?;
+                if heard.instead.is_none()
+                    && let Some(refusal) = answer_strings::refusal(&chunk)
+                {
+                    heard.refusal.push_str(refusal);
+                }
+                self.pass(chunk, pieces)?;
+                if let Some(refusal) = refusal {
+                    self.refuses = true;
+                    self.say(refusal, pieces);
+                }
+            }
+            StreamEvent::Finish(finish) => heard.finish = Some(finish),
+            StreamEvent::Usage(usage) => {
+                heard.usage = Some(heard.usage.map_or(usage, |known| known.followed_by(usage)));
+            }
+            StreamEvent::Prompt(usage) => heard.prompt_usage = Some(usage),
+            StreamEvent::Model(model) => heard.upstream_model = Some(model),
+            StreamEvent::Done => {}
+        }
+        if self.flight.as_ref().is_some_and(|flight| flight.heard.text.len() > MAX_OUTPUT_BYTES) {
+            return Err(TooMany::Bytes);
+        }
+        Ok(())
+    }
+
+    /// Passes on text of choice 0.
+    fn say(&mut self, text: String, pieces: &mut Vec<Piece>) {
+        if let Some(flight) = &mut self.flight {
+            flight.heard.text.push_str(&text);
+        }
+        match &mut self.outlet {
+            Some(outlet) => outlet.text(&text, pieces),
+            None if !text.is_empty() => pieces.push(Piece::Text(text)),
+            None => {}
+        }
+    }
+
+    /// Notes what has left of an answer that is judged on its way: nobody knows whether more will.
+    fn note_left(&mut self) {
+        if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
+            && let Some(left) = &mut flight.heard.instead
+        {
+            left.push_str(&outlet.left());
+            flight.heard.refusal.push_str(&outlet.refused());
+        }
+    }
+
+    /// Passes on a chunk that says more than text.
+    fn pass(
+        &mut self,
+        mut chunk: Map<String, Value>,
+        pieces: &mut Vec<Piece>,
+    ) -> std::result::Result<(), TooMany> {
+        if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
+            // They may tell of text that is held back.
+            answer_strings::clear_logprobs(&mut chunk);
+            self.held.extend(answer_strings::part_whole(&mut chunk, &mut self.parted));
+            if self.held.len() > MAX_HELD_CHUNKS {
+                return Err(TooMany::Chunks);
+            }
+        }
+        // The end of choice 0 is told once, when it is on disk.
+        let says = answer_strings::hold_end(&mut chunk);
+        match &mut self.outlet {
+            _ if !says => {}
+            Some(outlet) => outlet.native(chunk, pieces),
+            None => pieces.push(Piece::Native(chunk)),
+        }
+        Ok(())
+    }
+
+    /// Records the whole answer, and says so only when that is on disk.
+    async fn end(&mut self) -> Vec<Piece> {
+        let Some(mut flight) = self.flight.take() else { return Vec::new() };
+        let mut pieces = Vec::new();
+        let blocked = match self.pass_rest(&mut flight, &mut pieces).await {
+            Ok(blocked) => blocked,
+            Err(error) => return vec![Piece::Broken(flight.fault(error))],
+        };
+        let finish = match &blocked {
+            Some(_) => FinishReason::ContentFilter,
+            None => flight.heard.finish.unwrap_or(FinishReason::Stop),
+        };
+        match flight.finish().await {
+            Ok(recorded) => {
+                pieces.push(Piece::End { finish, usage: recorded.usage, blocked });
+            }
+            Err(error) => pieces.push(Piece::Broken(error)),
+        }
+        pieces
+    }
+
+    /// Passes on what was held back, and judges the whole answer for its step. Gives the reason why
+    /// it must not go on, if it must not.
+    async fn pass_rest(
+        &mut self,
+        flight: &mut InFlight,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<Option<String>> {
+        let mut outlet = self.outlet.take();
+        let judging = outlet.as_mut().and_then(|outlet| {
+            outlet.finish(pieces);
+            outlet.judging.take()
+        });
+        if let (Some(outlet), Some(judging)) = (outlet, judging) {
+            return self.pass_judged(flight, outlet, judging, pieces).await;
+        }
+        let mut redactor = Redactor::of_answer(crate::nonce()?);
+        flight.heard.output = self.fragments.judge(flight, &mut redactor).await?.security;
+        flight.heard.message = self.fragments.message(&flight.heard.text);
+        Ok(None)
+    }
+
+    /// The same where the answer was judged on its way: what is judged as a whole leaves as well.
+    async fn pass_judged(
+        &mut self,
+        flight: &mut InFlight,
+        mut outlet: Outlet,
+        mut judging: Judging,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<Option<String>> {
+        let mut left = flight.heard.instead.take().unwrap_or_default();
+        left.push_str(&outlet.left());
+        flight.heard.instead = Some(left.clone());
+        flight.heard.refusal.push_str(&outlet.refused());
+        let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
+        let heard = &mut flight.heard;
+        heard.output = judged.security;
+        let (new, blocked) = match judged.verdict {
+            Verdict::Fine => (Vec::new(), None),
+            Verdict::Redacted(new) => (new, None),
+            Verdict::Blocked(reason) => (Vec::new(), Some(reason)),
+        };
+        let blocked = judging.blocked.or(blocked);
+        if blocked.is_some() {
+            heard.finish = Some(FinishReason::ContentFilter);
+        } else {
+            if judging.redactor.into_placeholders().is_empty() {
+                heard.message = self.fragments.message(&left);
+            } else {
+                heard.message = self.fragments.redacted_message(&left, &new);
+                let mut replacement = self.fragments.replaced_by(&new);
+                for chunk in &mut self.held {
+                    replacement.apply(chunk);
+                }
+            }
+            for chunk in self.held.drain(..) {
+                outlet.native(chunk, pieces);
+            }
+            outlet.finish(pieces);
+        }
+        Ok(blocked)
+    }
+
+    /// Records why the answer ends before its end, and tells the caller so.
+    async fn broken(&mut self, what: String, told: Error) -> Vec<Piece> {
+        let Some(mut flight) = self.flight.take() else { return Vec::new() };
+        tracing::info!(model = %self.model, %what, "a stream broke");
+        flight.heard.status = StepStatus::Failed;
+        flight.heard.error = Some(what);
+        let mut pieces = Vec::new();
+        if let Some(outlet) = &mut self.outlet {
+            // What is half a word was not judged, and does not leave.
+            outlet.judging = None;
+            outlet.finish(&mut pieces);
+        }
+        pieces.push(Piece::Broken(match flight.finish().await {
+            Ok(_) => told,
+            Err(error) => error,
+        }));
+        pieces
+    }
+}
+
+impl Fragments {
+    /// Judges all that an answer has said.
+    async fn judge(
+        &self,
+        flight: &InFlight,
+        redactor: &mut Redactor,
+    ) -> Result<output_check::Judged> {
+        let turn = flight.funded()?.routed().screened().turn();
+        let said = self.said(&flight.heard.text);
+        Ok(output_check::judge(&turn.caller.project, &said, redactor).await)
+    }
+}
+
+/// A caller who leaves after the first words owes for what has come with them.
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if self.flight.is_some() && !std::thread::panicking() {
+            self.hear_rest();
+        }
+    }
+}
+
+/// Lets the connection that carries the answer write what it has.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn first_token(began: Instant, model: &str) -> i64 {
+    let elapsed = began.elapsed();
+    metrics::histogram!("sluice_first_token_seconds", "model" => metric_labels::model(model))
+        .record(elapsed.as_secs_f64());
+    domain::time::micros(elapsed)
+}

@@ -1,0 +1,298 @@
+//! What a streamed answer says beside the text of choice 0, put together from its chunks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::{Map, Value, json};
+
+use crate::safety::answer_strings;
+use crate::safety::answer_strings::Place;
+use crate::safety::output_check::Said;
+use crate::streaming::by_place::ByPlace;
+
+/// No stream has more strings: what every choice says, thinks and calls tools with.
+pub(super) const MOST_STRINGS: usize = 16_384;
+
+/// The most bytes of what a streamed answer says: all of it is kept for the record. Four times what any
+/// model writes at once.
+pub(super) const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The most chunks with calls of tools that are held until the end of a stream that is judged: each is a
+/// tree of kilobytes.
+pub(super) const MAX_HELD_CHUNKS: usize = 32_768;
+
+/// The reason why a stream is left before its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TooMany {
+    #[error(
+        "The provider's answer has more than the {MOST_STRINGS} strings that a stream may have"
+    )]
+    Strings,
+    #[error(
+        "The provider's answer is longer than the {MAX_OUTPUT_BYTES} bytes that a stream may have"
+    )]
+    Bytes,
+    #[error(
+        "The provider's answer has its calls of tools in more than the {MAX_HELD_CHUNKS} pieces that are held"
+    )]
+    Chunks,
+}
+
+/// The strings of the chunks so far.
+#[derive(Debug, Default)]
+pub(super) struct Fragments {
+    strings: ByPlace<String>,
+    /// Those that came whole, and whether each is JSON: most come with every chunk again.
+    whole: BTreeSet<(String, bool)>,
+    /// The tool calls of choice 0 by their index, and what its provider wants back with them.
+    calls: BTreeMap<u64, Map<String, Value>>,
+    state: Option<Value>,
+    /// The bytes of all strings.
+    bytes: usize,
+}
+
+impl Fragments {
+    /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0: each
+    /// call of a tool once.
+    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<usize, TooMany> {
+        self.add_calls(chunk);
+        for state in answer_strings::states(chunk) {
+            answer_strings::of_state(state, &mut |text| {
+                if self.whole.insert((text.to_owned(), false)) {
+                    self.bytes += text.len();
+                }
+            });
+        }
+        let mut more = 0;
+        answer_strings::each(chunk, |place, text| {
+            if place.is_text() {
+                return;
+            }
+            if place.is_fragment() {
+                self.strings.at(place, String::new).1.push_str(text);
+            } else if !self.whole.insert((text.clone(), place.is_json())) {
+                return;
+            }
+            self.bytes += text.len();
+            if !place.is_legacy() {
+                more += text.len();
+            }
+        });
+        if self.strings.len() + self.whole.len() > MOST_STRINGS {
+            return Err(TooMany::Strings);
+        }
+        if self.bytes > MAX_OUTPUT_BYTES {
+            return Err(TooMany::Bytes);
+        }
+        Ok(more)
+    }
+
+    fn add_calls(&mut self, chunk: &Map<String, Value>) {
+        let choices = chunk.get("choices").and_then(Value::as_array);
+        let first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
+        let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else { return };
+        let Some(delta) = choice.get("delta") else { return };
+        if let Some(state) = delta.get(answer_strings::STATE) {
+            self.state = Some(state.clone());
+        }
+        for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);
+            match self.calls.get_mut(&index) {
+                None => drop(self.calls.insert(index, whole_call(call))),
+                Some(known) => {
+                    // A name may come after the first arguments.
+                    for field in ["name", "arguments"] {
+                        let more = call["function"][field].as_str().unwrap_or_default();
+                        let function = known.get_mut("function");
+                        let said = function.and_then(|function| function.get_mut(field));
+                        if let Some(Value::String(said)) = said {
+                            said.push_str(more);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The message of choice 0, where it calls tools.
+    pub(super) fn message(&self, text: &str) -> Option<Value> {
+        message(text, &self.calls, self.state.as_ref())
+    }
+
+    /// The same with strings in the place of what [`Fragments::said`] has given, and without what
+    /// the provider wants back: it repeats what was replaced.
+    pub(super) fn redacted_message(&self, text: &str, new: &[Option<String>]) -> Option<Value> {
+        let mut calls = self.calls.clone();
+        for ((place, old), new) in self.strings.iter().zip(new.iter().skip(1)) {
+            let (Some(index), Some(new)) = (place.tool_call(), new) else { continue };
+            let field = if place.is_json() { "arguments" } else { "name" };
+            let said = calls.get_mut(&index)?.get_mut("function")?.get_mut(field)?;
+            // What cannot be replaced is not kept.
+            let whole = said.as_str().filter(|said| said.contains(old.as_str()))?;
+            *said = whole.replacen(old.as_str(), new, 1).into();
+        }
+        message(text, &calls, None)
+    }
+
+    /// Everything, after the text of choice 0.
+    pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<Said<'a>> {
+        let strings = self.strings.iter().map(|(place, text)| (text, place.is_json()));
+        let whole = self.whole.iter().map(|(text, is_json)| (text, *is_json));
+        let others = strings
+            .chain(whole)
+            .map(|(text, is_json)| Said { text: text.as_str().into(), is_json });
+        std::iter::once(Said::text(text)).chain(others).collect()
+    }
+
+    /// What puts these strings in the place of what [`Fragments::said`] has given.
+    pub(super) fn replaced_by(&self, new: &[Option<String>]) -> Replacement {
+        let new = self.strings.iter().zip(new.iter().skip(1));
+        Replacement(
+            new.filter_map(|((place, _), new)| Some((place.clone(), new.clone()?))).collect(),
+        )
+    }
+}
+
+/// The message of choice 0, where it calls tools, with what its provider wants back.
+fn message(
+    text: &str,
+    calls: &BTreeMap<u64, Map<String, Value>>,
+    state: Option<&Value>,
+) -> Option<Value> {
+    if calls.is_empty() {
+        return None;
+    }
+    let content = if text.is_empty() { Value::Null } else { text.into() };
+    let calls: Vec<&Map<String, Value>> = calls.values().collect();
+    let mut message = json!({"role": "assistant", "content": content, "tool_calls": calls});
+    if let Some(state) = state {
+        message[answer_strings::STATE] = state.clone();
+    }
+    Some(message)
+}
+
+/// A call as its first piece has it, in the form of a whole answer.
+fn whole_call(piece: &Value) -> Map<String, Value> {
+    let text = |path: &str| piece.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let function =
+        json!({"name": text("/function/name"), "arguments": text("/function/arguments")});
+    Map::from_iter([
+        ("id".to_owned(), text("/id").into()),
+        ("type".to_owned(), "function".into()),
+        ("function".to_owned(), function),
+    ])
+}
+
+/// What takes the place of strings of an answer whose chunks have all come: the first piece of a
+/// string becomes all of it, the others become nothing.
+#[derive(Debug)]
+pub(super) struct Replacement(HashMap<Place, String>);
+
+impl Replacement {
+    /// Replaces what a chunk says; in the order in which the chunks came. What the provider wants
+    /// back is left out: it repeats what was replaced.
+    pub(super) fn apply(&mut self, chunk: &mut Map<String, Value>) {
+        answer_strings::each(chunk, |place, text| {
+            if let Some(new) = self.0.get_mut(place) {
+                *text = std::mem::take(new);
+            }
+        });
+        answer_strings::drop_state(chunk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn chunk(choice: u64, delta: &Value, end: Option<&str>) -> Map<String, Value> {
+        let choice = json!({"index": choice, "delta": delta, "finish_reason": end});
+        Map::from_iter([("choices".to_owned(), json!([choice]))])
+    }
+
+    fn call(name: Option<&str>, arguments: &str) -> Value {
+        let mut call = json!({"index": 3, "function": {"arguments": arguments}});
+        if let Some(name) = name {
+            (call["id"], call["function"]["name"]) = ("a".into(), name.into());
+        }
+        json!({"content": "Hm", "tool_calls": [call]})
+    }
+
+    #[test]
+    fn calls_leave_and_are_kept_as_they_were_redacted() {
+        let (mut fragments, mut parted) = (Fragments::default(), BTreeSet::new());
+        let mut chunks = vec![
+            chunk(0, &call(Some("push"), "{\"n\": 1, \"token\": \"ab"), None),
+            chunk(0, &call(None, "cd\"}"), None),
+            chunk(0, &json!({"provider_state": {"thinking": "abcd"}}), Some("tool_calls")),
+        ];
+        let mut held = Vec::new();
+        for chunk in &mut chunks {
+            fragments.add(chunk).unwrap();
+            held.extend(answer_strings::part_whole(chunk, &mut parted));
+        }
+        assert_eq!(chunks[0]["choices"][0]["delta"], json!({"content": "Hm"}));
+        let said: Vec<String> =
+            fragments.said("HmHm").iter().map(|said| said.text.to_string()).collect();
+        assert_eq!(said, ["HmHm", "{\"n\": 1, \"token\": \"abcd\"}", "push", "abcd"]);
+        let new = [None, Some("{\"n\": 1, \"token\": \"[X]\"}".to_owned()), None, None];
+        let mut replacement = fragments.replaced_by(&new);
+        for chunk in &mut held {
+            replacement.apply(chunk);
+        }
+        let arguments = |chunk: &Map<String, Value>| {
+            let call = &chunk["choices"][0]["delta"]["tool_calls"][0];
+            call["function"]["arguments"].as_str().map(str::to_owned)
+        };
+        let left: Vec<_> = held.iter().map(arguments).collect();
+        assert_eq!(left, [new[1].clone(), Some(String::new()), None]);
+        assert_eq!(held[2]["choices"][0]["delta"], json!({}));
+        let message = fragments.redacted_message("HmHm", &new).unwrap();
+        let function = json!({"name": "push", "arguments": new[1]});
+        let call = json!({"id": "a", "type": "function", "function": function});
+        let kept = json!({"role": "assistant", "content": "HmHm", "tool_calls": [call]});
+        assert_eq!(message, kept);
+    }
+
+    #[test]
+    fn what_the_providers_of_all_choices_want_back_is_judged() {
+        let mut fragments = Fragments::default();
+        for (choice, thought) in [(0, "one"), (1, "two"), (0, "three")] {
+            let state = json!({"provider_state": {"thinking": thought}});
+            fragments.add(&mut chunk(choice, &state, None)).unwrap();
+        }
+        let said = fragments.said("");
+        for thought in ["one", "two", "three"] {
+            assert!(said.iter().any(|said| said.text == thought), "{thought}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_come_after_the_first_piece() {
+        let mut fragments = Fragments::default();
+        let first =
+            json!({"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": "{"}}]});
+        let second =
+            json!({"tool_calls": [{"index": 0, "function": {"name": "push", "arguments": "}"}}]});
+        for delta in [first, second] {
+            fragments.add(&mut chunk(0, &delta, None)).unwrap();
+        }
+        let message = fragments.message("").unwrap();
+        let function = json!({"name": "push", "arguments": "{}"});
+        assert_eq!(message["tool_calls"][0]["function"], function);
+    }
+
+    #[test]
+    fn a_further_choice_ends_after_its_calls() {
+        let mut parted = BTreeSet::new();
+        let mut other = chunk(1, &json!({"content": "Done"}), Some("stop"));
+        assert!(answer_strings::part_whole(&mut other, &mut parted).is_none());
+        let mut calls = chunk(2, &call(Some("push"), "{}"), None);
+        assert!(answer_strings::part_whole(&mut calls, &mut parted).is_some());
+        let mut end = chunk(2, &json!({}), Some("tool_calls"));
+        let held = answer_strings::part_whole(&mut end, &mut parted).unwrap();
+        assert_eq!(held["choices"][0]["finish_reason"], "tool_calls");
+        assert!(end["choices"][0]["finish_reason"].is_null());
+    }
+}

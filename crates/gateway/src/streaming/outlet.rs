@@ -1,0 +1,205 @@
+//! The way out of a streamed answer: its strings are judged where the project asks for it, and
+//! originals are put back where their placeholders stand.
+//!
+//! Each string of each choice is a [`Strand`], which holds back what may still become a finding or a
+//! placeholder. What is held back is never overtaken by what the choice says later: it leaves, as it
+//! is, before the choice goes on elsewhere or ends. Only tool calls run beside each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use checks::Placeholders;
+use serde_json::{Map, Value};
+
+use crate::safety::answer_strings;
+use crate::safety::answer_strings::Place;
+use crate::safety::output_check::restored;
+use crate::streaming::by_place::ByPlace;
+use crate::streaming::piece::Piece;
+use crate::streaming::strand::{Judging, Strand};
+
+/// Lets out the answer of one call.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    placeholders: Placeholders,
+    pub(super) judging: Option<Judging>,
+    /// The text of choice 0, whichever way it comes.
+    text: Strand,
+    /// What of it was judged and has left, before it was restored.
+    left: String,
+    /// The same of what choice 0 refuses with.
+    refused: String,
+    others: ByPlace<Strand>,
+    /// Those of them that hold something back.
+    holding: BTreeSet<Holding>,
+}
+
+/// A string that holds something back: its choice, whether it belongs to a call of a tool, its
+/// number.
+type Holding = (Option<u64>, bool, usize);
+
+/// What a chunk has of one choice.
+#[derive(Default)]
+struct Share {
+    /// Whether it says anything, and anything but calls of tools.
+    speaks: bool,
+    has_words: bool,
+    ends: bool,
+}
+
+impl Outlet {
+    pub(super) fn new(placeholders: &Placeholders, judging: Option<Judging>) -> Self {
+        Self {
+            text: Strand::new(placeholders, None),
+            left: String::new(),
+            refused: String::new(),
+            others: ByPlace::default(),
+            holding: BTreeSet::new(),
+            placeholders: placeholders.clone(),
+            judging,
+        }
+    }
+
+    /// Why the answer must not go on, if it must not.
+    pub(super) fn blocked(&self) -> Option<&str> {
+        self.judging.as_ref()?.blocked.as_deref()
+    }
+
+    /// What more has left of the text of choice 0, as it was judged.
+    pub(super) fn left(&mut self) -> String {
+        std::mem::take(&mut self.left)
+    }
+
+    /// What more has left of what choice 0 refuses with, as it was judged.
+    pub(super) fn refused(&mut self) -> String {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Takes more text of choice 0.
+    pub(super) fn text(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+        if !self.holding.is_empty() {
+            self.release(self.held(Some(0), true), pieces);
+        }
+        let text = self.text_out(text);
+        if !text.is_empty() {
+            pieces.push(Piece::Text(text));
+        }
+    }
+
+    /// Takes a chunk that says more than that.
+    pub(super) fn native(&mut self, mut chunk: Map<String, Value>, pieces: &mut Vec<Piece>) {
+        let mut shares: BTreeMap<Option<u64>, Share> = BTreeMap::new();
+        for choice in answer_strings::ended(&mut chunk) {
+            shares.entry(Some(choice)).or_default().ends = true;
+        }
+        let (mut goes_on, mut text_goes_on) = (BTreeSet::new(), false);
+        answer_strings::each(&mut chunk, |place, _| {
+            if place.is_fragment() && !place.is_note() {
+                let share = shares.entry(place.choice()).or_default();
+                share.speaks = true;
+                share.has_words |= !place.is_tool_call();
+                text_goes_on |= place.is_text();
+                goes_on.extend(self.others.number(place));
+            }
+        });
+        if !text_goes_on && shares.get(&Some(0)).is_some_and(|share| share.speaks) {
+            self.release_text(pieces);
+        }
+        for (choice, share) in &shares {
+            let mut over = self.held(*choice, share.has_words || share.ends);
+            over.retain(|(.., number)| !goes_on.contains(number));
+            self.release(over, pieces);
+        }
+        let mut changed = BTreeSet::new();
+        answer_strings::each(&mut chunk, |place, text| {
+            let ends = shares.get(&place.choice()).is_some_and(|share| share.ends);
+            let new = self.string_out(place, text, ends);
+            if new != *text {
+                *text = new;
+                changed.insert(place.choice());
+            }
+        });
+        answer_strings::drop_logprobs(&mut chunk, &changed);
+        pieces.push(Piece::Native(chunk));
+    }
+
+    /// Gives what is held back.
+    pub(super) fn finish(&mut self, pieces: &mut Vec<Piece>) {
+        self.release_text(pieces);
+        self.release(self.holding.iter().copied().collect(), pieces);
+    }
+
+    fn text_out(&mut self, text: &str) -> String {
+        let judged = self.text.judged(text, self.judging.as_mut());
+        if self.judging.is_some() {
+            self.left.push_str(&judged);
+        }
+        self.text.restored(&judged)
+    }
+
+    /// A string with what may leave of it.
+    fn string_out(&mut self, place: &Place, text: &str, ends: bool) -> String {
+        if !place.is_fragment() || place.is_note() {
+            return match &mut self.judging {
+                Some(judging) => restored(&self.placeholders, place, &judging.whole(text)),
+                None => restored(&self.placeholders, place, text),
+            };
+        }
+        if place.is_text() {
+            return self.text_out(text);
+        }
+        let begin = || Strand::new(&self.placeholders, Some(place));
+        let (number, strand) = self.others.at(place, begin);
+        let mut judged = strand.judged(text, self.judging.as_mut());
+        if ends {
+            judged.to_mut().push_str(&strand.judged_rest(self.judging.as_mut()));
+        }
+        if self.judging.is_some() && place.is_refusal() {
+            self.refused.push_str(&judged);
+        }
+        let out = if ends { strand.restored_rest(&judged) } else { strand.restored(&judged) };
+        let holding = (place.choice(), place.is_tool_call(), number);
+        if strand.holds() {
+            self.holding.insert(holding);
+        } else {
+            self.holding.remove(&holding);
+        }
+        out
+    }
+
+    fn release_text(&mut self, pieces: &mut Vec<Piece>) {
+        if self.text.holds() {
+            let judged = self.text.judged_rest(self.judging.as_mut());
+            self.left.push_str(&judged);
+            let text = self.text.restored_rest(&judged);
+            if !text.is_empty() {
+                pieces.push(Piece::Text(text));
+            }
+        }
+    }
+
+    /// The strings of a choice that hold something back, with or without those of calls of tools.
+    fn held(&self, choice: Option<u64>, with_calls: bool) -> Vec<Holding> {
+        let all = (choice, false, 0)..=(choice, with_calls, usize::MAX);
+        self.holding.range(all).copied().collect()
+    }
+
+    /// Gives what is held back of strings that are over.
+    fn release(&mut self, over: Vec<Holding>, pieces: &mut Vec<Piece>) {
+        for holding in over {
+            self.holding.remove(&holding);
+            let Some((place, strand)) = self.others.get_mut(holding.2) else { continue };
+            let judged = strand.judged_rest(self.judging.as_mut());
+            if place.is_refusal() {
+                self.refused.push_str(&judged);
+            }
+            let text = strand.restored_rest(&judged);
+            if !text.is_empty() {
+                pieces.push(Piece::Native(place.chunk(text)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "outlet_tests.rs"]
+mod tests;

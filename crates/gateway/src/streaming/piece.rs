@@ -1,0 +1,71 @@
+//! What a streamed answer is made of.
+
+use domain::ids::{StepId, TraceId};
+use domain::step::FinishReason;
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use futures_util::stream::BoxStream;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::inference::executions::Refusal;
+use crate::safety::location::Located;
+
+/// What is known of a stream before its first piece.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The step that will record it.
+    pub step: StepId,
+    /// Its trace.
+    pub trace: TraceId,
+    /// The identifier of the model that answers.
+    pub model: String,
+    /// When it began.
+    pub created: Timestamp,
+    /// Parameters that the model has not and that were left out, by name.
+    pub dropped: Vec<String>,
+}
+
+/// One piece of a streamed answer.
+#[derive(Debug)]
+pub enum Piece {
+    /// More text.
+    Text(String),
+    /// A chunk in the chat-completions format that says more than text.
+    Native(Map<String, Value>),
+    /// The end, recorded.
+    End {
+        /// Why the model stopped.
+        finish: FinishReason,
+        /// What was used: as the provider has told, else as it was counted here.
+        usage: Usage,
+        /// Why the answer was withheld, if it was.
+        blocked: Option<String>,
+    },
+    /// The stream broke; what came before it is recorded.
+    Broken(Error),
+}
+
+/// A streamed answer, or a refusal.
+pub enum Streamed {
+    /// Pieces follow, several at a time when they came together.
+    Pieces(Started, BoxStream<'static, Vec<Piece>>),
+    /// Refused by safety or routing, at no cost.
+    Blocked {
+        /// Why.
+        reason: String,
+        /// The step that records it.
+        step: StepId,
+        /// Its trace.
+        trace: TraceId,
+        /// What was found and where, if safety refused it.
+        cause: Option<Box<Located>>,
+    },
+}
+
+impl Streamed {
+    pub(crate) fn refused(refusal: Refusal, trace: TraceId) -> Self {
+        let Refusal { reason, step, cause } = refusal;
+        Self::Blocked { reason, step, trace, cause }
+    }
+}

@@ -1,0 +1,165 @@
+//! The loop: a model is asked, its tools are run, and it is asked again with what they answered.
+
+use domain::conversation::{Message, Prompt};
+use domain::ids::StepId;
+use domain::step::{Step, StepKind};
+use domain::time::Timestamp;
+use providers::{McpAnswer, McpError};
+
+use crate::Gateway;
+use crate::error::{Error, Result};
+use crate::inference::executions::{Gone, Outcome};
+use crate::inference::follow_up;
+use crate::pipeline::Turn;
+use crate::pipeline::record::RanTool;
+use crate::request_id;
+use crate::tools::function_tools;
+use crate::tools::function_tools::{ToolCall, ToolResult};
+use crate::tools::mcp::offer::Round;
+
+/// What a step says whose call a stop of ours has ended.
+const STOPPED: &str = "The gateway stopped before this call ended";
+
+/// A tool that was run.
+struct Ran {
+    step: StepId,
+    finished_at: Timestamp,
+    result: ToolResult,
+}
+
+impl Gateway {
+    /// Asks a model and runs the tools that it wants, by turns, until it answers or waits for the
+    /// caller. Every round is screened, routed, funded and recorded like a request of its own.
+    pub(crate) async fn converse(
+        &self,
+        mut turn: Turn,
+        mut round: Round,
+        mut prompt: Prompt,
+    ) -> Result<Outcome> {
+        loop {
+            turn.mcp = Some(round.clone());
+            let mut next = prompt.clone();
+            let routed = match self.route(turn.clone(), prompt).await? {
+                Gone::On(routed) => *routed,
+                Gone::Blocked(refusal) => return Ok(refusal.into()),
+            };
+            let (flight, outcome) = self.ask(routed).await?;
+            let calls = match outcome {
+                Outcome::Tools { calls, .. } if round.runs(&calls) => calls,
+                outcome => return Self::finished(flight, outcome).await,
+            };
+            let run = flight.funded()?.step();
+            next.messages.extend(follow_up::answer(&flight)?.and_then(Message::read));
+            flight.finish().await?;
+            let ran = self.run_tools(&turn, &round, run, &calls).await?;
+            if ran.len() < calls.len() {
+                return self.hand_over(&turn, &round, run, calls, &ran).await;
+            }
+            // The gate has seen only the first round.
+            self.check_settled(&turn.caller, self.clock.now()).await?;
+            turn.parent =
+                ran.iter().max_by_key(|ran| (ran.finished_at, ran.step)).map(|ran| ran.step);
+            // One for each call, in their order.
+            let results = std::iter::zip(&calls, ran);
+            next.messages
+                .extend(results.map(|(call, ran)| function_tools::answer(call, ran.result)));
+            prompt = next;
+            round = round.next();
+        }
+    }
+
+    /// Runs those of a model's calls that are ours, side by side. What has begun is ended and
+    /// recorded also when the caller hangs up: the tool may have done something.
+    async fn run_tools(
+        &self,
+        turn: &Turn,
+        round: &Round,
+        run: StepId,
+        calls: &[ToolCall],
+    ) -> Result<Vec<Ran>> {
+        let ours = calls.iter().filter(|call| round.runs_call(call)).cloned();
+        let running: Vec<_> = ours
+            .map(|call| {
+                let (gateway, turn, round) = (self.clone(), turn.clone(), round.clone());
+                let ran = async move { gateway.run_tool(&turn, &round, run, call).await };
+                self.tasks.spawn(request_id::carried(ran))
+            })
+            .collect();
+        let mut ran = Vec::with_capacity(running.len());
+        for task in running {
+            ran.push(task.await.map_err(|error| Error::Internal(error.to_string()))??);
+        }
+        Ok(ran)
+    }
+
+    async fn run_tool(
+        &self,
+        turn: &Turn,
+        round: &Round,
+        run: StepId,
+        call: ToolCall,
+    ) -> Result<Ran> {
+        let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let (said, error) = tokio::select! {
+            answer = round.call(self, turn, &call) => told(answer),
+            () = self.cut_off.cancelled() => (STOPPED.to_owned(), Some(STOPPED.to_owned())),
+        };
+        let ran = RanTool { server: round.label(&call), call: Some(&call), said: &said, error };
+        let (id, finished_at) = self.record_tool(turn, step, ran).await?;
+        let result = ToolResult { call: call.id, content: said, name: Some(call.name) };
+        Ok(Ran { step: id, finished_at, result })
+    }
+
+    /// Hands the calls that are not ours to the caller. The step that waits for them knows where the
+    /// results of the others are.
+    async fn hand_over(
+        &self,
+        turn: &Turn,
+        round: &Round,
+        run: StepId,
+        mut calls: Vec<ToolCall>,
+        ran: &[Ran],
+    ) -> Result<Outcome> {
+        calls.retain(|call| !round.runs_call(call));
+        let finished =
+            ran.iter().map(|ran| (ran.result.call.as_str(), ran.step)).collect::<Vec<_>>();
+        let step = self.record_tools(turn, run, &calls, &finished).await?;
+        Ok(Outcome::Tools { calls, step })
+    }
+
+    /// Records that the tools of a server could not be listed.
+    pub(super) async fn record_unlisted(
+        &self,
+        turn: &Turn,
+        label: &str,
+        fault: &McpError,
+        began: Timestamp,
+    ) -> Result<()> {
+        let step = Step { started_at: began, ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let ran = RanTool { server: label, call: None, said: "", error: Some(failed(fault)) };
+        self.record_tool(turn, step, ran).await.map(drop)
+    }
+}
+
+/// What a model is told of a call, and what is wrong with it. A fault is told in plain words: models
+/// often know another way.
+fn told(answer: std::result::Result<McpAnswer, McpError>) -> (String, Option<String>) {
+    match answer {
+        Ok(McpAnswer { text, is_error: false }) => (text, None),
+        Ok(McpAnswer { text, is_error: true }) => {
+            let text = if text.is_empty() { "The tool failed.".to_owned() } else { text };
+            (text, Some("The tool reported an error".to_owned()))
+        }
+        Err(fault) => {
+            let words = match &fault {
+                McpError::Refused(words) => format!(": {words}"),
+                _ => String::new(),
+            };
+            (format!("The tool could not be run: {fault}{words}"), Some(failed(&fault)))
+        }
+    }
+}
+
+fn failed(fault: &McpError) -> String {
+    format!("The MCP server failed: {fault}")
+}
