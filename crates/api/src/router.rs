@@ -14,15 +14,18 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use crate::error::{ErrorBody, Failure};
-use crate::openapi::{self, Credential, Head};
-use crate::wording::{MessagesError, ResponsesError};
-use crate::{App, Settings};
-use crate::{
-    assistants, audit, auth, chat, checks, edge, embeddings, executions, images, keys, logs,
-    messages, model_list, models, projects, responses, safety, sdk, session, simulate, stats,
-    stream, traces, up, wording,
+use crate::control::{audit, keys, models, projects, safety, session};
+use crate::evidence::{logs, stats, traces};
+use crate::http::error::{ErrorBody, Failure};
+use crate::http::openapi;
+use crate::http::openapi::{Credential, Head};
+use crate::http::vendor_errors::{MessagesError, ResponsesError};
+use crate::http::{auth, health, request_log, vendor_errors};
+use crate::inference::{
+    assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
+    model_list, responses, sdk, simulate,
 };
+use crate::{App, Settings};
 
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;
@@ -49,7 +52,7 @@ fn of_session() -> Group {
 fn by_spending_key() -> Group {
     OpenApiRouter::new()
         .routes(routes!(executions::create))
-        .routes(routes!(stream::show, stream::create))
+        .routes(routes!(execution_stream::show, execution_stream::create))
         .routes(routes!(chat::create))
         .routes(routes!(embeddings::create))
         .routes(routes!(assistants::create))
@@ -93,11 +96,11 @@ fn by_either() -> Group {
 fn open() -> Group {
     OpenApiRouter::new()
         .routes(routes!(session::create))
-        .routes(routes!(up::up))
-        .routes(routes!(up::ready))
+        .routes(routes!(health::up))
+        .routes(routes!(health::ready))
         .routes(routes!(openapi::show))
         // Axum answers HEAD by running the GET handler, and this one calls a model.
-        .route("/api/v1/executions/stream", head(stream::no_head))
+        .route("/api/v1/executions/stream", head(execution_stream::no_head))
 }
 
 /// The API description.
@@ -140,17 +143,17 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(
             routes_of(for_messages())
                 .route_layer(from_fn_with_state(app.clone(), auth::spending_key))
-                .route_layer(from_fn(wording::messages)),
+                .route_layer(from_fn(vendor_errors::messages)),
         )
         .merge(
             routes_of(for_responses())
                 .route_layer(from_fn_with_state(app.clone(), auth::spending_key))
-                .route_layer(from_fn(wording::responses)),
+                .route_layer(from_fn(vendor_errors::responses)),
         )
         .merge(
             routes_of(for_listing())
                 .route_layer(from_fn_with_state(app.clone(), auth::key))
-                .route_layer(from_fn(wording::responses)),
+                .route_layer(from_fn(vendor_errors::responses)),
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));
@@ -166,7 +169,7 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
-        .layer(from_fn(edge::around))
+        .layer(from_fn(request_log::around))
 }
 
 fn routes_of(group: Group) -> Router<App> {
@@ -174,9 +177,9 @@ fn routes_of(group: Group) -> Router<App> {
 }
 
 async fn unknown_path(request: Request) -> Response {
-    wording::at(&request, Failure::new(StatusCode::NOT_FOUND, "Not found"))
+    vendor_errors::at(&request, Failure::new(StatusCode::NOT_FOUND, "Not found"))
 }
 
 async fn wrong_method(request: Request) -> Response {
-    wording::at(&request, Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"))
+    vendor_errors::at(&request, Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"))
 }

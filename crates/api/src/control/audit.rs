@@ -9,9 +9,9 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
-use crate::auth::BySession;
-use crate::error::Result;
-use crate::input::Asked;
+use crate::http::auth::BySession;
+use crate::http::error::Result;
+use crate::http::extract::Asked;
 
 /// Something that somebody did, or tried.
 #[derive(Debug, Serialize, ToSchema)]

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::BySession;
-use crate::body::Body;
-use crate::error::Result;
-use crate::input::{Segments, given, not_null};
+use crate::http::auth::BySession;
+use crate::http::body::Body;
+use crate::http::error::Result;
+use crate::http::extract::{Segments, given, not_null};
 
 /// What a key is called that is made without a name: only the project is required.
 const UNNAMED: &str = "API key";

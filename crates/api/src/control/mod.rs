@@ -1,4 +1,4 @@
-//! TODO control
+//! The control plane: what a signed-in member reads and changes.
 
 pub(crate) mod audit;
 pub(crate) mod keys;

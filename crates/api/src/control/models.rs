@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::BySession;
-use crate::body::Body;
-use crate::error::Result;
-use crate::input::{Segments, given, not_null};
+use crate::http::auth::BySession;
+use crate::http::body::Body;
+use crate::http::error::Result;
+use crate::http::extract::{Segments, given, not_null};
 
 /// A model definition, wrapped.
 #[derive(Debug, Serialize, ToSchema)]
@@ -101,7 +101,7 @@ fn shown(price: Option<domain::money::Usd>, is_private: bool) -> Option<f64> {
 /// A model definition in a request, wrapped.
 #[derive(Deserialize, ToSchema)]
 pub struct ModelAsk {
-    #[serde(deserialize_with = "crate::input::object")]
+    #[serde(deserialize_with = "crate::http::extract::object")]
     model_definition: ModelAskFields,
 }
 

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::BySession;
-use crate::body::Body;
-use crate::error::Result;
-use crate::input::{Segments, given, not_null};
+use crate::http::auth::BySession;
+use crate::http::body::Body;
+use crate::http::error::Result;
+use crate::http::extract::{Segments, given, not_null};
 
 /// A project.
 #[derive(Debug, Serialize, ToSchema)]
@@ -65,7 +65,7 @@ fn shown(mut settings: Map<String, Value>) -> Map<String, Value> {
 /// A project in a request.
 #[derive(Deserialize, ToSchema)]
 pub struct ProjectAsk {
-    #[serde(deserialize_with = "crate::input::object")]
+    #[serde(deserialize_with = "crate::http::extract::object")]
     project: ProjectFields,
 }
 

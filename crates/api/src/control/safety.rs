@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::BySession;
-use crate::body::read_json;
-use crate::chat::message;
-use crate::chat_body::MessageBody;
-use crate::error::Result;
-use crate::finding::FindingBody;
-use crate::input::Segments;
+use crate::http::auth::BySession;
+use crate::http::body::read_json;
+use crate::http::error::Result;
+use crate::http::extract::Segments;
+use crate::inference::chat::message;
+use crate::inference::chat_body::MessageBody;
+use crate::inference::finding::FindingBody;
 
 /// A trial needs no more than this, with settings that are not saved.
 const LARGEST: usize = 1 << 20;

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::{self, BySession, COOKIE_NAME};
-use crate::body;
-use crate::cross_site;
-use crate::error::Result;
+use crate::http::auth;
+use crate::http::auth::{BySession, COOKIE_NAME};
+use crate::http::body;
+use crate::http::cross_site;
+use crate::http::error::Result;
 
 /// Nobody has shown a credential yet: no more than this is read.
 const LARGEST: usize = 4 * 1024;

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBody;
-use crate::error::{Failure, Result};
-use crate::json_text::JsonText;
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBody;
+use crate::http::error::{Failure, Result};
+use crate::http::json_text::JsonText;
 
 /// What is to be noted.
 #[derive(Deserialize, ToSchema)]

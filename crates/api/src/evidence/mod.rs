@@ -1,4 +1,4 @@
-//! TODO evidence
+//! Evidence: traces, logs and statistics.
 
 pub(crate) mod logs;
 pub(crate) mod stats;

@@ -10,9 +10,9 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
-use crate::auth::{ByEither, Either};
-use crate::error::Result;
-use crate::input::Asked;
+use crate::http::auth::{ByEither, Either};
+use crate::http::error::Result;
+use crate::http::extract::Asked;
 
 /// Which project and which period.
 #[derive(Deserialize, IntoParams)]

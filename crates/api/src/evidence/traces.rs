@@ -16,12 +16,13 @@ use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBodyIfAny;
-use crate::error::Result;
-use crate::input::{Asked, Segments};
-use crate::json_text::JsonText;
-use crate::trace_detail::{self, DetailBody};
+use crate::evidence::trace_detail;
+use crate::evidence::trace_detail::DetailBody;
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBodyIfAny;
+use crate::http::error::Result;
+use crate::http::extract::{Asked, Segments};
+use crate::http::json_text::JsonText;
 
 const DEFAULT_PER_PAGE: i64 = 50;
 const MOST_PER_PAGE: i64 = 100;

@@ -11,8 +11,8 @@ use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
 
 use crate::App;
-use crate::cross_site;
-use crate::error::{Failure, Result};
+use crate::http::cross_site;
+use crate::http::error::{Failure, Result};
 
 /// The session cookie.
 pub const COOKIE_NAME: &str = "sluice_session";

@@ -12,8 +12,9 @@ use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::App;
-use crate::auth::{self, Session};
-use crate::error::{Failure, Result};
+use crate::http::auth;
+use crate::http::auth::Session;
+use crate::http::error::{Failure, Result};
 
 /// A whole body must have come within this.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);

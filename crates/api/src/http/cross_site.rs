@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use gateway::Error;
 
 use crate::App;
-use crate::auth;
-use crate::error::Result;
+use crate::http::auth;
+use crate::http::error::Result;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::door;
+use crate::http::trace_headers;
 
 /// Official client libraries honour it: a refused request that is sent again feeds its own loop.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -208,7 +208,7 @@ impl IntoResponse for Failure {
             response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
         match self.trace {
-            Some(trace) => door::noted(trace, &[], response),
+            Some(trace) => trace_headers::noted(trace, &[], response),
             None => response,
         }
     }

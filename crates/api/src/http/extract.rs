@@ -13,8 +13,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 
 use crate::App;
-use crate::body::LONGEST_FAULT;
-use crate::error::{Failure, Result};
+use crate::http::body::LONGEST_FAULT;
+use crate::http::error::{Failure, Result};
 
 /// A query string.
 #[derive(Debug)]

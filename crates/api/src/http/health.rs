@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
 
 /// The process serves.
 #[derive(Debug, Serialize, ToSchema)]

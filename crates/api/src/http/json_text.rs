@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::body::MALFORMED;
+use crate::http::body::MALFORMED;
 
 /// JSON text that is kept as it was given. It holds nothing that a tree could not: strings are texts,
 /// numbers are in range, and it is nested no more deeply.

@@ -1,4 +1,4 @@
-//! TODO http
+//! HTTP around every handler: who asks, bodies, errors, headers, the request log and the description.
 
 pub(crate) mod auth;
 pub(crate) mod body;

@@ -11,9 +11,9 @@ use utoipa::openapi::{
 };
 
 use crate::App;
-use crate::auth::COOKIE_NAME;
-use crate::error::ErrorBody;
-use crate::wording::{MessagesError, ResponsesError};
+use crate::http::auth::COOKIE_NAME;
+use crate::http::error::ErrorBody;
+use crate::http::vendor_errors::{MessagesError, ResponsesError};
 
 /// The head of the document.
 #[derive(OpenApi)]

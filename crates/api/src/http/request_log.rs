@@ -15,8 +15,8 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use gateway::request_id;
 
-use crate::error::Failure;
-use crate::remains;
+use crate::http::drain_body;
+use crate::http::error::Failure;
 
 /// Ties a response to the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -32,7 +32,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let door = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
     let name: Arc<str> = id.to_str().unwrap_or_default().into();
-    let work = remains::drained(request, |request| answered(request, next));
+    let work = drain_body::drained(request, |request| answered(request, next));
     let mut response = request_id::within(name, work).await;
     let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
     tell(&method, door, response.status().as_u16(), began, &id);

@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::error::Failure;
-use crate::finding::FindingBody;
+use crate::http::error::Failure;
+use crate::inference::finding::FindingBody;
 
 /// Tells proxies not to wait for more.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

@@ -5,7 +5,7 @@ use axum::response::Response;
 use domain::ids::TraceId;
 use gateway::{Error, Streamed, Unanswered};
 
-use crate::error::Failure;
+use crate::http::error::Failure;
 
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::error::{ErrorBody, Failure};
+use crate::http::error::{ErrorBody, Failure};
 
 const OUR_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where Anthropic's clients look for the id of a request.

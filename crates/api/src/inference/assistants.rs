@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::Body;
-use crate::chat::message;
-use crate::chat_body::MessageBody;
-use crate::error::Result;
+use crate::http::auth::ByKey;
+use crate::http::body::Body;
+use crate::http::error::Result;
+use crate::inference::chat::message;
+use crate::inference::chat_body::MessageBody;
 
 /// One turn of a conversation.
 #[derive(Deserialize, ToSchema)]

@@ -15,15 +15,16 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::Body;
-use crate::canonical;
-use crate::chat_body::{ChatBody, ContentBody, MessageBody};
-use crate::door;
-use crate::error::{Failure, Result};
-use crate::finding::FindingBody;
-use crate::legacy;
-use crate::sse::{self, EventBody, Style};
+use crate::http::auth::ByKey;
+use crate::http::body::Body;
+use crate::http::error::{Failure, Result};
+use crate::http::sse;
+use crate::http::sse::{EventBody, Style};
+use crate::http::trace_headers;
+use crate::inference::canonical;
+use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
+use crate::inference::finding::FindingBody;
+use crate::inference::function_call;
 
 /// A chat completion. Fields of the provider's own answer beyond these are passed on.
 #[derive(Debug, Serialize, ToSchema)]
@@ -64,7 +65,7 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<ChatBody>,
 ) -> Result<Response> {
-    let header = door::trace_of(&headers);
+    let header = trace_headers::trace_of(&headers);
     let streams = body.stream.unwrap_or(false);
     let with_usage =
         body.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false);
@@ -73,18 +74,18 @@ pub async fn create(
     // Boxed, here and at the other doors: the layers around a handler move what it is several times.
     if streams {
         let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
-        let (trace, dropped) = door::notes_of(&streamed);
+        let (trace, dropped) = trace_headers::notes_of(&streamed);
         let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
-        return Ok(door::noted(trace, &dropped, response));
+        return Ok(trace_headers::noted(trace, &dropped, response));
     }
     Ok(match Box::pin(app.gateway.chat(&caller, ask)).await? {
         ChatAnswer::Reply(mut reply) => {
             let dropped = std::mem::take(&mut reply.dropped);
-            door::noted(reply.trace, &dropped, present(*reply))
+            trace_headers::noted(reply.trace, &dropped, present(*reply))
         }
         ChatAnswer::Blocked { reason, step, trace, cause } => {
             let cause = FindingBody::of(cause);
-            door::noted(trace, &[], refused(reason, cause, step, trace, now))
+            trace_headers::noted(trace, &[], refused(reason, cause, step, trace, now))
         }
     })
 }
@@ -94,7 +95,7 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
         return Err(gateway::Error::invalid("messages must not be empty").into());
     }
     let mut messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>>>()?;
-    legacy::modernise(&mut messages);
+    function_call::modernise(&mut messages);
     let max_output_tokens = body.max_completion_tokens.or(body.max_tokens);
     if max_output_tokens == Some(0) {
         return Err(gateway::Error::invalid("max_tokens must be at least 1").into());

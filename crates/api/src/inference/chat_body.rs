@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::input::Object;
+use crate::http::extract::Object;
 
 /// A chat completion request: the standard fields and `trace_id`.
 #[derive(Default, ToSchema)]

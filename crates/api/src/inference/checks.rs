@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBody;
-use crate::error::Result;
-use crate::finding::FindingBody;
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBody;
+use crate::http::error::Result;
+use crate::inference::finding::FindingBody;
 
 /// What is to be checked.
 #[derive(Deserialize, ToSchema)]

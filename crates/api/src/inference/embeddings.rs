@@ -16,9 +16,9 @@ use utoipa::openapi::schema::{OneOfBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBody;
-use crate::error::{GuardBody, Result};
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBody;
+use crate::http::error::{GuardBody, Result};
 
 /// Texts to embed.
 #[derive(Deserialize, ToSchema)]

@@ -8,11 +8,12 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBody;
-use crate::error::{Failure, Result};
-use crate::input::Asked;
-use crate::sse::{self, EventBody, Style};
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBody;
+use crate::http::error::{Failure, Result};
+use crate::http::extract::Asked;
+use crate::http::sse;
+use crate::http::sse::{EventBody, Style};
 
 /// What is to be executed.
 #[derive(Deserialize, IntoParams, ToSchema)]

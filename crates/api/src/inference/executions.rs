@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::{Body, FlatBody};
-use crate::error::Result;
-use crate::finding::FindingBody;
+use crate::http::auth::ByKey;
+use crate::http::body::{Body, FlatBody};
+use crate::http::error::Result;
+use crate::inference::finding::FindingBody;
 
 /// What is to be executed.
 #[derive(Deserialize, ToSchema)]
@@ -29,7 +29,7 @@ pub struct ExecuteAsk {
     tools: Option<Vec<Value>>,
     /// What the tools of `parent_step_id` have answered, every call of the round. The conversation
     /// is that of the parent.
-    #[serde(default, deserialize_with = "crate::input::objects")]
+    #[serde(default, deserialize_with = "crate::http::extract::objects")]
     tool_results: Option<Vec<ToolResultBody>>,
     /// The step it follows from; with `tool_results` the one that asked for the tools.
     #[serde(default)]

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBody;
-use crate::error::{GuardBody, Result};
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBody;
+use crate::http::error::{GuardBody, Result};
 
 /// Images to make.
 #[derive(Deserialize, ToSchema)]

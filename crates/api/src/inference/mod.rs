@@ -1,4 +1,4 @@
-//! TODO inference
+//! Inference: requests of keys, in our own format and in those of vendors.
 
 pub(crate) mod assistants;
 pub(crate) mod canonical;

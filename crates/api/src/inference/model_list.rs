@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::error::{Failure, Result};
-use crate::input::{Asked, Segments};
+use crate::http::auth::ByKey;
+use crate::http::error::{Failure, Result};
+use crate::http::extract::{Asked, Segments};
 
 /// The most models of one page.
 const LONGEST_PAGE: u64 = 1_000;

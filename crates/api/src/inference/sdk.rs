@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
+use crate::http::auth::ByKey;
 
 /// The capabilities of this gateway for one key.
 #[derive(Debug, Serialize, ToSchema)]

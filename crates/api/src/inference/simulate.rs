@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::FlatBody;
-use crate::error::Result;
-use crate::json_text::JsonText;
-use crate::traces::metadata;
+use crate::evidence::traces::metadata;
+use crate::http::auth::ByKey;
+use crate::http::body::FlatBody;
+use crate::http::error::Result;
+use crate::http::json_text::JsonText;
 
 /// What is to be simulated.
 #[derive(Deserialize, ToSchema)]

@@ -3,7 +3,7 @@
 use gateway::ChatReply;
 use serde_json::{Map, Value};
 
-use super::State;
+use crate::inference::canonical::prompt::State;
 
 /// What a model says in a whole answer.
 #[derive(Debug, Default)]

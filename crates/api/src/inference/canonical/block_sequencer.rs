@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::State;
+use crate::inference::canonical::prompt::State;
 
 /// How a model says something in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,5 +214,5 @@ impl Json {
 }
 
 #[cfg(test)]
-#[path = "order_tests.rs"]
+#[path = "block_sequencer_tests.rs"]
 mod tests;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::State;
-use super::answer::{taken_text, thought};
-use super::order::{Order, Voice};
+use crate::inference::canonical::answer::{taken_text, thought};
+use crate::inference::canonical::block_sequencer::{Order, Voice};
+use crate::inference::canonical::prompt::State;
 
 /// Reads the chunks of one answer.
 #[derive(Debug, Default)]

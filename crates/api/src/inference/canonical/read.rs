@@ -3,7 +3,7 @@
 use gateway::Error;
 use serde_json::{Map, Value};
 
-use crate::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
 
 /// A value of the caller's is quoted up to here.
 const LONGEST_QUOTE: usize = 40;

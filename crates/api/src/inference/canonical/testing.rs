@@ -11,7 +11,10 @@ use gateway::{ChatReply, Piece, Started};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{Call, assistant, call, image_part, plain, result, state_of, text_part};
+use crate::inference::canonical::answer::Call;
+use crate::inference::canonical::prompt::{
+    assistant, call, image_part, plain, result, state_of, text_part,
+};
 
 /// The step of every answer.
 pub const STEP: StepId = StepId(7);

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::canonical::{Answer, Call, State, first_choice};
-use crate::finding::FindingBody;
+use crate::inference::canonical::answer::{Answer, Call, first_choice};
+use crate::inference::canonical::prompt::State;
+use crate::inference::finding::FindingBody;
 
 /// A message of the model's. `step_id`, `trace_id`, `reason` and `cause` are ours.
 #[derive(Debug, Serialize, ToSchema)]

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
-use crate::canonical::testing::{Speech, speech};
+use crate::inference::canonical::testing::{Speech, speech};
 
 fn said(message: &MessageAnswer) -> Value {
     serde_json::to_value(message).unwrap()

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::canonical::{Node, call, image_part, malformed, text_part};
-use crate::error::Result;
+use crate::http::error::Result;
+use crate::inference::canonical::prompt::{call, image_part, text_part};
+use crate::inference::canonical::read::{Node, malformed};
 
 /// Content as blocks: a text is one of text.
 pub(super) fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {

@@ -14,12 +14,14 @@ use axum::response::{IntoResponse, Response};
 use gateway::{ChatAnswer, Streamed};
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::Body;
-use crate::door::{self, Names};
-use crate::error::Result;
-use crate::finding::FindingBody;
-use crate::sse::{self, EventBody};
+use crate::http::auth::ByKey;
+use crate::http::body::Body;
+use crate::http::error::Result;
+use crate::http::sse;
+use crate::http::sse::EventBody;
+use crate::http::trace_headers;
+use crate::http::trace_headers::Names;
+use crate::inference::finding::FindingBody;
 use answer::MessageAnswer;
 use request::{Asked, MessagesBody};
 
@@ -38,12 +40,12 @@ pub async fn create(
     Body(body): Body<MessagesBody>,
 ) -> Result<Response> {
     let streams = body.streams();
-    let Asked { ask, sources, left_out } = request::ask(body, door::trace_of(&headers))?;
+    let Asked { ask, sources, left_out } = request::ask(body, trace_headers::trace_of(&headers))?;
     let names = Names { list: "messages", beside: "system", sources: &sources };
     let failed = |unanswered| names.failure(unanswered);
     if streams {
         let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await.map_err(failed)?;
-        let (trace, dropped) = door::notes_of(&streamed);
+        let (trace, dropped) = trace_headers::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
             Streamed::Blocked { reason, step, trace, cause } => {
@@ -51,7 +53,7 @@ pub async fn create(
                 Bytes::from(stream::refused(&reason, cause, step, trace))
             }
         };
-        return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
+        return Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
     }
     let answer = Box::pin(app.gateway.chat(&caller, ask)).await.map_err(failed)?;
     let (trace, dropped, answer) = match answer {
@@ -63,5 +65,5 @@ pub async fn create(
             (trace, Vec::new(), answer::refused(reason, cause, step, trace))
         }
     };
-    Ok(door::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
+    Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
 }

@@ -9,12 +9,13 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
-use super::blocks::{blocks, image, tool_use};
-use super::settings::{is_thinking, response_format, tool_choice};
-use crate::canonical::{
-    Node, State, assistant, function, invalid, marked, plain, result, state_of, text_part,
+use crate::http::error::{Failure, Result};
+use crate::inference::canonical::prompt::{
+    State, assistant, function, marked, plain, result, state_of, text_part,
 };
-use crate::error::{Failure, Result};
+use crate::inference::canonical::read::{Node, invalid};
+use crate::inference::messages::blocks::{blocks, image, tool_use};
+use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
 
 /// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
 const LEFT_OUT: [&str; 3] = ["service_tier", "diagnostics", "user_profile_id"];

@@ -3,7 +3,7 @@ use domain::conversation::Body;
 use proptest::prelude::*;
 
 use super::*;
-use crate::canonical::testing::{Asked, Exchange, conversation};
+use crate::inference::canonical::testing::{Asked, Exchange, conversation};
 
 fn read(body: Value) -> MessagesBody {
     serde_json::from_value(body).unwrap()

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::canonical::{Node, malformed};
-use crate::error::Result;
+use crate::http::error::Result;
+use crate::inference::canonical::read::{Node, malformed};
 
 /// The canonical choice, and whether one call at a time is wanted.
 pub(super) fn tool_choice(choice: Map<String, Value>) -> Result<(Value, bool)> {

@@ -12,11 +12,14 @@ use futures_util::stream::BoxStream;
 use gateway::{Piece, Started};
 use serde_json::{Value, json};
 
-use super::answer::{Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage};
-use crate::canonical::{Beat, Hearing, Order, Part, Voice};
-use crate::error::Failure;
-use crate::finding::FindingBody;
-use crate::wording::MessagesError;
+use crate::http::error::Failure;
+use crate::http::vendor_errors::MessagesError;
+use crate::inference::canonical::block_sequencer::{Beat, Order, Part, Voice};
+use crate::inference::canonical::chunk_reader::Hearing;
+use crate::inference::finding::FindingBody;
+use crate::inference::messages::answer::{
+    Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
+};
 
 /// The events of an answer.
 pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
@@ -27,7 +30,11 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
 /// All events of a request that was refused before any model was called.
 pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: TraceId) -> String {
     let mut out = String::new();
-    begin(&mut out, &super::answer::refused(reason.to_owned(), cause, step, trace).unsaid());
+    begin(
+        &mut out,
+        &crate::inference::messages::answer::refused(reason.to_owned(), cause, step, trace)
+            .unsaid(),
+    );
     end(&mut out, (Some("refusal"), None), Some(stop_details(reason)), Usage::default());
     out
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
-use crate::canonical::testing::{STEP, Speech, events, native, speech, started, trace};
+use crate::inference::canonical::testing::{STEP, Speech, events, native, speech, started, trace};
 
 /// The events that pieces become, a few pieces a write.
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
@@ -187,6 +187,6 @@ proptest! {
         let asked = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
         prop_assert_eq!(&asked.ask.prompt.messages[1], &speech.message());
         prop_assert!(asked.left_out.is_empty());
-        prop_assert_eq!(&message["usage"], &usage(crate::canonical::testing::USED));
+        prop_assert_eq!(&message["usage"], &usage(crate::inference::canonical::testing::USED));
     }
 }

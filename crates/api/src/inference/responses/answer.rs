@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::canonical::{Answer, State};
-use crate::finding::FindingBody;
+use crate::inference::canonical::answer::Answer;
+use crate::inference::canonical::prompt::State;
+use crate::inference::finding::FindingBody;
 
 /// An answer, and what it repeats of its request. `step_id`, `trace_id`, `reason` and
 /// `cause` are ours.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
-use crate::canonical::testing::{STEP, Speech, speech, trace};
+use crate::inference::canonical::testing::{STEP, Speech, speech, trace};
 
 fn said(answer: &ResponseAnswer) -> Value {
     serde_json::to_value(answer).unwrap()

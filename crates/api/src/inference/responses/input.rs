@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use domain::conversation::{Message, Role};
 use serde_json::Value;
 
-use crate::canonical::{
-    Node, State, assistant, call, image_part, invalid, malformed, plain, result, state_of,
-    text_part,
+use crate::http::error::Result;
+use crate::inference::canonical::prompt::{
+    State, assistant, call, image_part, plain, result, state_of, text_part,
 };
-use crate::error::Result;
+use crate::inference::canonical::read::{Node, invalid, malformed};
 
 /// Members that the vendor's answers have and its clients send back: nothing here depends on them.
 const OF_ANSWERS: [&str; 7] =

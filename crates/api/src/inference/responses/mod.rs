@@ -14,12 +14,14 @@ use axum::response::{IntoResponse, Response};
 use gateway::{ChatAnswer, Streamed};
 
 use crate::App;
-use crate::auth::ByKey;
-use crate::body::Body;
-use crate::door::{self, Names};
-use crate::error::Result;
-use crate::finding::FindingBody;
-use crate::sse::{self, EventBody};
+use crate::http::auth::ByKey;
+use crate::http::body::Body;
+use crate::http::error::Result;
+use crate::http::sse;
+use crate::http::sse::EventBody;
+use crate::http::trace_headers;
+use crate::http::trace_headers::Names;
+use crate::inference::finding::FindingBody;
 use answer::ResponseAnswer;
 use request::ResponsesBody;
 
@@ -37,7 +39,7 @@ pub async fn create(
     Body(body): Body<ResponsesBody>,
 ) -> Result<Response> {
     let streams = body.streams();
-    let asked = request::ask(body, door::trace_of(&headers))?;
+    let asked = request::ask(body, trace_headers::trace_of(&headers))?;
     let now = app.gateway.now();
     let (echo, sources, left_out) = (asked.echo, asked.sources, asked.left_out);
     let names = Names { list: "input", beside: "instructions", sources: &sources };
@@ -45,7 +47,7 @@ pub async fn create(
     if streams {
         let streamed =
             Box::pin(app.gateway.chat_stream(&caller, asked.ask)).await.map_err(failed)?;
-        let (trace, dropped) = door::notes_of(&streamed);
+        let (trace, dropped) = trace_headers::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
             Streamed::Blocked { reason, step, trace, cause } => {
@@ -53,7 +55,7 @@ pub async fn create(
                 Bytes::from(stream::refused(&reason, cause, step, trace, now, echo))
             }
         };
-        return Ok(door::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
+        return Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
     }
     let answer = Box::pin(app.gateway.chat(&caller, asked.ask)).await.map_err(failed)?;
     let (trace, dropped, answer) = match answer {
@@ -65,5 +67,5 @@ pub async fn create(
             (trace, Vec::new(), answer::refused(reason, cause, step, trace, now, echo))
         }
     };
-    Ok(door::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
+    Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
 }

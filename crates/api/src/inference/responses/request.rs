@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
-use super::input::{Conversation, Input};
-use crate::canonical::{Node, function, invalid, malformed, plain, text_part};
-use crate::error::Result;
+use crate::http::error::Result;
+use crate::inference::canonical::prompt::{function, plain, text_part};
+use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::responses::input::{Conversation, Input};
 
 /// Parameters that the chat-completions format has under the same name.
 const SAME: [&str; 6] = [

@@ -2,7 +2,7 @@ use domain::conversation::Message;
 use proptest::prelude::*;
 
 use super::*;
-use crate::canonical::testing::{Asked as Part, Exchange, conversation};
+use crate::inference::canonical::testing::{Asked as Part, Exchange, conversation};
 
 fn read(body: Value) -> ResponsesBody {
     serde_json::from_value(body).unwrap()

@@ -13,13 +13,14 @@ use futures_util::stream::BoxStream;
 use gateway::{Error, Piece, Started};
 use serde_json::{Map, Value, json};
 
-use super::answer::{
+use crate::http::error::Failure;
+use crate::inference::canonical::block_sequencer::{Beat, Order, Part, Voice};
+use crate::inference::canonical::chunk_reader::Hearing;
+use crate::inference::finding::FindingBody;
+use crate::inference::responses::answer::{
     End, ResponseAnswer, call_status, function_call, id, message, reasoning, refusal_part,
     summary_part, text_part,
 };
-use crate::canonical::{Beat, Hearing, Order, Part, Voice};
-use crate::error::Failure;
-use crate::finding::FindingBody;
 
 /// The events of an answer.
 pub fn body(

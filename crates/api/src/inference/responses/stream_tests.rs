@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
-use crate::canonical::Call;
-use crate::canonical::testing::{STEP, Speech, events, speech, started, trace};
+use crate::inference::canonical::answer::Call;
+use crate::inference::canonical::testing::{STEP, Speech, events, speech, started, trace};
 
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
     let Started { step, trace, model, created, .. } = started();
