@@ -17,9 +17,8 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::inference::executions;
 use crate::inference::executions::Gone;
 use crate::metric_labels;
@@ -31,6 +30,7 @@ use crate::request_id;
 use crate::safety::answer_strings;
 use crate::safety::output_check;
 use crate::safety::output_check::Verdict;
+use crate::state::caller::Caller;
 pub use crate::streaming::piece::{Piece, Started, Streamed};
 use fragments::{Fragments, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
 use outlet::Outlet;
@@ -61,7 +61,7 @@ impl Gateway {
         let project = &screened.turn().caller.project;
         let restores = project.policy.safety().pii_restore && !screened.placeholders().is_empty();
         let judging = if project.policy.acts_on_outputs() {
-            Some(Judging::new(project.clone(), crate::nonce()?))
+            Some(Judging::new(project.clone(), crate::safety::nonce::nonce()?))
         } else {
             None
         };
@@ -319,7 +319,7 @@ impl Relay {
         if let (Some(outlet), Some(judging)) = (outlet, judging) {
             return self.pass_judged(flight, outlet, judging, pieces).await;
         }
-        let mut redactor = Redactor::of_answer(crate::nonce()?);
+        let mut redactor = Redactor::of_answer(crate::safety::nonce::nonce()?);
         flight.heard.output = self.fragments.judge(flight, &mut redactor).await?.security;
         flight.heard.message = self.fragments.message(&flight.heard.text);
         Ok(None)

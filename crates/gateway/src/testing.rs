@@ -9,12 +9,13 @@ use serde_json::{Map, Value};
 use store::{Claim, Location, Options, SealingKey, Store};
 use tempfile::TempDir;
 
-use crate::Gateway;
-use crate::admission::admit::{Caller, Origin, Spends};
+use crate::admission::admit::Spends;
 use crate::config::Config;
 use crate::control::bootstrap::{FirstSettings, bootstrap};
+use crate::gateway::Gateway;
 use crate::inference::executions;
 use crate::pipeline::fund::InFlight;
+use crate::state::caller::{Caller, Origin};
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
 /// Nothing that a test waits for takes longer, on however slow a machine.

@@ -15,38 +15,11 @@ use domain::time::Timestamp;
 use limits::RateExceeded;
 use subtle::ConstantTimeEq;
 
-use crate::Gateway;
 use crate::capacity::body_memory::ChargeSlot;
-use crate::capacity::offload::Share;
 use crate::error::{Error, Result};
-use crate::state::registry::{KeyState, ProjectState, lock};
-
-/// An authenticated key and the project it is good for.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// The key.
-    pub key: Arc<KeyState>,
-    /// Its project.
-    pub project: Arc<ProjectState>,
-    /// The memory that is held for the body of its request, as long as anything works on that.
-    pub charge: ChargeSlot,
-}
-
-impl Caller {
-    /// By whom work on its texts is shared.
-    pub fn share(&self) -> Share {
-        Share::of_key(self.project.id(), self.key.key.id)
-    }
-}
-
-/// Where a request comes from.
-#[derive(Clone, Debug)]
-pub struct Origin {
-    /// The address that counts for perimeter rules.
-    pub address: IpAddr,
-    /// What the client says of itself.
-    pub user_agent: String,
-}
+use crate::gateway::Gateway;
+use crate::state::caller::{Caller, Origin};
+use crate::state::registry::{KeyState, lock};
 
 /// Whether an endpoint may cost money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,119 +4,13 @@
 //! A row is written with the first block; what comes after it is counted here, and the row is told now and
 //! then.
 
-use std::net::IpAddr;
-use std::sync::Mutex;
-
-use domain::time::{MINUTE, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::Gateway;
-use crate::admission::admit::Origin;
-use crate::control::audit::{Event, Noted};
+use crate::audit::{Event, Noted};
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::request_id;
-use crate::state::registry::lock;
-
-/// Rows that may be written in a minute.
-const ROWS_A_MINUTE: usize = 60;
-/// Rows of past minutes that may still have to be told of what came after them.
-const PAST_ROWS: usize = 10 * ROWS_A_MINUTE;
-
-/// What has been refused lately.
-#[derive(Debug, Default)]
-pub(crate) struct Blocks(Mutex<Lately>);
-
-#[derive(Debug, Default)]
-struct Lately {
-    /// When the minute began.
-    minute: Timestamp,
-    /// How many rows were begun in it.
-    begun: usize,
-    /// The rows of this minute, and those of minutes before that do not say all.
-    rows: Vec<Row>,
-    /// Blocks of addresses that have no row, since the last row.
-    others: u64,
-}
-
-/// A row of the audit, and how many blocks it stands for.
-#[derive(Clone, Debug)]
-struct Row {
-    minute: Timestamp,
-    /// IPv6 by /64.
-    network: IpAddr,
-    /// `None` until it is written.
-    id: Option<i64>,
-    metadata: Map<String, Value>,
-    count: u64,
-    told: u64,
-}
-
-impl Blocks {
-    /// Counts a block. The row to write, where one is due.
-    fn note(&self, address: IpAddr, why: &'static str, now: Timestamp) -> Option<Row> {
-        let network = network(address);
-        let mut lately = lock(&self.0);
-        if now.since(lately.minute) >= MINUTE {
-            lately.minute = now;
-            lately.begun = 0;
-            lately.rows.retain(|row| row.told < row.count);
-            let too_many = lately.rows.len().saturating_sub(PAST_ROWS);
-            lately.rows.drain(..too_many);
-        }
-        let minute = lately.minute;
-        let mut written = lately.rows.iter_mut().filter(|row| row.minute == minute);
-        if let Some(row) = written.find(|row| row.network == network) {
-            row.count += 1;
-            return None;
-        }
-        if lately.begun >= ROWS_A_MINUTE {
-            lately.others += 1;
-            return None;
-        }
-        lately.begun += 1;
-        let mut metadata = Map::new();
-        metadata.insert("why".to_owned(), why.into());
-        metadata.insert("count".to_owned(), 1.into());
-        if lately.others > 0 {
-            metadata.insert("others".to_owned(), std::mem::take(&mut lately.others).into());
-        }
-        let row = Row { minute, network, id: None, metadata, count: 1, told: 1 };
-        lately.rows.push(row.clone());
-        Some(row)
-    }
-
-    /// Notes that a row is written, or that it cannot be: then the next block makes another.
-    fn written(&self, row: &Row, id: Option<i64>) {
-        let mut lately = lock(&self.0);
-        let is_it = |known: &Row| known.minute == row.minute && known.network == row.network;
-        let Some(at) = lately.rows.iter().position(is_it) else { return };
-        match id {
-            Some(_) => lately.rows[at].id = id,
-            None => lately.others += lately.rows.swap_remove(at).count,
-        }
-    }
-
-    /// The rows that do not say all yet, as they should be.
-    fn untold(&self) -> Vec<Row> {
-        let lately = lock(&self.0);
-        let untold = |row: &&Row| row.id.is_some() && row.told < row.count;
-        let mut rows: Vec<Row> = lately.rows.iter().filter(untold).cloned().collect();
-        for row in &mut rows {
-            row.metadata.insert("count".to_owned(), row.count.into());
-        }
-        rows
-    }
-
-    /// Notes that rows say all that they were to say.
-    fn told(&self, rows: &[Row]) {
-        let mut lately = lock(&self.0);
-        for row in rows {
-            if let Some(known) = lately.rows.iter_mut().find(|known| known.id == row.id) {
-                known.told = row.count;
-            }
-        }
-    }
-}
+use crate::state::caller::Origin;
 
 impl Gateway {
     /// Notes a request that was refused at the perimeter, also if whoever sent it hangs up meanwhile.
@@ -169,73 +63,5 @@ impl Gateway {
             Ok(()) => self.blocks.told(&untold),
             Err(error) => tracing::warn!(%error, "perimeter blocks were not counted"),
         }
-    }
-}
-
-/// What one customer of a provider has: an IPv4 address, or an IPv6 /64.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WHY: &str = "invalid key";
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp(1_000_000_000 + seconds * 1_000_000)
-    }
-
-    #[test]
-    fn a_row_an_address_and_minute_counts_its_own() {
-        let blocks = Blocks::default();
-        let one: IpAddr = "10.0.0.1".parse().unwrap();
-        let two: IpAddr = "2001:db8::1".parse().unwrap();
-        let neighbour: IpAddr = "2001:db8::2".parse().unwrap();
-        // What rows are to say, by their ids.
-        let tell = || {
-            let untold = blocks.untold();
-            blocks.told(&untold);
-            let told = untold.iter().map(|row| (row.id.unwrap(), row.metadata["count"].clone()));
-            told.collect::<Vec<_>>()
-        };
-        let first = blocks.note(one, WHY, at(0)).unwrap();
-        assert_eq!(first.metadata["count"], 1);
-        blocks.written(&first, Some(7));
-        assert!(tell().is_empty(), "the row says it");
-        assert!(blocks.note(one, WHY, at(1)).is_none());
-        assert!(blocks.note(one, WHY, at(2)).is_none());
-        let other = blocks.note(two, WHY, at(2)).unwrap();
-        assert_eq!(other.metadata["count"], 1);
-        assert_eq!(tell(), [(7, 3.into())]);
-        assert!(blocks.note(neighbour, WHY, at(3)).is_none());
-        // What came at the end of a minute is told in the next, also where the row was written late.
-        assert_eq!(blocks.note(one, WHY, at(61)).unwrap().metadata["count"], 1);
-        blocks.written(&other, Some(8));
-        assert_eq!(tell(), [(8, 2.into())]);
-        assert!(tell().is_empty());
-    }
-
-    #[test]
-    fn sixty_rows_a_minute_in_all() {
-        let blocks = Blocks::default();
-        let address = |n: u32| IpAddr::V4(n.into());
-        let rows = (0..1000).filter(|&n| blocks.note(address(n), WHY, at(0)).is_some());
-        assert_eq!(rows.count(), ROWS_A_MINUTE);
-        assert_eq!(blocks.note(address(5000), WHY, at(60)).unwrap().metadata["others"], 940);
-    }
-
-    #[test]
-    fn a_row_that_could_not_be_written_is_tried_again() {
-        let blocks = Blocks::default();
-        let one: IpAddr = "10.0.0.1".parse().unwrap();
-        let row = blocks.note(one, WHY, at(0)).unwrap();
-        assert!(blocks.note(one, WHY, at(1)).is_none());
-        blocks.written(&row, None);
-        assert_eq!(blocks.note(one, WHY, at(2)).unwrap().metadata["others"], 2);
     }
 }

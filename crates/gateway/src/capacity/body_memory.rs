@@ -2,7 +2,7 @@
 //! shared fairly by projects.
 //!
 //! A body is charged for what reading it, judging it, sending it on and recording it take at the most.
-//! The charge is held as long as anything works on the call ([`Caller`](crate::admission::admit::Caller) carries it), so
+//! The charge is held as long as anything works on the call ([`Caller`](crate::state::caller::Caller) carries it), so
 //! that the sum of all charges bounds what the process takes.
 //!
 //! Fairness is a dynamic threshold (Choudhury and Hahne, "Dynamic queue length thresholds for
@@ -81,7 +81,7 @@ pub struct BodyCharge {
     bytes: usize,
 }
 
-/// The place in a [`Caller`](crate::admission::admit::Caller) for the charge of its body.
+/// The place in a [`Caller`](crate::state::caller::Caller) for the charge of its body.
 pub type ChargeSlot = Arc<OnceLock<BodyCharge>>;
 
 /// The least memory for bodies of which one may be so long.

@@ -9,7 +9,7 @@ use domain::time::Clock;
 use serde_json::{Map, Value, json};
 use store::{Actor, NewAudit, SealingKey, Store, Tx};
 
-use crate::control::audit::Event;
+use crate::audit::Event;
 use crate::control::keys;
 use crate::control::keys::mint;
 use crate::control::members::{clean_email, hash_password};

@@ -9,12 +9,12 @@ use domain::secret::Secret;
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::Gateway;
 use crate::admission::admit::hash_secret;
-use crate::control::audit::Event;
-use crate::control::members::Member;
+use crate::audit::Event;
 use crate::control::projects::{audited, clean_name};
 use crate::error::{Error, Faults, Result};
+use crate::gateway::Gateway;
+use crate::state::member::Member;
 use crate::state::registry::lock;
 
 /// A key that is about to be made.

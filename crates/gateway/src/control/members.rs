@@ -2,52 +2,18 @@
 
 use argon2::password_hash::PasswordVerifier as _;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
-use domain::ids::{OrgId, ProjectId, UserId};
-use domain::project::Role;
+use domain::ids::ProjectId;
 use std::sync::Arc;
 
-use crate::Gateway;
-use crate::admission::admit::Origin;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
 /// A password must have so many characters at least.
 const SHORTEST_PASSWORD: usize = 8;
 /// And at most so many bytes: hashing must not become work for free.
 const LONGEST_PASSWORD: usize = 1024;
-
-/// A signed-in user, and where the request comes from.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// The user.
-    pub user: UserId,
-    /// Their address.
-    pub email: String,
-    /// The organization.
-    pub org: OrgId,
-    /// What they may do.
-    pub role: Role,
-    /// The projects they were made a member of.
-    pub projects: Vec<ProjectId>,
-    /// Where the request comes from.
-    pub origin: Origin,
-}
-
-impl Member {
-    /// Refuses everyone but owners and admins.
-    pub fn check_admin(&self) -> Result<()> {
-        if self.role.is_admin() { Ok(()) } else { Err(Error::Forbidden) }
-    }
-
-    fn sees(&self, project: &ProjectState) -> bool {
-        project.project.org == self.org && self.may_see(project.id())
-    }
-
-    /// Whether they see the project if it is of their organization.
-    fn may_see(&self, project: ProjectId) -> bool {
-        self.role.is_admin() || self.projects.contains(&project)
-    }
-}
 
 impl Gateway {
     /// The projects that a member may see, by id.

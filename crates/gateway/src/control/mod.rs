@@ -1,13 +1,11 @@
 //! The control plane: members and their sessions, projects, models, keys, and the audit of every change.
 
-pub(crate) mod audit;
 pub(crate) mod bootstrap;
 pub(crate) mod command_line;
 pub(crate) mod doctor;
 pub(crate) mod keys;
 pub(crate) mod members;
 pub(crate) mod models;
-pub(crate) mod prices;
 pub(crate) mod projects;
 pub(crate) mod safety_preview;
 pub(crate) mod sdk_config;

@@ -1,8 +1,5 @@
 //! The model registry: definitions, their credentials, their prices.
 
-mod config;
-mod endpoints;
-
 use std::sync::Arc;
 
 use domain::ids::{ModelId, ProjectId};
@@ -11,17 +8,18 @@ use domain::secret::Secret;
 use serde_json::{Map, Value, json};
 use store::{ModelRow, SealingKey};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
-use crate::control::audit::Event;
-use crate::control::members::Member;
-use crate::control::prices;
+use crate::audit::Event;
 use crate::control::projects::{
     DEEPEST, audited, check_text, clean_name, is_shallow, settings_that_name,
 };
 use crate::error::{Error, Faults, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::Caller;
+use crate::state::list_prices;
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
-use endpoints::Held;
+use crate::state::stored_model::endpoints::{self, Held};
+use crate::state::stored_model::{CREDENTIAL, config};
 
 const DEFAULT_RETENTION: i64 = 30;
 const DEFAULT_CURRENCY: &str = "CAD";
@@ -299,50 +297,6 @@ fn by_age(project: &ProjectState) -> Vec<Arc<Model>> {
     models
 }
 
-/// What ties a sealed credential to its place. The data key is the project's own, so a credential
-/// cannot move between projects.
-const CREDENTIAL: &str = "model:api_key";
-
-/// Opens a stored definition.
-pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
-    let api_key = match &row.api_key {
-        Some(sealed) => {
-            let plain = sealing.open(CREDENTIAL, sealed)?;
-            let text = String::from_utf8(plain)
-                .map_err(|_| Error::Internal(format!("model {}: credential", row.id)))?;
-            Some(Secret::new(text))
-        }
-        None => None,
-    };
-    let (mut config, given) = config::stored(&row)?;
-    let keys = endpoints::open_keys(&row, sealing)?;
-    let name = config.upstream_model.as_deref().unwrap_or(&row.identifier);
-    let list =
-        prices::list_price(name, row.provider).filter(|_| row.provider != Provider::Internal);
-    if let Some(list) = list {
-        list.complete(&mut config, row.input_price, row.output_price);
-    }
-    let mut model = Model {
-        input_price: row.input_price.or(list.and_then(|list| list.input)),
-        output_price: row.output_price.or(list.and_then(|list| list.output)),
-        id: row.id,
-        project: row.project,
-        name: row.name,
-        identifier: row.identifier,
-        provider: row.provider,
-        base_url: row.base_url,
-        api_key,
-        is_public: row.is_public,
-        data_retention_days: row.data_retention_days,
-        region: row.region,
-        currency: row.currency,
-        config,
-        created_at: row.created_at,
-    };
-    model.config.endpoints = endpoints::place(&model, given, keys);
-    Ok(model)
-}
-
 /// The credentials that a change brings, as an audit row tells them: which were set before, and that
 /// they are set now, also where one takes the place of another.
 fn brought(change: &ModelChange, before: &ModelRow) -> Map<String, Value> {
@@ -372,7 +326,7 @@ fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
              with a budget cannot use it. Set input_cost_per_1k and output_cost_per_1k."
                 .to_owned(),
         );
-    } else if prices::list_price(model.upstream_name(), model.provider).is_some_and(|list| {
+    } else if list_prices::list_price(model.upstream_name(), model.provider).is_some_and(|list| {
         let is_listed = |own: Option<_>, listed| own.is_some() && own == listed;
         is_listed(model.input_price, list.input)
             || is_listed(model.output_price, list.output)
@@ -380,7 +334,7 @@ fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
     }) {
         warnings.push(format!(
             "The price is the vendor's list price of {}; check it and set your own.",
-            prices::as_of()
+            list_prices::as_of()
         ));
     }
     if let Some(fallback) = &model.config.fallback

@@ -12,13 +12,13 @@ use limits::LONGEST_LOOP_WINDOW;
 use serde_json::{Map, Value, json};
 use store::{SealingKey, Tx};
 
-use crate::Gateway;
-use crate::control::audit::{Event, changes};
-use crate::control::members::Member;
+use crate::audit::{Event, changes};
 use crate::control::safety_preview::check_new_patterns;
 use crate::error::{Error, Faults, Result};
+use crate::gateway::Gateway;
+use crate::state::mcp_tokens::{self, Given as GivenTokens};
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
-use crate::tools::mcp::credentials::{self, Given as GivenTokens};
 
 /// The longest name, in characters.
 pub(crate) const LONGEST_NAME: usize = 255;
@@ -177,7 +177,7 @@ impl Gateway {
         let (given, touches_mcp) = (tokens.servers(), patch.contains_key("mcp"));
         let (read, mut faults) = merged(project, patch, models)?;
         if touches_mcp {
-            faults.extend(credentials::faults(&read.mcp_servers, &self.config.egress_allow));
+            faults.extend(mcp_tokens::faults(&read.mcp_servers, &self.config.egress_allow));
             faults.extend(tokens.settle(project, &read, sealing)?);
         }
         if faults.is_empty() { Ok(given) } else { Err(Error::Invalid(faults)) }

@@ -1,8 +1,7 @@
 //! Safety settings, tried out: a text is judged as it would be. Nothing is called, spent or recorded.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use checks::{Policy, Redactor, SlowPattern};
@@ -10,27 +9,24 @@ use domain::conversation::{Message, Prompt};
 use domain::ids::ProjectId;
 use domain::settings::{self, Settings};
 use serde_json::{Map, Value};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::Gateway;
-use crate::control::members::Member;
 use crate::control::projects::{DEEPEST, is_shallow, read_settings};
 use crate::error::{Error, Result};
-use crate::nonce;
+use crate::gateway::Gateway;
 use crate::pipeline::screen::{PiiRule, Replaces, redact};
 use crate::safety::inspection::{try_inspect, try_output};
 use crate::safety::location::{Located, locate};
+use crate::safety::nonce::nonce;
 use crate::safety::output_check;
 use crate::safety::prompt_strings::judged_length;
-use crate::state::registry::lock;
+use crate::state::member::Member;
 
 /// Longer texts are not tried, in bytes.
 const LARGEST_TRIAL: usize = 64 * 1024;
 /// How long a trial takes, with the time that it waits for others.
 const TRIAL_TIME: Duration = Duration::from_secs(2);
-/// How many trials there are at a time.
-const MAX_TRIALS: usize = 2;
 /// To try the patterns of a project before they are saved takes a second or two: one project at a time.
 static TRYING: Semaphore = Semaphore::const_new(1);
 /// How long one that is to be saved waits for the others.
@@ -87,41 +83,6 @@ pub struct SlowRule {
     pub name: String,
     /// Why it was given up.
     pub reason: &'static str,
-}
-
-/// Room for trials: one for a project, and [`MAX_TRIALS`] in all.
-#[derive(Debug)]
-pub(crate) struct Trials {
-    all: Arc<Semaphore>,
-    projects: Mutex<HashMap<ProjectId, Weak<Semaphore>>>,
-}
-
-/// Room for one trial, until it is dropped.
-type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
-
-impl Default for Trials {
-    fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(MAX_TRIALS)), projects: Mutex::default() }
-    }
-}
-
-impl Trials {
-    /// Waits for room.
-    async fn place(&self, project: ProjectId) -> std::result::Result<Place, AcquireError> {
-        let own = {
-            let mut projects = lock(&self.projects);
-            projects.retain(|_, places| places.strong_count() > 0);
-            let known = projects.get(&project).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
-                let own = Arc::new(Semaphore::new(1));
-                projects.insert(project, Arc::downgrade(&own));
-                own
-            })
-        };
-        // In this order: those who wait for their own project take up no room.
-        let own = own.acquire_owned().await?;
-        Ok((own, self.all.clone().acquire_owned().await?))
-    }
 }
 
 /// Tells a trial that its caller has left, when it is dropped.
@@ -266,25 +227,7 @@ fn slow_rule(policy: &Policy, slow: &SlowPattern) -> SlowRule {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
-
     use super::*;
-
-    #[tokio::test]
-    async fn one_trial_for_a_project_and_two_in_all() {
-        let trials = Trials::default();
-        let at_once = |project| trials.place(ProjectId(project)).now_or_never();
-        let first = trials.place(ProjectId(1)).await.unwrap();
-        assert!(at_once(1).is_none());
-        let second = trials.place(ProjectId(2)).await.unwrap();
-        assert!(at_once(3).is_none());
-        drop(second);
-        drop(at_once(3).unwrap().unwrap());
-        assert!(at_once(1).is_none());
-        drop(first);
-        assert!(at_once(1).is_some());
-        assert!(lock(&trials.projects).len() <= 1, "nothing is kept of projects without trials");
-    }
 
     #[test]
     fn a_trial_ends_when_its_caller_leaves() {

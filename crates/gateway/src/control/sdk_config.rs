@@ -2,9 +2,9 @@
 
 use domain::settings::Limits;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::capacity::body_memory::BodyMemory;
+use crate::gateway::Gateway;
+use crate::state::caller::Caller;
 
 /// The capabilities of this gateway for one key.
 #[derive(Clone, Debug)]

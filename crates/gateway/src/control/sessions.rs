@@ -10,13 +10,14 @@ use serde_json::Map;
 use store::{Account, Actor};
 use tokio::sync::Semaphore;
 
-use crate::Gateway;
-use crate::admission::admit::Origin;
-use crate::admission::perimeter_audit::network;
-use crate::control::audit::{Event, Noted};
-use crate::control::members::{Member, hash_password, is_outdated, verify_password};
+use crate::audit::{Event, Noted};
+use crate::control::members::{hash_password, is_outdated, verify_password};
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::Origin;
 use crate::state::login_throttle::Trying;
+use crate::state::member::Member;
+use crate::state::perimeter_counts::network;
 
 /// A session that was not used for so long has ended, in microseconds.
 pub const SESSION_IDLE: i64 = 12 * HOUR;

@@ -5,11 +5,11 @@ use domain::step::{Door, Step, StepKind};
 use domain::time::Timestamp;
 use serde_json::value::RawValue;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::pipeline::Turn;
 use crate::pipeline::stored::Output;
+use crate::state::caller::Caller;
 
 /// A recorded note.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use domain::money::Usd;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use store::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
-use crate::control::members::Member;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::Caller;
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
 /// A chain of tool calls deeper than this counts as a deep loop.
@@ -149,12 +149,12 @@ impl Gateway {
         let minutes = (start.minute(), end.minus_micros(1).minute() + 1);
         debug_assert!(minutes.0 * MINUTE <= start.0);
         let (usage, sketch, security, agent, tools, revenue) = tokio::try_join!(
-            crate::bounded(self.store.usage(id, minutes.0, minutes.1)),
-            crate::bounded(self.store.latencies(id, minutes.0, minutes.1)),
-            crate::bounded(self.store.security_counts(id, start, end)),
-            crate::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
-            crate::bounded(self.store.tool_times(id, start, end)),
-            crate::bounded(self.store.revenue(id, start, end)),
+            crate::bounded_read::bounded(self.store.usage(id, minutes.0, minutes.1)),
+            crate::bounded_read::bounded(self.store.latencies(id, minutes.0, minutes.1)),
+            crate::bounded_read::bounded(self.store.security_counts(id, start, end)),
+            crate::bounded_read::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
+            crate::bounded_read::bounded(self.store.tool_times(id, start, end)),
+            crate::bounded_read::bounded(self.store.revenue(id, start, end)),
         )?;
         let calls = sketch.count();
         let thought: i64 = usage.iter().map(|row| row.latency_sum).sum();

@@ -18,10 +18,10 @@ use store::{AgentFigures, Page};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::request_id;
+use crate::state::caller::Caller;
 use crate::state::registry::ProjectState;
 
 use crate::state::known_traces::TraceHandle;
@@ -98,7 +98,7 @@ impl Gateway {
         if self.traces.unknown.contains_key(&(project, id)) {
             return Err(Error::trace_not_found());
         }
-        let Some(trace) = crate::bounded(self.store.trace(project, id)).await? else {
+        let Some(trace) = crate::bounded_read::bounded(self.store.trace(project, id)).await? else {
             self.traces.unknown.insert((project, id), ());
             return Err(Error::trace_not_found());
         };
@@ -128,7 +128,7 @@ impl Gateway {
         parent: Option<i64>,
     ) -> Result<Option<StepId>> {
         let Some(parent) = parent.map(StepId) else { return Ok(None) };
-        if crate::bounded(self.store.step_is_of(parent, trace.id())).await? {
+        if crate::bounded_read::bounded(self.store.step_is_of(parent, trace.id())).await? {
             return Ok(Some(parent));
         }
         Err(Error::invalid("parent_step_id is not a step of this trace"))
@@ -138,8 +138,8 @@ impl Gateway {
     pub async fn list_traces(&self, caller: &Caller, page: Page) -> Result<TracePage> {
         let project = caller.project.id();
         let (traces, total) = tokio::try_join!(
-            crate::bounded(self.store.traces(project, page)),
-            crate::bounded(self.store.count_traces(project, page.status)),
+            crate::bounded_read::bounded(self.store.traces(project, page)),
+            crate::bounded_read::bounded(self.store.count_traces(project, page.status)),
         )?;
         Ok(TracePage { traces, total })
     }
@@ -148,7 +148,7 @@ impl Gateway {
     pub async fn complete_trace(&self, caller: &Caller, id: &str) -> Result<Trace> {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let project = &caller.project;
-        let found = crate::bounded(self.store.trace(project.id(), id)).await?;
+        let found = crate::bounded_read::bounded(self.store.trace(project.id(), id)).await?;
         let found = found.ok_or(Error::NotFound)?;
         match found.status {
             TraceStatus::Completed => return Ok(found),
@@ -167,7 +167,9 @@ impl Gateway {
         }
         graded?;
         drop(one);
-        crate::bounded(self.store.trace(project.id(), id)).await?.ok_or(Error::NotFound)
+        crate::bounded_read::bounded(self.store.trace(project.id(), id))
+            .await?
+            .ok_or(Error::NotFound)
     }
 
     /// What is known of a trace now: the handle that a call began with may be another by its end.
@@ -179,7 +181,7 @@ impl Gateway {
         if let Some(known) = self.traces.known.get(&handle.id) {
             return Ok(known);
         }
-        let found = crate::bounded(self.store.trace(project.id(), handle.id)).await?;
+        let found = crate::bounded_read::bounded(self.store.trace(project.id(), handle.id)).await?;
         let Some(found) = found else { return Ok(handle.clone()) };
         Ok(self.traces.known.get_with(handle.id, || Arc::new(TraceHandle::of(&found))))
     }
@@ -217,7 +219,7 @@ impl Gateway {
     /// Grades a trace and stores the result. A trace that was graded before is measured against
     /// the same baselines; where steps of it are gone since, its grades stay.
     pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
-        let steps = crate::bounded(self.store.steps(trace.id)).await?;
+        let steps = crate::bounded_read::bounded(self.store.steps(trace.id)).await?;
         let baselines = match &trace.assessment {
             Some(assessment) => assessment.baselines.clone(),
             None => self.baselines(project, &steps).await?,
@@ -243,7 +245,7 @@ impl Gateway {
             return Ok(known);
         }
         let since = self.clock.now().minus_micros(BASELINE);
-        let gap = crate::bounded(self.store.typical_gap(project, since)).await?;
+        let gap = crate::bounded_read::bounded(self.store.typical_gap(project, since)).await?;
         self.traces.gaps.insert(project, gap);
         Ok(gap)
     }
@@ -257,7 +259,7 @@ impl Gateway {
         let called: Vec<&str> = called.into_iter().collect();
         let since = self.clock.now().minus_micros(BASELINE);
         let latency = self.store.latency_baselines(project.id(), &called, since);
-        let latency = crate::bounded(latency).await?;
+        let latency = crate::bounded_read::bounded(latency).await?;
         let tiers = project.settings.routing_tiers.iter().filter_map(|(&tier, identifier)| {
             let prices = project.models.get(identifier)?.prices()?;
             Some(TierBaseline {

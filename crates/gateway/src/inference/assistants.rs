@@ -4,12 +4,12 @@ use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::step::Door;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::inference::executions::{Executed, Gone, Outcome, Refusal};
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::screen::{Ask, PiiRule};
+use crate::state::caller::Caller;
 
 /// One turn of a conversation.
 #[derive(Debug)]

@@ -9,15 +9,15 @@ use domain::usage::Usage;
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
-use crate::inference::auto_trace::OwnTrace;
+use crate::gateway::Gateway;
 use crate::inference::executions::{Gone, Refusal, hear};
 use crate::pipeline::Turn;
+use crate::pipeline::auto_trace::OwnTrace;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::screen::{Ask, PiiRule};
 use crate::safety::location::Located;
+use crate::state::caller::Caller;
 use crate::streaming::piece::{Piece, Streamed};
 use crate::tools::function_tools;
 

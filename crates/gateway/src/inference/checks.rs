@@ -6,13 +6,13 @@ use domain::safety::{Category, Origin};
 use domain::step::{Door, Security, Step, StepKind};
 use serde_json::json;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::capacity::offload::offload_judging;
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::pipeline::screen::security;
 use crate::pipeline::stored::Output;
 use crate::safety::location::{Located, cause};
+use crate::state::caller::Caller;
 
 /// The verdict on a text.
 #[derive(Debug)]

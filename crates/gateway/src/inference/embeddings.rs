@@ -6,13 +6,13 @@ use domain::step::Door;
 use domain::usage::{Open, Usage};
 use serde_json::{Map, Value, json};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::inference::executions::Refusal;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::record::BlockedBy;
 use crate::pipeline::screen::{Ask, PiiRule, Screened};
+use crate::state::caller::Caller;
 
 /// The model where the caller names none.
 const DEFAULT_MODEL: &str = "text-embedding-3-small";

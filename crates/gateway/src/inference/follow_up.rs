@@ -8,14 +8,14 @@ use domain::ids::StepId;
 use domain::step::{Content, StepKind};
 use serde_json::Value;
 
-use crate::Gateway;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::pipeline::Turn;
 use crate::pipeline::fund::InFlight;
 use crate::safety::answer_strings::STATE;
 use crate::tools::function_tools;
 use crate::tools::function_tools::{ToolCall, ToolResult};
-use crate::tools::mcp::offer::Server;
+use crate::tools::mcp::round::Server;
 
 impl Gateway {
     /// The prompt that carries the results of the tools that the turn's parent has asked for: the
@@ -29,11 +29,11 @@ impl Gateway {
         let Some(parent) = turn.parent else {
             return Err(Error::invalid("parent_step_id is required when tool_results is sent"));
         };
-        let asked = crate::bounded(self.store.step(parent, turn.trace.id())).await?;
+        let asked = crate::bounded_read::bounded(self.store.step(parent, turn.trace.id())).await?;
         let run = asked.filter(|step| step.kind == StepKind::ToolCall).and_then(|step| step.parent);
         let run = run.ok_or_else(|| Error::invalid("parent_step_id is not a tool_call step"))?;
         let sealing = &turn.caller.project.sealing;
-        let content = crate::bounded(self.store.content(run, sealing)).await?;
+        let content = crate::bounded_read::bounded(self.store.content(run, sealing)).await?;
         let content = content.ok_or_else(|| {
             Error::invalid(
                 "parent_step_id: nothing of that conversation is stored (store_content is off)",
@@ -64,7 +64,7 @@ impl Gateway {
         results: Vec<ToolResult>,
     ) -> Result<Vec<Message>> {
         let sealing = &turn.caller.project.sealing;
-        let content = crate::bounded(self.store.content(asked, sealing)).await?;
+        let content = crate::bounded_read::bounded(self.store.content(asked, sealing)).await?;
         let asked = content.and_then(|content| content.output).unwrap_or_default();
         if asked.get("tool_calls").is_none() {
             let fault = "parent_step_id is a tool that the gateway has run: it waits for nothing";
@@ -78,7 +78,8 @@ impl Gateway {
             else {
                 continue;
             };
-            let content = crate::bounded(self.store.content(StepId(step), sealing)).await?;
+            let content =
+                crate::bounded_read::bounded(self.store.content(StepId(step), sealing)).await?;
             let said = content.and_then(said).ok_or_else(|| {
                 Error::invalid("parent_step_id: the results of that round are not stored any more")
             })?;

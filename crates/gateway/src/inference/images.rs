@@ -6,13 +6,13 @@ use domain::ids::StepId;
 use domain::step::Door;
 use serde_json::{Map, json};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::inference::executions::Refusal;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::record::BlockedBy;
 use crate::pipeline::screen::{Ask, PiiRule};
+use crate::state::caller::Caller;
 
 /// The model where the caller names none.
 const DEFAULT_MODEL: &str = "gpt-image-2";

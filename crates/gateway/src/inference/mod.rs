@@ -1,11 +1,11 @@
 //! Inference: one use case a file, from a request of a key to its answer.
 
 pub(crate) mod assistants;
-pub(crate) mod auto_trace;
 pub(crate) mod chat;
 pub(crate) mod checks;
 pub(crate) mod embeddings;
 pub(crate) mod executions;
 pub(crate) mod follow_up;
 pub(crate) mod images;
+mod mcp;
 pub(crate) mod simulate;

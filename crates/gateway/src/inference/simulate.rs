@@ -8,11 +8,11 @@ use domain::tier::Tier;
 use routing::Shape;
 use serde_json::{Map, Value};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::capacity::offload::{offload, offload_judging};
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::pipeline::tokens;
+use crate::state::caller::Caller;
 use crate::state::known_traces::asks_secure;
 
 /// Completion tokens that an estimate assumes.

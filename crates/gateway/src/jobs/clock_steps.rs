@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use domain::time::{MINUTE, SECOND, Timestamp, micros};
 
-use crate::Gateway;
 use crate::error::Result;
+use crate::gateway::Gateway;
 
 /// A difference from the time that has passed is a step when it is larger, in microseconds.
 const STEP: i64 = MINUTE;

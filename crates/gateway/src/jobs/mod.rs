@@ -2,7 +2,8 @@
 //! harmless.
 
 pub(crate) mod clock_steps;
-pub(crate) mod spend_sync;
+mod registry_refresh;
+mod spend_sync;
 use std::time::Duration;
 
 use domain::ids::KeyId;
@@ -10,10 +11,10 @@ use domain::time::{HOUR, Timestamp};
 use domain::trace::TraceStatus;
 use tokio::time::MissedTickBehavior;
 
-use crate::Gateway;
 use crate::capacity::body_memory::release_freed_memory;
 use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::jobs::clock_steps::ClockSteps;
 use crate::state::registry::lock;
 

@@ -2,20 +2,16 @@
 //! that were recovered. The database knows of it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
 use domain::time::{HOUR, SECOND, Timestamp};
 
-use crate::Gateway;
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::state::registry::lock;
 
 /// A step is on disk, and a clock of another node right, within this.
 const LATE: i64 = 30 * SECOND;
-
-/// Until when the hours of keys are known to hold what the database holds.
-#[derive(Debug, Default)]
-pub(crate) struct Recounted(AtomicI64);
 
 impl Gateway {
     /// Takes in what keys with a cap have spent since the last time.

@@ -3,21 +3,17 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use domain::conversation::Reply;
-use domain::ids::ModelId;
-use domain::model::Model;
 use domain::money::Usd;
 use domain::step::StepStatus;
-use domain::time::Clock;
-use providers::{Breakers, Client, Embedded, ErrorKind, Painted, Pass};
+use providers::{Embedded, ErrorKind, Painted, Pass};
 use tokio::time::Instant;
 
-use crate::Gateway;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::metric_labels;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::ended::Ended;
@@ -26,49 +22,13 @@ use crate::pipeline::fund::InFlight;
 use crate::pipeline::mode::{Embedding, Mode, Painting, Streaming, Whole};
 use crate::pipeline::places::Places;
 use crate::pipeline::reserve::Reservation;
+use crate::pipeline::upstream::Upstream;
 use crate::pipeline::watched::Watched;
 
 /// The longest a call may take where the model's configuration says nothing.
 const TOTAL: Duration = Duration::from_mins(5);
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
-
-/// The providers, behind a door that takes nothing but funded calls.
-pub struct Upstream {
-    client: Client,
-    breakers: Breakers,
-    /// How many calls have been given a place: the seed of the next one's.
-    placed: AtomicU64,
-    clock: Clock,
-}
-
-impl std::fmt::Debug for Upstream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Upstream").finish_non_exhaustive()
-    }
-}
-
-impl Upstream {
-    pub(crate) fn new(client: Client, clock: Clock) -> Self {
-        Self { client, breakers: Breakers::default(), placed: AtomicU64::new(0), clock }
-    }
-
-    /// Closes connections that nobody has used for a while.
-    pub(crate) fn close_unused(&self) {
-        self.client.close_unused();
-    }
-
-    /// Forgets how a model has fared that was changed or deleted. Calls that run go on.
-    pub(crate) fn forget(&self, model: ModelId) {
-        self.breakers.forget(model);
-    }
-
-    /// Where a model is called, in one of the allowed regions; `None` while its circuits are open.
-    fn places(&self, model: &Arc<Model>, regions: Option<&[String]>) -> Option<Places> {
-        let seed = self.placed.fetch_add(1, Ordering::Relaxed);
-        Places::of(model, seed, regions, &self.breakers, self.clock.now())
-    }
-}
 
 /// What came of one attempt.
 type Answered<T> = std::result::Result<T, providers::Error>;

@@ -1,4 +1,5 @@
 use domain::conversation::StreamEvent;
+use domain::model::Model;
 use domain::step::Door;
 use domain::time::SECOND;
 use serde_json::json;

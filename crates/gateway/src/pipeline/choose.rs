@@ -10,7 +10,7 @@ use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 use crate::error::Result;
 use crate::pipeline::screen::Screened;
 use crate::state::registry::ProjectState;
-use crate::tools::mcp::offer::Round;
+use crate::tools::mcp::round::Round;
 
 /// A screened prompt with the models to try, in order.
 #[derive(Debug)]

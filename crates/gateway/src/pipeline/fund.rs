@@ -10,9 +10,8 @@ use domain::step::{Routing, StepStatus};
 use domain::time::Timestamp;
 use store::Start;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::pipeline::charge::Charge;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::record::Recorded;
@@ -20,20 +19,21 @@ use crate::pipeline::reserve::{Bill, Reservation, choices, usual_bound};
 use crate::pipeline::starts::Call;
 use crate::pipeline::tokens;
 use crate::request_id;
+use crate::state::caller::Caller;
 use crate::tools::fingerprint;
 
 /// A call that may be made. Only `fund` makes one, and only from a [`Routed`].
 ///
 /// ```compile_fail,E0451
-/// # fn forged(routed: std::sync::Arc<gateway::flow::Routed>) -> gateway::flow::Funded {
-/// gateway::flow::Funded { routed, ..todo!() }
+/// # fn forged(routed: std::sync::Arc<gateway::pipeline::Routed>) -> gateway::pipeline::Funded {
+/// gateway::pipeline::Funded { routed, ..todo!() }
 /// # }
 /// ```
 ///
 /// Nor is there a way from a prompt to a provider that leaves it out:
 ///
 /// ```compile_fail,E0616
-/// # async fn skipped(upstream: &gateway::flow::Upstream, attempt: providers::Attempt<'_>) {
+/// # async fn skipped(upstream: &gateway::pipeline::Upstream, attempt: providers::Attempt<'_>) {
 /// upstream.client.complete(attempt).await;
 /// # }
 /// ```
@@ -41,14 +41,14 @@ use crate::tools::fingerprint;
 /// A [`Routed`] cannot be made by hand either, and so neither can a [`crate::pipeline::screen::Screened`]:
 ///
 /// ```compile_fail,E0451
-/// # fn forged(screened: gateway::flow::Screened) -> gateway::flow::Routed {
-/// gateway::flow::Routed { screened, ..todo!() }
+/// # fn forged(screened: gateway::pipeline::Screened) -> gateway::pipeline::Routed {
+/// gateway::pipeline::Routed { screened, ..todo!() }
 /// # }
 /// ```
 ///
 /// ```compile_fail,E0451
-/// # fn forged(prompt: domain::conversation::Prompt) -> gateway::flow::Screened {
-/// gateway::flow::Screened { prompt, ..todo!() }
+/// # fn forged(prompt: domain::conversation::Prompt) -> gateway::pipeline::Screened {
+/// gateway::pipeline::Screened { prompt, ..todo!() }
 /// # }
 /// ```
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! a provider can only be called with a [`Funded`], which only `fund` makes from a [`Routed`],
 //! which only `choose` makes from a [`Screened`], which only `screen` makes.
 
+pub(crate) mod auto_trace;
 pub(crate) mod call;
 mod charge;
 pub(crate) mod choose;
@@ -18,23 +19,23 @@ mod spent;
 mod starts;
 pub(crate) mod stored;
 pub(crate) mod tokens;
+pub(crate) mod upstream;
 pub(crate) mod watched;
 
-pub use crate::pipeline::call::Upstream;
 pub use crate::pipeline::choose::Routed;
 pub use crate::pipeline::fund::Funded;
 pub use crate::pipeline::screen::Screened;
-pub(crate) use crate::pipeline::starts::Starts;
+pub use crate::pipeline::upstream::Upstream;
 
 use std::sync::Arc;
 
 use domain::ids::StepId;
 use domain::step::Door;
 
-use crate::admission::admit::Caller;
-use crate::inference::auto_trace::OwnTrace;
+use crate::pipeline::auto_trace::OwnTrace;
+use crate::state::caller::Caller;
 use crate::state::known_traces::TraceHandle;
-use crate::tools::mcp::offer::Round;
+use crate::tools::mcp::round::Round;
 
 /// Whose request it is, and where it belongs.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde_json::{Value, json};
 
-use crate::Gateway;
 use crate::capacity::offload::offload_always;
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::metric_labels;
 use crate::pipeline::Turn;
 use crate::pipeline::choose::Routed;
@@ -23,7 +23,7 @@ use crate::safety::output_check;
 use crate::tools::fingerprint;
 use crate::tools::function_tools;
 use crate::tools::function_tools::ToolCall;
-use crate::tools::mcp::offer::Round;
+use crate::tools::mcp::round::Round;
 
 /// Most contents take no more than this, in bytes.
 const USUAL: usize = 4096;

@@ -15,12 +15,12 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::pipeline::charge::{Charge, dearest};
 use crate::pipeline::tokens;
+use crate::state::caller::Caller;
 use crate::state::registry::lock;
 
 /// The longest answer where neither the caller nor the model bounds the completion.

@@ -89,7 +89,7 @@ impl Turn {
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
-            redact(&mut prompt, &redacted, Redactor::new(crate::nonce()?))
+            redact(&mut prompt, &redacted, Redactor::new(crate::safety::nonce::nonce()?))
         };
         let sensitive = security.pii && ask.pii == PiiRule::Route;
         let leaks = Leaks {
@@ -115,7 +115,7 @@ impl Turn {
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
-            redact(&mut prompt, &redacted, Redactor::new(crate::nonce()?))
+            redact(&mut prompt, &redacted, Redactor::new(crate::safety::nonce::nonce()?))
         };
         let Some(message) = prompt.messages.pop() else {
             return Err(crate::error::Error::Internal("a message vanished".to_owned()));

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::pipeline::screen::Screened;
-use crate::tools::mcp::offer::Server;
+use crate::tools::mcp::round::Server;
 
 /// A step's content as it is stored; see [`domain::step::Content`].
 #[derive(Default, Serialize)]

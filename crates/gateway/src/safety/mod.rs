@@ -3,5 +3,6 @@
 pub(crate) mod answer_strings;
 pub(crate) mod inspection;
 pub(crate) mod location;
+pub(crate) mod nonce;
 pub(crate) mod output_check;
 pub(crate) mod prompt_strings;

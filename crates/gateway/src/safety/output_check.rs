@@ -123,7 +123,7 @@ pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
     if rest.is_empty() {
         return;
     }
-    let instead = match crate::nonce() {
+    let instead = match crate::safety::nonce::nonce() {
         Ok(nonce) => {
             let said = [Said::text(rest)];
             let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
@@ -217,7 +217,7 @@ impl InFlight {
     /// Judges a whole answer, notes the verdict on its step, and puts placeholders back. Returns
     /// the reason when the answer must not leave.
     pub(crate) async fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
-        let nonce = crate::nonce().map_err(|error| self.fault(error))?;
+        let nonce = crate::safety::nonce::nonce().map_err(|error| self.fault(error))?;
         self.heard.beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
         let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();

@@ -1,8 +1,17 @@
 //! State of a running gateway, below every use case: nothing here knows the gateway.
 
+pub(crate) mod caller;
 pub(crate) mod known_traces;
+pub(crate) mod list_prices;
 pub(crate) mod login_throttle;
+pub(crate) mod mcp_servers;
 pub(crate) mod mcp_sessions;
 pub(crate) mod mcp_shares;
+pub(crate) mod mcp_tokens;
+pub(crate) mod member;
+pub(crate) mod perimeter_counts;
+pub(crate) mod recounted;
 pub(crate) mod registry;
+pub(crate) mod start_journal;
+pub(crate) mod stored_model;
 pub(crate) mod verdict_cache;

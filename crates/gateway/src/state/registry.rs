@@ -23,11 +23,10 @@ use domain::time::{Clock, HOUR, Timestamp};
 use limits::{KeyWindows, MonthSpend};
 use store::{SealingKey, Store};
 
-use crate::Gateway;
-use crate::control::models;
 use crate::error::{Error, Result};
+use crate::state::mcp_servers::Allowed;
+use crate::state::stored_model;
 use crate::state::verdict_cache::{Memory, Verdicts};
-use crate::tools::mcp::allowed::Allowed;
 use rows::Rows;
 
 /// A project as the request path needs it.
@@ -122,7 +121,7 @@ impl Registry {
 
     /// Loads projects, models and keys anew and publishes them. Counters live on. Returns the
     /// models that are gone, or reached in another way.
-    async fn reload(&self, store: &Store) -> Result<Vec<ModelId>> {
+    pub(crate) async fn reload(&self, store: &Store) -> Result<Vec<ModelId>> {
         let _one = self.loading.lock().await;
         // Read first: what changes while we read is noticed by the next poll.
         let version = store.registry_version().await?;
@@ -156,6 +155,11 @@ impl Registry {
         let replaced = next.replaced(&old);
         self.snapshot.store(Arc::new(next));
         Ok(replaced)
+    }
+
+    /// The version of what was read last.
+    pub(crate) fn version(&self) -> i64 {
+        self.snapshot.load().version
     }
 
     /// While this is held, nothing is reloaded and so no key is reset.
@@ -226,7 +230,7 @@ impl Registry {
         let mcp = Allowed::open(&project, &settings, &sealing)?;
         let mut models = HashMap::with_capacity(rows.len());
         for row in rows {
-            let model = models::open(row, &sealing)?;
+            let model = stored_model::open(row, &sealing)?;
             models.insert(model.identifier.clone(), Arc::new(model));
         }
         let print_key = hmac::Key::new(hmac::HMAC_SHA256, &self.pepper);
@@ -273,27 +277,6 @@ impl Registry {
             }
         }
         Ok(())
-    }
-}
-
-impl Gateway {
-    /// Makes what is stored of projects, models and keys count on this node.
-    pub(crate) async fn reload(&self) -> Result<()> {
-        for model in self.registry.reload(&self.store).await? {
-            self.upstream.forget(model);
-            self.starts.forget(model);
-        }
-        Ok(())
-    }
-
-    /// Reloads if another process has changed something. Returns whether it had.
-    pub(crate) async fn refresh(&self) -> Result<bool> {
-        let version = self.store.registry_version().await?;
-        let changed = version != self.registry.snapshot.load().version;
-        if changed {
-            self.reload().await?;
-        }
-        Ok(changed)
     }
 }
 

@@ -11,10 +11,11 @@ use domain::trace::Trace;
 use grading::TraceFigures;
 use store::Outline;
 
-use crate::admission::admit::Caller;
+use crate::bounded_read::READ_BOUND;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::Caller;
 use crate::state::registry::ProjectState;
-use crate::{Gateway, READ_BOUND};
 
 /// A trace with its figures, and the steps that its detail shows.
 #[derive(Debug)]
@@ -68,11 +69,13 @@ impl Gateway {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let project = caller.project.id();
         // First of all whose it is: nothing of another project is read.
-        let trace = crate::bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
+        let trace = crate::bounded_read::bounded(self.store.trace(project, id))
+            .await?
+            .ok_or(Error::NotFound)?;
         let _place = self.details.take(project, READ_BOUND).await?;
         // Contents after steps: what is committed in between has a content too many, never one too few.
-        let outlines = crate::bounded(self.store.step_outlines(id)).await?;
-        let sizes = crate::bounded(self.store.content_sizes(id)).await?;
+        let outlines = crate::bounded_read::bounded(self.store.step_outlines(id)).await?;
+        let sizes = crate::bounded_read::bounded(self.store.content_sizes(id)).await?;
         let gap = self.typical_gap(project).await?;
         let entries = entries(&outlines, &sizes.into_iter().collect());
         let steps: Vec<Step> = outlines.into_iter().map(|outline| outline.step).collect();

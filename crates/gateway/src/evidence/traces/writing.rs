@@ -27,10 +27,10 @@ use store::{STEPS_AT_ONCE, SealedContent};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, timeout};
 
-use crate::Gateway;
 use crate::capacity::offload::hand_over;
 use crate::error::{Error, Result};
 use crate::evidence::traces::detail::{Entry, StepList};
+use crate::gateway::Gateway;
 use crate::request_id;
 
 /// Bytes of a piece.
@@ -221,10 +221,10 @@ impl Writer {
         let with_content = entries.iter().filter(|entry| entry.sealed > 0);
         let with_content: Vec<StepId> = with_content.map(|entry| entry.id).collect();
         let store = &self.gateway.store;
-        let steps = crate::bounded(store.steps_by_id(self.steps.trace, &ids)).await?;
+        let steps = crate::bounded_read::bounded(store.steps_by_id(self.steps.trace, &ids)).await?;
         let contents = match with_content.as_slice() {
             [] => Vec::new(),
-            ids => crate::bounded(store.sealed_contents(ids)).await?,
+            ids => crate::bounded_read::bounded(store.sealed_contents(ids)).await?,
         };
         let mut steps: HashMap<_, _> = steps.into_iter().map(|step| (step.id, step)).collect();
         let mut contents: HashMap<_, _> =

@@ -1,20 +1,17 @@
 //! MCP servers as tools: named by a request, allowed by the project, listed, offered to any model
 //! as functions, and run by the gateway where nobody has to approve that.
 
-pub(crate) mod allowed;
-pub(crate) mod credentials;
 pub(crate) mod entries;
-mod names;
-pub(crate) mod offer;
-mod run;
+pub(crate) mod names;
+pub(crate) mod round;
 
 use std::time::Duration;
 
 /// How often a model may be asked in one request.
-const MOST_ROUNDS: u32 = 10;
+pub(crate) const MOST_ROUNDS: u32 = 10;
 /// How many tools are run at once for one answer of a model.
-const MOST_CALLS: usize = 32;
+pub(crate) const MOST_CALLS: usize = 32;
 /// How long one call of a tool, or the list of a server's tools, may take.
-const CALL_TIME: Duration = Duration::from_secs(30);
+pub(crate) const CALL_TIME: Duration = Duration::from_secs(30);
 /// How long a request with all its rounds may take.
-const TOTAL: Duration = Duration::from_mins(5);
+pub(crate) const TOTAL: Duration = Duration::from_mins(5);

@@ -7,14 +7,14 @@ const LONGEST: usize = 64;
 
 /// Gives every tool of every server a name of its own that all providers take: its own name where
 /// nothing else is called so, else one that begins with the label of its server.
-pub(super) struct Names {
+pub(crate) struct Names {
     taken: HashSet<String>,
     uses: HashMap<String, usize>,
 }
 
 impl Names {
     /// `functions` are the names that are given, `tools` those of all servers.
-    pub(super) fn new<'a>(
+    pub(crate) fn new<'a>(
         functions: impl Iterator<Item = &'a str>,
         tools: impl Iterator<Item = &'a str>,
     ) -> Self {
@@ -27,7 +27,7 @@ impl Names {
     }
 
     /// The name of one tool.
-    pub(super) fn give(&mut self, label: &str, tool: &str) -> String {
+    pub(crate) fn give(&mut self, label: &str, tool: &str) -> String {
         let plain = clean(tool);
         let is_unique = self.uses.get(tool) == Some(&1) && !self.taken.contains(tool);
         let wanted =

@@ -7,7 +7,7 @@ use providers::McpAddress;
 use store::SealingKey;
 
 use crate::error::{Error, Result};
-use crate::tools::mcp::credentials::Tokens;
+use crate::state::mcp_tokens::Tokens;
 
 /// `settings.mcp.allowed_servers`, read, and the token of each.
 #[derive(Debug, Default)]

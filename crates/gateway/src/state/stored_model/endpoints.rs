@@ -24,7 +24,7 @@ const LONGEST_URL: usize = 2048;
 
 /// An endpoint as the configuration describes it.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(crate) struct Given {
     /// `None`: where the model is.
     base_url: Option<String>,
     weight: f64,
@@ -33,17 +33,17 @@ pub(super) struct Given {
 }
 
 /// What a request says of an endpoint's credential: nothing, that there is none, or what it is.
-pub(super) type Asked = Option<Option<Secret>>;
+pub(crate) type Asked = Option<Option<Secret>>;
 
 /// The credentials that a row holds, each with the address that it is for, in the order of the list.
-pub(super) struct Held {
+pub(crate) struct Held {
     provider: Provider,
     keys: Vec<(Option<String>, Option<Secret>)>,
 }
 
 /// Takes the credentials out of a configuration that a request brings: it is stored and shown
 /// without them.
-pub(super) fn take_keys(config: &mut Map<String, Value>, faults: &mut Vec<String>) -> Vec<Asked> {
+pub(crate) fn take_keys(config: &mut Map<String, Value>, faults: &mut Vec<String>) -> Vec<Asked> {
     let Some(Value::Array(entries)) = config.get_mut(LIST) else { return Vec::new() };
     let take = |(index, entry): (usize, &mut Value)| {
         let entry = entry.as_object_mut()?;
@@ -63,7 +63,7 @@ pub(super) fn take_keys(config: &mut Map<String, Value>, faults: &mut Vec<String
 
 /// Which endpoints of a configuration bring a credential, and whether one was set for the same address
 /// in the configuration before.
-pub(super) fn brought(
+pub(crate) fn brought(
     config: &Map<String, Value>,
     before: &str,
 ) -> impl Iterator<Item = (usize, bool)> {
@@ -79,7 +79,7 @@ pub(super) fn brought(
 }
 
 /// Reads the list of a configuration; faults are sentences for people.
-pub(super) fn read(config: &Map<String, Value>, faults: &mut Vec<String>) -> Vec<Given> {
+pub(crate) fn read(config: &Map<String, Value>, faults: &mut Vec<String>) -> Vec<Given> {
     let entries = match config.get(LIST) {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(entries)) if entries.len() <= MOST => entries,
@@ -135,7 +135,7 @@ fn fault(index: usize, what: &str) -> String {
 
 /// Checks where a row's model is called: at its own address, unless none of its endpoints is there,
 /// and at those of its endpoints.
-pub(super) fn check_addresses(
+pub(crate) fn check_addresses(
     row: &ModelRow,
     given: &[Given],
     egress_allow: &[String],
@@ -164,7 +164,7 @@ impl Given {
 
 impl Held {
     /// What a row holds before it is changed.
-    pub(super) fn of(row: &ModelRow, given: &[Given], sealing: &SealingKey) -> Result<Self> {
+    pub(crate) fn of(row: &ModelRow, given: &[Given], sealing: &SealingKey) -> Result<Self> {
         let mut keys = open_keys(row, sealing)?.into_iter();
         let address = |endpoint: &Given| endpoint.address(row).map(str::to_owned);
         let keys =
@@ -183,7 +183,7 @@ impl Held {
 
 /// Seals the credentials of a row's endpoints, those that a request brings and of the others those
 /// that are held for the same address, and notes in the configuration which endpoint has one.
-pub(super) fn settle(
+pub(crate) fn settle(
     row: &mut ModelRow,
     mut config: Map<String, Value>,
     given: &[Given],
@@ -212,7 +212,7 @@ pub(super) fn settle(
 }
 
 /// The credentials of a row's endpoints, in the order of its list.
-pub(super) fn open_keys(row: &ModelRow, sealing: &SealingKey) -> Result<Vec<Option<Secret>>> {
+pub(crate) fn open_keys(row: &ModelRow, sealing: &SealingKey) -> Result<Vec<Option<Secret>>> {
     let Some(sealed) = &row.endpoint_keys else { return Ok(Vec::new()) };
     let plain = sealing.open(CREDENTIALS, sealed)?;
     let keys: Vec<Option<String>> =
@@ -227,7 +227,7 @@ fn unreadable(row: &ModelRow, error: &serde_json::Error) -> Error {
 
 /// The model as it is called at each of its endpoints. One at the model's own address uses the
 /// model's credential where it has none.
-pub(super) fn place(model: &Model, given: Vec<Given>, keys: Vec<Option<Secret>>) -> Vec<Endpoint> {
+pub(crate) fn place(model: &Model, given: Vec<Given>, keys: Vec<Option<Secret>>) -> Vec<Endpoint> {
     let mut bare = model.clone();
     bare.config.all.remove(LIST);
     let mut keys = keys.into_iter();

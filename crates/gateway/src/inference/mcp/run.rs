@@ -6,16 +6,17 @@ use domain::step::{Step, StepKind};
 use domain::time::Timestamp;
 use providers::{McpAnswer, McpError};
 
-use crate::Gateway;
 use crate::error::{Error, Result};
+use crate::gateway::Gateway;
 use crate::inference::executions::{Gone, Outcome};
 use crate::inference::follow_up;
+use crate::inference::mcp::offer::call_tool;
 use crate::pipeline::Turn;
 use crate::pipeline::record::RanTool;
 use crate::request_id;
 use crate::tools::function_tools;
 use crate::tools::function_tools::{ToolCall, ToolResult};
-use crate::tools::mcp::offer::Round;
+use crate::tools::mcp::round::Round;
 
 /// What a step says whose call a stop of ours has ended.
 const STOPPED: &str = "The gateway stopped before this call ended";
@@ -101,7 +102,7 @@ impl Gateway {
     ) -> Result<Ran> {
         let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
         let (said, error) = tokio::select! {
-            answer = round.call(self, turn, &call) => told(answer),
+            answer = call_tool(self, turn, round, &call) => told(answer),
             () = self.cut_off.cancelled() => (STOPPED.to_owned(), Some(STOPPED.to_owned())),
         };
         let ran = RanTool { server: round.label(&call), call: Some(&call), said: &said, error };

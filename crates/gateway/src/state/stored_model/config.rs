@@ -8,16 +8,16 @@ use domain::settings::whole;
 use serde_json::{Map, Value};
 use store::ModelRow;
 
-use crate::control::models::endpoints;
-use crate::control::models::endpoints::Given;
 use crate::error::{Error, Result};
+use crate::state::stored_model::endpoints;
+use crate::state::stored_model::endpoints::Given;
 
 /// The longest label, identifier or region that is saved. Labels are keys of the ledger, and an index
 /// takes no more than some 2,700 bytes.
-pub(super) const LONGEST_TEXT: usize = 255;
+pub(crate) const LONGEST_TEXT: usize = 255;
 
 /// The configuration that a row holds. A label that was saved when there was no limit is cut off.
-pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
+pub(crate) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
     let (mut config, given) = read(&row.config)
         .map_err(|faults| Error::Internal(format!("model {}: {}", row.id, faults.join("; "))))?;
     if let Some(label) = &mut config.infrastructure {
@@ -27,7 +27,7 @@ pub(super) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
 }
 
 /// What was read when it was saved, and would not be saved now.
-pub(super) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()> {
+pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()> {
     let mut faults = Vec::new();
     for (key, text) in [
         ("infrastructure", &config.infrastructure),
@@ -60,7 +60,7 @@ pub(super) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()
 }
 
 /// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
-pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>), Vec<String>> {
+pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>), Vec<String>> {
     let all: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| vec![format!("additional_config: {error}")])?;
     let mut faults = Vec::new();
@@ -121,6 +121,6 @@ pub(super) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
 }
 
 /// An amount in USD; `None` where it is negative or none at all.
-pub(super) fn amount(dollars: f64) -> Option<Usd> {
+pub(crate) fn amount(dollars: f64) -> Option<Usd> {
     Usd::from_dollars(dollars).filter(|_| dollars >= 0.0)
 }

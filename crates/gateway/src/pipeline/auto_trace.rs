@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::TraceId;
 
-use crate::Gateway;
-use crate::admission::admit::Caller;
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::request_id;
+use crate::state::caller::Caller;
 
 /// A trace that was opened for one call. Whoever works on the call holds it. When the last lets go
 /// without having completed it, because the caller hung up, a task of the gateway's completes it:

@@ -126,7 +126,7 @@ pub(crate) fn faults(servers: &[String], egress_allow: &[String]) -> Vec<String>
 
 impl Tokens {
     /// Opens those of a project.
-    pub(super) fn open(project: &Project, sealing: &SealingKey) -> Result<Self> {
+    pub(crate) fn open(project: &Project, sealing: &SealingKey) -> Result<Self> {
         let Some(sealed) = &project.mcp_credentials else { return Ok(Self(BTreeMap::new())) };
         let plain = sealing.open(PLACE, sealed)?;
         let read: BTreeMap<String, String> = serde_json::from_slice(&plain)
@@ -134,7 +134,7 @@ impl Tokens {
         Ok(Self(read.into_iter().map(|(server, token)| (server, Secret::new(token))).collect()))
     }
 
-    pub(super) fn remove(&mut self, server: &str) -> Option<Secret> {
+    pub(crate) fn remove(&mut self, server: &str) -> Option<Secret> {
         self.0.remove(server)
     }
 

@@ -4,10 +4,10 @@ use domain::ids::OrgId;
 use serde_json::{Map, Value, json};
 use store::{Actor, Audit, NewAudit, Tx};
 
-use crate::Gateway;
-use crate::admission::admit::Origin;
-use crate::control::members::Member;
 use crate::error::Result;
+use crate::gateway::Gateway;
+use crate::state::caller::Origin;
+use crate::state::member::Member;
 
 /// Rows that the list returns.
 const LAST: i64 = 50;
@@ -110,7 +110,7 @@ impl Gateway {
             return Ok(Vec::new());
         }
         self.tell_blocks().await;
-        crate::bounded(self.store.audit_events(member.org, event, LAST)).await
+        crate::bounded_read::bounded(self.store.audit_events(member.org, event, LAST)).await
     }
 }
 

@@ -1,0 +1,59 @@
+//! The handle that every use case is a method of, and the state behind it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use domain::time::Clock;
+use store::Store;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::capacity::body_memory::BodyMemory;
+use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::trials::Trials;
+use crate::config::Config;
+use crate::pipeline::upstream::Upstream;
+use crate::state::known_traces::KnownTraces;
+use crate::state::login_throttle::LoginThrottle;
+use crate::state::mcp_sessions;
+use crate::state::perimeter_counts::Blocks;
+use crate::state::recounted::Recounted;
+use crate::state::registry::Registry;
+use crate::state::start_journal::Starts;
+
+/// The whole gateway behind one cheap handle.
+#[derive(Clone, Debug)]
+pub struct Gateway(pub(crate) Arc<Inner>);
+
+/// What a [`Gateway`] is made of.
+#[derive(Debug)]
+pub struct Inner {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) upstream: Upstream,
+    pub(crate) starts: Starts,
+    pub(crate) mcp: mcp_sessions::Sessions,
+    pub(crate) traces: KnownTraces,
+    pub(crate) details: DetailPlaces,
+    pub(crate) logins: LoginThrottle,
+    pub(crate) blocks: Blocks,
+    pub(crate) trials: Trials,
+    pub(crate) recounted: Recounted,
+    /// Tells those who wait for money that some was given back.
+    pub(crate) settled: Arc<Notify>,
+    pub(crate) bodies: BodyMemory,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) cut_off: CancellationToken,
+}
+
+impl Deref for Gateway {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

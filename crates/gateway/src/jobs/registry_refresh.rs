@@ -1,0 +1,25 @@
+//! Projects, models and keys, read anew when they change.
+
+use crate::error::Result;
+use crate::gateway::Gateway;
+
+impl Gateway {
+    /// Makes what is stored of projects, models and keys count on this node.
+    pub(crate) async fn reload(&self) -> Result<()> {
+        for model in self.registry.reload(&self.store).await? {
+            self.upstream.forget(model);
+            self.starts.forget(model);
+        }
+        Ok(())
+    }
+
+    /// Reloads if another process has changed something. Returns whether it had.
+    pub(crate) async fn refresh(&self) -> Result<bool> {
+        let version = self.store.registry_version().await?;
+        let changed = version != self.registry.version();
+        if changed {
+            self.reload().await?;
+        }
+        Ok(changed)
+    }
+}

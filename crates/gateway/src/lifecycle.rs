@@ -1,0 +1,118 @@
+//! From an open store to a serving gateway, and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::time::Clock;
+use store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::capacity::body_memory::BodyMemory;
+use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::trials::Trials;
+use crate::config::Config;
+use crate::error::Result;
+use crate::gateway::{Gateway, Inner};
+use crate::jobs;
+use crate::pipeline::upstream::Upstream;
+use crate::state::known_traces::KnownTraces;
+use crate::state::login_throttle::LoginThrottle;
+use crate::state::mcp_sessions;
+use crate::state::perimeter_counts::Blocks;
+use crate::state::recounted::Recounted;
+use crate::state::registry::Registry;
+use crate::state::start_journal::Starts;
+
+impl Gateway {
+    /// Loads the registry, settles what a crash has left, and starts the background jobs.
+    pub async fn open(
+        store: Store,
+        client: providers::Client,
+        config: Config,
+        clock: Clock,
+    ) -> Result<Self> {
+        let registry = match load(&store, &clock).await {
+            Ok(registry) => registry,
+            Err(error) => {
+                store.close().await;
+                return Err(error);
+            }
+        };
+        let gateway = Self(Arc::new(Inner {
+            registry,
+            mcp: mcp_sessions::Sessions::new(providers::McpClient::new(client.clone())),
+            upstream: Upstream::new(client, clock.clone()),
+            starts: Starts::here(),
+            traces: KnownTraces::new(store.may_have_other_nodes()),
+            details: DetailPlaces::default(),
+            logins: LoginThrottle::default(),
+            blocks: Blocks::default(),
+            trials: Trials::default(),
+            recounted: Recounted::default(),
+            settled: Arc::default(),
+            bodies: BodyMemory::new(config.max_body_memory),
+            config,
+            clock,
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            cut_off: CancellationToken::new(),
+            store,
+        }));
+        jobs::start(&gateway);
+        Ok(gateway)
+    }
+
+    /// Whether the database, the writer and the registry are well. Says what is not.
+    pub async fn ready(&self) -> std::result::Result<(), String> {
+        let ping = tokio::time::timeout(Duration::from_secs(2), self.store.ping());
+        match ping.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the database does not answer".to_owned()),
+        }
+    }
+
+    /// Waits until another process has taken the place of this one at the database. Whoever
+    /// serves has to stop then: two would make limits inexact.
+    pub async fn displaced(&self) {
+        self.store.displaced().await;
+    }
+
+    /// To be cancelled before connections are cut off at a stop: calls that end by it are told from
+    /// those whose caller hung up.
+    pub fn cut_off(&self) -> CancellationToken {
+        self.cut_off.clone()
+    }
+
+    /// Stops the jobs, waits until what is in flight is recorded, and closes the database.
+    pub async fn close(self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        jobs::save_windows(&self).await;
+        self.tell_blocks().await;
+        self.mcp.close().await;
+        if let Err(error) = self.store.end_use().await {
+            tracing::warn!(%error, "the database will seem to have been left in use");
+        }
+        match Arc::try_unwrap(self.0) {
+            Ok(inner) => inner.store.close().await,
+            // A handler that outlived the deadline still holds it; the writer has been waited for
+            // by everyone whose answer left.
+            Err(_) => tracing::warn!("stopped while requests were still running"),
+        }
+    }
+}
+
+/// Settles what a crash has left, loads the registry, and marks the database as in use.
+async fn load(store: &Store, clock: &Clock) -> Result<Registry> {
+    // Before the registry counts what was spent.
+    let lost = store.settle_lost_calls(clock).await?;
+    if lost > 0 {
+        tracing::warn!(calls = lost, "calls whose end was lost were recorded as failed");
+    }
+    let registry = Registry::load(store, clock).await?;
+    store.begin_use().await?;
+    Ok(registry)
+}

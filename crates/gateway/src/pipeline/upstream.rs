@@ -1,0 +1,48 @@
+//! The providers, and how their endpoints have fared. Only this room reaches them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::ids::ModelId;
+use domain::model::Model;
+use domain::time::Clock;
+use providers::{Breakers, Client};
+
+use crate::pipeline::places::Places;
+
+/// The providers, behind a door that takes nothing but funded calls.
+pub struct Upstream {
+    pub(super) client: Client,
+    pub(super) breakers: Breakers,
+    /// How many calls have been given a place: the seed of the next one's.
+    placed: AtomicU64,
+    pub(super) clock: Clock,
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream").finish_non_exhaustive()
+    }
+}
+
+impl Upstream {
+    pub(crate) fn new(client: Client, clock: Clock) -> Self {
+        Self { client, breakers: Breakers::default(), placed: AtomicU64::new(0), clock }
+    }
+
+    /// Closes connections that nobody has used for a while.
+    pub(crate) fn close_unused(&self) {
+        self.client.close_unused();
+    }
+
+    /// Forgets how a model has fared that was changed or deleted. Calls that run go on.
+    pub(crate) fn forget(&self, model: ModelId) {
+        self.breakers.forget(model);
+    }
+
+    /// Where a model is called, in one of the allowed regions; `None` while its circuits are open.
+    pub(super) fn places(&self, model: &Arc<Model>, regions: Option<&[String]>) -> Option<Places> {
+        let seed = self.placed.fetch_add(1, Ordering::Relaxed);
+        Places::of(model, seed, regions, &self.breakers, self.clock.now())
+    }
+}

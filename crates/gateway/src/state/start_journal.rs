@@ -1,0 +1,94 @@
+//! The starts of open calls that are not written yet.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Debug;
+use std::sync::{Mutex, Weak};
+
+use domain::ids::ModelId;
+use store::Writer;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::state::registry::lock;
+
+/// An open call whose start may still have to be written.
+pub(crate) trait PendingStart: Debug + Send + Sync {
+    /// Writes the start if it still has to be. Whether it needs no further look.
+    fn settle(&self, writer: &Writer) -> bool;
+}
+
+/// The calls whose start may have to be written, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Starts {
+    waiting: Mutex<Waiting>,
+    /// The models whose last answered call was a short one.
+    short: Mutex<HashSet<ModelId>>,
+    /// Where the task runs: a loop that serves connections may be busy with one of them.
+    pub(crate) runtime: Handle,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    calls: VecDeque<(Instant, Weak<dyn PendingStart>)>,
+    /// Whether a task looks after them.
+    tended: bool,
+}
+
+impl Starts {
+    /// None yet. Their task will run where this is called.
+    pub(crate) fn here() -> Self {
+        Self { waiting: Mutex::default(), short: Mutex::default(), runtime: Handle::current() }
+    }
+
+    /// Notes whether the last call of a model was a short one.
+    pub(crate) fn note(&self, model: ModelId, is_short: bool) {
+        let mut short = lock(&self.short);
+        if is_short {
+            short.insert(model);
+        } else {
+            short.remove(&model);
+        }
+    }
+
+    /// Whether the last answered call of a model was a short one.
+    pub(crate) fn is_short(&self, model: ModelId) -> bool {
+        lock(&self.short).contains(&model)
+    }
+
+    /// Forgets how a model's calls were that was changed or deleted.
+    pub(crate) fn forget(&self, model: ModelId) {
+        lock(&self.short).remove(&model);
+    }
+
+    /// Adds a call. Says whether a task is needed to look after it.
+    pub(crate) fn add(&self, due: Instant, call: Weak<dyn PendingStart>) -> bool {
+        let mut waiting = lock(&self.waiting);
+        waiting.calls.push_back((due, call));
+        !std::mem::replace(&mut waiting.tended, true)
+    }
+
+    /// When the oldest is due. Where there is none, the task ends.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let mut waiting = lock(&self.waiting);
+        let due = waiting.calls.front().map(|(due, _)| *due);
+        waiting.tended = due.is_some();
+        due
+    }
+
+    /// The oldest, if it is due.
+    pub(crate) fn take_due(&self, now: Instant) -> Option<Weak<dyn PendingStart>> {
+        lock(&self.waiting).calls.pop_front_if(|(due, _)| *due <= now).map(|(_, call)| call)
+    }
+}
+
+/// Held by the task. A defect that one call meets must not keep the starts of later ones from being
+/// written: the next call starts the task anew.
+pub(crate) struct Tends<'a>(pub(crate) &'a Starts);
+
+impl Drop for Tends<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.waiting).tended = false;
+        }
+    }
+}
