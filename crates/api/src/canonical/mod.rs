@@ -13,6 +13,6 @@ pub(crate) use answer::{Answer, Call, first_choice};
 pub(crate) use hear::Hearing;
 pub(crate) use order::{Beat, Order, Part, Voice};
 pub(crate) use prompt::{
-    State, assistant, call, function, image_part, marked, plain, result, state_of, text_part,
+    State, States, assistant, call, function, image_part, marked, plain, result, text_part,
 };
 pub(crate) use read::{Node, invalid, malformed};

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::blocks::{blocks, image, tool_use};
 use super::settings::{is_thinking, response_format, tool_choice};
 use crate::canonical::{
-    Node, State, assistant, function, invalid, marked, plain, result, state_of, text_part,
+    Node, State, States, assistant, function, invalid, marked, plain, result, text_part,
 };
 use crate::error::{Failure, Result};
 
@@ -197,6 +197,7 @@ fn unsupported(name: &str) -> Failure {
 #[derive(Default)]
 struct Reader {
     left_out: BTreeSet<&'static str>,
+    states: States,
 }
 
 impl Reader {
@@ -334,7 +335,7 @@ impl Reader {
 
     fn find_state(&mut self, token: Option<String>, state: &mut Option<State>) {
         let Some(token) = token.filter(|token| !token.is_empty()) else { return };
-        match state_of(&token) {
+        match self.states.of(&token) {
             Some(found) => *state = Some(found),
             None => {
                 self.left_out.insert("thinking");

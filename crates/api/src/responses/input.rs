@@ -9,8 +9,7 @@ use domain::conversation::{Message, Role};
 use serde_json::Value;
 
 use crate::canonical::{
-    Node, State, assistant, call, image_part, invalid, malformed, plain, result, state_of,
-    text_part,
+    Node, State, States, assistant, call, image_part, invalid, malformed, plain, result, text_part,
 };
 use crate::error::Result;
 
@@ -35,6 +34,7 @@ pub struct Input {
     /// The index of the item that they came with.
     images_at: Option<usize>,
     left_out: BTreeSet<&'static str>,
+    states: States,
 }
 
 /// What was read.
@@ -128,7 +128,7 @@ impl Input {
     fn reasoning(&mut self, mut item: Node) -> Result<()> {
         let is_own = item.maybe_text("id")?.is_some_and(|id| is_ours(&id));
         let token = item.maybe_text("encrypted_content")?;
-        let state = token.as_deref().and_then(state_of);
+        let state = token.as_deref().and_then(|token| self.states.of(token));
         // Of ours the state stands in an item of its own, or the provider wants nothing back.
         if state.is_none() && (token.is_some() || !is_own) {
             self.left_out.insert("reasoning");
