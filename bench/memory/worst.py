@@ -12,6 +12,7 @@ Python's standard library.
 """
 
 import argparse
+import collections
 import http.client
 import json
 import os
@@ -82,6 +83,8 @@ SHAPES = {
     "base64": lambda n: '"' + fill(n, "QWxhZGRpbjpvcGVuIHNlc2FtZQ", "") + '"',
     "hexadecimal": lambda n: '"' + fill(n, "deadbeef", "") + '"',
     "JSON in a string": lambda n: '"' + fill(n, '{\\"a\\":0}', ",") + '"',
+    "dense JSON in a string": lambda n: '"{\\"a\\":[' + fill(n, "[]") + ']}"',
+    "dense list in a string": lambda n: '"[' + fill(n, "[]") + ']"',
     "lines": lambda n: '"' + fill(n, "a: b", "\\n") + '"',
     "image": lambda n: '"data:image/png;base64,' + "iVBORw0KGgo" * (n // 11) + '"',
     "text file": lambda n: '"data:text/plain;base64,' + "aGVsbG8gd29ybGQg" * (n // 16) + '"',
@@ -89,7 +92,13 @@ SHAPES = {
 
 # Where a value stands: path, body with the value in the place of VALUE, and which shapes fit.
 ANY, TEXT, LIST, OBJECT = "any", "text", "list", "object"
+DEEP = "[" * 200 + "]" * 200
+CALL = '{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":VALUE}}]}'
 PLACES = {
+    "chat: behind an ignored deep field": ("/chat/completions", '{"trace_id":"TRACE","stream_options":{"x":' + DEEP + '},"messages":[{"role":"user","content":"hi"}],"zz":VALUE}', ANY),
+    "chat: name of the parser": ("/chat/completions", '{"trace_id":"TRACE","messages":[{"role":"user","content":"hi"}],"zz":{"$serde_json::private::RawValue":VALUE}}', TEXT),
+    "chat: arguments of a call": ("/chat/completions", '{"trace_id":"TRACE","messages":[{"role":"user","content":"hi"},' + CALL + ',{"role":"tool","tool_call_id":"a","content":"ok"}]}', TEXT),
+    "executions: behind an ignored deep field": ("/executions", '{"junk":' + DEEP + ',"trace_id":"TRACE","input":"hi","tools":VALUE}', LIST),
     "chat: unknown field": ("/chat/completions", '{"trace_id":"TRACE","messages":[{"role":"user","content":"hi"}],"zz":VALUE}', ANY),
     "chat: content": ("/chat/completions", '{"trace_id":"TRACE","messages":[{"role":"user","content":VALUE}]}', TEXT),
     "chat: parts": ("/chat/completions", '{"trace_id":"TRACE","messages":[{"role":"user","content":VALUE}]}', LIST),
@@ -219,6 +228,14 @@ def search(gateway, size, only):
 
 def crowd(gateway, size, count=16):
     """Many bodies at once."""
+    several(gateway, size, count, [
+        ("chat: unknown field", "empty strings"), ("logs: output", "empty strings"), ("chat: content", "text"),
+        ("chat: parts", "parts of 40 bytes"), ("chat: unknown field", "strings of 40 bytes")])
+    # Too short to be refused for their proportion: what they take is counted.
+    several(gateway, 16_000, 40 * count, [("chat: unknown field", "empty lists"), ("chat: arguments of a call", "dense JSON in a string")])
+
+
+def several(gateway, size, count, shapes):
     trace = gateway.trace()
     statuses = []
 
@@ -230,8 +247,7 @@ def crowd(gateway, size, count=16):
         except OSError as error:
             statuses.append(type(error).__name__)
 
-    for place, shape in [("chat: unknown field", "empty strings"), ("logs: output", "empty strings"),
-                         ("chat: content", "text"), ("chat: parts", "parts of 40 bytes"), ("chat: unknown field", "strings of 40 bytes")]:
+    for place, shape in shapes:
         statuses.clear()
 
         def act():
@@ -240,7 +256,7 @@ def crowd(gateway, size, count=16):
             [thread.join() for thread in threads]
 
         _, rise = gateway.rise(act)
-        print(f"{count} at once, {place}, {shape}: {rise / 1e6:.0f} MB, {sorted(map(str, statuses))}", flush=True)
+        print(f"{count} at once, {place}, {shape}: {rise / 1e6:.0f} MB, {dict(collections.Counter(map(str, statuses)))}", flush=True)
 
 
 def details(gateway, readers=20, chats=30):

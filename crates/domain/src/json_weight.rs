@@ -5,8 +5,15 @@
 //! weighed first. One pass, no allocation; what is no JSON is weighed as far as it goes, and left for the
 //! parser to refuse.
 
-/// Deeper nesting is not weighed: no parser of ours reads it (`serde_json` stops at 128).
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Deeper nesting is not weighed: no tree of it is built. (`serde_json` stops at 128, but not in members
+/// that it passes over, and goes on behind them.)
 const MAX_DEPTH: usize = 127;
+/// The beginning of names by which `serde_json` marks values of its own. An object that has such a name is
+/// read as the JSON in the string beside it: a tree that nobody has weighed.
+const RESERVED: &[u8] = b"$serde_json::private::";
 /// A value in a list: the size of `serde_json::Value` with ordered maps.
 const VALUE: usize = 72;
 /// A member of an object beside its name: hash, name and value.
@@ -20,6 +27,9 @@ const LEAST_ALLOCATION: usize = 16;
 const TREE_BYTES_PER_BYTE: usize = 6;
 /// What judging a string notes of it, beside its bytes.
 const BYTES_PER_STRING: usize = 96;
+/// The bytes that the trees of all texts that one [`InnerJson`] reads may take, beside their proportion:
+/// thousands of short calls of tools, or points of a diagram.
+const INNER_ALLOWANCE: usize = 32 * 1024 * 1024;
 
 /// The size of a JSON text as a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +40,10 @@ pub struct JsonWeight {
     pub strings: usize,
     /// How deeply lists and objects are nested: 0 for a bare string or number.
     pub depth: usize,
-    /// Whether it is nested more deeply than a parser reads. Nothing behind that place is counted.
+    /// Whether it is nested more deeply than trees may be. Nothing behind that place is counted.
     pub is_too_deep: bool,
+    /// Whether a member has a name that the parser keeps for itself. It is not to be read as a tree.
+    pub has_reserved_name: bool,
     /// The most bytes that building the tree takes, the strings' own bytes included.
     pub bytes: usize,
 }
@@ -76,11 +88,13 @@ impl JsonWeight {
         let mut weight = Self::default();
         let mut open = [Open::default(); MAX_DEPTH + 1];
         let (mut depth, mut at, mut largest) = (0_usize, 0, 0);
+        let mut last_is_reserved = false;
         while let Some(&byte) = json.get(at) {
             at += 1;
             match byte {
                 b'"' => {
                     let length = string_length(&json[at..]);
+                    last_is_reserved = is_reserved(&json[at..at + length]);
                     at += length + 1;
                     weight.strings += 1;
                     weight.bytes += length.max(LEAST_ALLOCATION);
@@ -89,6 +103,7 @@ impl JsonWeight {
                 }
                 // The string before it was a name, not a value.
                 b':' => {
+                    weight.has_reserved_name |= last_is_reserved;
                     weight.values = weight.values.saturating_sub(1);
                     open[depth].items = open[depth].items.saturating_sub(1);
                 }
@@ -127,6 +142,88 @@ impl JsonWeight {
     }
 }
 
+/// The bytes that a tree takes, about. Its depth is that of what a parser reads.
+pub fn tree_bytes(tree: &Value) -> usize {
+    VALUE + beside_value(tree)
+}
+
+/// The bytes of a tree outside the place where it stands.
+fn beside_value(tree: &Value) -> usize {
+    let text = |text: &String| text.len().max(LEAST_ALLOCATION);
+    match tree {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(said) => text(said),
+        Value::Array(list) => {
+            let own = Open { is_object: false, items: list.len() }.bytes();
+            own + list.iter().map(beside_value).sum::<usize>()
+        }
+        Value::Object(object) => {
+            let own = Open { is_object: true, items: object.len() }.bytes();
+            let member = |(name, value)| text(name) + beside_value(value);
+            own + object.iter().map(member).sum::<usize>()
+        }
+    }
+}
+
+/// Whether a JSON text may have a name that the parser keeps for itself: a quick look at texts that are too
+/// short to be weighed. Every text that has one is found, and few others.
+pub fn may_have_reserved_name(json: &[u8]) -> bool {
+    memchr::memchr2_iter(b'$', b'\\', json).any(|at| {
+        at.checked_sub(1).is_some_and(|before| json[before] == b'"') && is_reserved(&json[at..])
+    })
+}
+
+/// Whether the bytes of a string begin as no name may.
+fn is_reserved(mut string: &[u8]) -> bool {
+    RESERVED.iter().all(|expected| match string {
+        [b'\\', b'u', digits @ ..] => {
+            let digit = |digit: &u8| (*digit as char).to_digit(16);
+            let number =
+                digits.iter().take(4).try_fold(0, |all, next| Some(16 * all + digit(next)?));
+            string = digits.get(4..).unwrap_or_default();
+            number == Some(u32::from(*expected))
+        }
+        [first, rest @ ..] => {
+            string = rest;
+            first == expected
+        }
+        [] => false,
+    })
+}
+
+/// Reads JSON that stands in strings of other JSON, such as the arguments of calls: its tree is weighed
+/// with nothing else. What would take too much is read as if it were no JSON.
+#[derive(Debug)]
+pub struct InnerJson {
+    allowance: usize,
+}
+
+impl Default for InnerJson {
+    fn default() -> Self {
+        Self { allowance: INNER_ALLOWANCE }
+    }
+}
+
+impl InnerJson {
+    /// For trees that are kept for longer than they are looked at: they may take so many bytes beside their
+    /// proportion.
+    pub fn within(allowance: usize) -> Self {
+        Self { allowance }
+    }
+
+    /// Reads one text. What it takes out of proportion is taken from the allowance of all.
+    pub fn read<T: DeserializeOwned>(&mut self, json: &str) -> Option<T> {
+        let weight = JsonWeight::of(json.as_bytes());
+        let beyond = weight.bytes.saturating_sub(TREE_BYTES_PER_BYTE * json.len());
+        if weight.is_too_deep || weight.has_reserved_name || beyond > self.allowance {
+            return None;
+        }
+        let read = serde_json::from_str(json).ok()?;
+        self.allowance -= beyond;
+        Some(read)
+    }
+}
+
 /// The bytes before the quote that ends a string.
 fn string_length(rest: &[u8]) -> usize {
     let mut at = 0;
@@ -149,7 +246,6 @@ fn scalar_length(rest: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
 
@@ -180,6 +276,63 @@ mod tests {
         assert!(JsonWeight::of(deep(128).as_bytes()).is_too_deep);
         assert!(serde_json::from_str::<Value>(&deep(128)).is_err());
         assert!(JsonWeight::of("[".repeat(1_000_000).as_bytes()).is_too_deep);
+    }
+
+    #[test]
+    fn names_of_the_parser_are_found() {
+        let inner = format!("[{}]", vec!["[]"; 1_000].join(","));
+        for name in [
+            "$serde_json::private::RawValue",
+            r"\u0024serde_json::private::RawValue",
+            r"$serde_json\u003a\u003Aprivate::R\u0061wValue",
+            r"$\u0073erde_json::private::Number",
+        ] {
+            for json in [
+                format!(r#"{{"{name}":"{inner}"}}"#),
+                format!(r#"[1,{{"a":0,"{name}" : "{inner}"}}]"#),
+            ] {
+                assert!(JsonWeight::of(json.as_bytes()).has_reserved_name, "{json}");
+                assert!(may_have_reserved_name(json.as_bytes()), "{json}");
+                assert_eq!(InnerJson::default().read::<Value>(&json), None);
+            }
+        }
+        // The parser does what it is feared for.
+        let token = format!(r#"{{"$serde_json::private::RawValue":"{inner}"}}"#);
+        assert!(serde_json::from_str::<Value>(&token).unwrap().is_array());
+    }
+
+    #[test]
+    fn other_names_and_all_texts_are_free() {
+        for json in [
+            r#"{"a":"$serde_json::private::RawValue"}"#,
+            r#"["$serde_json::private::RawValue"]"#,
+            r#"{"$serde_json":1,"$ref":"x","$serde_json::privat":2}"#,
+            r#"{"a":"the name \"$serde_json::private::RawValue\": is odd"}"#,
+            r#"{"\\u0024serde_json::private::RawValue":1}"#,
+            r#"{"\u00":1}"#,
+            r#"{"$""#,
+        ] {
+            assert!(!JsonWeight::of(json.as_bytes()).has_reserved_name, "{json}");
+        }
+        assert!(!may_have_reserved_name(br#"{"$ref":"\n costs \"$5\""}"#));
+    }
+
+    #[test]
+    fn inner_json_is_read_within_an_allowance_for_all() {
+        let dense = |values: usize| format!(r#"{{"a":[{}]}}"#, vec!["[]"; values].join(","));
+        let mut inner = InnerJson::default();
+        assert!(inner.read::<Value>(&dense(1_000_000)).is_none());
+        let read = (0..100).filter(|_| inner.read::<Value>(&dense(20_000)).is_some()).count();
+        assert!((5..50).contains(&read), "{read}");
+        let mut inner = InnerJson::default();
+        for _ in 0..20_000 {
+            assert!(inner.read::<Value>(r#"{"city":"Oslo","days":3,"metric":true}"#).is_some());
+        }
+        let long = format!(r#"{{"path":"a.rs","content":"{}"}}"#, "let x = 1;\\n".repeat(900_000));
+        assert!(InnerJson::default().read::<Value>(&long).is_some());
+        assert!(
+            InnerJson::default().read::<Value>(&("[".repeat(128) + &"]".repeat(128))).is_none()
+        );
     }
 
     #[test]
@@ -214,6 +367,8 @@ mod tests {
             let start: String = json.chars().take(40).collect();
             assert!(taken <= weight, "{start}: takes {taken}, weighs {weight}");
             assert!(weight <= 3 * taken, "{start}: takes {taken}, weighs {weight}");
+            let built = tree_bytes(&serde_json::from_str(&json).unwrap()) as u64;
+            assert!(built <= weight && weight <= 2 * built, "{start}: {built} of {weight}");
         }
     }
 

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
+use domain::json_weight::tree_bytes;
 use domain::step::{Door, FinishReason, StepStatus};
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value};
@@ -32,7 +33,7 @@ use crate::safety::output_check;
 use crate::safety::output_check::Verdict;
 use crate::state::caller::Caller;
 pub use crate::streaming::piece::{Piece, Started, Streamed};
-use fragments::{Fragments, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
+use fragments::{Fragments, MAX_HELD_BYTES, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
 use outlet::Outlet;
 use strand::Judging;
 
@@ -82,6 +83,7 @@ impl Gateway {
             outlet: (restores || judging.is_some()).then(|| Outlet::new(&placeholders, judging)),
             flight: Some(flight),
             held: Vec::new(),
+            held_bytes: 0,
             parted: BTreeSet::new(),
             fragments: Fragments::default(),
             upstream: Some(upstream),
@@ -114,6 +116,7 @@ struct Relay {
     outlet: Option<Outlet>,
     /// What is judged as a whole when the answer is: see [`answer_strings::part_whole`].
     held: Vec<Map<String, Value>>,
+    held_bytes: usize,
     /// The choices that have a part in it.
     parted: BTreeSet<u64>,
     /// What it says beside the text.
@@ -268,7 +271,13 @@ impl Relay {
         if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
             // They may tell of text that is held back.
             answer_strings::clear_logprobs(&mut chunk);
-            self.held.extend(answer_strings::part_whole(&mut chunk, &mut self.parted));
+            if let Some(held) = answer_strings::part_whole(&mut chunk, &mut self.parted) {
+                self.held_bytes += held.values().map(tree_bytes).sum::<usize>();
+                self.held.push(held);
+            }
+            if self.held_bytes > MAX_HELD_BYTES {
+                return Err(TooMany::Held);
+            }
             if self.held.len() > MAX_HELD_CHUNKS {
                 return Err(TooMany::Chunks);
             }

@@ -1,5 +1,6 @@
 //! Whether a model calls the tools that it was given, in the way they were declared.
 
+use domain::json_weight::InnerJson;
 use serde_json::Value;
 
 use crate::schema::{self, Budget};
@@ -35,7 +36,7 @@ fn arguments(call: &Value) -> Option<Value> {
         Some(Value::String(text)) if text.trim().is_empty() => {
             Some(Value::Object(serde_json::Map::new()))
         }
-        Some(Value::String(text)) => serde_json::from_str(text).ok(),
+        Some(Value::String(text)) => InnerJson::default().read(text),
         Some(value) => Some(value.clone()),
     }
 }

@@ -31,6 +31,8 @@ const READS: usize = 64;
 /// call was accepted: until then another model can answer in its place. A model may think for longer,
 /// and some proxies between us and the caller give up after half a minute.
 const BEGIN_TIME: Duration = Duration::from_secs(15);
+/// The most events before the first word: no format has more than a few.
+const MOST_FIRST: usize = 1024;
 /// How long the end of the connection is waited for after the end of the answer: a connection
 /// that was read to its end can be used again.
 const END_TIME: Duration = Duration::from_millis(20);
@@ -105,7 +107,14 @@ impl EventStream {
         let begun = poll_fn(|cx| {
             while !self.begun {
                 match self.poll_next(cx) {
-                    Poll::Ready(Some(Ok(events))) => keep(events, &mut first),
+                    Poll::Ready(Some(Ok(events))) => {
+                        keep(events, &mut first);
+                        if first.len() > MOST_FIRST {
+                            let error =
+                                Error::malformed("the stream does not come to a first word");
+                            return Poll::Ready(Err(error));
+                        }
+                    }
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                     Poll::Ready(None) => break,
                     Poll::Pending => {

@@ -209,3 +209,33 @@ async fn what_is_no_stream_is_refused_at_its_head() {
     let error = stream(failed, After::Keep).await.err().unwrap();
     assert!(error.to_string().contains("no streams here"));
 }
+
+/// Names the model with every byte, and has nothing else.
+struct Names;
+
+impl Decoder for Names {
+    fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        events.extend(bytes.iter().map(|_| StreamEvent::Model("m".to_owned())));
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_never_comes_to_a_word_is_left() {
+    let (model, prompt) = (model(Provider::Internal, None), prompt(value!({})));
+    for (bytes, is_left) in [(200, false), (3_000, true)] {
+        let pieces = vec![Bytes::from(vec![b' '; 100]); bytes / 100];
+        let attempt = attempt(&model, &prompt);
+        let stream = EventStream::local(pieces, Box::new(Names), &attempt);
+        let begun = stream.begin(Instant::now() + BEGIN_TIME).await;
+        assert_eq!(begun.is_err(), is_left, "{bytes}");
+    }
+}

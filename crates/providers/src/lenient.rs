@@ -3,13 +3,13 @@
 //! Some cut a text between the two halves of a character and escape each half by itself. That is
 //! JSON, but no text: strict readers refuse the whole answer for it.
 
-use domain::json_weight::JsonWeight;
+use domain::json_weight::{JsonWeight, may_have_reserved_name};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// A shorter text is not weighed: its tree takes little, whatever is in it.
+/// A shorter text is weighed only where it may be more than it seems: else its tree takes little.
 const SHORT: usize = 16 * 1024;
 /// The bytes that the tree of any answer may take: log probabilities of thousands of tokens, each with the
 /// twenty that were likeliest, are as dense as anything that is meant.
@@ -39,12 +39,15 @@ pub(crate) fn value(json: &[u8]) -> Option<Value> {
 
 /// Refuses JSON whose tree would take far more than its bytes.
 pub(crate) fn check_weight(json: &[u8]) -> Result<(), Error> {
-    if json.len() <= SHORT {
+    if json.len() <= SHORT && !may_have_reserved_name(json) {
         return Ok(());
     }
     let weight = JsonWeight::of(json);
     if weight.is_too_deep {
         return Err(Error::malformed("it is nested too deeply"));
+    }
+    if weight.has_reserved_name {
+        return Err(Error::malformed("it has a name that is reserved"));
     }
     if !weight.is_in_proportion(json.len(), TREE_ALLOWANCE) {
         return Err(Error::malformed(format_args!(

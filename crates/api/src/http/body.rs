@@ -12,7 +12,6 @@ use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::App;
-use crate::http::auth;
 use crate::http::auth::Session;
 use crate::http::error::{Failure, Result};
 
@@ -20,6 +19,8 @@ use crate::http::error::{Failure, Result};
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// A body that comes without its length is taken for one of so many bytes, until more has come.
 const UNDECLARED: usize = 16 * 1024;
+/// Bytes that a body takes for each of its own while it comes.
+const RECEIVING: usize = 2;
 /// A message of serde may quote the value that it is about; it is cut after so many characters.
 pub(crate) const LONGEST_FAULT: usize = 300;
 /// The beginning of sentences about what is no JSON.
@@ -101,7 +102,7 @@ impl<'a> Reader<'a> {
             owner: match (caller, request.extensions().get::<Session>()) {
                 (Some(caller), _) => BodyOwner::Project(caller.project.id()),
                 (None, Some(session)) => BodyOwner::Member(session.account.user),
-                (None, None) => BodyOwner::Anonymous(auth::origin(app, request).address),
+                (None, None) => BodyOwner::Anonymous,
             },
             share: caller.map_or_else(Share::of_control, Caller::share),
             most: app.gateway.max_body_bytes(),
@@ -112,7 +113,15 @@ impl<'a> Reader<'a> {
         check_content_type(request.headers())?;
         let (bytes, mut charge) = self.receive(request).await?;
         let weigh = || gateway::json_bytes(&bytes, holds == Holds::Trees);
-        let needed = gateway::offload(self.share, bytes.len(), weigh).await??;
+        let needed = match gateway::offload(self.share, bytes.len(), weigh).await? {
+            Ok(needed) => needed,
+            Err(refusal) => {
+                // What is no JSON is refused as such. No tree is built to find out.
+                let check = || parse::<IgnoredAny>(&bytes).map(drop);
+                gateway::offload(self.share, bytes.len(), check).await??;
+                return Err(refusal.into());
+            }
+        };
         charge.raise(needed).await?;
         charge.lower(needed);
         let read = gateway::offload(self.share, bytes.len(), || parse(&bytes)).await?;
@@ -133,11 +142,17 @@ impl<'a> Reader<'a> {
         // Only a key may have room kept for what it has announced and not sent yet: it is its project's.
         let mut charged = match self.owner {
             BodyOwner::Project(_) => expected,
-            BodyOwner::Member(_) | BodyOwner::Anonymous(_) => expected.min(UNDECLARED),
+            BodyOwner::Member(_) | BodyOwner::Anonymous => 0,
+        };
+        let bytes = |length: usize| match self.owner {
+            // Nothing is done with it before all of it has come.
+            BodyOwner::Anonymous => RECEIVING * length,
+            BodyOwner::Project(_) | BodyOwner::Member(_) => gateway::plain_bytes(length),
         };
         let receive = async {
-            let mut charge = self.bodies.charge(self.owner, gateway::plain_bytes(charged)).await?;
-            let mut received = Received { expected, ..Received::default() };
+            let mut charge = self.bodies.charge(self.owner, bytes(charged)).await?;
+            let kept = if matches!(self.owner, BodyOwner::Project(_)) { expected } else { 0 };
+            let mut received = Received { expected: kept, ..Received::default() };
             let mut body = request.into_body();
             while let Some(frame) = body.frame().await {
                 let frame = frame
@@ -149,8 +164,11 @@ impl<'a> Reader<'a> {
                 }
                 if length > charged {
                     // It grows by doubling.
-                    charged = (2 * length).min(self.most);
-                    charge.raise(gateway::plain_bytes(charged)).await?;
+                    charged = match declared {
+                        Some(_) => (2 * length).min(expected.max(length)),
+                        None => (2 * length).min(self.most),
+                    };
+                    charge.raise(bytes(charged)).await?;
                 }
                 received.add(data);
             }

@@ -2,15 +2,16 @@
 //! shared fairly by projects.
 //!
 //! A body is charged for what reading it, judging it, sending it on and recording it take at the most.
-//! The charge is held as long as anything works on the call ([`Caller`](crate::state::caller::Caller) carries it), so
-//! that the sum of all charges bounds what the process takes.
+//! The charge of a key's body is held as long as anything works on the call
+//! ([`Caller`](crate::state::caller::Caller) carries it), that of other bodies until they are read. Not charged, and
+//! bounded each by itself, are what providers answer, and the trees of JSON in strings
+//! ([`InnerJson`](domain::json_weight::InnerJson)).
 //!
 //! Fairness is a dynamic threshold (Choudhury and Hahne, "Dynamic queue length thresholds for
 //! shared-memory packet switches", 1998, with a factor of one): a project may hold as much as is free.
 //! One project alone gets half of the whole, two get a third each, and there is always room for one more.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -35,7 +36,10 @@ const MAX_BYTES_PER_BYTE: usize = 12;
 /// More than the allocator (mimalloc) keeps in one segment: freeing an allocation of this size has it look
 /// through everything that was freed a while ago and return that to the system.
 const RELEASE_TRIGGER: usize = 48 * 1024 * 1024;
-/// Shorter bodies are charged [`MAX_BYTES_PER_BYTE`], and not weighed.
+/// Those who have shown no credential get so much of the memory together: one part in this many.
+const ANONYMOUS_PART: usize = 16;
+/// Shorter bodies are charged [`MAX_BYTES_PER_BYTE`] before they are weighed, which is what most of them
+/// take, and may have any proportion.
 const SHORT: usize = 16 * 1024;
 
 /// The memory for bodies of one gateway.
@@ -69,8 +73,8 @@ pub enum BodyOwner {
     Project(ProjectId),
     /// A signed-in member.
     Member(UserId),
-    /// Somebody who has shown no credential, by address.
-    Anonymous(IpAddr),
+    /// All who have shown no credential: addresses cost nothing.
+    Anonymous,
 }
 
 /// Memory that is held for one body. Given back when it is dropped.
@@ -95,14 +99,24 @@ pub fn plain_bytes(length: usize) -> usize {
 }
 
 /// The bytes that a JSON body takes in all, as a tree or not. Fails when they are out of proportion to
-/// its length.
+/// its length, and when it is nested more deeply than is read: also in members that nobody reads.
 pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
     let plain = plain_bytes(json.len());
-    if json.len() <= SHORT || !as_tree {
+    let weight = JsonWeight::of(json);
+    if weight.is_too_deep {
+        return Err(too_deep());
+    }
+    if weight.has_reserved_name {
+        return Err(Error::invalid(
+            "The body has a member with a name that begins with \"$serde_json::private::\", which is reserved",
+        ));
+    }
+    if !as_tree {
         return Ok(plain);
     }
-    // What is nested too deeply is weighed as far as a parser reads it.
-    let weight = JsonWeight::of(json);
+    if json.len() <= SHORT {
+        return Ok(plain.max(json.len() * BYTES_PER_BYTE + weight.judged_bytes()));
+    }
     if !weight.is_in_proportion(json.len(), TREE_ALLOWANCE) {
         return Err(Error::invalid(format!(
             "The body has too many values for its size ({} values in {} bytes): send fewer, or longer texts in the \
@@ -195,7 +209,11 @@ impl Shared {
     fn take(&self, owner: BodyOwner, own: usize, bytes: usize) -> bool {
         let mut held = self.held();
         let free = self.limit.saturating_sub(held.total);
-        if bytes > free || held.of(owner).saturating_add(bytes) > free.saturating_add(own) {
+        let most = match owner {
+            BodyOwner::Anonymous => (self.limit / ANONYMOUS_PART).min(free.saturating_add(own)),
+            BodyOwner::Project(_) | BodyOwner::Member(_) => free.saturating_add(own),
+        };
+        if bytes > free || held.of(owner).saturating_add(bytes) > most {
             return false;
         }
         held.total += bytes;
@@ -247,6 +265,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn strangers_share_one_small_part() {
+        let memory = BodyMemory::new(160);
+        let stranger = memory.charge(BodyOwner::Anonymous, 10).await.unwrap();
+        assert!(memory.charge(BodyOwner::Anonymous, 1).await.is_err());
+        drop(memory.charge(project(1), 70).await.unwrap());
+        drop(stranger);
+        drop(memory.charge(BodyOwner::Anonymous, 10).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn room_is_waited_for() {
         let memory = BodyMemory::new(100);
         let one = memory.charge(project(1), 50).await.unwrap();
@@ -284,6 +312,29 @@ mod tests {
         charge.lower(100);
         assert_eq!(memory.0.held().total, 100);
         memory.charge(project(2), plain_bytes(most)).await.unwrap();
+    }
+
+    #[test]
+    fn short_bodies_are_charged_with_their_trees() {
+        let dense = format!("{{\"z\":[{}]}}", vec!["[]"; 5_000].join(","));
+        let charged = json_bytes(dense.as_bytes(), true).unwrap();
+        assert!(charged >= 5_000 * size_of::<serde_json::Value>(), "{charged}");
+        assert!(charged > 2 * plain_bytes(dense.len()));
+        let said =
+            format!(r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#, "words ".repeat(300));
+        assert_eq!(json_bytes(said.as_bytes(), true).unwrap(), plain_bytes(said.len()));
+    }
+
+    #[test]
+    fn depth_is_bounded_in_what_is_passed_over_too() {
+        let deep = |depth: usize| format!(r#"{{"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        for as_tree in [true, false] {
+            assert!(json_bytes(deep(126).as_bytes(), as_tree).is_ok());
+            let error = json_bytes(deep(127).as_bytes(), as_tree).unwrap_err().to_string();
+            assert!(error.contains("at most 127 levels"), "{error}");
+            let named = br#"{"a":{"$serde_json::private::R\u0061wValue":"[]"}}"#;
+            assert!(json_bytes(named, as_tree).unwrap_err().to_string().contains("reserved"));
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! To read or judge a long text takes so long that other requests of its thread would feel it. So the
 //! thread hands its requests to another one meanwhile, and only so many do that at a time. The rest waits
 //! in a queue of queues: places go round the projects, and within a project round its keys. A project
-//! never has all places while there are two or more. A caller who hangs up leaves the queue, and judging for it ends.
+//! never has all places while there are two or more. Where the queue is full, those give way who have
+//! most in it. A caller who hangs up leaves the queue, and judging for it ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZero;
@@ -131,6 +132,8 @@ struct Lane {
 #[derive(Debug)]
 struct Waiter {
     number: u64,
+    /// Whether its work is paid for: it waits however long the queue is.
+    is_owed: bool,
     granted: oneshot::Sender<Place>,
 }
 
@@ -161,15 +164,15 @@ impl Places {
                 queue.start(share.project);
                 return Ok(self.place(share.project));
             }
-            if queue.is_full(share.project) {
+            if !queue.make_room(share) {
                 return Err(busy());
             }
-            queue.wait(share)
+            queue.wait(share, false)
         };
         let _leaves = Leaves { places: self, share, number };
         match timeout(WAIT_TIMEOUT, granted).await {
             Ok(Ok(place)) => Ok(place),
-            // The sender lives in the queue until it has sent.
+            // The sender leaves the queue when it has sent, or gives way to another.
             Ok(Err(_)) | Err(_) => Err(busy()),
         }
     }
@@ -183,7 +186,7 @@ impl Places {
                 queue.start(share.project);
                 return Some(self.place(share.project));
             }
-            queue.wait(share)
+            queue.wait(share, true)
         };
         let _leaves = Leaves { places: self, share, number };
         granted.await.ok()
@@ -227,19 +230,40 @@ impl Queue {
         }
     }
 
-    fn is_full(&self, project: Option<ProjectId>) -> bool {
-        let lane = self.lanes.iter().find(|lane| lane.project == project);
-        self.waiting >= MAX_WAITING_IN_ALL || lane.is_some_and(|lane| lane.waiting() >= MAX_WAITING)
+    /// Makes room for one more. Where there is none, the newest of those who have most in the queue gives
+    /// way, unless the one who comes has as much: first by project, then by key.
+    fn make_room(&mut self, share: Share) -> bool {
+        let own = self.lanes.iter().position(|lane| lane.project == share.project);
+        let own_waiting = own.map_or(0, |lane| self.lanes[lane].waiting());
+        let is_full = own_waiting >= MAX_WAITING;
+        if !is_full && self.waiting < MAX_WAITING_IN_ALL {
+            return true;
+        }
+        let fullest = self.lanes.iter().enumerate().map(|(at, lane)| (lane.waiting(), at)).max();
+        let gives_way = match fullest {
+            Some((most, lane)) if !is_full && most > own_waiting + 1 => Some(lane),
+            _ => own,
+        };
+        let Some(lane) = gives_way else { return false };
+        let least = if own == Some(lane) { self.lanes[lane].waiting_of(share.key) + 2 } else { 1 };
+        if !self.lanes[lane].give_way(least) {
+            return false;
+        }
+        self.waiting -= 1;
+        if self.lanes[lane].keys.is_empty() {
+            self.lanes.remove(lane);
+        }
+        true
     }
 
-    fn wait(&mut self, share: Share) -> (u64, oneshot::Receiver<Place>) {
+    fn wait(&mut self, share: Share, is_owed: bool) -> (u64, oneshot::Receiver<Place>) {
         let lane = self.lanes.iter().position(|lane| lane.project == share.project);
         let lane = lane.unwrap_or_else(|| {
             self.lanes.push_back(Lane { project: share.project, keys: VecDeque::new() });
             self.lanes.len() - 1
         });
         let (sender, receiver) = oneshot::channel();
-        let waiter = Waiter { number: self.next, granted: sender };
+        let waiter = Waiter { number: self.next, is_owed, granted: sender };
         self.next += 1;
         self.waiting += 1;
         self.lanes[lane].add(share.key, waiter);
@@ -277,6 +301,26 @@ impl Queue {
 impl Lane {
     fn waiting(&self) -> usize {
         self.keys.iter().map(|(_, waiters)| waiters.len()).sum()
+    }
+
+    fn waiting_of(&self, key: Option<KeyId>) -> usize {
+        self.keys.iter().find(|(known, _)| *known == key).map_or(0, |(_, waiters)| waiters.len())
+    }
+
+    /// Refuses the newest waiter of the key that has most, if it has as many as that. Work that is paid for
+    /// stays.
+    fn give_way(&mut self, least: usize) -> bool {
+        let with_some = self.keys.iter().enumerate().filter_map(|(at, (_, waiters))| {
+            let newest = waiters.iter().rposition(|waiter| !waiter.is_owed)?;
+            (waiters.len() >= least).then_some((waiters.len(), at, newest))
+        });
+        let Some((_, at, newest)) = with_some.max() else { return false };
+        let waiters = &mut self.keys[at].1;
+        drop(waiters.remove(newest));
+        if waiters.is_empty() {
+            self.keys.remove(at);
+        }
+        true
     }
 
     fn add(&mut self, key: Option<KeyId>, waiter: Waiter) {
@@ -336,136 +380,5 @@ fn busy() -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::pin::pin;
-    use std::sync::mpsc;
-    use std::task::Poll;
-
-    use futures_util::poll;
-
-    use super::*;
-
-    fn key(project: i64, key: i64) -> Share {
-        Share::of_key(ProjectId(project), KeyId::from_i64(key))
-    }
-
-    /// Polls once: the place, if it was given at once.
-    async fn now(taken: std::pin::Pin<&mut impl Future<Output = Result<Place>>>) -> Option<Place> {
-        match poll!(taken) {
-            Poll::Ready(place) => Some(place.unwrap()),
-            Poll::Pending => None,
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn long_work_holds_up_nobody() {
-        // Nothing that this test waits for takes longer, on however slow a machine.
-        let deadline = Duration::from_mins(1);
-        let (sender, receiver) = mpsc::channel();
-        let long = offload(Share::of_control(), LONG_TEXT + 1, || {
-            let other = Handle::current().spawn(async move { sender.send("served").unwrap() });
-            (receiver.recv_timeout(deadline), other)
-        });
-        let (received, other) = long.await.unwrap();
-        assert_eq!(received, Ok("served"));
-        other.await.unwrap();
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn judging_ends_when_its_caller_hangs_up() {
-        let (begun, judging) = oneshot::channel();
-        let (waits, request) = crate::capacity::hang_up::until_hang_up(async {
-            let judge = |give_up: GiveUp<'_>| {
-                begun.send(()).unwrap();
-                let GiveUp::All(has_left) = give_up else { panic!("nothing is given up") };
-                while !has_left() {
-                    std::thread::yield_now();
-                }
-            };
-            offload_judging(Share::of_control(), LONG_TEXT + 1, judge).await
-        });
-        let request = Handle::current().spawn(request);
-        judging.await.unwrap();
-        drop(waits);
-        assert!(matches!(request.await.unwrap(), Err(Error::Busy { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_project_never_has_all_places() {
-        let places = Places::new(2);
-        let first = places.take(key(1, 1)).await.unwrap();
-        let mut second = pin!(places.take(key(1, 2)));
-        assert!(now(second.as_mut()).await.is_none());
-        let other = places.take(key(2, 1)).await.unwrap();
-        drop(first);
-        assert!(now(second.as_mut()).await.is_some());
-        drop(other);
-    }
-
-    #[tokio::test]
-    async fn places_go_round_the_projects_and_their_keys() {
-        let places = Places::new(1);
-        let running = places.take(key(9, 9)).await.unwrap();
-        let order = [key(1, 1), key(1, 1), key(1, 1), key(1, 2), key(2, 1), key(3, 1), key(3, 1)];
-        let mut waiting: Vec<_> = Vec::new();
-        for share in order {
-            let mut taken = Box::pin(places.take(share));
-            assert!(now(taken.as_mut()).await.is_none());
-            waiting.push((share, taken));
-        }
-        let mut running = Some(running);
-        let mut served = Vec::new();
-        while !waiting.is_empty() {
-            drop(running.take());
-            for at in 0..waiting.len() {
-                if let Some(place) = now(waiting[at].1.as_mut()).await {
-                    served.push(waiting.remove(at).0);
-                    running = Some(place);
-                    break;
-                }
-            }
-        }
-        let expected =
-            [key(1, 1), key(2, 1), key(3, 1), key(1, 2), key(3, 1), key(1, 1), key(1, 1)];
-        assert_eq!(served, expected);
-        drop(running);
-        assert_eq!(places.queue().free, 1);
-    }
-
-    #[tokio::test]
-    async fn a_caller_who_hangs_up_leaves_the_queue() {
-        let places = Places::new(1);
-        let running = places.take(key(1, 1)).await.unwrap();
-        let mut gone: Vec<_> = Vec::new();
-        for _ in 0..MAX_WAITING {
-            let mut taken = Box::pin(places.take(key(2, 1)));
-            assert!(now(taken.as_mut()).await.is_none());
-            gone.push(taken);
-        }
-        assert!(
-            matches!(places.take(key(2, 2)).await, Err(Error::Busy { .. })),
-            "no more of one project"
-        );
-        let mut stays = pin!(places.take(key(3, 1)));
-        assert!(now(stays.as_mut()).await.is_none());
-        gone.truncate(1);
-        assert_eq!(places.queue().waiting, 2);
-        // The place is given to the one who stays, also where it was sent to one who left since.
-        drop(running);
-        drop(gone);
-        assert!(now(stays.as_mut()).await.is_some());
-        let queue = places.queue();
-        assert_eq!((queue.free, queue.waiting), (1, 0));
-        assert!(queue.lanes.is_empty() && queue.running.is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_has_an_end() {
-        let places = Places::new(1);
-        let running = places.take(key(1, 1)).await.unwrap();
-        assert!(matches!(places.take(key(2, 1)).await, Err(Error::Busy { .. })));
-        assert_eq!(places.queue().waiting, 0);
-        drop(running);
-        assert_eq!(places.queue().free, 1);
-    }
-}
+#[path = "offload_tests.rs"]
+mod tests;

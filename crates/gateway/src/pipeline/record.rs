@@ -3,6 +3,7 @@
 use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
+use domain::json_weight::InnerJson;
 use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -204,7 +205,7 @@ impl Gateway {
         let mut input = json!({"server_label": ran.server});
         if let Some(call) = ran.call {
             let arguments = message.extra.get("arguments").and_then(Value::as_str);
-            let arguments = arguments.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            let arguments = arguments.and_then(|text| InnerJson::default().read::<Value>(text));
             input["id"] = call.id.as_str().into();
             input["name"] = call.name.as_str().into();
             input["arguments"] = arguments.unwrap_or_default();

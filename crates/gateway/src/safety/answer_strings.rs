@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use domain::conversation::{STOP_DETAILS, STOP_SEQUENCE};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use crate::safety::prompt_strings::is_text;
 
@@ -31,6 +31,8 @@ pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
 const LEGACY: &str = "function_call";
 /// Whoever refuses says why in a place of its own.
 const REFUSAL: &str = "refusal";
+/// The longest `type` by which items are told apart.
+const LONGEST_KIND: usize = 64;
 /// Says the text again, token by token.
 const LOGPROBS: &str = "logprobs";
 
@@ -45,10 +47,10 @@ pub(crate) struct Place {
 #[derive(Clone, Debug)]
 enum Step {
     Field(String),
-    /// An item of a list.
+    /// An item of a list. What is no number is no index, and what is long is no kind.
     Item {
-        index: Option<Value>,
-        kind: Option<Value>,
+        index: Option<Number>,
+        kind: Option<String>,
         position: usize,
     },
 }
@@ -86,6 +88,11 @@ impl Place {
     /// The choice it belongs to.
     pub(crate) fn choice(&self) -> Option<u64> {
         self.choice
+    }
+
+    /// About the bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.way.iter().map(|step| size_of::<Step>() + step.text().len()).sum()
     }
 
     /// Whether it is JSON inside a string: what a tool is called with.
@@ -164,7 +171,7 @@ impl Place {
             [_, _, Step::Item { index, .. }, function, _]
                 if self.choice == Some(0) && self.is_tool_call() && function.is("function") =>
             {
-                Some(index.as_ref().and_then(Value::as_u64).unwrap_or(0))
+                Some(index.as_ref().and_then(Number::as_u64).unwrap_or(0))
             }
             _ => None,
         }
@@ -176,9 +183,11 @@ impl Place {
             Step::Field(name) => json!({ name: inner }),
             Step::Item { index, kind, .. } => {
                 let mut item = inner;
+                let index = index.clone().map(Value::Number);
+                let kind = kind.clone().map(Value::String);
                 for (name, value) in [("index", index), ("type", kind)] {
                     if let (Some(value), Some(item)) = (value, item.as_object_mut()) {
-                        item.insert(name.to_owned(), value.clone());
+                        item.insert(name.to_owned(), value);
                     }
                 }
                 json!([item])
@@ -197,6 +206,24 @@ impl Place {
 }
 
 impl Step {
+    /// The item of a list at a position.
+    fn item(item: &Value, position: usize) -> Self {
+        let kind =
+            item.get("type").and_then(Value::as_str).filter(|kind| kind.len() <= LONGEST_KIND);
+        let index = match item.get("index") {
+            Some(Value::Number(index)) => Some(index.clone()),
+            _ => None,
+        };
+        Self::Item { index, kind: kind.map(str::to_owned), position }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Field(name) => name,
+            Self::Item { kind, .. } => kind.as_deref().unwrap_or_default(),
+        }
+    }
+
     fn is(&self, name: &str) -> bool {
         matches!(self, Self::Field(field) if field == name)
     }
@@ -246,8 +273,7 @@ fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mu
         }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
-                let of = |name: &str| item.get(name).cloned();
-                place.way.push(Step::Item { index: of("index"), kind: of("type"), position });
+                place.way.push(Step::item(item, position));
                 inside(item, place, see);
                 place.way.pop();
             }

@@ -16,12 +16,19 @@ pub(super) const MOST_STRINGS: usize = 16_384;
 /// model writes at once.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
+/// The most bytes of the ways to all strings of a stream, and of one of them: fields and items on it.
+const MAX_WAY_BYTES: usize = 32 * 1024 * 1024;
+const LONGEST_WAY: usize = 16 * 1024;
+
 /// The most chunks with calls of tools that are held until the end of a stream that is judged: each is a
 /// tree of kilobytes.
 pub(super) const MAX_HELD_CHUNKS: usize = 32_768;
 
+/// The most bytes that they take together: more than so many ordinary ones do.
+pub(super) const MAX_HELD_BYTES: usize = 96 * 1024 * 1024;
+
 /// The reason why a stream is left before its end.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMany {
     #[error(
         "The provider's answer has more than the {MOST_STRINGS} strings that a stream may have"
@@ -35,6 +42,12 @@ pub(super) enum TooMany {
         "The provider's answer has its calls of tools in more than the {MAX_HELD_CHUNKS} pieces that are held"
     )]
     Chunks,
+    #[error("The provider's answer has strings under longer names than a stream may have")]
+    Ways,
+    #[error(
+        "The provider's answer has calls of tools that take more than the {MAX_HELD_BYTES} bytes that are held"
+    )]
+    Held,
 }
 
 /// The strings of the chunks so far.
@@ -48,55 +61,82 @@ pub(super) struct Fragments {
     state: Option<Value>,
     /// The bytes of all strings.
     bytes: usize,
+    /// The bytes of the ways to them.
+    ways: usize,
 }
 
 impl Fragments {
     /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0: each
     /// call of a tool once.
     pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<usize, TooMany> {
-        self.add_calls(chunk);
+        self.add_calls(chunk)?;
+        let mut added = Ok(false);
         for state in answer_strings::states(chunk) {
             answer_strings::of_state(state, &mut |text| {
-                if self.whole.insert((text.to_owned(), false)) {
+                if added.is_ok() && self.whole.insert((text.to_owned(), false)) {
                     self.bytes += text.len();
+                    added = self.check().map(|()| false);
                 }
             });
         }
         let mut more = 0;
         answer_strings::each(chunk, |place, text| {
-            if place.is_text() {
+            if added.is_err() || place.is_text() {
                 return;
             }
-            if place.is_fragment() {
-                self.strings.at(place, String::new).1.push_str(text);
-            } else if !self.whole.insert((text.clone(), place.is_json())) {
-                return;
-            }
-            self.bytes += text.len();
-            if !place.is_legacy() {
+            added = self.add_string(place, text);
+            if !place.is_legacy() && added == Ok(true) {
                 more += text.len();
             }
         });
+        added.map(|_| more)
+    }
+
+    /// Takes in a string, or a piece of one, unless it is known. Bounded before anything is kept of it:
+    /// one chunk may have very many, each with a long way to it.
+    fn add_string(&mut self, place: &Place, text: &str) -> Result<bool, TooMany> {
+        if place.is_fragment() {
+            let way = place.bytes();
+            if way > LONGEST_WAY {
+                return Err(TooMany::Ways);
+            }
+            let (known, ways) = (self.strings.len(), self.ways + way);
+            self.strings.at(place, String::new).1.push_str(text);
+            if self.strings.len() > known {
+                self.ways = ways;
+            }
+        } else if !self.whole.insert((text.to_owned(), place.is_json())) {
+            return Ok(false);
+        }
+        self.bytes += text.len();
+        self.check().map(|()| true)
+    }
+
+    fn check(&self) -> Result<(), TooMany> {
         if self.strings.len() + self.whole.len() > MOST_STRINGS {
             return Err(TooMany::Strings);
         }
         if self.bytes > MAX_OUTPUT_BYTES {
             return Err(TooMany::Bytes);
         }
-        Ok(more)
+        if self.ways > MAX_WAY_BYTES { Err(TooMany::Ways) } else { Ok(()) }
     }
 
-    fn add_calls(&mut self, chunk: &Map<String, Value>) {
+    fn add_calls(&mut self, chunk: &Map<String, Value>) -> Result<(), TooMany> {
         let choices = chunk.get("choices").and_then(Value::as_array);
         let first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
-        let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else { return };
-        let Some(delta) = choice.get("delta") else { return };
+        let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else {
+            return Ok(());
+        };
+        let Some(delta) = choice.get("delta") else { return Ok(()) };
         if let Some(state) = delta.get(answer_strings::STATE) {
             self.state = Some(state.clone());
         }
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);
+            let is_full = self.calls.len() >= MOST_STRINGS;
             match self.calls.get_mut(&index) {
+                None if is_full => return Err(TooMany::Strings),
                 None => drop(self.calls.insert(index, whole_call(call))),
                 Some(known) => {
                     // A name may come after the first arguments.
@@ -111,6 +151,7 @@ impl Fragments {
                 }
             }
         }
+        Ok(())
     }
 
     /// The message of choice 0, where it calls tools.
@@ -266,6 +307,29 @@ mod tests {
         for thought in ["one", "two", "three"] {
             assert!(said.iter().any(|said| said.text == thought), "{thought}");
         }
+    }
+
+    /// What is kept for each string holds nothing that a provider may make long.
+    #[test]
+    fn the_ways_to_strings_are_bounded() {
+        let long = "n".repeat(500_000);
+        let strings: Vec<_> = (0..5_000).map(|_| json!("x")).collect();
+        let kinds: Vec<_> = (0..5_000).map(|_| json!({"text": "x"})).collect();
+        for delta in [
+            json!({ long.as_str(): strings }),
+            json!({"a": [{"type": long.as_str(), "index": [long.as_str()], "b": kinds}]}),
+        ] {
+            let taken = allocation_counter::measure(|| {
+                let mut chunk = chunk(0, &delta, None);
+                let _ = Fragments::default().add(&mut chunk);
+            });
+            assert!(taken.bytes_max < 20_000_000, "{}", taken.bytes_max);
+        }
+        let mut many = chunk(0, &json!({ long.as_str(): strings }), None);
+        assert_eq!(Fragments::default().add(&mut many), Err(TooMany::Ways));
+        let calls: Vec<_> = (0..100_000).map(|index| json!({"index": index})).collect();
+        let mut many = chunk(0, &json!({"tool_calls": calls}), None);
+        assert_eq!(Fragments::default().add(&mut many), Err(TooMany::Strings));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Role};
+use domain::json_weight::InnerJson;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -122,18 +123,19 @@ fn schema_of(given: Map<String, Value>) -> Value {
 /// The calls of an assistant's message.
 pub(crate) fn calls(message: &Value) -> Vec<ToolCall> {
     let listed = message.get("tool_calls").and_then(Value::as_array);
-    listed.into_iter().flatten().map(call).collect()
+    let mut inner = InnerJson::default();
+    listed.into_iter().flatten().map(|listed| call(listed, &mut inner)).collect()
 }
 
-fn call(call: &Value) -> ToolCall {
+fn call(call: &Value, inner: &mut InnerJson) -> ToolCall {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let function = call.get("function");
     let arguments = text(function.and_then(|function| function.get("arguments")));
     ToolCall {
         id: text(call.get("id")),
         name: text(function.and_then(|function| function.get("name"))),
-        arguments: match serde_json::from_str(&arguments) {
-            Ok(Value::Object(arguments)) => arguments,
+        arguments: match inner.read(&arguments) {
+            Some(Value::Object(arguments)) => arguments,
             _ if arguments.trim().is_empty() => Map::new(),
             _ => Map::from_iter([("_raw".to_owned(), arguments.into())]),
         },
@@ -174,6 +176,20 @@ pub(crate) fn answer(call: &ToolCall, result: ToolResult) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The arguments of all calls take no more than the answer that they came in may.
+    #[test]
+    fn arguments_out_of_proportion_stay_texts() {
+        let call =
+            |arguments: &str| json!({"id": "a", "function": {"name": "f", "arguments": arguments}});
+        let dense = format!(r#"{{"a":[{}]}}"#, vec!["[]"; 100_000].join(","));
+        let message = json!({"tool_calls": vec![call(&dense); 20]});
+        let read = calls(&message);
+        let as_text = read.iter().filter(|call| call.arguments.contains_key("_raw")).count();
+        assert!((10..20).contains(&as_text), "{as_text}");
+        let plain = json!({"tool_calls": vec![call(r#"{"city":"Oslo"}"#); 5_000]});
+        assert!(calls(&plain).iter().all(|call| call.arguments["city"] == "Oslo"));
+    }
 
     fn normalised(tool: Value) -> Result<Value> {
         let mut tools = [tool];

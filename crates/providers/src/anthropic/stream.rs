@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use domain::conversation::StreamEvent;
+use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -22,6 +23,8 @@ use crate::sse::Sse;
 /// answer of a model has, several times over.
 const MOST_BLOCKS: usize = 1024;
 const MOST_KEPT_BYTES: usize = 4 * 1024 * 1024;
+/// The most bytes of their trees.
+const MOST_TREE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Reads one stream.
 pub(super) struct Reader {
@@ -65,8 +68,11 @@ struct Message {
     /// when the last has begun.
     blocks: Vec<Block>,
     kept: usize,
+    /// The bytes of the trees that the blocks began with.
+    trees: usize,
     calls: usize,
     counts: Counts,
+    started: bool,
     finished: bool,
     done: bool,
 }
@@ -130,6 +136,7 @@ impl Message {
         if self.done || data.trim_ascii().is_empty() {
             return Ok(());
         }
+        lenient::check_weight(data)?;
         let Ok(event) = serde_json::from_slice::<Event<'_>>(data) else {
             return match lenient::mended(data) {
                 Some(mended) => self.read(&mended, events),
@@ -155,7 +162,9 @@ impl Message {
     }
 
     fn start(&mut self, start: Option<Start>, events: &mut Vec<StreamEvent>) {
-        let Some(start) = start else { return };
+        // A message starts once.
+        let Some(start) = start.filter(|_| !self.started) else { return };
+        self.started = true;
         if let Some(usage) = &start.usage {
             self.counts = self.counts.with(usage);
             events.extend(self.counts.usage().map(StreamEvent::Prompt));
@@ -175,8 +184,12 @@ impl Message {
         if event.index != self.blocks.len() || event.index >= MOST_BLOCKS {
             return Err(Error::malformed("the blocks of the stream are not in order"));
         }
-        self.keep(bytes)?;
         let value = event.content_block.unwrap_or_default();
+        self.keep(bytes)?;
+        self.trees += tree_bytes(&value);
+        if self.trees > MOST_TREE_BYTES {
+            return Err(Error::malformed("its blocks have too many values"));
+        }
         let mut call = None;
         match text(value.get("type")) {
             // Both are empty at first in every stream seen so far.
@@ -268,7 +281,9 @@ impl Message {
         }
         events.extend(event.delta.stop_sequence.as_deref().map(stop_sequence_piece));
         // A call that was cut off cannot be sent back.
-        let blocks = std::mem::take(&mut self.blocks).into_iter().map(Block::whole);
+        let blocks = std::mem::take(&mut self.blocks).into_iter();
+        let mut inner = InnerJson::default();
+        let blocks = blocks.map(|block| block.whole(&mut inner));
         let state = blocks.collect::<Option<_>>().and_then(|all| own_state(&self.model, all));
         events.extend(state.map(state_piece));
         events.push(StreamEvent::Finish(reason));
@@ -298,9 +313,9 @@ impl Block {
     }
 
     /// The block as it would be in a whole answer.
-    fn whole(mut self) -> Option<Value> {
+    fn whole(mut self, inner: &mut InnerJson) -> Option<Value> {
         if let (Some(call), Value::Object(block)) = (self.call, &mut self.value) {
-            let input: Map<String, Value> = serde_json::from_str(&call.json).ok()?;
+            let input: Map<String, Value> = inner.read(&call.json)?;
             block.insert("input".to_owned(), Value::Object(input));
         }
         Some(self.value)

@@ -283,3 +283,29 @@ proptest! {
         let _ = read([&*input]);
     }
 }
+
+#[test]
+fn a_message_starts_once() {
+    let mut all = vec![start(); 5_000];
+    all.extend(text_stream().into_iter().skip(1));
+    let (events, end) = read([bytes(&all).as_slice()]);
+    end.unwrap();
+    let (once, _) = read([bytes(&text_stream()).as_slice()]);
+    assert_eq!(events, once);
+}
+
+#[test]
+fn events_out_of_proportion_are_refused() {
+    let dense = |values: usize| Value::Array(vec![json!([]); values]);
+    let tool = |value: Value| json!({"type": "tool_use", "id": "a", "name": "b", "input": value});
+    let (_, end) = read([bytes(&[start(), block(0, tool(dense(340_000)))]).as_slice()]);
+    assert!(end.unwrap_err().to_string().contains("too many values"));
+    // Each is small enough, all of them are not.
+    let mut all = vec![start()];
+    all.extend((0..100).map(|index| block(index, tool(dense(5_000)))));
+    let (_, end) = read([bytes(&all).as_slice()]);
+    assert!(end.unwrap_err().to_string().contains("too many values"));
+    let reserved = json!({"$serde_json::private::RawValue": "[[],[]]"});
+    let (_, end) = read([bytes(&[start(), block(0, tool(reserved))]).as_slice()]);
+    assert!(end.unwrap_err().to_string().contains("reserved"));
+}

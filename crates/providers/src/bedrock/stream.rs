@@ -1,6 +1,7 @@
 //! Streamed answers to canonical events.
 
 use domain::conversation::StreamEvent;
+use domain::json_weight::InnerJson;
 use domain::model::Model;
 use domain::step::FinishReason;
 use serde::Deserialize;
@@ -252,8 +253,9 @@ impl Answer {
             }
             _ => None,
         }));
+        let mut inner = InnerJson::default();
         let blocks: Option<Vec<Value>> =
-            self.blocks.drain(..).flat_map(|(_, block)| block.whole()).collect();
+            self.blocks.drain(..).flat_map(|(_, block)| block.whole(&mut inner)).collect();
         let state = blocks.and_then(|blocks| decode::state(&self.model, blocks));
         events.extend(state.map(state_piece));
         let calls = self.calls > 0 && reason == FinishReason::Stop;
@@ -286,13 +288,13 @@ impl Answer {
 impl Block {
     /// The block, or blocks, as a whole answer has them; `None` in it if it cannot be sent back,
     /// because the bound on tokens has cut a call's arguments off.
-    fn whole(self) -> Vec<Option<Value>> {
+    fn whole(self, inner: &mut InnerJson) -> Vec<Option<Value>> {
         match self {
             Self::Other => Vec::new(),
             Self::Text(text) => vec![Some(json!({"text": text}))],
             Self::Call { id, name, input, .. } => {
                 let input = if input.trim().is_empty() { "{}" } else { &input };
-                let input: Option<Map<String, Value>> = serde_json::from_str(input).ok();
+                let input: Option<Map<String, Value>> = inner.read(input);
                 vec![input.map(
                     |input| json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}),
                 )]

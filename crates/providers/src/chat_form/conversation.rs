@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::conversation::{Body, Message, Prompt, Role, TOOL_FAILED};
+use domain::json_weight::InnerJson;
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
@@ -94,7 +95,7 @@ impl<'a> Conversation<'a> {
     pub(crate) fn read(prompt: &'a Prompt, model: &Model) -> Result<Self, Error> {
         rounds::check(&prompt.messages)?;
         let mut conversation = Self::default();
-        let mut names = HashMap::new();
+        let (mut names, mut inner) = (HashMap::new(), InnerJson::default());
         for (index, message) in prompt.messages.iter().enumerate() {
             let at = |what: &str| Error::in_message(index, what);
             match message.role {
@@ -105,7 +106,7 @@ impl<'a> Conversation<'a> {
                     conversation.add(Speaker::User, parts);
                 }
                 Role::Assistant => {
-                    let calls = calls(message, at)?;
+                    let calls = calls(message, &mut inner, at)?;
                     names.extend(calls.iter().map(|(call, _)| (call.id, call.name)));
                     if message.extra.get("audio").is_some_and(Value::is_object) {
                         return Err(at("this model cannot take audio"));
@@ -302,19 +303,23 @@ fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {
 }
 
 /// Calls of a message, each with the breakpoint after it.
-fn calls(
-    message: &Message,
+fn calls<'a>(
+    message: &'a Message,
+    inner: &mut InnerJson,
     at: impl Fn(&str) -> Error,
-) -> Result<Vec<(ToolCall<'_>, Option<Keep>)>, Error> {
+) -> Result<Vec<(ToolCall<'a>, Option<Keep>)>, Error> {
     let listed = message.extra.get("tool_calls").and_then(Value::as_array);
-    let calls = listed
-        .into_iter()
-        .flatten()
-        .map(|call| Ok((one_call(call, &at)?, call.as_object().and_then(cache::breakpoint))));
+    let calls = listed.into_iter().flatten().map(|call| {
+        Ok((one_call(call, inner, &at)?, call.as_object().and_then(cache::breakpoint)))
+    });
     calls.collect()
 }
 
-fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Error> {
+fn one_call<'a>(
+    call: &'a Value,
+    inner: &mut InnerJson,
+    at: impl Fn(&str) -> Error,
+) -> Result<ToolCall<'a>, Error> {
     let function = call.get("function").ok_or_else(|| at("a tool call has no function"))?;
     let (id, name) = (string(call, "id"), string(function, "name"));
     if id.is_empty() || name.is_empty() {
@@ -323,7 +328,7 @@ fn one_call(call: &Value, at: impl Fn(&str) -> Error) -> Result<ToolCall<'_>, Er
     let arguments = match function.get("arguments") {
         None | Some(Value::Null) => Some(Map::new()),
         Some(Value::String(text)) if text.trim().is_empty() => Some(Map::new()),
-        Some(Value::String(text)) => serde_json::from_str(text).ok(),
+        Some(Value::String(text)) => inner.read(text),
         // Some clients keep them so.
         Some(Value::Object(arguments)) => Some(arguments.clone()),
         Some(_) => None,

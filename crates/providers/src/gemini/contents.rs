@@ -1,5 +1,6 @@
 //! The turns of a conversation as contents.
 
+use domain::json_weight::InnerJson;
 use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -108,13 +109,16 @@ pub(super) fn contents<'a>(
     let signs = is_recent(model);
     let mut asked = Vec::new();
     let mut contents = Vec::with_capacity(turns.len());
+    let mut inner = InnerJson::default();
     for turn in turns {
         contents.push(match turn.speaker {
             Speaker::Model => {
                 asked.clear();
                 Content { role: Some("model"), parts: model_parts(turn, signs, &mut asked)? }
             }
-            Speaker::User => Content { role: Some("user"), parts: user_parts(turn, &mut asked)? },
+            Speaker::User => {
+                Content { role: Some("user"), parts: user_parts(turn, &mut asked, &mut inner)? }
+            }
         });
     }
     Ok(contents)
@@ -155,12 +159,16 @@ fn model_parts<'a>(
     Ok(pieces)
 }
 
-fn user_parts<'a>(turn: &'a Turn<'a>, asked: &mut [Asked<'a>]) -> Result<Vec<Piece<'a>>, Error> {
+fn user_parts<'a>(
+    turn: &'a Turn<'a>,
+    asked: &mut [Asked<'a>],
+    inner: &mut InnerJson,
+) -> Result<Vec<Piece<'a>>, Error> {
     let mut results = Vec::new();
     let mut others = Vec::new();
     for part in &turn.parts {
         match part {
-            Part::Result(result) => results.push(answer(result, asked)),
+            Part::Result(result) => results.push(answer(result, asked, inner)),
             Part::Breakpoint(_) => {}
             part => others.push(said(part)?),
         }
@@ -173,7 +181,11 @@ fn user_parts<'a>(turn: &'a Turn<'a>, asked: &mut [Asked<'a>]) -> Result<Vec<Pie
 }
 
 /// A result, and the place of the call that it answers.
-fn answer<'a>(result: &'a ToolResult<'a>, asked: &mut [Asked<'a>]) -> (usize, Piece<'a>) {
+fn answer<'a>(
+    result: &'a ToolResult<'a>,
+    asked: &mut [Asked<'a>],
+    inner: &mut InnerJson,
+) -> (usize, Piece<'a>) {
     let invented = ids::index_of(result.id);
     let place = asked.iter().position(|call| {
         let named = match call.id {
@@ -186,12 +198,12 @@ fn answer<'a>(result: &'a ToolResult<'a>, asked: &mut [Asked<'a>]) -> (usize, Pi
         asked[place].answered = true;
         asked[place].own_id
     });
-    let response = response(result);
+    let response = response(result, inner);
     let function_response = FunctionResponse { id, name: result.name, response };
     (place.unwrap_or(usize::MAX), Piece::Result { function_response })
 }
 
-fn response<'a>(result: &'a ToolResult<'a>) -> Response<'a> {
+fn response<'a>(result: &'a ToolResult<'a>, inner: &mut InnerJson) -> Response<'a> {
     let output = match result.texts.as_slice() {
         [] => Output::Text(""),
         [text] => Output::Text(text),
@@ -201,7 +213,7 @@ fn response<'a>(result: &'a ToolResult<'a>) -> Response<'a> {
         return Response::Error { error: output };
     }
     let object = match &output {
-        Output::Text(text) => serde_json::from_str::<Map<String, Value>>(text).ok(),
+        Output::Text(text) => inner.read::<Map<String, Value>>(text),
         Output::Texts(_) => None,
     };
     match object {

@@ -1,6 +1,7 @@
 //! The parts of an answer, kept for the next turn: a model of the third generation wants its
 //! signatures back with the very parts they came with.
 
+use domain::json_weight::tree_bytes;
 use domain::model::Provider;
 use serde_json::Value;
 
@@ -10,8 +11,8 @@ use crate::error::Error;
 
 /// About the most bytes of one answer that are kept; a whole answer may be as long.
 const MOST_KEPT_BYTES: usize = 32 * 1024 * 1024;
-/// About what a part takes besides its content.
-const PART_BYTES: usize = 64;
+/// About what a part takes besides its members: an object with a few names.
+const PART_BYTES: usize = 1024;
 const SIGNATURE: &str = "thoughtSignature";
 
 #[derive(Default)]
@@ -32,7 +33,7 @@ impl Kept {
         }
         self.bytes += match text {
             Some(text) => text.len(),
-            None => PART_BYTES + serde_json::to_vec(&part).map_or(0, |written| written.len()),
+            None => PART_BYTES + part.values().map(tree_bytes).sum::<usize>(),
         };
         if self.bytes > MOST_KEPT_BYTES {
             return Err(Error::malformed("it is longer than 32 MiB"));

@@ -27,6 +27,7 @@ use super::{McpAddress, McpError};
 use crate::adapter::Call;
 use crate::endpoint::Endpoint;
 use crate::error::ErrorKind;
+use crate::lenient;
 use crate::pool::{Body, Twice};
 use crate::receive::content_type;
 use crate::sse::{Sse, TooLong};
@@ -130,7 +131,8 @@ impl Http {
             let too_long = error.is::<http_body_util::LengthLimitError>();
             self.failed(if too_long { TOO_LONG } else { McpError::Unreachable })
         })?;
-        Ok(serde_json::from_slice(&body.to_bytes()).ok())
+        let body = body.to_bytes();
+        Ok(lenient::check_weight(&body).ok().and_then(|()| serde_json::from_slice(&body).ok()))
     }
 
     /// The events of a stream, until it has more bytes than that.
@@ -289,6 +291,8 @@ impl Reading {
     async fn read(&mut self) -> Result<(), McpError> {
         let ready = &mut self.ready;
         let keep = |data: &[u8]| {
+            // The SDK reads it as a tree.
+            lenient::check_weight(data).map_err(|_| McpError::Malformed)?;
             ready.push_back(Event::default().data(String::from_utf8_lossy(data)));
             Ok::<(), McpError>(())
         };

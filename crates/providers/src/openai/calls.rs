@@ -69,9 +69,9 @@ impl Calls {
             let begun = self.choices.entry(choice).or_default();
             for piece in pieces.iter_mut().filter_map(Value::as_object_mut) {
                 self.number += usize::from(begun.settle(piece, &response));
-            }
-            if self.number > MOST_CALLS {
-                return Err(Error::malformed("it calls too many tools"));
+                if self.number > MOST_CALLS {
+                    return Err(Error::malformed("it calls too many tools"));
+                }
             }
         }
         self.complete(chunk);

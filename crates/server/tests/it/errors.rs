@@ -132,6 +132,7 @@ async fn a_body_out_of_proportion(backend: Backend) {
     let trace = key.trace().await;
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let (shallow, deep, deeper) = (nested(100), nested(200), nested(50_000));
+    let list_of = |item: &str| format!("[{}]", vec![item; 200_000].join(","));
     let log = |value: &str| format!(r#"{{"trace_id":"{trace}","output":{{"a":{value}}}}}"#);
     let chat = |value: &str| {
         let messages = r#"[{"role":"user","content":"Hello"}]"#;
@@ -147,6 +148,36 @@ async fn a_body_out_of_proportion(backend: Backend) {
         let metadata = format!(r#"{{"metadata":{{"a":{deep}}}}}"#);
         send("traces", metadata).await.says(422, "nested too deeply");
     }
+    // Whatever is behind or beside what is too deep is not read either, nor where nobody reads it.
+    let (dense, quoted) = (list_of("[]"), list_of("[]").replace('"', "\\\""));
+    let messages = r#""messages":[{"role":"user","content":"Hello"}],"model":"sandbox""#;
+    for ahead in [
+        format!(r#""stream_options":{{"x":{deep}}}"#),
+        format!(r#""a":{{"$serde_json::private::RawValue":"{quoted}"}}"#),
+        format!(r#""a":{{"\u0024serde_json::private::R\u0061wValue":"{quoted}"}}"#),
+    ] {
+        let body = format!(r#"{{"trace_id":"{trace}",{ahead},{messages},"z":{dense}}}"#);
+        let reply = send("chat/completions", body).await;
+        assert_eq!(reply.status, 422, "{}", reply.text);
+        let body = format!(r#"{{"trace_id":"{trace}",{ahead},"input":"Hello","tools":{dense}}}"#);
+        assert_eq!(send("executions", body).await.status, 422);
+    }
+    let short = r#"{"trace_id":"x","a":{"$serde_json::private::RawValue":"[[]]"}}"#;
+    send("chat/completions", short.to_owned()).await.says(422, "reserved");
+    // A log that is accepted is shown.
+    let shown = async |levels: usize| {
+        let log = format!(r#"{{"trace_id":"{trace}","output":{{"a":{}}}}}"#, nested(levels - 2));
+        let reply = send("logs", log).await;
+        (reply.status, reply)
+    };
+    let (status, reply) = shown(127).await;
+    assert_eq!(status, 200);
+    let step = reply.json()["step_id"].clone();
+    let detail = key.get(&format!("/api/v1/traces/{trace}")).await.text;
+    // The answer itself is nested too deeply for our own reader.
+    let noted = format!(r#"{{"id":{step},"type":"log","output":{{"a":[[["#);
+    assert!(detail.contains(&noted), "{detail}");
+    assert_eq!(shown(128).await.0, 422);
     send("logs", log(&shallow)).await.ok(200);
     send("chat/completions", chat(&shallow)).await.ok(200);
     let list = |item: &str| format!("[{}]", vec![item; 2_000_000 / item.len()].join(","));

@@ -1,6 +1,7 @@
 //! The pieces that a canonical prompt is made of.
 
 use domain::conversation::{Body, CACHE_BREAKPOINT, Message, PROVIDER_STATE as STATE, Role};
+use domain::json_weight::InnerJson;
 use serde_json::{Map, Value, json};
 
 /// What a provider wants back verbatim, as a text that a client keeps without reading it.
@@ -19,11 +20,26 @@ impl State {
     }
 }
 
-/// The state in a text that a client has sent back; `None` where it is not one of ours.
-pub(crate) fn state_of(token: &str) -> Option<State> {
-    let state: Map<String, Value> = serde_json::from_str(token).ok()?;
-    let is_ours = ["provider", "model", "content"].iter().all(|name| state.contains_key(*name));
-    is_ours.then(|| State(Value::Object(state)))
+/// Bytes of all states of a prompt beside their proportion: they are kept as long as the call lasts.
+const STATE_ALLOWANCE: usize = 1024 * 1024;
+
+/// Reads the states of one prompt.
+#[derive(Debug)]
+pub(crate) struct States(InnerJson);
+
+impl Default for States {
+    fn default() -> Self {
+        Self(InnerJson::within(STATE_ALLOWANCE))
+    }
+}
+
+impl States {
+    /// The state in a text that a client has sent back; `None` where it is not one of ours.
+    pub(crate) fn of(&mut self, token: &str) -> Option<State> {
+        let state: Map<String, Value> = self.0.read(token)?;
+        let is_ours = ["provider", "model", "content"].iter().all(|name| state.contains_key(*name));
+        is_ours.then(|| State(Value::Object(state)))
+    }
 }
 
 /// A content part that is text.

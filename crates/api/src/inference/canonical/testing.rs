@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::inference::canonical::answer::Call;
 use crate::inference::canonical::prompt::{
-    assistant, call, image_part, plain, result, state_of, text_part,
+    States, assistant, call, image_part, plain, result, text_part,
 };
 
 /// The step of every answer.
@@ -110,7 +110,7 @@ impl Speech {
         let parts = parts.into_iter().filter(|text| !text.is_empty()).cloned().map(text_part);
         let calls = self.calls.iter();
         let calls = calls.map(|said| call(&said.id, &said.name, &said.arguments));
-        let state = self.state.as_ref().and_then(|state| state_of(&state.to_string()));
+        let state = self.state.as_ref().and_then(|state| States::default().of(&state.to_string()));
         assistant(parts.collect(), calls.collect(), state)
     }
 

@@ -2,6 +2,7 @@
 
 use domain::conversation::{STOP_DETAILS, STOP_SEQUENCE};
 use domain::ids::{StepId, TraceId};
+use domain::json_weight::InnerJson;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use gateway::ChatReply;
@@ -128,7 +129,8 @@ fn content(answer: Answer) -> Vec<Value> {
             blocks.push(json!({"type": "text", "text": text, "citations": null}));
         }
     }
-    blocks.extend(answer.calls.iter().map(tool_use));
+    let mut inner = InnerJson::default();
+    blocks.extend(answer.calls.iter().map(|call| tool_use(call, &mut inner)));
     blocks
 }
 
@@ -139,10 +141,10 @@ pub(super) fn redacted_thinking(state: &State) -> Value {
 
 /// The format's calls hold objects. What a model wrote that is none is kept as it is, in a member of
 /// its own.
-fn tool_use(call: &Call) -> Value {
+fn tool_use(call: &Call, inner: &mut InnerJson) -> Value {
     let text = call.arguments.trim();
-    let input = if text.is_empty() { Ok(Map::new()) } else { serde_json::from_str(text) };
-    let input = input.map_or_else(|_| json!({"INVALID_JSON": text}), Value::Object);
+    let input = if text.is_empty() { Some(Map::new()) } else { inner.read(text) };
+    let input = input.map_or_else(|| json!({"INVALID_JSON": text}), Value::Object);
     json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }
 

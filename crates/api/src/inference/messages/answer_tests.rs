@@ -86,7 +86,7 @@ fn arguments_that_are_no_object_are_kept() {
     ] {
         let call =
             Call { id: "c".to_owned(), name: "f".to_owned(), arguments: arguments.to_owned() };
-        assert_eq!(tool_use(&call)["input"], input);
+        assert_eq!(tool_use(&call, &mut InnerJson::default())["input"], input);
     }
 }
 

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::prompt::{
-    State, assistant, function, marked, plain, result, state_of, text_part,
+    State, States, assistant, function, marked, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
 use crate::inference::messages::blocks::{blocks, image, tool_use};
@@ -198,6 +198,7 @@ fn unsupported(name: &str) -> Failure {
 #[derive(Default)]
 struct Reader {
     left_out: BTreeSet<&'static str>,
+    states: States,
 }
 
 impl Reader {
@@ -335,7 +336,7 @@ impl Reader {
 
     fn find_state(&mut self, token: Option<String>, state: &mut Option<State>) {
         let Some(token) = token.filter(|token| !token.is_empty()) else { return };
-        match state_of(&token) {
+        match self.states.of(&token) {
             Some(found) => *state = Some(found),
             None => {
                 self.left_out.insert("thinking");

@@ -1,6 +1,7 @@
 //! A whole answer in the Responses format.
 
 use domain::ids::{StepId, TraceId};
+use domain::json_weight::InnerJson;
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -179,7 +180,7 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
 
 /// The status of a call that is over. What was cut off is known by its arguments: they are no object.
 pub(super) fn call_status(is_cut_off: bool, arguments: &str) -> &'static str {
-    let is_whole = || serde_json::from_str::<Map<String, Value>>(arguments).is_ok();
+    let is_whole = || InnerJson::default().read::<Map<String, Value>>(arguments).is_some();
     if is_cut_off && !is_whole() { "incomplete" } else { "completed" }
 }
 

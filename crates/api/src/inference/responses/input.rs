@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::http::error::Result;
 use crate::inference::canonical::prompt::{
-    State, assistant, call, image_part, plain, result, state_of, text_part,
+    State, States, assistant, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
 
@@ -35,6 +35,7 @@ pub struct Input {
     /// The index of the item that they came with.
     images_at: Option<usize>,
     left_out: BTreeSet<&'static str>,
+    states: States,
 }
 
 /// What was read.
@@ -128,7 +129,7 @@ impl Input {
     fn reasoning(&mut self, mut item: Node) -> Result<()> {
         let is_own = item.maybe_text("id")?.is_some_and(|id| is_ours(&id));
         let token = item.maybe_text("encrypted_content")?;
-        let state = token.as_deref().and_then(state_of);
+        let state = token.as_deref().and_then(|token| self.states.of(token));
         // Of ours the state stands in an item of its own, or the provider wants nothing back.
         if state.is_none() && (token.is_some() || !is_own) {
             self.left_out.insert("reasoning");
