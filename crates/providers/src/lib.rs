@@ -18,6 +18,7 @@ mod connect;
 mod counts;
 mod echo;
 mod echo_stream;
+mod echo_ways;
 mod egress;
 mod endpoint;
 mod error;
