@@ -69,6 +69,15 @@ pub fn may_keep_for_an_hour(model: &Model, prompt: &Prompt) -> bool {
     }
 }
 
+/// Whether a provider may write a prompt to its cache, which costs more with most.
+pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
+    let writes = |model: &Model| adapter::adapter(model.provider).writes_cache(model, prompt);
+    match model.config.endpoints.as_slice() {
+        [] => writes(model),
+        endpoints => endpoints.iter().any(|endpoint| writes(&endpoint.model)),
+    }
+}
+
 /// Refuses a model of which no images can be asked.
 pub fn check_paints(model: &Model) -> Result<(), Error> {
     adapter::painter(model).map(drop)
