@@ -36,6 +36,16 @@ pub(super) enum TooMany {
     Chunks,
 }
 
+/// What a chunk has said beside the text of choice 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Added {
+    /// How long it is, with each call of a tool once.
+    pub(super) bytes: usize,
+    /// Whether a model has written any of it, piece by piece. Notes come from elsewhere, and what a
+    /// provider wants back repeats what was written.
+    pub(super) goes_on: bool,
+}
+
 /// The strings of the chunks so far.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
@@ -50,9 +60,8 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0: each
-    /// call of a tool once.
-    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<usize, TooMany> {
+    /// Takes in what a chunk says.
+    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<Added, TooMany> {
         self.add_calls(chunk);
         for state in leaves::states(chunk) {
             leaves::of_state(state, &mut |text| {
@@ -61,19 +70,20 @@ impl Fragments {
                 }
             });
         }
-        let mut more = 0;
+        let mut added = Added::default();
         leaves::each(chunk, |place, text| {
             if place.is_text() {
                 return;
             }
             if place.is_fragment() {
+                added.goes_on |= !place.is_note();
                 self.strings.at(place, String::new).1.push_str(text);
             } else if !self.whole.insert((text.clone(), place.is_json())) {
                 return;
             }
             self.bytes += text.len();
             if !place.is_legacy() {
-                more += text.len();
+                added.bytes += text.len();
             }
         });
         if self.strings.len() + self.whole.len() > MOST_STRINGS {
@@ -82,7 +92,7 @@ impl Fragments {
         if self.bytes > MAX_OUTPUT_BYTES {
             return Err(TooMany::Bytes);
         }
-        Ok(more)
+        Ok(added)
     }
 
     fn add_calls(&mut self, chunk: &Map<String, Value>) {
