@@ -17,15 +17,19 @@ const STEP: i64 = MINUTE;
 pub(crate) struct ClockSteps {
     now: Timestamp,
     seen: Instant,
+    /// What has to be counted anew until that succeeds: the hours of keys, and the months of projects.
+    hours_due: bool,
+    months_due: bool,
 }
 
 impl ClockSteps {
     pub(crate) fn new(now: Timestamp) -> Self {
-        Self { now, seen: Instant::now() }
+        Self { now, seen: Instant::now(), hours_due: false, months_due: false }
     }
 
     /// Looks at the clock: logs and counts a step since the last look. After a step, and at the
-    /// begin of a month, what was spent is taken in from the database at once.
+    /// begin of a month, what was spent is taken in from the database at once; where that fails, at the
+    /// next look.
     pub(crate) async fn look(&mut self, gateway: &Gateway) -> Result<()> {
         let (now, seen) = (gateway.clock.now(), Instant::now());
         let stepped = step(self.now, now, seen.duration_since(self.seen));
@@ -33,12 +37,29 @@ impl ClockSteps {
         (self.now, self.seen) = (now, seen);
         if let Some(step) = stepped {
             report(step, now);
-            gateway.recount_whole_hours().await?;
         }
-        if stepped.is_some() || is_other_month {
-            gateway.recount_months().await?;
+        self.hours_due |= stepped.is_some();
+        self.months_due |= stepped.is_some() || is_other_month;
+        self.recount(gateway.recount_whole_hours(), gateway.recount_months()).await
+    }
+
+    /// Does what is due, and keeps in mind what fails.
+    async fn recount(
+        &mut self,
+        hours: impl Future<Output = Result<()>>,
+        months: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let mut counted = Ok(());
+        if self.hours_due {
+            counted = hours.await;
+            self.hours_due = counted.is_err();
         }
-        Ok(())
+        if self.months_due {
+            let months = months.await;
+            self.months_due = months.is_err();
+            counted = counted.and(months);
+        }
+        counted
     }
 }
 
@@ -202,5 +223,30 @@ mod tests {
                 assert_eq!(hour(), expected, "after {minutes} minutes");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_counted_anew_is_tried_again() {
+        let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let fresh = Fresh::at(noon, json!({})).await;
+        let (gateway, project) = (&fresh.gateway, &fresh.caller.project);
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let month = || lock(&project.month).total(gateway.clock.now());
+        let spent = month();
+        let forget = || *lock(&project.month) = limits::MonthSpend::default();
+        forget();
+        let mut steps = ClockSteps::new(noon);
+        (steps.hours_due, steps.months_due) = (true, true);
+        let fails = async || Err(crate::Error::Internal("the database is away".to_owned()));
+        for _ in 0..2 {
+            steps.recount(fails(), fails()).await.unwrap_err();
+        }
+        steps.recount(async { Ok(()) }, fails()).await.unwrap_err();
+        steps.look(gateway).await.unwrap();
+        assert_eq!(month(), spent, "no step since, and yet it is counted");
+        forget();
+        steps.look(gateway).await.unwrap();
+        assert_eq!(month(), Usd::ZERO, "it is done once");
     }
 }

@@ -57,7 +57,10 @@ impl Gateway {
         let spent: HashMap<_, _> = spent.into_iter().collect();
         for project in self.registry.projects() {
             if let Some(spent) = spent.get(&project.id()) {
-                lock(&project.month).raise(now, *spent);
+                let mut month = lock(&project.month);
+                // A clock that went back shows a month that nobody has asked for yet.
+                month.total(self.clock.now());
+                month.raise(now, *spent);
             }
         }
         Ok(())
@@ -110,5 +113,37 @@ mod tests {
         gateway.publish(tx).await.unwrap();
         gateway.recount_whole_hours().await.unwrap();
         assert_eq!(hour(), Usd::ZERO);
+
+        // What a clock that was wrong has dated far ahead does not count after a restart either.
+        let now = gateway.clock.now();
+        let mut ahead = fresh.steps(&trace).await.remove(0);
+        for (days, counts) in [(365, false), (0, true)] {
+            ahead.id = gateway.store.step_id().await.unwrap();
+            ahead.finished_at = now.plus(std::time::Duration::from_secs(86_400 * days + 1_800));
+            gateway.store.writer().step(ahead.clone(), None).await.unwrap();
+            let again =
+                crate::registry::Registry::load(&gateway.store, &gateway.clock).await.unwrap();
+            let spent = lock(&again.key(id).unwrap().windows).spent(now);
+            assert_eq!(spent, if counts { cost } else { Usd::ZERO }, "{days} days");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_month_that_a_clock_goes_back_to_counts_at_once() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let november = at("2026-11-30T23:58:00Z");
+        let fresh = Fresh::at(november, json!({})).await;
+        let (gateway, project) = (&fresh.gateway, &fresh.caller.project);
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let month = || lock(&project.month).total(gateway.clock.now());
+        let spent = month();
+        assert!(spent > Usd::ZERO);
+        // As after a start with the clock in the next month.
+        let mut of_december = limits::MonthSpend::default();
+        assert_eq!(of_december.total(at("2026-12-01T00:01:00Z")), Usd::ZERO);
+        *lock(&project.month) = of_december;
+        gateway.recount_months().await.unwrap();
+        assert_eq!(month(), spent);
     }
 }

@@ -9,6 +9,7 @@ mod rows;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
@@ -263,13 +264,12 @@ impl Registry {
                 lock(&state.windows).restore(&bytes, state.key.reset_at);
             }
         }
-        for spent in seconds {
+        // What a clock has dated later, before it was put right, does not count.
+        let latest = now.plus(Duration::from_hours(1)).unix_seconds();
+        for spent in seconds.into_iter().filter(|spent| spent.second <= latest) {
             if let Some(state) = snapshot.keys.get(&spent.key) {
                 let at = Timestamp(spent.second * domain::time::SECOND);
-                let mut windows = lock(&state.windows);
-                windows.raise_spent(at, spent.cost);
-                // What a clock that has gone back since has dated later counts from now on.
-                windows.spent(now);
+                lock(&state.windows).raise_spent(at, spent.cost);
             }
         }
         Ok(())

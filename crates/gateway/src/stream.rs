@@ -209,7 +209,11 @@ impl Relay {
                 heard.text.push_str(&text);
                 let in_text = self.says_refusals && (self.refuses || heard.text.is_empty());
                 let refusal = if in_text { leaves::take_refusal(&mut chunk) } else { None };
-                heard.beside += self.fragments.add(&mut chunk)?;
+                let added = self.fragments.add(&mut chunk)?;
+                heard.beside += added.bytes;
+                if let Some(known) = &mut heard.usage {
+                    known.open.completion |= added.goes_on;
+                }
                 if heard.instead.is_none()
                     && let Some(refusal) = leaves::refusal(&chunk)
                 {

@@ -102,6 +102,12 @@ pub(crate) trait Adapter: Send + Sync {
         false
     }
 
+    /// Whether a prompt may be written to a cache of a model at all: some vendors do that, and bill it,
+    /// without being asked.
+    fn writes_cache(&self, _model: &Model, _prompt: &Prompt) -> bool {
+        true
+    }
+
     /// A whole answer of a model.
     fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error>;
 

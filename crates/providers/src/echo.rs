@@ -83,6 +83,11 @@ impl Credentials {
                 .any(|form| form.text.starts_with(begun) && 2 * begun.len() >= form.text.len())
     }
 
+    /// Whether a text that does not go on has nothing to clean.
+    pub(crate) fn is_clean(&self, text: &str) -> bool {
+        !self.are_in(text) && !self.is_much(&text[text.len() - self.begun_at_end(text)..])
+    }
+
     /// Cleans a text that does not go on. Whether there was anything to clean.
     pub(crate) fn clean(&self, text: &mut String) -> bool {
         let masked = self.masked(text);

@@ -4,31 +4,21 @@ use std::collections::BTreeMap;
 
 use domain::conversation::StreamEvent;
 use domain::secret::Secret;
+use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use crate::chat_form::{IMAGES, STATE, STOP_DETAILS, STOP_SEQUENCE};
 use crate::echo::Credentials;
+use crate::echo_ways::Way;
 use crate::error::Error;
 
-/// Members of a delta that come whole: their end never waits.
-const WHOLE: [&str; 11] = [
-    "role",
-    "type",
-    "id",
-    "name",
-    "format",
-    "signature",
-    "data",
-    IMAGES,
-    STATE,
-    STOP_DETAILS,
-    STOP_SEQUENCE,
-];
 /// So much of a credential at the end of a text takes the log probabilities of its tokens away.
 const TOLD_BY_TOKENS: usize = 4;
 
-/// So many strings wait at once at the most, beside the text.
+/// So many strings wait at once at the most, beside the text, with so many bytes.
 pub(crate) const MOST_WAITING: usize = 4096;
+pub(crate) const MOST_WAITING_BYTES: usize = 1024 * 1024;
+/// No string that goes on from chunk to chunk stands deeper.
+const DEEPEST: usize = 8;
 
 /// Cleans one stream.
 #[derive(Debug)]
@@ -36,16 +26,21 @@ pub(crate) struct EchoFilter {
     credentials: Option<Credentials>,
     /// The end of the text of choice 0 that waits.
     text: String,
-    /// Those of other strings, by choice and place.
-    others: BTreeMap<(u64, Vec<Segment>), String>,
+    /// Those of other strings, by their places.
+    others: BTreeMap<Vec<Segment>, String>,
+    /// The bytes of these.
+    bytes: usize,
+    /// A count of tokens that came behind what waits: it must not overtake it.
+    usage: Option<Usage>,
     /// Whether more strings would have to wait than may.
     is_full: bool,
 }
 
-/// A step on the way to a string within a delta.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A step on the way to a string that goes on. The first names the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Segment {
-    Member(String),
+    Choice(u64),
+    Member(&'static str),
     /// An item of a list, by its own index where it has one.
     Item(u64),
 }
@@ -56,24 +51,34 @@ impl Segment {
     }
 }
 
+/// The place of the text of choice 0.
+const TEXT: [Segment; 2] = [Segment::Choice(0), Segment::Member("content")];
+
 impl EchoFilter {
     pub(crate) fn new(key: Option<&Secret>) -> Self {
         let credentials = Credentials::of(key);
-        Self { credentials, text: String::new(), others: BTreeMap::new(), is_full: false }
+        Self {
+            credentials,
+            text: String::new(),
+            others: BTreeMap::new(),
+            bytes: 0,
+            usage: None,
+            is_full: false,
+        }
     }
 
     /// Cleans the events from a place on. An error where too many strings would have to wait: what
     /// comes after that is left out.
     pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) -> Result<(), Error> {
         let Some(credentials) = self.credentials.take() else { return Ok(()) };
-        let holds_nothing = self.text.is_empty() && self.others.is_empty();
+        let holds_nothing = self.holds_nothing();
         let is_clean = |event: &StreamEvent| match event {
             StreamEvent::Text(text) => {
                 !credentials.are_in(text) && credentials.begun_at_end(text) == 0
             }
-            StreamEvent::Model(name) => !credentials.are_in(name),
+            StreamEvent::Model(name) => credentials.is_clean(name),
             StreamEvent::Native { chunk, .. } => {
-                chunk.iter().all(|(name, value)| is_plain(&credentials, name, value, false))
+                chunk.iter().all(|(name, value)| is_plain(&credentials, Way::Whole, name, value))
             }
             _ => true,
         };
@@ -97,6 +102,7 @@ impl EchoFilter {
     pub(crate) fn end(&mut self, events: &mut Vec<StreamEvent>) {
         let Some(credentials) = self.credentials.take() else { return };
         self.flush(&credentials, None, events);
+        self.release_usage(events);
         self.credentials = Some(credentials);
     }
 
@@ -108,12 +114,15 @@ impl EchoFilter {
     ) {
         match event {
             StreamEvent::Text(mut text) => {
+                self.count_before(!text.is_empty(), events);
                 credentials.pass(&mut self.text, &mut text);
                 if !text.is_empty() {
                     events.push(StreamEvent::Text(text));
                 }
             }
             StreamEvent::Native { mut text, mut chunk } => {
+                let goes_on = || chunk.values().any(|value| speaks(Way::Whole, value));
+                self.count_before(self.usage.is_some() && goes_on(), events);
                 self.chunk(credentials, &mut chunk, &mut text, events);
                 events.push(StreamEvent::Native { text, chunk });
             }
@@ -124,14 +133,36 @@ impl EchoFilter {
             StreamEvent::Finish(_) => {
                 // Choice 0 ends; others may go on.
                 self.flush(credentials, Some(0), events);
+                self.release_usage(events);
                 events.push(event);
             }
             StreamEvent::Done => {
                 self.flush(credentials, None, events);
+                self.release_usage(events);
                 events.push(event);
             }
-            StreamEvent::Usage(_) | StreamEvent::Prompt(_) => events.push(event),
+            StreamEvent::Usage(usage) => {
+                self.usage = Some(self.usage.map_or(usage, |known| known.followed_by(usage)));
+            }
+            StreamEvent::Prompt(_) => events.push(event),
         }
+        self.release_usage(events);
+    }
+
+    fn holds_nothing(&self) -> bool {
+        self.text.is_empty() && self.others.is_empty()
+    }
+
+    /// Hands over a count that is of the words before it alone, where more of them come now.
+    fn count_before(&mut self, more_comes: bool, events: &mut Vec<StreamEvent>) {
+        if more_comes {
+            events.extend(self.usage.take().map(StreamEvent::Usage));
+        }
+    }
+
+    /// Hands over a count when the words that it is of have left.
+    fn release_usage(&mut self, events: &mut Vec<StreamEvent>) {
+        self.count_before(self.holds_nothing(), events);
     }
 
     fn chunk(
@@ -152,12 +183,12 @@ impl EchoFilter {
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             let finish = choice.get("finish_reason").and_then(Value::as_str);
             let ends = finish.is_some_and(|reason| !reason.is_empty());
-            let mut tells = false;
+            let mut tells = index == 0 && self.text.len() >= TOLD_BY_TOKENS;
             if let Some(delta) = choice.get_mut("delta") {
-                let mut path = Vec::new();
-                tells = self.delta(credentials, index, &mut path, delta);
+                let mut path = vec![Segment::Choice(index)];
+                tells |= self.delta(credentials, Way::Delta, &mut path, delta);
                 if ends {
-                    self.drain(credentials, index, &mut path, delta);
+                    self.drain(credentials, Way::Delta, &mut path, delta);
                 }
                 if index == 0 {
                     *text = content_of(delta);
@@ -179,40 +210,41 @@ impl EchoFilter {
         chunk.insert("choices".to_owned(), choices);
     }
 
-    /// Cleans a part of a delta. Whether its text held a credential, or may.
+    /// Cleans a part of a delta. Whether it held a credential, or may.
     fn delta(
         &mut self,
         credentials: &Credentials,
-        choice: u64,
+        way: Way,
         path: &mut Vec<Segment>,
         value: &mut Value,
     ) -> bool {
+        let mut tells = false;
         match value {
-            Value::String(piece) => self.piece(credentials, choice, path, piece),
-            Value::Array(items) => {
-                let mut tells = false;
+            Value::String(piece) if way.goes_on() => {
+                tells = self.piece(credentials, way, path, piece);
+            }
+            Value::Array(items) if way.has_items() && path.len() < DEEPEST => {
                 for (position, item) in items.iter_mut().enumerate() {
                     path.push(Segment::item(position, item));
-                    tells |= self.delta(credentials, choice, path, item);
+                    tells |= self.delta(credentials, way, path, item);
                     path.pop();
                 }
-                tells
             }
-            Value::Object(members) => {
-                let mut tells = credentials.clean_names(members);
+            Value::Object(members) if path.len() < DEEPEST => {
+                tells = credentials.clean_names(members);
                 for (name, value) in members {
-                    if WHOLE.contains(&name.as_str()) {
-                        credentials.clean_value(value);
+                    let Some((name, way)) = way.into(name) else {
+                        tells |= credentials.clean_value(value);
                         continue;
-                    }
-                    path.push(Segment::Member(name.clone()));
-                    tells |= self.delta(credentials, choice, path, value);
+                    };
+                    path.push(Segment::Member(name));
+                    tells |= self.delta(credentials, way, path, value);
                     path.pop();
                 }
-                tells
             }
-            _ => false,
+            value => tells = credentials.clean_value(value),
         }
+        tells
     }
 
     /// Gives the strings of a choice's last delta what waits of them. The last part of a string that
@@ -220,29 +252,29 @@ impl EchoFilter {
     fn drain(
         &mut self,
         credentials: &Credentials,
-        choice: u64,
+        way: Way,
         path: &mut Vec<Segment>,
         value: &mut Value,
     ) {
-        if self.text.is_empty() && self.others.is_empty() {
+        if self.holds_nothing() {
             return;
         }
         match value {
-            Value::String(piece) => {
-                piece.push_str(credentials.rest(&self.take_waiting(choice, path)));
+            Value::String(piece) if way.goes_on() => {
+                piece.push_str(credentials.rest(&self.take_waiting(place_of(way, path))));
             }
-            Value::Array(items) => {
+            Value::Array(items) if way.has_items() && path.len() < DEEPEST => {
                 for (position, item) in items.iter_mut().enumerate().rev() {
                     path.push(Segment::item(position, item));
-                    self.drain(credentials, choice, path, item);
+                    self.drain(credentials, way, path, item);
                     path.pop();
                 }
             }
-            Value::Object(members) => {
+            Value::Object(members) if path.len() < DEEPEST => {
                 for (name, value) in members.iter_mut().rev() {
-                    if !WHOLE.contains(&name.as_str()) {
-                        path.push(Segment::Member(name.clone()));
-                        self.drain(credentials, choice, path, value);
+                    if let Some((name, way)) = way.into(name) {
+                        path.push(Segment::Member(name));
+                        self.drain(credentials, way, path, value);
                         path.pop();
                     }
                 }
@@ -254,34 +286,47 @@ impl EchoFilter {
     fn piece(
         &mut self,
         credentials: &Credentials,
-        choice: u64,
+        way: Way,
         path: &[Segment],
         piece: &mut String,
     ) -> bool {
-        let is_content = is_content(path);
-        let mut waiting = self.take_waiting(choice, path);
+        let place = place_of(way, path);
+        if piece.is_empty() {
+            return self.waiting(place).len() >= TOLD_BY_TOKENS;
+        }
+        let mut waiting = self.take_waiting(place);
         let had = waiting.len() >= TOLD_BY_TOKENS;
         let found = credentials.pass(&mut waiting, piece);
         let tells = found || had || waiting.len() >= TOLD_BY_TOKENS;
-        if choice == 0 && is_content {
+        if place == TEXT {
             self.text = waiting;
-        } else if self.others.len() >= MOST_WAITING {
-            self.is_full |= !waiting.is_empty();
         } else if !waiting.is_empty() {
-            self.others.insert((choice, place_of(path).to_vec()), waiting);
+            let bytes = self.bytes + waiting.len();
+            if self.others.len() >= MOST_WAITING || bytes > MOST_WAITING_BYTES {
+                self.is_full = true;
+            } else {
+                self.bytes = bytes;
+                self.others.insert(place.to_vec(), waiting);
+            }
         }
-        is_content && tells
+        tells
     }
 
-    /// Takes what waits of the string at a path.
-    fn take_waiting(&mut self, choice: u64, path: &[Segment]) -> String {
-        if choice == 0 && is_content(path) {
-            std::mem::take(&mut self.text)
-        } else if self.others.is_empty() {
-            String::new()
-        } else {
-            self.others.remove(&(choice, place_of(path).to_vec())).unwrap_or_default()
+    /// What waits of the string at a place.
+    fn waiting(&self, place: &[Segment]) -> &str {
+        if place == TEXT {
+            return &self.text;
         }
+        self.others.get(place).map_or("", String::as_str)
+    }
+
+    fn take_waiting(&mut self, place: &[Segment]) -> String {
+        if place == TEXT {
+            return std::mem::take(&mut self.text);
+        }
+        let waiting = self.others.remove(place).unwrap_or_default();
+        self.bytes -= waiting.len();
+        waiting
     }
 
     /// Hands over what waits, of one choice or of all.
@@ -298,45 +343,56 @@ impl EchoFilter {
             None => std::mem::take(&mut self.others),
             Some(choice) => self.take_choice(choice),
         };
-        for ((choice, place), text) in leave {
-            events.push(rest_chunk(choice, &place, credentials.rest(&text)));
+        for (place, text) in leave {
+            self.bytes = self.bytes.saturating_sub(text.len());
+            events.push(rest_chunk(&place, credentials.rest(&text)));
         }
     }
 
     /// Takes the strings of one choice, without a look at those of others.
-    fn take_choice(&mut self, choice: u64) -> BTreeMap<(u64, Vec<Segment>), String> {
-        let of_choice = self.others.range((choice, Vec::new())..);
+    fn take_choice(&mut self, choice: u64) -> BTreeMap<Vec<Segment>, String> {
+        let of_choice = self.others.range(vec![Segment::Choice(choice)]..);
         let places: Vec<_> = of_choice
             .map(|(place, _)| place)
-            .take_while(|place| place.0 == choice)
+            .take_while(|place| place.first() == Some(&Segment::Choice(choice)))
             .cloned()
             .collect();
         places.into_iter().filter_map(|place| self.others.remove_entry(&place)).collect()
     }
 }
 
-/// Whether nothing in a part of a chunk has to be cleaned, or, within a delta, to wait.
-fn is_plain(credentials: &Credentials, name: &str, value: &Value, in_delta: bool) -> bool {
-    let in_delta = (in_delta || name == "delta") && !WHOLE.contains(&name);
-    let is_sound = |text: &str| {
-        !credentials.are_in(text)
-            && if in_delta {
-                credentials.begun_at_end(text) == 0
-            } else {
-                !credentials.is_much(&text[text.len() - credentials.begun_at_end(text)..])
-            }
-    };
+/// Whether nothing in a part of a chunk has to be cleaned, or to wait.
+fn is_plain(credentials: &Credentials, way: Way, name: &str, value: &Value) -> bool {
     !credentials.are_in(name)
-        && match value {
-            Value::String(text) => is_sound(text),
-            Value::Array(items) => {
-                items.iter().all(|item| is_plain(credentials, "", item, in_delta))
-            }
-            Value::Object(members) => {
-                members.iter().all(|(name, value)| is_plain(credentials, name, value, in_delta))
-            }
-            _ => true,
+        && value_is_plain(credentials, way.into(name).map_or(Way::Whole, |(_, way)| way), value)
+}
+
+fn value_is_plain(credentials: &Credentials, way: Way, value: &Value) -> bool {
+    match value {
+        Value::String(text) if way.goes_on() => {
+            !credentials.are_in(text) && credentials.begun_at_end(text) == 0
         }
+        Value::String(text) => credentials.is_clean(text),
+        Value::Array(items) => items.iter().all(|item| value_is_plain(credentials, way, item)),
+        Value::Object(members) => {
+            members.iter().all(|(name, value)| is_plain(credentials, way, name, value))
+        }
+        _ => true,
+    }
+}
+
+/// Whether a part of a chunk holds words that tokens were counted for, or a call.
+fn speaks(way: Way, value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty() && (way.goes_on() || way == Way::Calls),
+        Value::Array(items) => items.iter().any(|item| speaks(way, item)),
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            // All of a call is written by the model.
+            let beside = if way == Way::Calls { way } else { Way::Whole };
+            speaks(way.into(name).map_or(beside, |(_, way)| way), value)
+        }),
+        _ => false,
+    }
 }
 
 fn push_text(text: &str, events: &mut Vec<StreamEvent>) {
@@ -345,15 +401,9 @@ fn push_text(text: &str, events: &mut Vec<StreamEvent>) {
     }
 }
 
-/// Whether a place is the content of a choice, as a text or in parts.
-fn is_content(path: &[Segment]) -> bool {
-    let is = |segment: Option<&Segment>, name: &str| matches!(segment, Some(Segment::Member(member)) if member == name);
-    is(path.first(), "content") && (path.len() == 1 || is(path.last(), "text"))
-}
-
 /// The place of the string that a path leads to: the parts of a content are one text.
-fn place_of(path: &[Segment]) -> &[Segment] {
-    if is_content(path) { &path[..1] } else { path }
+fn place_of(way: Way, path: &[Segment]) -> &[Segment] {
+    if way == Way::Content { &path[..2] } else { path }
 }
 
 /// The text of a delta's content.
@@ -368,14 +418,18 @@ fn content_of(delta: &Value) -> String {
 }
 
 /// A chunk with nothing but the end of one string.
-fn rest_chunk(choice: u64, place: &[Segment], text: &str) -> StreamEvent {
-    let mut value = Value::from(text);
+fn rest_chunk(place: &[Segment], text: &str) -> StreamEvent {
+    let (mut value, mut choice) = (Value::from(text), 0);
     for segment in place.iter().rev() {
-        value = match segment {
-            Segment::Member(name) => Value::Object(Map::from_iter([(name.clone(), value)])),
+        value = match *segment {
+            Segment::Choice(index) => {
+                choice = index;
+                break;
+            }
+            Segment::Member(name) => Value::Object(Map::from_iter([(name.to_owned(), value)])),
             Segment::Item(index) => {
                 if let Value::Object(item) = &mut value {
-                    item.insert("index".to_owned(), (*index).into());
+                    item.insert("index".to_owned(), index.into());
                 }
                 Value::Array(vec![value])
             }

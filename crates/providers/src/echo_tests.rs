@@ -1,10 +1,11 @@
 use domain::conversation::StreamEvent;
 use domain::step::FinishReason;
+use domain::usage::Usage;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::echo_stream::{EchoFilter, MOST_WAITING};
+use crate::echo_stream::{EchoFilter, MOST_WAITING, MOST_WAITING_BYTES};
 use crate::error::ErrorKind;
 
 const KEY: &str = "sk-test-9fA3/zQ+71bX";
@@ -220,6 +221,161 @@ fn the_end_of_one_choice_is_not_that_of_others() {
         let strings = joined(&passed, &format!("/{member}")).1;
         assert_eq!(strings, "It is*** It is");
     }
+}
+
+#[test]
+fn strings_that_come_whole_do_not_wait() {
+    let note = |url: &str| json!([{"type": "url_citation", "url_citation": {"url": url}}]);
+    let first = json!({"annotations": note("https://a.example/docs"), "channel": "analysis",
+        "status": "in progress", "citations": ["https://b.example/sk"], "STATUS": {"content": "s"},
+        "tool_calls": [{"index": 0, "id": "calls", "function": {"name": "guess", "arguments": {"a": "s"}}}],
+        "reasoning_details": [{"type": "reasoning.text", "format": "sk", "signature": "c2s"}],
+        "audio": {"id": "audios", "data": "c2s"}, "content": [{"type": "texts", "text": "a"}]});
+    let second = json!({"annotations": note("https://c.example"), "channel": "final",
+        "status": "done", "citations": ["https://d.example"]});
+    let events = vec![native(first), native(second), StreamEvent::Done];
+    let expected: Vec<_> = events.iter().map(|event| format!("{event:?}")).collect();
+    let passed: Vec<_> = passed(events)
+        .iter()
+        .map(|event| format!("{event:?}").replace("text: \"a\"", "text: \"\""))
+        .collect();
+    assert_eq!(passed, expected);
+    let told = json!({"annotations": note(&format!("https://a.example/?key={KEY}"))});
+    let shown = format!("{:?}", super::tests::passed(vec![native(told)]));
+    assert!(shown.contains("https://a.example/?key=***"), "{shown}");
+}
+
+/// A delta with a piece of a string at a place, in which numbers are items of lists.
+fn delta_at(place: &str, piece: &str) -> Value {
+    place.rsplit('/').filter(|name| !name.is_empty()).fold(json!(piece), |inner, name| {
+        if name == "0" { json!([inner]) } else { json!({name: inner}) }
+    })
+}
+
+#[test]
+fn every_string_that_goes_on_is_put_together() {
+    for place in [
+        "/content",
+        "/content/0/text",
+        "/content/0/thinking/0/text",
+        "/refusal",
+        "/reasoning",
+        "/reasoning_content",
+        "/reasoning_text",
+        "/reasoning/content",
+        "/reasoning_details/0/text",
+        "/reasoning_details/0/summary",
+        "/thinking",
+        "/thinking_blocks/0/thinking",
+        "/tool_calls/0/function/arguments",
+        "/tool_calls/0/custom/input",
+        "/function_call/arguments",
+        "/audio/transcript",
+    ] {
+        let pieces = [&KEY[..3], &KEY[3..9], "", &KEY[9..]];
+        let mut events: Vec<_> =
+            pieces.iter().map(|piece| native(delta_at(place, piece))).collect();
+        events.push(native(delta_at(place, " and s")));
+        let (texts, strings) = joined(&passed(events), place);
+        let said = if place.starts_with("/content") && !place.contains("thinking") {
+            texts
+        } else {
+            strings
+        };
+        assert_eq!(said, "*** and s", "{place}");
+    }
+}
+
+#[test]
+fn a_name_of_a_model_with_most_of_a_key_is_masked() {
+    let model = |name: &str| StreamEvent::Model(name.to_owned());
+    for (name, clean) in [
+        (KEY, "***"),
+        (&KEY[..KEY.len() - 1], "***"),
+        (&format!("m-{}", &KEY[..KEY.len() / 2]), "m-***"),
+        ("gpt-s", "gpt-s"),
+        ("m-sk-test", "m-sk-test"),
+    ] {
+        assert_eq!(passed(vec![model(name)]), [model(clean)]);
+    }
+}
+
+#[test]
+fn log_probabilities_do_not_repeat_what_was_masked() {
+    let told = |place: &str, piece: &str| {
+        let delta = delta_at(place, piece);
+        let logprobs = json!({"content": [{"token": piece}], "refusal": null});
+        chunk(json!([{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": null}]))
+    };
+    for place in [
+        "/content",
+        "/refusal",
+        "/reasoning_content",
+        "/reasoning_details/0/text",
+        "/tool_calls/0/function/arguments",
+        "/channel",
+    ] {
+        let shown = format!("{:?}", passed(vec![told(place, &format!("It is {KEY}"))]));
+        assert!(!shown.contains("logprobs"), "{place}: {shown}");
+        let shown = format!("{:?}", passed(vec![told(place, "It is"), told(place, " so.")]));
+        assert_eq!(shown.matches("logprobs").count(), 2, "{place}: {shown}");
+    }
+    let shown =
+        format!("{:?}", passed(vec![told("/refusal", &KEY[..9]), told("/refusal", &KEY[9..])]));
+    assert!(!shown.contains("logprobs"), "{shown}");
+}
+
+#[test]
+fn a_count_does_not_overtake_the_words_it_is_of() {
+    let used = |completion| StreamEvent::Usage(Usage { completion, ..Usage::of_prompt(3) });
+    let end = StreamEvent::Finish(FinishReason::Stop);
+    let state = native(json!({"provider_state": {"provider": "gemini"}}));
+    let thought = |text: &str| native(json!({"reasoning_content": text}));
+    for (events, expected) in [
+        // As Gemini, and servers that report with the last text.
+        (
+            vec![text("It is"), used(4), state.clone(), end.clone()],
+            vec![text("It i"), state, text("s"), used(4), end.clone()],
+        ),
+        (vec![text("It is"), used(4)], vec![text("It i"), text("s"), used(4)]),
+        (
+            vec![text("It is"), used(4), used(5), end.clone(), StreamEvent::Done],
+            vec![text("It i"), text("s"), used(5), end.clone(), StreamEvent::Done],
+        ),
+        // More came after it.
+        (
+            vec![text("It is"), used(4), text(" so"), used(5)],
+            vec![text("It i"), used(4), text("s so"), used(5)],
+        ),
+        (
+            vec![text("It is"), used(4), thought("hm"), end.clone()],
+            vec![text("It i"), used(4), thought("hm"), text("s"), end],
+        ),
+    ] {
+        assert_eq!(passed(events), expected);
+    }
+    let tail = passed(vec![thought("hms"), used(4), StreamEvent::Done]);
+    assert_eq!(tail[2..], [used(4), StreamEvent::Done], "{tail:?}");
+}
+
+#[test]
+fn only_so_many_bytes_wait() {
+    let long = "k".repeat(15) + &"y".repeat(16_000);
+    let key = key(&long);
+    let mut filter = EchoFilter::new(Some(&key));
+    let count = MOST_WAITING_BYTES / 15_000;
+    let mut events = vec![of_choices(0, count - 10, &long[..15_000], &json!(null))];
+    filter.pass(&mut events, 0).unwrap();
+    for _ in 0..3 {
+        let mut events = vec![
+            of_choices(0, count - 10, "", &json!("stop")),
+            of_choices(0, count - 10, &long[..15_000], &json!(null)),
+        ];
+        // Those that have left do not count.
+        filter.pass(&mut events, 0).unwrap();
+    }
+    let mut events = vec![of_choices(count, 20, &long[..15_000], &json!(null))];
+    assert!(filter.pass(&mut events, 0).is_err());
 }
 
 /// A chunk in which so many choices say something, from one on.

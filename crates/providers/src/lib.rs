@@ -18,6 +18,7 @@ mod connect;
 mod counts;
 mod echo;
 mod echo_stream;
+mod echo_ways;
 mod egress;
 mod endpoint;
 mod error;
@@ -65,6 +66,15 @@ pub fn may_keep_for_an_hour(model: &Model, prompt: &Prompt) -> bool {
     match model.config.endpoints.as_slice() {
         [] => keeps(model),
         endpoints => endpoints.iter().any(|endpoint| keeps(&endpoint.model)),
+    }
+}
+
+/// Whether a provider may write a prompt to its cache, which costs more with most.
+pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
+    let writes = |model: &Model| adapter::adapter(model.provider).writes_cache(model, prompt);
+    match model.config.endpoints.as_slice() {
+        [] => writes(model),
+        endpoints => endpoints.iter().any(|endpoint| writes(&endpoint.model)),
     }
 }
 

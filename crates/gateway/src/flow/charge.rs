@@ -88,7 +88,7 @@ impl Charge {
         }
         let completion = tokens_of_image(model.provider, prompt, HIGH, LARGE).saturating_mul(count);
         let usage = Usage { completion, ..Usage::of_prompt(prompt_tokens) };
-        Some(dearest(self.prices(model)?, false).cost(&usage))
+        Some(dearest(self.prices(model)?, model, prompt).cost(&usage))
     }
 
     /// What the images that are asked for cost, as far as that is known before they are made.
@@ -126,11 +126,19 @@ impl Charge {
     }
 }
 
-/// Prices at which no prompt token is cheaper than it may turn out to be, where the cache may or may
-/// not keep it for an hour.
-pub(super) fn dearest(prices: Prices, for_an_hour: bool) -> Prices {
-    let input = prices.input.max(prices.cached_input).max(prices.cache_write);
-    let input = if for_an_hour { input.max(prices.cache_write_1h) } else { input };
+/// Prices at which no prompt token is cheaper than it may turn out to be: a provider may write it to its
+/// cache, for minutes or for an hour.
+pub(super) fn dearest(prices: Prices, model: &Model, prompt: &Prompt) -> Prices {
+    let mut input = prices.input.max(prices.cached_input);
+    // The prompt is looked through only where that makes a difference.
+    if prices.cache_write.max(prices.cache_write_1h) > input
+        && providers::may_write_cache(model, prompt)
+    {
+        input = input.max(prices.cache_write);
+        if prices.cache_write_1h > input && providers::may_keep_for_an_hour(model, prompt) {
+            input = prices.cache_write_1h;
+        }
+    }
     Prices { input, ..prices }
 }
 

@@ -59,7 +59,7 @@ impl<'p> Bill<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
         let (most, unread) = sizes(prompt);
         let asked = prompt.max_output_tokens;
-        let prices = |prices| dearest(prices, providers::may_keep_for_an_hour(model, prompt));
+        let prices = |prices| dearest(prices, model, prompt);
         Self {
             prices: charge.prices(model).map(prices),
             flat: charge.most_of_images(model, prompt, most),

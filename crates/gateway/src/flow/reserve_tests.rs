@@ -122,23 +122,49 @@ fn the_dearest_price_is_that_of_an_hour_where_the_prompt_asks_for_it() {
     let plain = json!({"type": "text", "text": "cache_control ttl 1h"});
     let marked = |ttl: Value| json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ttl}});
     let tool = json!({"tools": [{"type": "function", "cache_breakpoint": "1h"}]});
-    for (part, params, is_hour) in [
-        (plain.clone(), json!({}), false),
-        (marked(json!("5m")), json!({}), false),
-        (marked(json!(null)), json!({}), false),
-        (json!({"cache_control": {"type": "ephemeral"}}), json!({}), false),
-        (marked(json!("1h")), json!({}), true),
-        (marked(json!("2h")), json!({}), true),
-        (marked(json!(3600)), json!({}), true),
-        (json!({"content": [marked(json!("1h"))]}), json!({}), true),
-        (plain.clone(), tool, true),
-        (plain.clone(), json!({"cache_breakpoint": "1h"}), true),
-        (plain, json!({"cache_breakpoint": "5m"}), false),
+    for (part, params, dearest) in [
+        // Nothing is written where nobody asks for it.
+        (plain.clone(), json!({}), 100),
+        (plain.clone(), json!({"tools": [{"type": "function"}]}), 100),
+        (marked(json!("5m")), json!({}), 125),
+        (marked(json!(null)), json!({}), 125),
+        (json!({"cache_control": {"type": "ephemeral"}}), json!({}), 125),
+        (marked(json!("1h")), json!({}), 200),
+        (marked(json!("2h")), json!({}), 200),
+        (marked(json!(3600)), json!({}), 200),
+        (json!({"content": [marked(json!("1h"))]}), json!({}), 200),
+        (plain.clone(), tool, 200),
+        (plain.clone(), json!({"cache_breakpoint": "1h"}), 200),
+        (plain.clone(), json!({"a": [{"cachePoint": {"type": "default"}}]}), 125),
+        (plain, json!({"cache_breakpoint": "5m"}), 125),
     ] {
         let prompt = prompt(part, params);
         let claude = keeping(Provider::Anthropic, "claude-sonnet-4-5", None);
+        let is_hour = dearest == 200;
         assert_eq!(providers::may_keep_for_an_hour(&claude, &prompt), is_hour, "{prompt:?}");
-        assert_eq!(dearest_input(&claude, &prompt), Usd(if is_hour { 200 } else { 125 }));
+        assert_eq!(dearest_input(&claude, &prompt), Usd(dearest), "{prompt:?}");
+    }
+}
+
+#[test]
+fn writes_are_set_aside_where_nobody_need_ask_for_them() {
+    let own = Some("https://proxy.example.com");
+    for (provider, name, base_url, dearest) in [
+        (Provider::Anthropic, "claude-sonnet-4-5", None, 100),
+        (Provider::Anthropic, "claude-sonnet-4-5", Some("https://api.anthropic.com/v1"), 100),
+        (Provider::Anthropic, "claude-sonnet-4-5", Some("https://notanthropic.com"), 125),
+        (Provider::Anthropic, "claude-sonnet-4-5", own, 125),
+        (Provider::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", None, 100),
+        (Provider::Bedrock, "amazon.nova-pro-v1:0", own, 125),
+        (Provider::Openai, "gpt-5.6", None, 125),
+        (Provider::Azure, "gpt-5.6", None, 125),
+        (Provider::Gemini, "gemini-2.5-flash", None, 125),
+        (Provider::Internal, "claude-by-proxy", own, 125),
+    ] {
+        let model = keeping(provider, name, base_url);
+        let message = domain::conversation::Message::user("Hello.");
+        let prompt = Prompt { messages: vec![message], ..Prompt::default() };
+        assert_eq!(dearest_input(&model, &prompt), Usd(dearest), "{provider:?} {base_url:?}");
     }
 }
 

@@ -49,6 +49,16 @@ pub(super) enum TooMany {
     Held,
 }
 
+/// What a chunk has said beside the text of choice 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Added {
+    /// How long it is, with each call of a tool once.
+    pub(super) bytes: usize,
+    /// Whether a model has written any of it, piece by piece. Notes come from elsewhere, and what a
+    /// provider wants back repeats what was written.
+    pub(super) goes_on: bool,
+}
+
 /// The strings of the chunks so far.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
@@ -65,30 +75,34 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Takes in what a chunk says. Returns how many bytes that is, beside the text of choice 0: each
-    /// call of a tool once.
-    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<usize, TooMany> {
+    /// Takes in what a chunk says.
+    pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<Added, TooMany> {
         self.add_calls(chunk)?;
-        let mut added = Ok(false);
+        let mut bounds = Ok(());
         for state in leaves::states(chunk) {
             leaves::of_state(state, &mut |text| {
-                if added.is_ok() && self.whole.insert((text.to_owned(), false)) {
+                if bounds.is_ok() && self.whole.insert((text.to_owned(), false)) {
                     self.bytes += text.len();
-                    added = self.check().map(|()| false);
+                    bounds = self.check();
                 }
             });
         }
-        let mut more = 0;
+        let mut added = Added::default();
         leaves::each(chunk, |place, text| {
-            if added.is_err() || place.is_text() {
+            if bounds.is_err() || place.is_text() {
                 return;
             }
-            added = self.add_string(place, text);
-            if !place.is_legacy() && added == Ok(true) {
-                more += text.len();
+            match self.add_string(place, text) {
+                Ok(is_new) => {
+                    added.goes_on |= place.is_fragment() && !place.is_note();
+                    if is_new && !place.is_legacy() {
+                        added.bytes += text.len();
+                    }
+                }
+                Err(error) => bounds = Err(error),
             }
         });
-        added.map(|_| more)
+        bounds.map(|()| added)
     }
 
     /// Takes in a string, or a piece of one, unless it is known. Bounded before anything is kept of it:

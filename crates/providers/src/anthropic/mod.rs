@@ -42,6 +42,10 @@ impl Adapter for Anthropic {
         cache::asks_for_an_hour(prompt, true)
     }
 
+    fn writes_cache(&self, model: &Model, prompt: &Prompt) -> bool {
+        cache::may_write(model, prompt, "anthropic.com")
+    }
+
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
         let version = HeaderValue::from_static(VERSION);
         call.headers.insert(HeaderName::from_static("anthropic-version"), version);

@@ -42,6 +42,10 @@ impl Adapter for Bedrock {
         encode::keeps_for_an_hour(model) && cache::asks_for_an_hour(prompt, true)
     }
 
+    fn writes_cache(&self, model: &Model, prompt: &Prompt) -> bool {
+        cache::may_write(model, prompt, "amazonaws.com")
+    }
+
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error> {
         auth::authenticate(model, call, now)
     }

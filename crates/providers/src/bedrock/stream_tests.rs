@@ -253,3 +253,78 @@ proptest! {
         let _ = read_frames(&[frame(&headers, &payload)]);
     }
 }
+
+/// A stream of these frames, as its caller reads it, and the error that it ends with.
+async fn streamed(frames: &[Vec<u8>]) -> (Vec<StreamEvent>, Option<Error>) {
+    let body = frames.concat();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\n\
+        content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let bytes = [head.as_bytes(), &body].concat();
+    let server = testing::Server::new(vec![testing::step(bytes, testing::After::Close)]).await;
+    let mut model = testing::model(Provider::Bedrock, Some(&server.url()));
+    (model.is_public, model.region) = (false, "eu-central-1".to_owned());
+    let prompt = testing::prompt(json!({}));
+    match testing::client().stream(testing::attempt(&model, &prompt)).await {
+        Ok(stream) => crate::events::tests::events(stream).await,
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_echoed_in_pieces_is_masked() {
+    let said = format!("You sent {0}. Do not send {0}", testing::CANARY);
+    for size in [1, 3, 7, 20, 100] {
+        let pieces: Vec<&str> =
+            said.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
+        let mut frames = Vec::new();
+        for piece in &pieces {
+            frames.push(delta(0, json!({"reasoningContent": {"text": piece}})));
+            frames.push(delta(1, json!({"text": piece})));
+        }
+        frames.push(call(2, testing::CANARY, "f"));
+        frames.extend(pieces.iter().map(|piece| delta(2, json!({"toolUse": {"input": piece}}))));
+        frames.extend([stop("max_tokens"), metadata()]);
+        let (events, error) = streamed(&frames).await;
+        assert!(error.is_none(), "{error:?}");
+        let shown = format!("{events:?}");
+        assert!(!shown.contains("canary-key") && !shown.contains("do-not-print"), "{shown}");
+        let (mut text, mut thoughts, mut arguments) = Default::default();
+        for event in events {
+            let add = |all: &mut String, piece: Option<&Value>| {
+                all.push_str(piece.and_then(Value::as_str).unwrap_or_default());
+            };
+            match event {
+                StreamEvent::Text(piece) => add(&mut text, Some(&piece.into())),
+                StreamEvent::Native { chunk, .. } => {
+                    let delta = &chunk["choices"][0]["delta"];
+                    add(&mut thoughts, delta.get("reasoning_content"));
+                    add(&mut arguments, delta.pointer("/tool_calls/0/function/arguments"));
+                }
+                _ => {}
+            }
+        }
+        for heard in [text, thoughts, arguments] {
+            assert_eq!(heard, "You sent ***. Do not send ***", "{size}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_an_error_of_a_stream_is_masked() {
+    let exception = |name: &str| {
+        let headers = [(":exception-type", name), (":message-type", "exception")];
+        let said = json!({"message": format!("{} is no key", testing::CANARY)});
+        frame(&headers, said.to_string().as_bytes())
+    };
+    for name in ["validationException", "internalServerException"] {
+        for before in [vec![], vec![delta(0, json!({"text": "Hello"}))]] {
+            let frames = [before, vec![exception(name)]].concat();
+            let (_, error) = streamed(&frames).await;
+            let shown = error.unwrap().to_string();
+            assert!(shown.contains("is no key") && !shown.contains("canary-key"), "{shown}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::iter;
 
 use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt};
+use domain::model::Model;
 use serde_json::{Map, Value};
 
 /// How long what stands before a breakpoint is kept, at the least.
@@ -70,6 +71,39 @@ pub(crate) fn asks_for_an_hour(prompt: &Prompt, reads_ours: bool) -> bool {
             || message.body.parts().iter().any(|part| asks_in_value(part, reads_ours))
     };
     asks_in_members(&prompt.params, reads_ours) || prompt.messages.iter().any(in_message)
+}
+
+/// Whether a prompt asks anywhere, in whatever words, to be kept. A server behind a base URL of one's own
+/// may do so by itself.
+pub(crate) fn may_write(model: &Model, prompt: &Prompt, vendors_host: &str) -> bool {
+    let is_vendors = |base: &str| {
+        let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
+        let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
+        let before = host.to_ascii_lowercase();
+        before.strip_suffix(vendors_host).is_some_and(|name| name.is_empty() || name.ends_with('.'))
+    };
+    let base = model.base_url.as_deref().filter(|base| !base.is_empty());
+    if !base.is_none_or(is_vendors) {
+        return true;
+    }
+    let in_message =
+        |message: &Message| asks_within(&message.extra) || message.body.parts().iter().any(asks);
+    asks_within(&prompt.params) || prompt.messages.iter().any(in_message)
+}
+
+fn asks(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(asks),
+        Value::Object(members) => asks_within(members),
+        _ => false,
+    }
+}
+
+fn asks_within(members: &Map<String, Value>) -> bool {
+    let mut members = members.iter();
+    members.any(|(name, value)| {
+        matches!(name.as_str(), CACHE_BREAKPOINT | CACHE_CONTROL | "cachePoint") || asks(value)
+    })
 }
 
 fn asks_in_value(value: &Value, reads_ours: bool) -> bool {

@@ -26,6 +26,7 @@ mod crowd;
 mod details;
 mod device;
 mod doors;
+mod echoes;
 mod endpoints;
 mod errors;
 mod flowing;

@@ -13,6 +13,7 @@ crate::on_every_backend!(
     an_answer_of_no_use_is_paid_for,
     usage_that_is_not_reported_is_estimated,
     usage_that_makes_no_sense_is_estimated,
+    a_count_is_of_the_words_before_it,
     an_hour_in_the_cache_is_paid_for,
     a_caller_that_hangs_up_still_pays,
     hanging_up_before_a_whole_answer_is_not_free,
@@ -265,6 +266,67 @@ fn stream(events: &[Value]) -> Answer {
     let is_of_openai = body.contains("\"choices\"");
     let done = if is_of_openai { "data: [DONE]\n\n" } else { "" };
     Answer::Body(200, "text/event-stream", body + done)
+}
+
+async fn a_count_is_of_the_words_before_it(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let used = |completion: u64| json!({"prompt_tokens": 10, "completion_tokens": completion});
+    let early = |piece: &dyn Fn(usize) -> Value| {
+        let first = json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}],
+            "usage": used(1)});
+        let pieces = (0..200).map(|number| delta(piece(number)));
+        stream(&std::iter::once(first).chain(pieces).chain([end.clone()]).collect::<Vec<_>>())
+    };
+    let call = |number| {
+        let function = match number {
+            0 => json!({"name": "f", "arguments": "{\"a\": \""}),
+            199 => json!({"arguments": "\"}"}),
+            _ => json!({"arguments": "some words "}),
+        };
+        json!({"tool_calls": [{"index": 0, "id": "c", "function": function}]})
+    };
+    let of_gemini = |text: &str, more: Value| {
+        let mut event =
+            json!({"candidates": [{"index": 0, "content": {"parts": [{"text": text}]}}]});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let gemini = || {
+        let mut last = of_gemini(
+            "This is",
+            json!({"usageMetadata":
+            {"promptTokenCount": 10, "candidatesTokenCount": 7}}),
+        );
+        last["candidates"][0]["finishReason"] = "STOP".into();
+        stream(&[of_gemini("Well. ", json!({})), last])
+    };
+    let mut with_text = delta(json!({"content": "It is"}));
+    with_text["usage"] = used(7);
+    for (name, provider, answer, sound) in [
+        ("reasoning", "openai", early(&|_| json!({"reasoning_content": "some words "})), None),
+        ("calls", "openai", early(&call), None),
+        ("other", "openai", early(&|_| json!({"refusal": "some words "})), None),
+        ("labels", "openai", early(&|_| json!({"channel": "final"})), Some(1)),
+        ("last", "openai", stream(&[with_text, end.clone()]), Some(7)),
+        ("gemini", "gemini", gemini(), Some(7)),
+    ] {
+        let mock = Mock::always(answer).await;
+        // The answers end in its first byte.
+        let config = json!({"is_public": false, "provider": provider, "api_key": "sk-0123456789"});
+        mock.register_with(&owner, name, config).await;
+        let trace = key.trace().await;
+        let ask = json!({"trace_id": trace, "model": name, "stream": true,
+            "messages": [{"role": "user", "content": "Hello."}]});
+        key.post("/api/v1/chat/completions", &ask).await;
+        let step = key.detail(&trace).await["steps"][0].clone();
+        assert_eq!(step["status"], "completed", "{name}: {step}");
+        let counted = step["completion_tokens"].as_u64().unwrap();
+        assert_eq!(step.get("cost_estimated").is_none(), sound.is_some(), "{name}: {step}");
+        assert!(sound.map_or(counted > 200, |sound| counted == sound), "{name}: {step}");
+    }
 }
 
 async fn an_hour_in_the_cache_is_paid_for(backend: Backend) {
