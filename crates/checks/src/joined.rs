@@ -80,16 +80,20 @@ impl Policy {
     ) {
         let Some((_, Part { origin, .. })) = read.first() else { return };
         let watch = Watch::with_slow(give_up, std::mem::take(&mut verdict.slow));
-        for (between, most) in [("", usize::MAX), (" ", MAX_SPACED)] {
+        // Without a space no more is read than the texts have.
+        let all = read.iter().map(|(_, part)| part.text.len()).sum();
+        for (between, most) in [("", all), (" ", MAX_SPACED)] {
             let mut left = most;
             let mut window = Window::default();
             for (index, Part { text, .. }) in read.iter().filter(|(_, part)| !part.text.is_empty())
             {
-                if left < text.len().min(2 * REACH) {
-                    break;
-                }
-                if text.len() <= 2 * REACH {
-                    left -= text.len();
+                let (head, tail) = (head(text), tail(text));
+                // A text of which both ends overlap is read once.
+                let is_whole = text.len() <= 2 * REACH || tail <= head;
+                let read_of = if is_whole { text.len() } else { head + text.len() - tail };
+                let Some(rest) = left.checked_sub(read_of) else { break };
+                left = rest;
+                if is_whole {
                     window.push(*index, text, 0..text.len(), between);
                     if window.text.len() >= WINDOW {
                         self.judge_window(verdict, *origin, &window, read, &watch);
@@ -97,11 +101,10 @@ impl Policy {
                     }
                     continue;
                 }
-                left -= 2 * REACH;
-                window.push(*index, text, 0..head(text), between);
+                window.push(*index, text, 0..head, between);
                 self.judge_window(verdict, *origin, &window, read, &watch);
                 window = Window::default();
-                window.push(*index, text, tail(text)..text.len(), between);
+                window.push(*index, text, tail..text.len(), between);
             }
             self.judge_window(verdict, *origin, &window, read, &watch);
         }
@@ -324,5 +327,18 @@ mod tests {
         parts.extend(token.iter().map(String::as_str));
         parts.extend(vec![" a"; 100]);
         assert!(judged(&parts).findings.iter().any(|f| f.kind == "github_token"));
+    }
+
+    #[test]
+    fn long_words_are_read_no_more_often_than_they_stand() {
+        let word = format!("{} ", "a".repeat(3_000));
+        let long = "b".repeat(400);
+        let texts: Vec<&str> = (0..200).map(|n| if n % 2 == 0 { &*word } else { &*long }).collect();
+        assert!(judged(&texts).findings.is_empty());
+        let (one, two) = TOKEN.split_at(20);
+        let (one, two) = (format!("{} {one}", "c".repeat(5_000)), format!("{two} {long}"));
+        for texts in [[&*word, &one, &two], [&one, &two, &*word], [&*long, &one, &two]] {
+            assert!(judged(&texts).findings.iter().any(|f| f.kind == "github_token"));
+        }
     }
 }

@@ -65,6 +65,16 @@ impl Pattern {
         trial::texts(&self.hir)
     }
 
+    /// How many units of work it takes for a byte at the most.
+    pub(crate) fn worst(&self) -> u64 {
+        self.worst
+    }
+
+    /// Whether no text matches at all.
+    pub(crate) fn matches_never(&self) -> bool {
+        self.hir.properties().minimum_len().is_none()
+    }
+
     /// Whether an empty text matches.
     pub(crate) fn matches_nothing(&self) -> bool {
         self.regex.is_match("")
@@ -126,6 +136,11 @@ impl Pattern {
         let found = automaton.find_at(text.as_bytes(), from, budget)?;
         Ok(found.map(|(start, end)| start..end))
     }
+}
+
+/// How many units of work patterns take together for a byte at the most.
+pub(crate) fn cost_of<'p>(patterns: impl IntoIterator<Item = &'p Pattern>) -> u64 {
+    patterns.into_iter().fold(0, |sum: u64, pattern| sum.saturating_add(pattern.worst()))
 }
 
 /// Where the character behind the one at `at` begins; behind the text where there is none.

@@ -6,7 +6,8 @@ use domain::safety::{Action, Category, Origin, PolicyRule, Safety};
 
 use crate::fold::Folded;
 use crate::json_text::Reading;
-use crate::pattern::Pattern;
+use crate::pattern::work::{ALL_PER_BYTE, ALL_UNSEEN, PER_BYTE};
+use crate::pattern::{Pattern, cost_of};
 use crate::pii::kinds::is_kind;
 use crate::recognizers::Recognizers;
 use crate::report::{Block, Finding, Part, Report, Verdict};
@@ -80,6 +81,16 @@ impl Policy {
             Ok(_) => Err(errors),
             Err(more) => Err([errors, more].concat()),
         }
+    }
+
+    /// As many bytes as a text of so many counts for that is judged by this project's own patterns as well, when it is asked
+    /// whether a text is long.
+    pub fn effort(&self, bytes: usize) -> usize {
+        let own = self.recognizers.worst().saturating_add(cost_of(&self.patterns));
+        // Searches are given up beyond that.
+        let own = own.min(ALL_UNSEEN + ALL_PER_BYTE);
+        let times = usize::try_from(own / PER_BYTE).unwrap_or(usize::MAX).saturating_add(1);
+        bytes.saturating_mul(times)
     }
 
     /// The settings this was compiled from.
@@ -326,6 +337,7 @@ impl Policy {
         if part.text.is_empty() {
             return (Vec::new(), 0.0);
         }
+        watch.allow(part.text.len());
         let folded = Folded::new(part.text);
         let text = folded.text.as_ref();
         // The system's own words are no attack: nobody looks for one.

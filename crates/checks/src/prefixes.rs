@@ -51,7 +51,7 @@ mod tests {
 
     /// Where something begins that may become a match.
     fn open(pattern: &str, text: &str) -> usize {
-        let budget = &mut Budget::counted(u64::MAX);
+        let budget = &mut Budget::counted(u64::MAX, &|| false);
         compile(pattern).unwrap().find_at(text, 0, budget).unwrap().unwrap().start
     }
 

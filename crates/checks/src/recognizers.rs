@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::pattern::Pattern;
 use crate::pattern::work::{Budget, GivenUp};
+use crate::pattern::{Pattern, cost_of};
 use crate::policy::TOO_LONG_TO_COMPILE;
-use crate::watch::{PatternList, Watch};
+use crate::watch::{GiveUp, PatternList, Watch};
 use crate::{MAX_FINDINGS, checksum, prefixes, words};
 use domain::safety::{Checksum, Recognizer};
 
@@ -63,6 +63,11 @@ impl Recognizers {
         if errors.is_empty() { Ok(Self(all)) } else { Err(errors) }
     }
 
+    /// How many units of work their patterns take together for a byte at the most.
+    pub(crate) fn worst(&self) -> u64 {
+        cost_of(self.0.iter().map(|own| &own.pattern))
+    }
+
     /// Whether there are any.
     pub(crate) fn is_any(&self) -> bool {
         !self.0.is_empty()
@@ -70,7 +75,9 @@ impl Recognizers {
 
     /// Where in a text that goes on the first match begins that is not certain, if there is one.
     pub(crate) fn open_from(&self, text: &str) -> Option<usize> {
-        let first = self.0.iter().map(|own| own.open_from(text)).min();
+        let watch = Watch::new(GiveUp::Never);
+        watch.allow(text.len());
+        let first = self.0.iter().map(|own| own.open_from(text, &watch)).min();
         first.filter(|&at| at < text.len())
     }
 
@@ -87,13 +94,13 @@ impl Recognizers {
 
 impl Compiled {
     /// Where in a text that goes on something begins that may become a match, or may count as one.
-    fn open_from(&self, text: &str) -> usize {
+    fn open_from(&self, text: &str, watch: &Watch<'_>) -> usize {
         // What cannot be told is taken for the beginning of a match.
-        self.begun_from(text).unwrap_or_default()
+        self.begun_from(text, watch).unwrap_or_default()
     }
 
-    fn begun_from(&self, text: &str) -> Option<usize> {
-        let budget = || Budget::new(text.len(), &|| false);
+    fn begun_from(&self, text: &str, watch: &Watch<'_>) -> Option<usize> {
+        let budget = || watch.budget(text.len());
         let begun = self.begun.as_ref()?.find_at(text, 0, &mut budget()).ok()?;
         let mut open = begun.map_or(text.len(), |found| found.start);
         if self.context.is_some() {

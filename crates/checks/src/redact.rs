@@ -55,6 +55,24 @@ impl Redactor {
         text: &str,
         found: impl Iterator<Item = (Range<usize>, &'k str)>,
     ) -> Option<String> {
+        let changes = self.changes(text, found)?;
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (Range { start, end }, change) in changes {
+            out.push_str(&text[done..start]);
+            out.push_str(&change);
+            done = end;
+        }
+        out.push_str(&text[done..]);
+        Some(out)
+    }
+
+    /// What takes the place of byte ranges, in order and without overlaps. `None` when there is nothing to change.
+    pub(crate) fn changes<'k>(
+        &mut self,
+        text: &str,
+        found: impl Iterator<Item = (Range<usize>, &'k str)>,
+    ) -> Option<Vec<(Range<usize>, String)>> {
         let mut ranges: Vec<(usize, usize, String)> = found
             .filter(|(range, _)| text.get(range.clone()).is_some_and(|t| !t.is_empty()))
             .map(|(range, kind)| (range.start, range.end, label(kind)))
@@ -66,20 +84,16 @@ impl Redactor {
             return None;
         }
         ranges.sort_by_key(|range| (range.0, std::cmp::Reverse(range.1)));
-        let mut out = String::with_capacity(text.len());
-        let mut done = 0;
+        let mut changes = Vec::with_capacity(ranges.len());
         let mut ranges = ranges.into_iter().peekable();
         while let Some((start, mut end, kind)) = ranges.next() {
             // Overlapping findings become one, under the name of the first.
             while let Some((_, further, _)) = ranges.next_if(|next| next.0 < end) {
                 end = end.max(further);
             }
-            out.push_str(&text[done..start]);
-            out.push_str(&self.placeholder(kind, &text[start..end]));
-            done = end;
+            changes.push((start..end, self.placeholder(kind, &text[start..end])));
         }
-        out.push_str(&text[done..]);
-        Some(out)
+        Some(changes)
     }
 
     /// What is needed to put the originals back.

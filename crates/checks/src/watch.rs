@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::pattern::work::{Budget, GivenUp};
+use crate::pattern::work::{Budget, GivenUp, Shared};
 
 /// A pattern of a project that was not searched for to the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +51,7 @@ pub(crate) struct Watch<'s> {
     give_up: GiveUp<'s>,
     slow: RefCell<Vec<SlowPattern>>,
     is_abandoned: Cell<bool>,
+    shared: Shared,
 }
 
 impl<'s> Watch<'s> {
@@ -60,12 +61,22 @@ impl<'s> Watch<'s> {
 
     /// Goes on where patterns were given up already.
     pub(crate) fn with_slow(give_up: GiveUp<'s>, slow: Vec<SlowPattern>) -> Self {
-        Self { give_up, slow: RefCell::new(slow), is_abandoned: Cell::new(false) }
+        Self {
+            give_up,
+            slow: RefCell::new(slow),
+            is_abandoned: Cell::new(false),
+            shared: Shared::default(),
+        }
     }
 
-    /// What the search for one pattern in a text of so many bytes may cost.
-    pub(crate) fn budget(&self, bytes: usize) -> Budget<'s> {
-        Budget::new(bytes, self.stop())
+    /// Makes room for the searches for all patterns in a text of so many bytes.
+    pub(crate) fn allow(&self, bytes: usize) {
+        self.shared.allow(bytes);
+    }
+
+    /// What the search for one pattern in a text of so many bytes may cost: of what all of them may.
+    pub(crate) fn budget(&self, bytes: usize) -> Budget<'_> {
+        Budget::part_of(&self.shared, bytes, self.stop())
     }
 
     /// Whether nobody waits for the verdict any more: what is found from now on does not matter.

@@ -4,24 +4,32 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::decoder::{Code, Decoder, is_base64, is_utf16, unreadable, utf16};
+use super::charset::{self, Characters};
+use super::decoder::{Code, Decoder, is_base64};
 use crate::redact::Redactor;
 use crate::report::Finding;
 
 const SCHEME: &str = "data:";
 /// The longest beginning of a `data:` URL, up to its comma.
-const MAX_HEAD: usize = 1024;
+const MAX_HEAD: usize = 64 * 1024;
+/// A longer beginning holds more than a type and the name of a file: it is judged as well.
+const LONG_HEAD: usize = 128;
 /// So much of a file tells whether all of it has to be looked at, in characters of base64.
 const SAMPLE: usize = 1024;
 /// How much of it is looked at in one go.
 const CHUNK: usize = 64 * 1024;
 /// One byte in so many may be unreadable in a text.
 const FEW: usize = 8;
+/// Of what calls itself a text, so many.
+const MANY: usize = 4;
 /// Bare base64 that is shorter is judged as it stands where it is no text.
 const SHORTEST_BARE: usize = 1024;
 const SHORTEST_FILE: usize = 12;
 /// Lines of base64 are as long as that at least.
 const SHORTEST_LINE: usize = 40;
+
+/// Stands between the text of a file and what is judged as it came.
+const BORDER: &str = "\n\n----\n\n";
 
 /// What a string holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +50,6 @@ enum Writing {
     Percent,
 }
 
-/// How the bytes of a file make a text.
-#[derive(Clone, Copy, Debug)]
-enum Encoding {
-    Utf8,
-    Utf16 {
-        little: bool,
-    },
-    /// Each byte a character.
-    Bytes,
-}
-
 /// Where in a string a file is, and what is claimed of it.
 #[derive(Debug)]
 struct Place {
@@ -69,8 +66,10 @@ struct Place {
 pub struct FileText<'a> {
     raw: &'a str,
     place: Place,
-    encoding: Encoding,
-    text: String,
+    characters: Characters,
+    /// How long the text of the file is: behind it stands what is judged as it came.
+    length: usize,
+    words: Range<usize>,
 }
 
 /// Tells what a string holds. `is_bare`: the field is one for files, which need not say that they are.
@@ -78,15 +77,54 @@ pub fn file_kind(raw: &str, is_bare: bool) -> FileKind {
     let Some(place) = place(raw, is_bare) else { return FileKind::None };
     let payload = raw[place.payload.clone()].as_bytes();
     if let Writing::Percent = place.writing {
-        let textual = place.is_textual || is_text(&unescaped(payload));
+        let textual = place.is_textual || is_text(&unescaped(payload), FEW);
         return if textual { FileKind::Text } else { FileKind::None };
     }
-    if place.is_textual || place.little.is_some() || may_be_text(payload) {
+    if place.is_file_of_text(payload) {
         return FileKind::Text;
     }
     let is_named = raw[..place.payload.start].ends_with(',');
     let is_file = is_named || payload.len() >= SHORTEST_BARE && has_magic(payload);
-    if is_file && is_plain(payload) { FileKind::Binary } else { FileKind::None }
+    match is_file && is_plain(payload) {
+        // What its beginning has to say is judged.
+        true if place.has_words_in_front(raw) => FileKind::Text,
+        true => FileKind::Binary,
+        false => FileKind::None,
+    }
+}
+
+impl Place {
+    /// The bytes of the file.
+    fn bytes(&self, raw: &str) -> Vec<u8> {
+        let payload = raw[self.payload.clone()].as_bytes();
+        match self.writing {
+            Writing::Percent => unescaped(payload),
+            Writing::Base64 => decoded(payload),
+        }
+    }
+
+    fn is_file_of_text(&self, payload: &[u8]) -> bool {
+        self.is_textual || self.little.is_some() || may_be_text(payload, FEW)
+    }
+
+    /// Whether the beginning of a `data:` URL may hold words.
+    fn has_words_in_front(&self, raw: &str) -> bool {
+        let head = raw[..self.payload.start].trim_start_matches(is_unseen);
+        let is_usual = |c: char| c.is_ascii_alphanumeric() || "/!#$&^_.+-*:;=\",".contains(c);
+        head.len() > LONG_HEAD || !head.chars().all(is_usual)
+    }
+
+    /// What of a string may be words, although it calls itself base64: they are judged as they came.
+    fn words(&self, raw: &str, is_text: bool) -> Range<usize> {
+        let payload = raw[self.payload.clone()].as_bytes();
+        let has_front = self.has_words_in_front(raw);
+        let are_words = match self.writing {
+            Writing::Percent => false,
+            Writing::Base64 => !is_text || !is_plain(&as_written(payload)),
+        };
+        let start = if has_front { 0 } else { self.payload.start };
+        start..if are_words { self.payload.end } else { self.payload.start }
+    }
 }
 
 impl<'a> FileText<'a> {
@@ -94,55 +132,76 @@ impl<'a> FileText<'a> {
     pub fn read(raw: &'a str, is_bare: bool) -> Option<Self> {
         let place = place(raw, is_bare)?;
         let payload = raw[place.payload.clone()].as_bytes();
-        let bytes = match place.writing {
-            Writing::Percent => unescaped(payload),
-            Writing::Base64 => decoded(payload),
-        };
-        let (encoding, text) = read(bytes, place.little);
-        Some(Self { raw, place, encoding, text })
+        let (mut characters, mut words) = (Characters::default(), 0..place.payload.start);
+        if matches!(place.writing, Writing::Percent) || place.is_file_of_text(payload) {
+            characters = Characters::read(&place.bytes(raw), place.little);
+            let is_text = matches!(place.writing, Writing::Percent) || may_be_text(payload, MANY);
+            words = place.words(raw, is_text);
+        }
+        let length = characters.text.len();
+        if !words.is_empty() {
+            characters.text.push_str(BORDER);
+            characters.text.push_str(&raw[words.clone()]);
+        }
+        Some(Self { raw, place, characters, length, words })
     }
 
     /// What is to be judged.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.characters.text
     }
 
     /// Where in its string the file stands, in characters.
     pub fn span(&self) -> Range<usize> {
-        let start = self.raw[..self.place.payload.start].chars().count();
-        start..start + self.raw[self.place.payload.clone()].chars().count()
+        let from = self.words.start.min(self.place.payload.start);
+        let start = self.raw[..from].chars().count();
+        start..start + self.raw[from..self.place.payload.end].chars().count()
     }
 
     /// Replaces findings in [`FileText::text`] and gives the string with the file written as before. `None` when nothing
     /// changes.
     pub fn redact(&self, redactor: &mut Redactor, findings: &[&Finding]) -> Option<String> {
-        let text = redactor.redact(&self.text, findings)?;
-        let bytes = match self.encoding {
-            Encoding::Utf8 => text.into_bytes(),
-            Encoding::Utf16 { little: true } => {
-                text.encode_utf16().flat_map(u16::to_le_bytes).collect()
-            }
-            Encoding::Utf16 { little: false } => {
-                text.encode_utf16().flat_map(u16::to_be_bytes).collect()
-            }
-            // Placeholders are ASCII, and all else was one byte.
-            Encoding::Bytes => text.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect(),
-        };
-        let payload = &self.raw[self.place.payload.clone()];
-        let new = match self.place.writing {
-            Writing::Base64 => encoded(&bytes, payload),
-            Writing::Percent => escaped(&bytes),
-        };
+        let all = findings.iter().map(|finding| (finding.bytes.clone(), &*finding.kind));
+        let mut changes = redactor.changes(self.text(), all)?;
+        let in_words = changes.partition_point(|(range, _)| range.end <= self.length);
+        let in_words = changes.split_off(in_words);
         let Range { start, end } = self.place.payload;
-        Some([&self.raw[..start], &new, &self.raw[end..]].concat())
+        let mut new = String::with_capacity(self.raw.len());
+        let mut done = 0;
+        let is_changed_as_file = !changes.is_empty();
+        for (range, change) in in_words {
+            let place =
+                |at: usize| at.saturating_sub(self.length + BORDER.len()) + self.words.start;
+            let mut range = place(range.start)..place(range.end);
+            if is_changed_as_file && range.end > start {
+                // A file in which words stand besides is replaced as a whole.
+                range = range.start.min(start)..end;
+            }
+            if range.start >= done {
+                new.push_str(&self.raw[done..range.start]);
+                new.push_str(&change);
+            }
+            done = done.max(range.end);
+        }
+        if is_changed_as_file && done <= start {
+            let payload = &self.raw[self.place.payload.clone()];
+            let bytes = self.characters.replaced(&self.place.bytes(self.raw), &changes);
+            new.push_str(&self.raw[done..start]);
+            new.push_str(&match self.place.writing {
+                Writing::Base64 => encoded(&bytes, payload),
+                Writing::Percent => escaped(&bytes),
+            });
+            done = end;
+        }
+        new.push_str(&self.raw[done..]);
+        Some(new)
     }
 }
 
 /// Finds the file in a string that is one.
 fn place(raw: &str, is_bare: bool) -> Option<Place> {
-    let unseen = |c: char| c.is_whitespace() || c.is_control() || "\u{feff}\u{200b}".contains(c);
-    let start = raw.len() - raw.trim_start_matches(unseen).len();
-    let end = raw.trim_end_matches(unseen).len();
+    let start = raw.len() - raw.trim_start_matches(is_unseen).len();
+    let end = raw.trim_end_matches(is_unseen).len();
     let rest = &raw[start..end.max(start)];
     if !rest.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME)) {
         let is_file = is_bare && rest.len() >= SHORTEST_FILE && is_payload(rest.as_bytes());
@@ -157,10 +216,6 @@ fn place(raw: &str, is_bare: bool) -> Option<Place> {
     let comma = rest.bytes().take(MAX_HEAD).position(|byte| byte == b',')?;
     let mut head = rest[SCHEME.len()..comma].split(';').map(str::trim);
     let media = head.next().unwrap_or_default().to_ascii_lowercase();
-    let is_media = |c: char| c.is_ascii_alphanumeric() || "/!#$&^_.+-*".contains(c);
-    if !media.chars().all(is_media) {
-        return None;
-    }
     let (mut is_base64, mut little) = (false, None);
     for parameter in head {
         is_base64 |= parameter.eq_ignore_ascii_case("base64");
@@ -173,11 +228,15 @@ fn place(raw: &str, is_bare: bool) -> Option<Place> {
     let payload = start + comma + 1..end;
     let bytes = raw[payload.clone()].as_bytes();
     let writing = match is_base64 {
-        true if is_payload(bytes) => Writing::Base64,
+        true if is_mostly_payload(bytes) => Writing::Base64,
         false if bytes.contains(&b'%') => Writing::Percent,
         _ => return None,
     };
     Some(Place { payload, writing, is_textual: is_textual(&media), little })
+}
+
+fn is_unseen(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "\u{feff}\u{200b}".contains(c)
 }
 
 /// Whether a type is one of text.
@@ -216,6 +275,11 @@ fn is_payload(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(fits) && escapes().all(is_escape)
 }
 
+/// Whether most of it is base64: readers pass over what is none.
+fn is_mostly_payload(bytes: &[u8]) -> bool {
+    bytes.iter().filter(|&&b| is_base64(b) || b == b'=').count() * 2 > bytes.len()
+}
+
 /// Whether base64 is written as programs write it, in one line or in long ones. Words with spaces between are none.
 fn is_plain(payload: &[u8]) -> bool {
     let ends = memchr::memchr_iter(b'\n', payload).count();
@@ -223,12 +287,13 @@ fn is_plain(payload: &[u8]) -> bool {
         && (ends == 0 || payload.len() / ends >= SHORTEST_LINE)
 }
 
+/// A payload without the escapes of URLs.
+fn as_written(payload: &[u8]) -> Cow<'_, [u8]> {
+    if payload.contains(&b'%') { Cow::Owned(unescaped(payload)) } else { Cow::Borrowed(payload) }
+}
+
 fn decoded(payload: &[u8]) -> Vec<u8> {
-    let unescaped = if payload.contains(&b'%') {
-        Cow::Owned(unescaped(payload))
-    } else {
-        Cow::Borrowed(payload)
-    };
+    let unescaped = as_written(payload);
     let mut decoder = Decoder::with_room(Code::Base64, unescaped.len() / 4 * 3);
     decode(&mut decoder, &unescaped);
     decoder.out
@@ -238,7 +303,7 @@ fn decoded(payload: &[u8]) -> Vec<u8> {
 fn decode(decoder: &mut Decoder, mut rest: &[u8]) {
     while !rest.is_empty() {
         let taken = decoder.take(rest);
-        // White space between lines, and padding.
+        // Space between lines, padding, and whatever else readers pass over.
         rest = &rest[(taken + 1).min(rest.len())..];
     }
 }
@@ -255,16 +320,13 @@ fn unescaped(payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether base64 is that of a text: its beginning, its middle or its end has to look so, and then all of it.
-fn may_be_text(payload: &[u8]) -> bool {
-    let unescaped = if payload.contains(&b'%') {
-        Cow::Owned(unescaped(payload))
-    } else {
-        Cow::Borrowed(payload)
-    };
-    let payload = &*unescaped;
+/// Whether base64 is that of a text, of which one byte in so many may be unreadable: its beginning, its middle or its end
+/// has to look so, and then all of it.
+fn may_be_text(payload: &[u8], few: usize) -> bool {
+    let payload = &*as_written(payload);
     let sample = |from: usize| {
-        is_text(&decoded(&payload[from.min(payload.len())..payload.len().min(from + SAMPLE)]))
+        let bytes = decoded(&payload[from.min(payload.len())..payload.len().min(from + SAMPLE)]);
+        is_text(&bytes, few)
     };
     // Ends of lines shift where a group of four begins.
     let any = |from: usize| (from..from + 4).any(sample);
@@ -275,14 +337,17 @@ fn may_be_text(payload: &[u8]) -> bool {
     if payload.len() <= SAMPLE {
         return true;
     }
-    let (mut bad, most) = (0, payload.len() / 4 * 3 / FEW);
-    let mut wide = 0;
+    let (mut bad, most) = (0, payload.len() / 4 * 3 / few);
+    let (mut wide, mut known) = (None, 0);
     let mut decoder = Decoder::with_room(Code::Base64, CHUNK);
     for chunk in payload.chunks(CHUNK) {
         decode(&mut decoder, chunk);
         let bytes = std::mem::take(&mut decoder.out);
-        wide += usize::from(is_utf16(&bytes).is_some());
-        bad += if wide > 0 { 0 } else { unreadable(&bytes) };
+        if known == 0 {
+            wide = charset::order(&bytes, None);
+        }
+        bad += charset::strange(&bytes[(known % 2).min(bytes.len())..], wide);
+        known += bytes.len();
         if bad > most {
             return false;
         }
@@ -290,40 +355,10 @@ fn may_be_text(payload: &[u8]) -> bool {
     true
 }
 
-/// Whether bytes are a text.
-fn is_text(bytes: &[u8]) -> bool {
-    if let Some(little) = order(bytes, None) {
-        let text = utf16(bytes, little);
-        let strange = |c: &char| {
-            let code = u32::from(*c);
-            c.is_control() && !c.is_whitespace()
-                || (0xe000..0xf900).contains(&code)
-                || code == 0xfffd
-        };
-        return text.chars().filter(strange).count() * FEW <= text.chars().count();
-    }
-    !bytes.is_empty() && unreadable(bytes) * FEW <= bytes.len()
-}
-
-/// The order of bytes of UTF-16: as the first of them say, as is claimed, or as the zeros show.
-fn order(bytes: &[u8], claimed: Option<bool>) -> Option<bool> {
-    match bytes {
-        [0xff, 0xfe, ..] => Some(true),
-        [0xfe, 0xff, ..] => Some(false),
-        _ => is_utf16(&bytes[..bytes.len().min(CHUNK)]).or(claimed),
-    }
-}
-
-fn read(bytes: Vec<u8>, claimed: Option<bool>) -> (Encoding, String) {
-    // Some claim UTF-16 of what is none.
-    let claimed = claimed.filter(|_| std::str::from_utf8(&bytes).is_err());
-    if let Some(little) = order(&bytes, claimed) {
-        return (Encoding::Utf16 { little }, utf16(&bytes, little));
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => (Encoding::Utf8, text),
-        Err(error) => (Encoding::Bytes, error.as_bytes().iter().copied().map(char::from).collect()),
-    }
+/// Whether bytes are a text, of which one in so many may be unreadable.
+fn is_text(bytes: &[u8], few: usize) -> bool {
+    let strange = charset::strange(bytes, charset::order(bytes, None));
+    !bytes.is_empty() && strange * few <= bytes.len()
 }
 
 /// Whether base64 begins as a known kind of picture, sound, film, document or archive does.

@@ -4,6 +4,7 @@
 //! Only codes that turn into readable text count. All of it is linear: what is undone in vain is limited to a multiple of the
 //! text, and what is undone is judged in windows that are let go of one by one.
 
+mod charset;
 mod decoder;
 mod escapes;
 mod file;
@@ -123,6 +124,7 @@ fn in_view(
     room: usize,
     watch: &Watch<'_>,
 ) -> Vec<Finding> {
+    watch.allow(view.text().len());
     let folded = Folded::new(view.text());
     let scan = Scan::new(&folded.text, Scope::Leaks);
     let mut found = policy.leaks_in(&folded, &scan, room, watch);

@@ -1,11 +1,11 @@
 //! Runs of base64 and of hexadecimal digits, over the ends of lines too.
 
 use super::decoder::{Code, Decoder, is_base64, is_control, promises, readable, unreadable};
-use super::{Piece, Pieces};
+use super::{Piece, Pieces, escapes};
 
 /// The shortest run worth undoing: an American social security number in base64.
 pub(crate) const SHORTEST: usize = 15;
-/// A code may begin behind one of the first signs of its run that are signs of base64 as well: `/`, `x-`.
+/// A code may begin behind one of the first or the last signs of its run that are signs of base64 as well: `/`, `x-`.
 const MAX_BEGINNINGS: usize = 6;
 /// So much of a run tells whether it is worth undoing.
 const SAMPLE: usize = 24;
@@ -106,8 +106,10 @@ impl<'b> Reader<'b> {
         let cut = (1..4).filter(|_| start == 0 && end >= CUT);
         let signs = run.iter().enumerate();
         let signs = signs.filter(|(_, b)| !b.is_ascii_alphanumeric() || **b == b'x');
-        let signs = signs.take(MAX_BEGINNINGS).map(|(sign, _)| start + sign + 1);
-        let mut begins = std::iter::once(start).chain(cut).chain(signs);
+        let last = signs.clone().rev().take(MAX_BEGINNINGS);
+        let signs = signs.take(MAX_BEGINNINGS).chain(last).map(|(sign, _)| start + sign + 1);
+        let escape = behind_escape(bytes, start);
+        let mut begins = std::iter::once(start).chain(cut).chain(signs).chain(escape);
         let (from, (text, to)) = begins.find_map(|from| Some((from, self.begun_at(from, end)?)))?;
         let is_announced =
             from >= start + 2 && [&b"0x"[..], b"0X"].contains(&&bytes[from - 2..from]);
@@ -140,6 +142,17 @@ impl<'b> Reader<'b> {
         self.spare = self.spare.saturating_sub(read.saturating_sub(used));
         found
     }
+}
+
+/// Where a run goes on behind an escape that it begins with: `%20`, and `\n` as it is written.
+fn behind_escape(bytes: &[u8], start: usize) -> Option<usize> {
+    let at = start.checked_sub(1).filter(|&at| matches!(bytes[at], b'%' | b'\\'))?;
+    let is_sign =
+        matches!(bytes[at..], [b'\\', b'n' | b'r' | b't' | b'b' | b'f' | b'v' | b'0', ..]);
+    if is_sign {
+        return Some(start + 1);
+    }
+    escapes::read(&bytes[at..]).map(|escape| at + escape.length)
 }
 
 /// The lines of a code, and where the last of them ends; and how far was read for it.

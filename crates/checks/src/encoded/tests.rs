@@ -361,3 +361,40 @@ fn zeros_may_stand_in_front_of_the_number_of_a_character() {
         assert_eq!(found(&format!("Mail jane.doe{sign}acme.org now")).len(), 1, "{sign}");
     }
 }
+
+#[test]
+fn a_code_behind_an_escape_is_undone() {
+    let digits = each_byte_of(TOKEN.as_bytes());
+    let upper = digits.to_uppercase();
+    let code = base64(format!("the key is {TOKEN} now").as_bytes(), *b"+/", true);
+    let bare = code.replace('=', "");
+    let mut texts = Vec::new();
+    for before in ["\\x", "%", "x'", "0x", "E'\\\\x", "&#x20;"] {
+        texts.push(format!("value {before}{digits}"));
+        texts.push(format!("value {before}{upper} and more"));
+    }
+    for before in [
+        "key:\\n",
+        "key:\\r\\n",
+        "\\t",
+        "token%3D",
+        "a%20",
+        "a%0a",
+        "\\u003d",
+        "\\x3d",
+        "&#61;",
+        "\\u{3d}",
+    ] {
+        texts.push(format!("{before}{code}"));
+        texts.push(format!("it is {before}{bare} here"));
+        texts.push(format!("it is {before}{digits} here"));
+    }
+    for depth in [2, 8, 12, 40] {
+        texts.push(format!("{}{code}", "folder/".repeat(depth)));
+        texts.push(format!("/{}{bare}?x=1", "some-long_name/".repeat(depth)));
+    }
+    for text in texts {
+        let found = found(&text);
+        assert!(found.iter().any(|f| f.category == Category::Secret), "{text} {found:?}");
+    }
+}

@@ -199,6 +199,12 @@ impl<'t, F: FnMut(&View<'t>)> Builder<'t, F> {
                 continue;
             }
             if let Some(escape) = escapes::read(&bytes[at..]).filter(|e| self.counts(e, at)) {
+                let end = at + escape.length;
+                if let Some((place, text)) = pieces.next_if(|(place, _)| place.start < end) {
+                    // What announces a code reads as an escape with its first digits.
+                    self.run(at..place.end, text);
+                    continue;
+                }
                 let value = escape.value;
                 self.add(Kind::Escape, at..at + escape.length, value.encode_utf8(&mut [0; 4]));
             }

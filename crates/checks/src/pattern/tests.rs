@@ -30,7 +30,8 @@ fn found(
 
 /// What the automaton alone finds.
 fn counted(pattern: &str, text: &str) -> Vec<Range<usize>> {
-    found(&Pattern::compile(pattern).unwrap(), text, &mut Budget::counted(u64::MAX)).unwrap()
+    found(&Pattern::compile(pattern).unwrap(), text, &mut Budget::counted(u64::MAX, &|| false))
+        .unwrap()
 }
 
 const PATTERNS: &[&str] = &[
@@ -90,7 +91,7 @@ proptest! {
         text in "[abé\n ]{0,16}",
     ) {
         if let Ok(compiled) = Pattern::compile(&pattern) {
-            let all = found(&compiled, &text, &mut Budget::counted(u64::MAX)).unwrap();
+            let all = found(&compiled, &text, &mut Budget::counted(u64::MAX, &|| false)).unwrap();
             prop_assert_eq!(all, expected(&pattern, &text), "{:?} {:?}", pattern, text);
         }
     }
@@ -101,7 +102,7 @@ fn a_search_goes_on_the_same_whichever_engine_takes_over() {
     let text = "ab é abc, b ".repeat(500);
     for pattern in PATTERNS {
         let compiled = Pattern::compile(pattern).unwrap();
-        let mut budget = Budget::counted(u64::MAX);
+        let mut budget = Budget::counted(u64::MAX, &|| false);
         // Enough for some searches of `regex`, and not for all.
         budget.unseen = compiled.worst * 3 * text.len() as u64;
         assert_eq!(
@@ -149,7 +150,7 @@ fn rules(patterns: &[&str]) -> Safety {
 }
 
 fn faults(patterns: &[&str]) -> Vec<String> {
-    slow_to_save(&rules(patterns), &Safety::default())
+    slow_to_save(&rules(patterns), &Safety::default(), &|| false)
 }
 
 #[test]
@@ -225,11 +226,11 @@ fn ordinary_rules_are_accepted_and_find_what_they_found() {
 #[test]
 fn only_what_is_new_is_tried() {
     let hostile = rules(&["(a{1,50}){1,50}b"]);
-    assert_eq!(slow_to_save(&hostile, &hostile), [""; 0]);
-    assert_eq!(slow_to_save(&hostile, &Safety::default()).len(), 1);
+    assert_eq!(slow_to_save(&hostile, &hostile, &|| false), [""; 0]);
+    assert_eq!(slow_to_save(&hostile, &Safety::default(), &|| false).len(), 1);
     let own = recognizer("(a{1,50}){1,50}b");
     let both = Safety { recognizers: vec![own], ..hostile.clone() };
-    let said = slow_to_save(&both, &hostile);
+    let said = slow_to_save(&both, &hostile, &|| false);
     assert!(said.len() == 1 && said[0].starts_with("settings.safety.recognizers[0].pattern: "));
 }
 
@@ -299,4 +300,90 @@ fn compiling_ends_when_nobody_waits() {
         assert!(faults[0].contains("take too long to compile"), "{faults:?}");
     }
     compiled_after(4).unwrap();
+}
+
+/// Rules as people write them.
+fn ordinary(count: usize) -> Vec<String> {
+    let forms = [
+        r"\bproject-[a-z]+-NAME\b",
+        r"(?i)internal use only NAME",
+        r"\b[A-Z]{3}-\d{4,8}-NAME\b",
+        r"https?://[a-z0-9.-]+\.NAME\.example\.com/\S*",
+        r"(?i)\b(budget|forecast|salary) NAME \d{4}\b",
+        r"\bNAME[-_ ]?\d{6}\b",
+        r"\b\w+@NAME\.example\.org\b",
+        r"NAME",
+    ];
+    let name = |n: usize| format!("{}{}", ["acme", "orion", "vega", "lyra"][n % 4], n);
+    (0..count).map(|n| forms[n % forms.len()].replace("NAME", &name(n))).collect()
+}
+
+#[test]
+fn a_hundred_ordinary_rules_always_fit() {
+    let patterns = ordinary(100);
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    assert_eq!(faults(&patterns), [""; 0]);
+    let policy = Policy::compile(&rules(&patterns)).unwrap();
+    let hostile = "project-a internal use only salary acme a@orion AAA-1234 https://a.b. ";
+    for text in ["orion1 acme8", &hostile.repeat(400), &"aA1@-. ".repeat(5_000)] {
+        let parts = [Part { origin: domain::safety::Origin::User, text }];
+        let report = policy.inspect(&parts);
+        assert_eq!(report.slow, []);
+    }
+}
+
+#[test]
+fn all_patterns_of_a_project_share_what_they_may_cost() {
+    // Each is fast enough alone.
+    let one = "[ab]{1,40}[ac]{1,40}c[ab]{1,40}x";
+    let dear = |count: usize| rules(&vec![one; count]);
+    let known = dear(1);
+    assert_eq!(slow_to_save(&known, &Safety::default(), &|| false), [""; 0]);
+    let said = slow_to_save(&dear(100), &known, &|| false);
+    assert!(said.len() == 1 && said[0].contains("together"), "{said:?}");
+    // What was saved before is no hindrance to what adds none.
+    assert_eq!(slow_to_save(&dear(100), &dear(100), &|| false), [""; 0]);
+    assert_eq!(slow_to_save(&dear(50), &dear(100), &|| false), [""; 0]);
+    let policy = Policy::compile(&dear(100)).unwrap();
+    let slow = |text: &str| {
+        let parts = [Part { origin: domain::safety::Origin::User, text }];
+        policy.inspect(&parts).slow.len()
+    };
+    let texts = crate::hostile_texts(one);
+    assert!(texts.iter().any(|(_, text)| slow(text) > 50));
+    assert!(policy.effort(2_000) > 32 * 1024);
+    let none = Policy::compile(&Safety::default()).unwrap();
+    assert_eq!(none.effort(1_000), 1_000);
+    let few = ordinary(10);
+    let few: Vec<&str> = few.iter().map(String::as_str).collect();
+    assert!(Policy::compile(&rules(&few)).unwrap().effort(1_000) < 8_000);
+}
+
+#[test]
+fn a_pattern_that_adds_nothing_is_tried_quickly() {
+    for never in ["[a&&b]{4000}", "a[a&&b]", "(?:[a&&b]{1000}){4}"] {
+        let said = faults(&[never]);
+        assert!(said.len() == 1 && said[0].contains("no text matches"), "{never} {said:?}");
+    }
+    for little in
+        ["(?:a|[a&&b]{4000})*x", "(?:^*){1000}x*", r"(?:(?:\b{100}){20}|a)*y", "(?:){1000}z*"]
+    {
+        let pattern = Pattern::compile(little).unwrap();
+        assert!(
+            pattern.hostile_texts().iter().all(|(_, text)| text.len() >= 32 * 1024),
+            "{little}"
+        );
+    }
+}
+
+#[test]
+fn a_trial_ends_when_its_caller_leaves() {
+    let slow = "(a{1,50}){1,50}b";
+    let asked = std::cell::Cell::new(0);
+    let stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 2
+    };
+    assert_eq!(slow_to_save(&rules(&[slow; 100]), &Safety::default(), &stop).len(), 100);
+    assert!(asked.get() < 200, "{}", asked.get());
 }

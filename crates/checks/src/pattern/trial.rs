@@ -14,8 +14,11 @@ const BYTES: usize = 32 * 1024;
 const MAX_CHARACTERS: usize = 48;
 /// So many of them are repeated alone.
 const MAX_ALONE: usize = 8;
-/// How long one string made from a pattern becomes.
+/// Of how many pieces one string made from a pattern is.
 const MAX_SAMPLE: usize = 4096;
+/// After so many steps a text that has grown by less than so many bytes in each is repeated.
+const MAX_SHORT: usize = 256;
+const SHORT: usize = 4;
 /// How much work is spent on the patterns of one project that are new: two seconds, about.
 const FOR_ALL: u64 = 2_000_000 * PER_BYTE;
 /// What it costs to make one byte of a text.
@@ -52,11 +55,29 @@ impl Default for Trial {
 
 impl Trial {
     /// Finds out whether a pattern takes too long. The error is a sentence for the one who wrote it. Of no pattern are
-    /// more matches than `most` looked for in one text.
-    pub(crate) fn run(&mut self, pattern: &Pattern, most: usize) -> Result<(), String> {
+    /// more matches than `most` looked for in one text. Ends early when `stop` answers `true`.
+    pub(crate) fn run(
+        &mut self,
+        pattern: &Pattern,
+        most: usize,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), String> {
+        if pattern.matches_never() {
+            return Err("no text matches the pattern".to_owned());
+        }
         if pattern.longest.is_some() && pattern.worst <= PER_BYTE {
             return Ok(());
         }
+        self.cost(pattern, most, stop).map(|_| ())
+    }
+
+    /// How many units of work a pattern takes for a byte of the text that is dearest for it.
+    pub(crate) fn cost(
+        &mut self,
+        pattern: &Pattern,
+        most: usize,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<u64, String> {
         // Nothing more is made once all is spent.
         if self.left == 0 {
             return Err(TOO_MANY.to_owned());
@@ -66,15 +87,18 @@ impl Trial {
         };
         let texts = texts(&pattern.hir);
         // To make them takes time as well, whatever the searches cost.
-        let made: u64 = texts.iter().map(|(_, text)| TO_MAKE * text.len() as u64).sum();
+        let made: u64 = texts.iter().map(|(_, text)| TO_MAKE * text.len().max(BYTES) as u64).sum();
         self.left = self.left.saturating_sub(made);
+        let mut dearest = 0;
         for (name, text) in texts {
             let allowed = PER_BYTE * text.len() as u64;
-            let mut budget = Budget::counted(allowed.min(self.left));
+            let mut budget = Budget::counted(allowed.min(self.left), stop);
             let given = budget.left();
             let ended = each(&automaton, &text, most, &mut budget);
-            self.left -= given - budget.left();
-            if ended.is_err() && given < allowed {
+            let spent = given - budget.left();
+            self.left -= spent;
+            dearest = dearest.max(spent.div_ceil(text.len().max(1) as u64));
+            if ended == Err(GivenUp::Stopped) || ended.is_err() && given < allowed {
                 return Err(TOO_MANY.to_owned());
             }
             let times = if ended.is_err() {
@@ -89,7 +113,7 @@ impl Trial {
                  none inside one another"
             ));
         }
-        Ok(())
+        Ok(dearest)
     }
 }
 
@@ -163,14 +187,16 @@ fn repeated(unit: &str) -> String {
 /// A text of [`BYTES`] made by steps.
 fn filled(mut step: impl FnMut(&mut String)) -> String {
     let mut text = String::with_capacity(BYTES + MAX_SAMPLE);
-    for _ in 0..BYTES {
-        if text.len() >= BYTES {
+    // A step takes as long as a long string, also where it adds little or nothing.
+    for done in 0..BYTES {
+        if text.len() >= BYTES || done >= MAX_SHORT && text.len() < done * SHORT {
             break;
         }
         step(&mut text);
     }
     // A pattern that matches nothing but an empty text makes none.
-    if text.is_empty() { repeated("a") } else { text }
+    let unit = if text.is_empty() { "a" } else { &text };
+    if text.len() < BYTES { repeated(unit) } else { text }
 }
 
 /// The characters of a pattern: all of its literals, some of its classes.
@@ -216,17 +242,14 @@ fn sample(
     text: &mut String,
     left: &mut usize,
 ) {
-    if *left == 0 {
-        return;
-    }
+    let Some(rest) = left.checked_sub(1) else { return };
+    *left = rest;
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => {
-            *left -= 1;
             text.push_str(&String::from_utf8_lossy(&literal.0));
         }
         HirKind::Class(class) => {
-            *left -= 1;
             let members = known.entry(std::ptr::from_ref(class)).or_insert_with(|| members(class));
             text.extend(members.get(random.below(members.len().max(1))));
         }
@@ -238,6 +261,9 @@ fn sample(
             let times =
                 min as usize + if random.below(2) == 0 { span - 1 } else { random.below(span) };
             for _ in 0..times.min(MAX_SAMPLE) {
+                if *left == 0 {
+                    break;
+                }
                 sample(&repeated.sub, random, known, text, left);
             }
         }

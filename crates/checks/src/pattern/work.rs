@@ -3,6 +3,8 @@
 //! The unit is one state of an automaton that is looked at, about 4 ns on a slow core (`cargo bench -p checks --bench cost
 //! -- --rules`).
 
+use std::cell::Cell;
+
 /// As many units as one microsecond has.
 const PER_MICROSECOND: u64 = 250;
 /// What a rule that is saved may cost for a byte: one microsecond.
@@ -14,6 +16,14 @@ pub(crate) const AT_ONCE: u64 = 3 * PER_BYTE;
 const MOST_PER_BYTE: u64 = 4 * PER_BYTE;
 /// What a rule may cost for any text besides: one millisecond, for what a search costs before it reads anything.
 const FOR_ANY_TEXT: u64 = 1000 * PER_MICROSECOND;
+/// What all patterns of a project may cost together for a byte of one text, as far as it is counted, and as far as it is
+/// not: a hundred ordinary rules cost less than a third of it.
+pub(crate) const ALL_PER_BYTE: u64 = MOST_PER_BYTE;
+pub(crate) const ALL_UNSEEN: u64 = 12 * PER_BYTE;
+/// What they may cost besides for all texts that are judged together.
+const FOR_ALL_TEXTS: u64 = FOR_ANY_TEXT;
+/// So many bytes a text counts for besides its own: to begin a search takes time as well.
+const BEGIN: u64 = 16;
 /// How often it is asked whether to stop: after two milliseconds or less.
 const BETWEEN_QUESTIONS: u64 = 500 * PER_MICROSECOND;
 
@@ -26,6 +36,35 @@ pub(crate) enum GivenUp {
     Stopped,
 }
 
+/// What the searches for all patterns of a project may still cost.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    left: Cell<u64>,
+    unseen: Cell<u64>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { left: Cell::new(FOR_ALL_TEXTS), unseen: Cell::new(FOR_ALL_TEXTS) }
+    }
+}
+
+impl Shared {
+    /// Makes room for a text of so many bytes.
+    pub(crate) fn allow(&self, bytes: usize) {
+        let bytes = (bytes as u64).saturating_add(BEGIN);
+        let add = |room: &Cell<u64>, per_byte: u64| {
+            room.set(room.get().saturating_add(bytes.saturating_mul(per_byte)));
+        };
+        add(&self.left, ALL_PER_BYTE);
+        add(&self.unseen, ALL_UNSEEN);
+    }
+
+    fn take(room: &Cell<u64>, units: u64) {
+        room.set(room.get().saturating_sub(units));
+    }
+}
+
 /// What the search for one pattern in one text may still cost.
 pub(crate) struct Budget<'s> {
     /// Units that are left.
@@ -34,22 +73,45 @@ pub(crate) struct Budget<'s> {
     ask_at: u64,
     /// Units that may be spent unseen, by an engine that cannot be interrupted.
     pub(super) unseen: u64,
+    /// What was given of both.
+    given: (u64, u64),
     /// The most that was spent on one byte.
     dearest: u64,
     stop: &'s dyn Fn() -> bool,
+    /// What it is a part of.
+    shared: Option<&'s Shared>,
+}
+
+impl Drop for Budget<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared {
+            Shared::take(&shared.left, self.given.0 - self.left);
+            Shared::take(&shared.unseen, self.given.1 - self.unseen);
+        }
+    }
 }
 
 impl<'s> Budget<'s> {
     /// The budget for a text of so many bytes.
     pub(crate) fn new(bytes: usize, stop: &'s dyn Fn() -> bool) -> Self {
         let of = |per_byte: u64| per_byte.saturating_mul(bytes as u64).saturating_add(FOR_ANY_TEXT);
-        let left = of(MOST_PER_BYTE);
-        Self { left, ask_at: left, unseen: of(AT_ONCE), dearest: 0, stop }
+        let (left, unseen) = (of(MOST_PER_BYTE), of(AT_ONCE));
+        Self { left, ask_at: left, unseen, given: (left, unseen), dearest: 0, stop, shared: None }
+    }
+
+    /// The budget for a text of so many bytes, as far as what is shared has room.
+    pub(crate) fn part_of(shared: &'s Shared, bytes: usize, stop: &'s dyn Fn() -> bool) -> Self {
+        let own = Self::new(bytes, stop);
+        let left = own.left.min(shared.left.get());
+        let unseen = own.unseen.min(shared.unseen.get());
+        let given = (left, unseen);
+        Self { left, ask_at: left, unseen, given, dearest: 0, stop, shared: Some(shared) }
     }
 
     /// So many units, all of them counted.
-    pub(crate) fn counted(left: u64) -> Self {
-        Self { left, ask_at: 0, unseen: 0, dearest: 0, stop: &|| false }
+    pub(crate) fn counted(left: u64, stop: &'s dyn Fn() -> bool) -> Self {
+        let given = (left, 0);
+        Self { left, ask_at: left, unseen: 0, given, dearest: 0, stop, shared: None }
     }
 
     /// Whether an engine that cannot be interrupted may start a search that costs so much at the most.

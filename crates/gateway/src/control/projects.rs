@@ -72,7 +72,8 @@ impl Gateway {
         let name = name.unwrap_or_default();
         let description = change.description.flatten();
         faults.note(check_text("Description", description.as_deref()));
-        if let Some(patch) = &change.settings {
+        // To try patterns takes long: not for what is refused anyway.
+        if let Some(patch) = change.settings.as_ref().filter(|_| faults.sentences().is_empty()) {
             faults.note(check_new_patterns(&Map::new(), patch).await);
         }
         let now = self.clock.now();
@@ -106,26 +107,33 @@ impl Gateway {
         let state = self.visible_project(member, id)?;
         member.check_admin()?;
         let mut faults = Faults::default();
-        // Before the transaction: it may take a second.
-        if let Some(patch) = &change.settings {
+        let name = change.name.and_then(|name| faults.note(clean_name(&name)));
+        if let Some(description) = &change.description {
+            faults.note(check_text("Description", description.as_deref()));
+        }
+        let status = change.status.and_then(|status| {
+            let known = ProjectStatus::parse(&status);
+            if known.is_none() {
+                faults.add(format!("Status must be active or archived, not '{status}'"));
+            }
+            known
+        });
+        // Before the transaction, since it may take a second, and not for what is refused anyway.
+        if let Some(patch) = change.settings.as_ref().filter(|_| faults.sentences().is_empty()) {
             faults.note(check_new_patterns(&state.project.settings, patch).await);
         }
         let models: Vec<&Arc<Model>> = state.models.values().collect();
         let mut tx = self.store.begin().await?;
         let mut project = tx.project(id).await?.ok_or(Error::NotFound)?;
         let before = shown(&project);
-        if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
+        if let Some(name) = name {
             project.name = name;
         }
         if let Some(description) = change.description {
-            faults.note(check_text("Description", description.as_deref()));
             project.description = description;
         }
-        if let Some(status) = change.status {
-            match ProjectStatus::parse(&status) {
-                Some(status) => project.status = status,
-                None => faults.add(format!("Status must be active or archived, not '{status}'")),
-            }
+        if let Some(status) = status {
+            project.status = status;
         }
         let mut tokens = Map::new();
         if let Some(patch) = change.settings {

@@ -147,15 +147,20 @@ pub(crate) async fn check_new_patterns(
     let mut settings = saved.clone();
     settings::merge(&mut settings, patch.clone());
     let Ok(Settings { safety, .. }) = read_settings(&settings) else { return Ok(()) };
+    if checks::wrong_kinds(&safety).is_some() {
+        return Ok(());
+    }
     let Ok(place) = timeout_at(Instant::now() + TRYING_WAIT, TRYING.acquire()).await else {
         return Err(Error::RateLimited { retry_after: 1 });
     };
-    // It is held as long as the work takes, although the caller may have left. An error would mean that it
-    // is closed, which nobody does.
+    // It is held as long as the work takes, which ends soon after the caller has left. An error would mean that it is
+    // closed, which nobody does.
     let place = place.ok();
+    let caller = Caller(Arc::default());
+    let has_left = caller.0.clone();
     let tried = tokio::task::spawn_blocking(move || {
         let _place = place;
-        checks::slow_to_save(&safety, &before)
+        checks::slow_to_save(&safety, &before, &|| has_left.load(Ordering::Relaxed))
     })
     .await;
     let faults = tried.map_err(|error| Error::Internal(error.to_string()))?;

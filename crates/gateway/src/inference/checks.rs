@@ -39,7 +39,7 @@ impl Gateway {
         let parts = [Part { origin: Origin::User, text: input }];
         let policy = &caller.project.policy;
         let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
-        let report = offload_judging(caller.share(), input.len(), judge).await?;
+        let report = offload_judging(caller.share(), policy.effort(input.len()), judge).await?;
         caller.project.note_slow(&report);
         let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
         let security = security(&report, &located);

@@ -211,7 +211,7 @@ impl Gateway {
         ask: Ask,
     ) -> Result<std::result::Result<Screened, Refusal>> {
         // To tell what of it is judged takes a pass of its own, which belongs to the work.
-        let bytes = raw_size(&ask.prompt);
+        let bytes = turn.caller.project.policy.effort(raw_size(&ask.prompt));
         match offload_judging(turn.caller.share(), bytes, |give_up| turn.screen(ask, give_up))
             .await??
         {

@@ -74,7 +74,7 @@ impl Gateway {
         let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
         let policy = &project.policy;
         let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
-        let report = offload_judging(caller.share(), ask.input.len(), judge).await?;
+        let report = offload_judging(caller.share(), policy.effort(ask.input.len()), judge).await?;
         if let Some(block) = report.block {
             return Ok(Simulated::Blocked { reason: block.reason });
         }

@@ -117,8 +117,9 @@ mod tests {
             ahead.id = gateway.store.step_id().await.unwrap();
             ahead.finished_at = now.plus(std::time::Duration::from_secs(86_400 * days + 1_800));
             gateway.store.writer().step(ahead.clone(), None).await.unwrap();
-            let again =
-                crate::state::registry::Registry::load(&gateway.store, &gateway.clock).await.unwrap();
+            let again = crate::state::registry::Registry::load(&gateway.store, &gateway.clock)
+                .await
+                .unwrap();
             let spent = lock(&again.key(id).unwrap().windows).spent(now);
             assert_eq!(spent, if counts { cost } else { Usd::ZERO }, "{days} days");
         }

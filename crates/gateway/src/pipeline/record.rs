@@ -200,7 +200,8 @@ impl Gateway {
         let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
         let message = Message { role, body, extra: extra.collect() };
         let judge = || turn.judge_tool(message);
-        let judged = offload_always(turn.caller.share(), ran.said.len(), judge).await?;
+        let bytes = turn.caller.project.policy.effort(ran.said.len());
+        let judged = offload_always(turn.caller.share(), bytes, judge).await?;
         let JudgedTool { message, security, placeholders } = judged;
         let mut input = json!({"server_label": ran.server});
         if let Some(call) = ran.call {

@@ -60,7 +60,7 @@ pub(crate) async fn judge(
     said: &[Said<'_>],
     redactor: &mut Redactor,
 ) -> Judged {
-    let bytes = said.iter().map(|said| said.text.len()).sum();
+    let bytes = project.policy.effort(said.iter().map(|said| said.text.len()).sum());
     let share = Share::of_project(project.id());
     offload_always(share, bytes, || judge_all(project, said, redactor)).await
 }
