@@ -14,6 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
+use crate::app::{App, Settings};
 use crate::control::{audit, keys, models, projects, safety, session};
 use crate::evidence::{logs, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
@@ -25,7 +26,6 @@ use crate::inference::{
     assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
     model_list, responses, sdk, simulate,
 };
-use crate::{App, Settings};
 
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;

@@ -168,6 +168,11 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// One message of a user.
+    pub fn question(text: String) -> Self {
+        Self { messages: vec![Message::user(text)], ..Self::default() }
+    }
+
     /// What its messages say, one text a message; those that are no plain text are passed over.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().filter_map(|message| match &message.body {

@@ -15,6 +15,7 @@ mod gateway;
 mod inference;
 mod jobs;
 mod lifecycle;
+mod lock;
 mod metric_labels;
 pub mod pipeline;
 pub mod request_id;

@@ -20,12 +20,11 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions;
-use crate::inference::executions::Gone;
 use crate::metric_labels;
 use crate::pipeline::call::{meaning, neutral};
 use crate::pipeline::choose::Routed;
-use crate::pipeline::fund::InFlight;
+use crate::pipeline::in_flight::InFlight;
+use crate::pipeline::route::Gone;
 use crate::pipeline::watched::Watched;
 use crate::request_id;
 use crate::safety::answer_strings;
@@ -33,6 +32,7 @@ use crate::safety::output_check;
 use crate::safety::output_check::Verdict;
 use crate::state::caller::Caller;
 pub use crate::streaming::piece::{Piece, Started, Streamed};
+use domain::conversation::Prompt;
 use fragments::{Fragments, MAX_HELD_BYTES, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
 use outlet::Outlet;
 use strand::Judging;
@@ -47,7 +47,7 @@ impl Gateway {
     ) -> Result<Streamed> {
         let turn = self.turn(caller, trace_id, None, Door::Stream).await?;
         let trace = turn.trace.id();
-        match self.route(turn, executions::prompt(input)).await? {
+        match self.route(turn, Prompt::question(input)).await? {
             Gone::On(routed) => self.relay(*routed).await,
             Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
         }

@@ -13,9 +13,10 @@ use crate::admission::admit::Spends;
 use crate::config::Config;
 use crate::control::bootstrap::{FirstSettings, bootstrap};
 use crate::gateway::Gateway;
-use crate::inference::executions;
-use crate::pipeline::fund::InFlight;
+use crate::pipeline::in_flight::InFlight;
+use crate::pipeline::route::Gone;
 use crate::state::caller::{Caller, Origin};
+use domain::conversation::Prompt;
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
 /// Nothing that a test waits for takes longer, on however slow a machine.
@@ -68,10 +69,10 @@ impl Fresh {
     pub(crate) async fn in_flight(&self, trace: &str) -> InFlight {
         let door = domain::step::Door::Executions;
         let turn = self.gateway.turn(&self.caller, trace, None, door).await.unwrap();
-        let prompt = executions::prompt("Say hello.".to_owned());
+        let prompt = Prompt::question("Say hello.".to_owned());
         match self.gateway.route(turn, prompt).await.unwrap() {
-            executions::Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
-            executions::Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
+            Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
+            Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
         }
     }
 

@@ -9,7 +9,7 @@ use gateway::{KeyChange, KeyView, NewKey};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::BySession;
 use crate::http::body::Body;
 use crate::http::error::Result;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::BySession;
 use crate::http::body::Body;
 use crate::http::error::Result;

@@ -10,10 +10,10 @@ use gateway::{Account, SESSION_ABSOLUTE};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::http::auth;
+use crate::app::App;
 use crate::http::auth::{BySession, COOKIE_NAME};
 use crate::http::body;
+use crate::http::client;
 use crate::http::cross_site;
 use crate::http::error::Result;
 
@@ -77,7 +77,7 @@ impl From<Account> for WhoAmI {
     responses((status = 200, body = WhoAmI)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
     cross_site::check(&app, &request)?;
-    let origin = auth::origin(&app, &request);
+    let origin = client::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
     let ask: SignIn = body::read_json(request, &app, LARGEST).await?;
     let signed_in = app.gateway.sign_in(&ask.email, &ask.password, &origin).await?;

@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::{Failure, Result};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::{ByEither, Either};
 use crate::http::error::Result;
 use crate::http::extract::Asked;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
+use crate::app::App;
 use crate::evidence::trace_detail;
 use crate::evidence::trace_detail::DetailBody;
 use crate::http::auth::ByKey;
@@ -23,6 +23,7 @@ use crate::http::body::FlatBodyIfAny;
 use crate::http::error::Result;
 use crate::http::extract::{Asked, Segments};
 use crate::http::json_text::JsonText;
+use crate::http::trace_metadata::metadata;
 
 const DEFAULT_PER_PAGE: i64 = 50;
 const MOST_PER_PAGE: i64 = 100;
@@ -125,22 +126,6 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<TraceBody>)> {
     let trace = app.gateway.open_trace(&caller, metadata(ask.metadata)?, ask.revenue).await?;
     Ok((StatusCode::CREATED, Json(trace.into())))
-}
-
-/// What is known of a trace beside its steps. What is far too long for it is not read as a tree.
-pub fn metadata(given: Option<JsonText>) -> Result<Option<Map<String, Value>>> {
-    let Some(JsonText(given)) = given else { return Ok(None) };
-    // White space does not count, within reason.
-    if given.get().len() > 4 * gateway::MAX_METADATA_BYTES {
-        return Err(gateway::metadata_too_large().into());
-    }
-    match serde_json::from_str(given.get()) {
-        Ok(Value::Null) => Ok(None),
-        Ok(Value::Object(metadata)) => Ok(Some(metadata)),
-        // What is nested too deeply is no tree.
-        Err(_) => Err(gateway::too_deep().into()),
-        Ok(_) => Err(Error::invalid("Metadata must be a JSON object").into()),
-    }
 }
 
 /// Which page of traces.

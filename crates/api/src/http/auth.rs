@@ -1,16 +1,15 @@
 //! Who asks: every route is behind one of these, and gets what it authorised.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-
-use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE, USER_AGENT};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::Next;
 use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
 
-use crate::App;
+use crate::app::App;
+use crate::http::client::origin;
 use crate::http::cross_site;
 use crate::http::error::{Failure, Result};
 
@@ -18,7 +17,6 @@ use crate::http::error::{Failure, Result};
 pub const COOKIE_NAME: &str = "sluice_session";
 /// Where some vendors' clients put the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// A signed-in member with the token of the session.
 #[derive(Clone, Debug)]
@@ -124,50 +122,6 @@ async fn sign_in(app: &App, claim: Claim) -> Result<Session> {
     Ok(Session { member, account, token: claim.token })
 }
 
-/// Where a request comes from: the peer, or the right-most hop that is not a trusted proxy.
-pub fn origin(app: &App, request: &Request) -> Origin {
-    let trusted = |address| is_trusted(app, address);
-    let mut address = peer(request);
-    if trusted(address) {
-        let hops = request.headers().get_all(FORWARDED_FOR);
-        // A line with a byte that is no text counts: what a proxy has added stands in it as well.
-        let lines: Vec<_> =
-            hops.iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
-        for hop in lines.iter().flat_map(|line| line.split(',')).rev() {
-            let Some(hop) = hop_address(hop) else { break };
-            address = hop;
-            if !trusted(hop) {
-                break;
-            }
-        }
-    }
-    let agent = request.headers().get(USER_AGENT).map(HeaderValue::as_bytes);
-    let user_agent = String::from_utf8_lossy(agent.unwrap_or_default()).into_owned();
-    Origin { address: address.to_canonical(), user_agent }
-}
-
-/// Whether the peer is a proxy whose headers about the client are believed.
-pub fn trusts_peer(app: &App, request: &Request) -> bool {
-    is_trusted(app, peer(request))
-}
-
-fn is_trusted(app: &App, address: IpAddr) -> bool {
-    app.trusted_proxies.iter().any(|range| range.contains(address))
-}
-
-fn peer(request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip())
-}
-
-/// The address of a hop. Some proxies write the port behind it, or quote it.
-fn hop_address(hop: &str) -> Option<IpAddr> {
-    let hop = hop.trim().trim_matches('"');
-    let bare = hop.strip_prefix('[').and_then(|hop| hop.strip_suffix(']')).unwrap_or(hop);
-    let with_port = || hop.parse::<SocketAddr>().ok().map(|hop| hop.ip());
-    bare.parse().ok().or_else(with_port)
-}
-
 fn presents_key(headers: &HeaderMap) -> bool {
     headers.contains_key(AUTHORIZATION) || headers.contains_key(API_KEY)
 }
@@ -224,24 +178,3 @@ pub struct BySession(pub Session);
 pub struct ByEither(pub Either);
 
 extracted!(ByKey => Caller, BySession => Session, ByEither => Either);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hop_may_have_a_port_or_quotes() {
-        for (hop, address) in [
-            (" 203.0.113.5", Some("203.0.113.5")),
-            ("203.0.113.5:1234", Some("203.0.113.5")),
-            ("\"203.0.113.5\"", Some("203.0.113.5")),
-            ("2001:db8::5", Some("2001:db8::5")),
-            ("[2001:db8::5]", Some("2001:db8::5")),
-            ("\"[2001:db8::5]:80\"", Some("2001:db8::5")),
-            ("unknown", None),
-            ("", None),
-        ] {
-            assert_eq!(hop_address(hop), address.map(|text| text.parse().unwrap()), "{hop}");
-        }
-    }
-}

@@ -11,7 +11,7 @@ use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, ChargeSlot, Share};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::Session;
 use crate::http::error::{Failure, Result};
 

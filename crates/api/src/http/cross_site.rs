@@ -1,75 +1,19 @@
 //! Requests that pages of other sites make in a browser: its cookie goes with them, and its owner
 //! knows nothing of it.
 
-use std::net::Ipv6Addr;
-
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use gateway::Error;
 
-use crate::App;
-use crate::http::auth;
+use crate::app::App;
+use crate::http::client;
 use crate::http::error::Result;
+use crate::http::web_origin::WebOrigin;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// Scheme, host and port of a page, as the header `Origin` carries them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebOrigin {
-    is_https: bool,
-    /// In lower case; IPv6 without brackets in its canonical form.
-    host: String,
-    port: u16,
-}
-
-impl WebOrigin {
-    /// The origin of an `http` or `https` URL. `None` for any other text.
-    pub fn of_url(url: &str) -> Option<Self> {
-        let end = url.match_indices(['/', '?', '#']).nth(2).map_or(url.len(), |(end, _)| end);
-        Self::read(url.get(..end)?)
-    }
-
-    /// Reads `scheme://host` or `scheme://host:port`, and nothing else.
-    fn read(text: &str) -> Option<Self> {
-        let (scheme, authority) = text.split_once("://")?;
-        let is_https = scheme.eq_ignore_ascii_case("https");
-        (is_https || scheme.eq_ignore_ascii_case("http")).then_some(())?;
-        Self::of_authority(is_https, authority)
-    }
-
-    fn of_authority(is_https: bool, authority: &str) -> Option<Self> {
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => {
-                let (address, port) = rest.split_once(']')?;
-                (address.parse::<Ipv6Addr>().ok()?.to_string(), port)
-            }
-            None => {
-                let (host, port) =
-                    authority.split_at(authority.find(':').unwrap_or(authority.len()));
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-                (!host.is_empty() && host.chars().all(is_plain)).then_some(())?;
-                (host.to_ascii_lowercase(), port)
-            }
-        };
-        let port = match port.strip_prefix(':') {
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                digits.parse().ok()?
-            }
-            None if port.is_empty() && is_https => 443,
-            None if port.is_empty() => 80,
-            _ => return None,
-        };
-        Some(Self { is_https, host, port })
-    }
-
-    /// Whether the scheme is `https`.
-    pub fn is_https(&self) -> bool {
-        self.is_https
-    }
-}
 
 /// Refuses a request that changes something and may come from a page of another origin. What sends
 /// neither `Origin` nor `Sec-Fetch-Site` is no browser, and has no cookie but its own.
@@ -137,7 +81,7 @@ fn is_behind_tls(headers: &HeaderMap, host: Option<&str>) -> bool {
 /// The scheme of the browser's own connection; `None` where nothing that is believed shows it.
 fn scheme<'a>(app: &App, request: &'a Request) -> Option<&'a str> {
     let forwarded =
-        request.headers().get(&FORWARDED_PROTO).filter(|_| auth::trusts_peer(app, request))?;
+        request.headers().get(&FORWARDED_PROTO).filter(|_| client::trusts_peer(app, request))?;
     // The first of several is that of the browser's own connection.
     let first = forwarded.to_str().unwrap_or_default().split(',').next();
     Some(first.unwrap_or_default().trim())

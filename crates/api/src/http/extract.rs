@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 
-use crate::App;
+use crate::app::App;
 use crate::http::body::LONGEST_FAULT;
 use crate::http::error::{Failure, Result};
 

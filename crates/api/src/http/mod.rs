@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod body;
+pub(crate) mod client;
 pub(crate) mod cross_site;
 pub(crate) mod drain_body;
 pub(crate) mod error;
@@ -10,6 +11,7 @@ pub(crate) mod health;
 pub(crate) mod json_text;
 pub(crate) mod openapi;
 pub(crate) mod request_log;
-pub(crate) mod sse;
 pub(crate) mod trace_headers;
+pub(crate) mod trace_metadata;
 pub(crate) mod vendor_errors;
+pub(crate) mod web_origin;

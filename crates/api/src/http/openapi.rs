@@ -10,7 +10,7 @@ use utoipa::openapi::{
     ContentBuilder, OpenApi as Document, Ref, RefOr, ResponseBuilder, SecurityRequirement,
 };
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::COOKIE_NAME;
 use crate::http::error::ErrorBody;
 use crate::http::vendor_errors::{MessagesError, ResponsesError};

@@ -1,11 +1,9 @@
-//! What all doors to a conversation share: how the trace is named, and the notes on an answer.
+//! The headers of a conversation: its trace, and the parameters that were left out.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use domain::ids::TraceId;
-use gateway::{Error, Streamed, Unanswered};
-
-use crate::http::error::Failure;
+use gateway::Streamed;
 
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
@@ -39,56 +37,4 @@ pub fn noted(trace: TraceId, dropped: &[String], mut response: Response) -> Resp
         headers.insert(TRACE_ID, value);
     }
     response
-}
-
-/// How a door's request names the messages of the conversation that is made of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Names<'a> {
-    /// The list that most of them are made of.
-    pub list: &'static str,
-    /// The parameter that the others are made of.
-    pub beside: &'static str,
-    /// For each message the index in the list, or none for what is made of the other.
-    pub sources: &'a [Option<usize>],
-}
-
-impl Names<'_> {
-    /// A failure of the call; a message that is at fault has the name that the caller knows it by.
-    pub fn failure(self, unanswered: Unanswered) -> Failure {
-        let Unanswered { error, trace } = unanswered;
-        let error = match error {
-            Error::InvalidMessage { index, fault } => {
-                let at = match self.sources.get(index).copied().flatten() {
-                    Some(index) => format!("{}[{index}]", self.list),
-                    // In the place of a list there may be a text.
-                    None if index + 1 == self.sources.len() => self.list.to_owned(),
-                    None => self.beside.to_owned(),
-                };
-                Error::invalid(format!("{at}: {fault}"))
-            }
-            other => other,
-        };
-        Unanswered { error, trace }.into()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_has_the_name_that_the_caller_knows_it_by() {
-        let sources = [None, Some(0), Some(1), Some(1)];
-        let names = Names { list: "input", beside: "instructions", sources: &sources };
-        let told = |index: usize| {
-            let error = Error::InvalidMessage { index, fault: "no".to_owned() };
-            names.failure(error.into()).into_body().errors
-        };
-        assert_eq!(told(0), ["instructions: no"]);
-        assert_eq!(told(1), ["input[0]: no"]);
-        assert_eq!(told(3), ["input[1]: no"]);
-        let names = Names { sources: &[None, None], ..names };
-        let error = Error::InvalidMessage { index: 1, fault: "no".to_owned() };
-        assert_eq!(names.failure(error.into()).into_body().errors, ["input: no"]);
-    }
 }

@@ -8,7 +8,7 @@ use gateway::{AssistantAsk, Assisted};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::error::Result;

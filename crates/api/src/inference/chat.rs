@@ -14,17 +14,17 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::error::{Failure, Result};
-use crate::http::sse;
-use crate::http::sse::{EventBody, Style};
 use crate::http::trace_headers;
 use crate::inference::canonical;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
 use crate::inference::finding::FindingBody;
 use crate::inference::function_call;
+use crate::inference::sse;
+use crate::inference::sse::{EventBody, Style};
 
 /// A chat completion. Fields of the provider's own answer beyond these are passed on.
 #[derive(Debug, Serialize, ToSchema)]

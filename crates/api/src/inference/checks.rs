@@ -7,7 +7,7 @@ use gateway::CheckResult;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;

@@ -7,13 +7,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Asked;
-use crate::http::sse;
-use crate::http::sse::{EventBody, Style};
+use crate::inference::sse;
+use crate::inference::sse::{EventBody, Style};
 
 /// What is to be executed.
 #[derive(Deserialize, IntoParams, ToSchema)]

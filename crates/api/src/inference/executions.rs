@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::{Body, FlatBody};
 use crate::http::error::Result;

@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::{Asked, Segments};

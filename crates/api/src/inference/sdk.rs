@@ -6,7 +6,7 @@ use domain::ids::ProjectId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 
 /// The capabilities of this gateway for one key.

@@ -8,12 +8,12 @@ use gateway::{Simulated, Simulation};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::evidence::traces::metadata;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::json_text::JsonText;
+use crate::http::trace_metadata::metadata;
 
 /// What is to be simulated.
 #[derive(Deserialize, ToSchema)]

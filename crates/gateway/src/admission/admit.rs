@@ -18,8 +18,9 @@ use subtle::ConstantTimeEq;
 use crate::capacity::body_memory::ChargeSlot;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::lock::lock;
 use crate::state::caller::{Caller, Origin};
-use crate::state::registry::{KeyState, lock};
+use crate::state::registry::KeyState;
 
 /// Whether an endpoint may cost money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

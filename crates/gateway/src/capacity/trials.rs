@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use domain::ids::ProjectId;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// How many trials there are at a time.
 const MAX_TRIALS: usize = 2;

@@ -14,8 +14,8 @@ use crate::audit::Event;
 use crate::control::projects::{audited, clean_name};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
+use crate::lock::lock;
 use crate::state::member::Member;
-use crate::state::registry::lock;
 
 /// A key that is about to be made.
 #[derive(Clone, Debug)]

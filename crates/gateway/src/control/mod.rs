@@ -10,3 +10,4 @@ pub(crate) mod projects;
 pub(crate) mod safety_preview;
 pub(crate) mod sdk_config;
 pub(crate) mod sessions;
+pub(crate) mod settings;

@@ -9,9 +9,8 @@ use serde_json::{Map, Value, json};
 use store::{ModelRow, SealingKey};
 
 use crate::audit::Event;
-use crate::control::projects::{
-    DEEPEST, audited, check_text, clean_name, is_shallow, settings_that_name,
-};
+use crate::control::projects::{audited, check_text, clean_name, settings_that_name};
+use crate::control::settings::{DEEPEST, is_shallow};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Caller;

@@ -14,6 +14,7 @@ use store::{SealingKey, Tx};
 
 use crate::audit::{Event, changes};
 use crate::control::safety_preview::check_new_patterns;
+use crate::control::settings::{DEEPEST, is_shallow, read_settings};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::mcp_tokens::{self, Given as GivenTokens};
@@ -22,10 +23,6 @@ use crate::state::registry::ProjectState;
 
 /// The longest name, in characters.
 pub(crate) const LONGEST_NAME: usize = 255;
-/// How deep settings and configurations may be nested, far from what a JSON parser refuses.
-pub(crate) const DEEPEST: usize = 32;
-/// The largest settings, in bytes of JSON.
-const LARGEST_SETTINGS: usize = 256 * 1024;
 
 /// A project as its members see it.
 #[derive(Clone, Debug)]
@@ -270,24 +267,6 @@ fn merged(
         ));
     }
     Ok((read, faults))
-}
-
-/// Reads settings that are not too large.
-pub(crate) fn read_settings(settings: &Map<String, Value>) -> Result<Settings> {
-    if serde_json::to_string(settings).is_ok_and(|text| text.len() > LARGEST_SETTINGS) {
-        return Err(Error::invalid(format!("settings are larger than {LARGEST_SETTINGS} bytes")));
-    }
-    Settings::parse(settings).map_err(Error::Invalid)
-}
-
-/// Whether objects and arrays lie in one another so many times at the most.
-pub(crate) fn is_shallow(value: &Value, most: usize) -> bool {
-    let fits = |value: &Value| most > 0 && is_shallow(value, most - 1);
-    match value {
-        Value::Array(items) => items.iter().all(fits),
-        Value::Object(members) => members.values().all(fits),
-        _ => true,
-    }
 }
 
 fn tier_faults<'a>(

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::control::projects::{DEEPEST, is_shallow, read_settings};
+use crate::control::settings::{DEEPEST, is_shallow, read_settings};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::screen::{PiiRule, Replaces, redact};

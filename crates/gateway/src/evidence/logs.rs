@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::pipeline::Turn;
+use crate::pipeline::context::Turn;
 use crate::pipeline::stored::Output;
 use crate::state::caller::Caller;
 

@@ -6,8 +6,9 @@ use domain::step::Door;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::{Executed, Gone, Outcome, Refusal};
+use crate::inference::executions::{Executed, Outcome};
 use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::route::{Gone, Refusal};
 use crate::pipeline::screen::{Ask, PiiRule};
 use crate::state::caller::Caller;
 

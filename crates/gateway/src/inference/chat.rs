@@ -11,10 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::{Gone, Refusal, hear};
-use crate::pipeline::Turn;
+use crate::inference::executions::hear;
 use crate::pipeline::auto_trace::OwnTrace;
 use crate::pipeline::choose::{Fallbacks, Routed};
+use crate::pipeline::context::Turn;
+use crate::pipeline::route::{Gone, Refusal};
 use crate::pipeline::screen::{Ask, PiiRule};
 use crate::safety::location::Located;
 use crate::state::caller::Caller;

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::capacity::offload::offload_judging;
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::pipeline::screen::security;
 use crate::pipeline::stored::Output;
+use crate::safety::inspection::security;
 use crate::safety::location::{Located, cause};
 use crate::state::caller::Caller;
 

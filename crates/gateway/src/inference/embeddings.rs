@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::Refusal;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::record::BlockedBy;
+use crate::pipeline::route::Refusal;
 use crate::pipeline::screen::{Ask, PiiRule, Screened};
 use crate::state::caller::Caller;
 

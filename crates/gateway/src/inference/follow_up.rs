@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::Turn;
-use crate::pipeline::fund::InFlight;
+use crate::pipeline::context::Turn;
+use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::STATE;
 use crate::tools::function_tools;
 use crate::tools::function_tools::{ToolCall, ToolResult};

@@ -8,16 +8,15 @@ use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::Refusal;
 use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::mode::DEFAULT_SIZE;
 use crate::pipeline::record::BlockedBy;
+use crate::pipeline::route::Refusal;
 use crate::pipeline::screen::{Ask, PiiRule};
 use crate::state::caller::Caller;
 
 /// The model where the caller names none.
 const DEFAULT_MODEL: &str = "gpt-image-2";
-/// The size where the caller names none.
-pub(crate) const DEFAULT_SIZE: &str = "1024x1024";
 /// The most images of one request, and the most characters of a prompt, as with OpenAI.
 const MOST_IMAGES: u64 = 10;
 const MOST_CHARACTERS: usize = 32_000;

@@ -14,6 +14,7 @@ use crate::gateway::Gateway;
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 use crate::state::known_traces::asks_secure;
+use domain::conversation::Prompt;
 
 /// Completion tokens that an estimate assumes.
 const TYPICAL_COMPLETION: u64 = 256;
@@ -80,10 +81,7 @@ impl Gateway {
         }
         let classify = || {
             let routing = project.classify(&ask.input, &shape);
-            (
-                routing,
-                tokens::count(&crate::inference::executions::prompt(ask.input.clone()), "").prompt,
-            )
+            (routing, tokens::count(&Prompt::question(ask.input.clone()), "").prompt)
         };
         let (routing, prompt) = offload(caller.share(), ask.input.len(), classify).await?;
         let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));

@@ -87,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::state::registry::lock;
+    use crate::lock::lock;
     use crate::testing::Fresh;
 
     #[test]

@@ -16,7 +16,7 @@ use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SE
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::jobs::clock_steps::ClockSteps;
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// Traces that one sweep fails per project at the most.
 const SLICE: i64 = 500;

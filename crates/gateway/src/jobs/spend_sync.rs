@@ -8,7 +8,7 @@ use domain::time::{HOUR, SECOND, Timestamp};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// A step is on disk, and a clock of another node right, within this.
 const LATE: i64 = 30 * SECOND;

@@ -18,7 +18,7 @@ use crate::metric_labels;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::ended::Ended;
 use crate::pipeline::fund::Funded;
-use crate::pipeline::fund::InFlight;
+use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::mode::{Embedding, Mode, Painting, Streaming, Whole};
 use crate::pipeline::places::Places;
 use crate::pipeline::reserve::Reservation;
@@ -90,7 +90,8 @@ impl Gateway {
                 continue;
             };
             let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
-            let mut flight = self.fund(&routed, model, held.take()).await?;
+            let funded = self.fund(&routed, model, held.take()).await?;
+            let mut flight = self.take_off(funded).await?;
             let (funded, heard) = flight.parts()?;
             let error = match self.attempt::<M>(funded, heard, places).await {
                 Ok((answer, pass)) => return Ok((flight, answer, pass)),

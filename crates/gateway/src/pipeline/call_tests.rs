@@ -5,14 +5,15 @@ use domain::time::SECOND;
 use serde_json::json;
 
 use super::*;
-use crate::inference::executions::{Gone, prompt};
+use crate::pipeline::route::Gone;
 use crate::testing::Fresh;
+use domain::conversation::Prompt;
 
 /// A call that is routed to the sandbox.
 async fn routed(fresh: &Fresh, input: String) -> Routed {
     let trace = fresh.trace().await;
     let turn = fresh.gateway.turn(&fresh.caller, &trace, None, Door::Executions).await.unwrap();
-    match fresh.gateway.route(turn, prompt(input)).await.unwrap() {
+    match fresh.gateway.route(turn, Prompt::question(input)).await.unwrap() {
         Gone::On(routed) => *routed,
         Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
     }

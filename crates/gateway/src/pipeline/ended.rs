@@ -1,5 +1,6 @@
 //! What is known of a call while it runs, and in the end.
 
+use domain::ids::StepId;
 use domain::step::{FinishReason, Security, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -80,4 +81,15 @@ impl Ended {
             self.prompt_usage.get_or_insert(used);
         }
     }
+}
+
+/// What has become of a call that is recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recorded {
+    /// The step of the tools that the model has asked for, if it has.
+    pub(crate) asked: Option<StepId>,
+    /// Which turn of its trace it is, where it is an answer of assistants.
+    pub(crate) turn: Option<u64>,
+    /// What was used: as the provider has told, else as it was counted here.
+    pub(crate) usage: Usage,
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
 use domain::money::{Prices, Usd};
-use domain::step::{Routing, StepStatus};
+use domain::step::Routing;
 use domain::time::Timestamp;
 use store::Start;
 
@@ -14,11 +14,8 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::charge::Charge;
 use crate::pipeline::choose::Routed;
-use crate::pipeline::record::Recorded;
 use crate::pipeline::reserve::{Bill, Reservation, choices, usual_bound};
-use crate::pipeline::starts::Call;
 use crate::pipeline::tokens;
-use crate::request_id;
 use crate::state::caller::Caller;
 use crate::tools::fingerprint;
 
@@ -92,7 +89,7 @@ impl Gateway {
         routed: &Arc<Routed>,
         model: &Arc<Model>,
         held: Option<Reservation>,
-    ) -> Result<InFlight> {
+    ) -> Result<Funded> {
         let caller = &routed.screened().turn().caller;
         let charge = routed.screened().charge();
         caller.check_charge(model, charge)?;
@@ -108,7 +105,7 @@ impl Gateway {
         } else {
             (prompt.max_output_tokens.or(model.config.max_output_tokens), None)
         };
-        let funded = Funded {
+        Ok(Funded {
             routed: routed.clone(),
             model: model.clone(),
             step: self.store.step_id().await?,
@@ -118,21 +115,7 @@ impl Gateway {
             reservation,
             started_at: self.clock.now(),
             input_print: OnceLock::new(),
-        };
-        let writer = self.store.writer();
-        let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
-        let written = unsure || caller.project.settings.limits.strict;
-        let mut flight = InFlight::new(self.clone(), funded, written);
-        if written {
-            // Whoever gives up here leaves a call that was never made, and its start is closed.
-            flight.heard.status = StepStatus::Failed;
-            flight.heard.error = Some(NOT_MADE.to_owned());
-            Box::pin(writer.start(flight.funded()?.start())).await?;
-            flight.heard = crate::pipeline::ended::Ended::default();
-        } else if let Some(call) = &flight.call {
-            self.write_start(call);
-        }
-        Ok(flight)
+        })
     }
 
     /// Funds another attempt of a call whose last may have been charged: what that can have cost
@@ -249,116 +232,3 @@ impl Funded {
         }
     }
 }
-
-/// What a step says whose start was written, but no call was made.
-const NOT_MADE: &str = "The call was given up before it was made";
-/// What a step says whose call a defect of ours has ended.
-const FAULT: &str = "The gateway failed while it handled this call";
-
-/// A funded call that is not recorded yet. If it is dropped, mostly because the caller hung up,
-/// what is known of it is recorded by a task of the gateway's.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    gateway: Gateway,
-    /// Of the request that it is made for.
-    request: Option<Arc<str>>,
-    call: Option<Arc<Call>>,
-    /// What the model has said so far, as the provider sent it.
-    pub(crate) heard: crate::pipeline::ended::Ended,
-}
-
-impl InFlight {
-    fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
-        Self {
-            gateway,
-            request: request_id::current(),
-            call: Some(Arc::new(Call::new(funded, written))),
-            heard: crate::pipeline::ended::Ended::default(),
-        }
-    }
-
-    /// The call.
-    pub(crate) fn funded(&self) -> Result<&Funded> {
-        // Only `finish` and `drop` take it, and both end this value.
-        self.call.as_deref().map(|call| &call.funded).ok_or_else(ended_twice)
-    }
-
-    /// The call, and what is known of it.
-    pub(super) fn parts(&mut self) -> Result<(&Funded, &mut crate::pipeline::ended::Ended)> {
-        match self.call.as_deref() {
-            Some(call) => Ok((&call.funded, &mut self.heard)),
-            None => Err(ended_twice()),
-        }
-    }
-
-    /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
-    /// now has not hung up.
-    pub(crate) fn fault(&mut self, error: Error) -> Error {
-        self.heard.status = StepStatus::Failed;
-        self.heard.error = Some(FAULT.to_owned());
-        error
-    }
-
-    /// Records how it ended. Returns once that is on disk.
-    pub(crate) fn finish(mut self) -> impl Future<Output = Result<Recorded>> + Send {
-        // Boxed: whoever waits would carry the call twice.
-        Box::pin(async move {
-            let Some(call) = self.call.take() else {
-                return Err(ended_twice());
-            };
-            call.end(&self.gateway.starts, self.heard.status == StepStatus::Completed);
-            self.gateway.record_run(&call.funded, &mut self.heard).await
-        })
-    }
-
-    /// Takes it back: it was refused here, and no provider was asked. It leaves no step, not even if
-    /// the gateway dies once this has returned.
-    pub(super) async fn withdraw(mut self) -> Result<()> {
-        let call = self.call.take().ok_or_else(ended_twice)?;
-        let is_written = call.end(&self.gateway.starts, false);
-        call.funded.settled();
-        if is_written {
-            self.gateway.store.writer().withdraw(call.funded.step).await?;
-        }
-        Ok(())
-    }
-
-    /// Why it is being dropped, where nothing says so yet.
-    fn dropped_by(&self) -> (StepStatus, &'static str) {
-        if std::thread::panicking() {
-            (StepStatus::Failed, FAULT)
-        } else if self.gateway.cut_off.is_cancelled() {
-            (StepStatus::Failed, "The gateway stopped before this call ended")
-        } else {
-            (StepStatus::Cancelled, "The caller hung up")
-        }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let Some(call) = self.call.take() else { return };
-        call.end(&self.gateway.starts, false);
-        let mut heard = std::mem::take(&mut self.heard);
-        if heard.error.is_none() {
-            let (status, error) = self.dropped_by();
-            (heard.status, heard.error) = (status, Some(error.to_owned()));
-        }
-        let gateway = self.gateway.clone();
-        let record = async move {
-            if let Err(error) = gateway.record_run(&call.funded, &mut heard).await {
-                metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
-                tracing::error!(%error, step = %call.funded.step, "a call that was cut short was not recorded");
-            }
-        };
-        self.gateway.tasks.spawn(request_id::under(self.request.take(), record));
-    }
-}
-
-fn ended_twice() -> Error {
-    Error::Internal("a call ended twice".to_owned())
-}
-
-#[cfg(test)]
-#[path = "fund_tests.rs"]
-mod tests;

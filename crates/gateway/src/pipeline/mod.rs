@@ -8,12 +8,16 @@ pub(crate) mod auto_trace;
 pub(crate) mod call;
 mod charge;
 pub(crate) mod choose;
+pub(crate) mod context;
 pub(crate) mod ended;
 pub(crate) mod fund;
-mod mode;
+pub(crate) mod in_flight;
+pub(crate) mod mode;
 mod places;
+pub(crate) mod present;
 pub(crate) mod record;
 mod reserve;
+pub(crate) mod route;
 pub(crate) mod screen;
 mod spent;
 mod starts;
@@ -26,27 +30,3 @@ pub use crate::pipeline::choose::Routed;
 pub use crate::pipeline::fund::Funded;
 pub use crate::pipeline::screen::Screened;
 pub use crate::pipeline::upstream::Upstream;
-
-use std::sync::Arc;
-
-use domain::ids::StepId;
-use domain::step::Door;
-
-use crate::pipeline::auto_trace::OwnTrace;
-use crate::state::caller::Caller;
-use crate::state::known_traces::TraceHandle;
-use crate::tools::mcp::round::Round;
-
-/// Whose request it is, and where it belongs.
-#[derive(Clone, Debug)]
-pub(crate) struct Turn {
-    pub(crate) caller: Caller,
-    pub(crate) trace: Arc<TraceHandle>,
-    pub(crate) parent: Option<StepId>,
-    pub(crate) door: Door,
-    /// The trace, where it was opened for this request alone: it is completed when the last who works
-    /// on the call lets go.
-    pub(crate) own: Option<Arc<OwnTrace>>,
-    /// Which tools of MCP servers are offered, and in which round.
-    pub(crate) mcp: Option<Round>,
-}

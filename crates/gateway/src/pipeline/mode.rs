@@ -8,6 +8,9 @@ use tokio::time::Instant;
 
 use crate::pipeline::fund::Funded;
 
+/// The size where the caller names none.
+pub(crate) const DEFAULT_SIZE: &str = "1024x1024";
+
 /// One kind of call.
 pub(super) trait Mode {
     type Answer;
@@ -94,9 +97,7 @@ impl Mode for Painting {
         let ask = ImageAsk {
             model,
             prompt: asked.texts().next().unwrap_or_default(),
-            size: param("size")
-                .and_then(Value::as_str)
-                .unwrap_or(crate::inference::images::DEFAULT_SIZE),
+            size: param("size").and_then(Value::as_str).unwrap_or(DEFAULT_SIZE),
             quality: param("quality").and_then(Value::as_str),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
         };

@@ -6,21 +6,20 @@ use domain::ids::StepId;
 use domain::json_weight::InnerJson;
 use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
-use domain::usage::Usage;
 use serde_json::{Value, json};
 
 use crate::capacity::offload::offload_always;
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::metric_labels;
-use crate::pipeline::Turn;
 use crate::pipeline::choose::Routed;
-use crate::pipeline::ended::Ended;
+use crate::pipeline::context::Turn;
+use crate::pipeline::ended::{Ended, Recorded};
 use crate::pipeline::fund::Funded;
+use crate::pipeline::present::judge_rest;
 use crate::pipeline::screen::{JudgedTool, merged};
 use crate::pipeline::spent::Spent;
 use crate::pipeline::stored::{Input, Output, Stored};
-use crate::safety::output_check;
 use crate::tools::fingerprint;
 use crate::tools::function_tools;
 use crate::tools::function_tools::ToolCall;
@@ -50,17 +49,6 @@ pub(crate) struct RanTool<'a> {
     pub(crate) error: Option<String>,
 }
 
-/// What has become of a call that is recorded.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Recorded {
-    /// The step of the tools that the model has asked for, if it has.
-    pub(crate) asked: Option<StepId>,
-    /// Which turn of its trace it is, where it is an answer of assistants.
-    pub(crate) turn: Option<u64>,
-    /// What was used: as the provider has told, else as it was counted here.
-    pub(crate) usage: Usage,
-}
-
 impl Gateway {
     /// Records a run step and settles what it cost. Where the model asked for tools, a step of
     /// theirs follows it.
@@ -70,7 +58,7 @@ impl Gateway {
         let prompt = screened.prompt();
         let project = &turn.caller.project;
         if ended.status != StepStatus::Completed {
-            output_check::judge_rest(project, ended).await;
+            judge_rest(project, ended).await;
         }
         let (model, charge) = (funded.model(), funded.charge());
         let Spent { usage, cost, estimated } = Spent::by(funded, ended, self.clock.now());

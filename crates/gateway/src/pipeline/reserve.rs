@@ -18,10 +18,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::lock::lock;
 use crate::pipeline::charge::{Charge, dearest};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
-use crate::state::registry::lock;
 
 /// The longest answer where neither the caller nor the model bounds the completion.
 const MAX_OUTPUT: u64 = 4096;

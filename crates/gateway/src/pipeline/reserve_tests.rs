@@ -7,7 +7,7 @@ use domain::time::Timestamp;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::pipeline::fund::InFlight;
+use crate::pipeline::in_flight::InFlight;
 use crate::testing::Fresh;
 
 const DOLLAR: i64 = 1_000_000_000;

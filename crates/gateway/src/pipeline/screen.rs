@@ -6,12 +6,12 @@ use checks::{Finding, GiveUp, Placeholders, Redactor, Report};
 use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category, Safety};
 use domain::step::Security;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::pipeline::Turn;
 use crate::pipeline::charge::Charge;
+use crate::pipeline::context::Turn;
+use crate::safety::inspection::security;
 use crate::safety::location::{Located, cause, locate};
 use crate::safety::{inspection, prompt_strings};
 
@@ -226,21 +226,6 @@ impl Replaces {
             Category::Injection | Category::Policy => false,
         };
         report.findings.iter().filter(is_replaced).collect()
-    }
-}
-
-/// What a step keeps of a report and its findings.
-pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
-    if report.is_clean() {
-        return Security { risk_score: report.risk_score, ..Security::default() };
-    }
-    Security {
-        pii: report.pii_detected(),
-        injection: report.injection_attempt(),
-        secret: report.secret_leaked(),
-        review: report.review,
-        risk_score: report.risk_score,
-        findings: serde_json::to_value(findings).ok(),
     }
 }
 

@@ -10,8 +10,8 @@ use store::Writer;
 use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::Gateway;
+use crate::lock::lock;
 use crate::pipeline::fund::Funded;
-use crate::state::registry::lock;
 use crate::state::start_journal::{PendingStart, Starts, Tends};
 
 /// A start is written when its call has been open for so long. A call that the gateway's death ends

@@ -8,6 +8,7 @@ use domain::conversation::{STOP_DETAILS, STOP_SEQUENCE};
 use serde_json::{Map, Number, Value, json};
 
 use crate::safety::prompt_strings::is_text;
+use domain::conversation::Reply;
 
 /// Words of the format itself, and what the gateway or the provider sets: no model writes them.
 const NOT_SAID: [&str; 13] = [
@@ -342,6 +343,13 @@ pub(crate) fn states(answer: &Map<String, Value>) -> impl Iterator<Item = &Value
     choices.into_iter().flatten().filter_map(|choice| {
         ["message", "delta"].iter().find_map(|said| choice.get(*said)?.get(STATE))
     })
+}
+
+/// The whole message of an answer that asks for tools.
+pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
+    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
 }
 
 /// Takes out what a provider wants back: it repeats words that did not leave.

@@ -8,6 +8,8 @@ use crate::safety::prompt_strings;
 use crate::safety::prompt_strings::{Said, Spot};
 use crate::state::registry::ProjectState;
 use crate::state::verdict_cache::{Hasher, Memory};
+use domain::step::Security;
+use serde::Serialize;
 
 /// Of shorter messages the verdict is found as fast as it is looked up, in bytes.
 const WORTH_KEEPING: usize = 256;
@@ -118,6 +120,21 @@ fn hashed(memory: &Memory, group: &[(Spot<'_>, Said<'_>)]) -> Hasher {
         }
     }
     hasher
+}
+
+/// What a step keeps of a report and its findings.
+pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
+    if report.is_clean() {
+        return Security { risk_score: report.risk_score, ..Security::default() };
+    }
+    Security {
+        pii: report.pii_detected(),
+        injection: report.injection_attempt(),
+        secret: report.secret_leaked(),
+        review: report.review,
+        risk_score: report.risk_score,
+        findings: serde_json::to_value(findings).ok(),
+    }
 }
 
 #[cfg(test)]

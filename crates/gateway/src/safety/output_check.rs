@@ -6,17 +6,13 @@ use std::collections::BTreeSet;
 use checks::{Finding, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::Reply;
 use domain::safety::{Action, Category};
-use domain::step::{FinishReason, Security};
+use domain::step::Security;
 use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
-use crate::error::Result;
-use crate::inference::executions::tool_message;
-use crate::pipeline::ended::Ended;
-use crate::pipeline::fund::InFlight;
-use crate::pipeline::screen::security;
 use crate::safety::answer_strings;
 use crate::safety::answer_strings::Place;
+use crate::safety::inspection::security;
 use crate::state::registry::ProjectState;
 
 /// A string of an answer.
@@ -115,44 +111,13 @@ pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Findi
     report.findings.iter().filter(is_replaced).collect()
 }
 
-/// Judges what is left of an answer that did not come to its end: it must not be read back from its
-/// step either.
-pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
-    let refuses = heard.text.is_empty();
-    let rest = if refuses { &heard.refusal } else { &heard.text };
-    if rest.is_empty() {
-        return;
-    }
-    let instead = match crate::safety::nonce::nonce() {
-        Ok(nonce) => {
-            let said = [Said::text(rest)];
-            let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
-            let Judged { security, verdict } = judged;
-            heard.output = security;
-            match verdict {
-                Verdict::Fine => None,
-                Verdict::Redacted(new) => new.into_iter().next().flatten(),
-                Verdict::Blocked(_) => Some(String::new()),
-            }
-        }
-        // Nobody knows what is in it.
-        Err(_) => Some(String::new()),
-    };
-    heard.message = None;
-    // Of what was judged on its way it is known what has left.
-    match instead {
-        Some(instead) if heard.instead.is_none() && refuses => heard.refusal = instead,
-        instead => heard.instead = heard.instead.take().or(instead),
-    }
-}
-
 /// Puts back what placeholders stand for.
 pub(crate) fn restored(placeholders: &Placeholders, place: &Place, text: &str) -> String {
     if place.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
 }
 
 /// Everything that a whole answer says: the text first, what its provider wants back last.
-fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<'a>> {
+pub(crate) fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<'a>> {
     let mut said = vec![Said::text(text)];
     if let Some(native) = native {
         answer_strings::each(native, |place, text| {
@@ -170,7 +135,7 @@ fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<
 }
 
 /// Puts strings in the place of those that [`said`] has given.
-fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
+pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     let mut new = new.into_iter();
     let text = new.next().flatten();
     if let Some(native) = &mut reply.native {
@@ -195,7 +160,7 @@ fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
 }
 
 /// Puts back what placeholders stand for, in the text and in the provider's own form.
-fn restore(reply: &mut Reply, placeholders: &Placeholders) {
+pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     if placeholders.is_empty() {
         return;
     }
@@ -210,49 +175,5 @@ fn restore(reply: &mut Reply, placeholders: &Placeholders) {
             }
         });
         answer_strings::drop_logprobs(native, &changed);
-    }
-}
-
-impl InFlight {
-    /// Judges a whole answer, notes the verdict on its step, and puts placeholders back. Returns
-    /// the reason when the answer must not leave.
-    pub(crate) async fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
-        let nonce = crate::safety::nonce::nonce().map_err(|error| self.fault(error))?;
-        self.heard.beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
-        let (placeholders, judged) = {
-            let screened = self.funded()?.routed().screened();
-            let project = &screened.turn().caller.project;
-            let said = said(&reply.text, reply.native.as_mut());
-            let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
-            let restores = project.policy.safety().pii_restore;
-            (restores.then(|| screened.placeholders().clone()), judged)
-        };
-        self.heard.output = judged.security;
-        match judged.verdict {
-            Verdict::Fine => {}
-            Verdict::Redacted(new) => {
-                replace(reply, new);
-                self.heard.instead = Some(reply.text.clone());
-                self.heard.message = tool_message(reply).cloned();
-            }
-            Verdict::Blocked(reason) => {
-                self.heard.instead = Some(String::new());
-                self.heard.message = None;
-                self.heard.finish = Some(FinishReason::ContentFilter);
-                reply.native = None;
-                reply.text = String::new();
-                reply.finish = Some(FinishReason::ContentFilter);
-                return Ok(Some(reason));
-            }
-        }
-        if reply.text.is_empty()
-            && let Some(refusal) = reply.native.as_ref().and_then(answer_strings::refusal)
-        {
-            refusal.clone_into(&mut self.heard.refusal);
-        }
-        if let Some(placeholders) = placeholders {
-            restore(reply, &placeholders);
-        }
-        Ok(None)
     }
 }

@@ -5,7 +5,7 @@ use domain::conversation::{Body, Prompt};
 use domain::safety::Origin;
 use serde_json::{Map, Number, Value};
 
-use crate::safety::answer_strings::STATE;
+use domain::conversation::PROVIDER_STATE as STATE;
 
 /// Shorter names of fields hold nothing that has to be judged.
 const LONG_KEY: usize = 6;

@@ -10,7 +10,7 @@ use domain::ids::UserId;
 use domain::time::{MINUTE, Timestamp};
 
 use crate::error::{Error, Result};
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use domain::ids::ProjectId;
 
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// What each project keeps, those that were used last at the end.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use domain::time::{MINUTE, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// Rows that may be written in a minute.
 const ROWS_A_MINUTE: usize = 60;

@@ -8,7 +8,7 @@
 mod rows;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -25,6 +25,7 @@ use limits::{KeyWindows, MonthSpend};
 use store::{SealingKey, Store};
 
 use crate::error::{Error, Result};
+use crate::lock::lock;
 use crate::state::mcp_servers::Allowed;
 use crate::state::stored_model;
 use crate::state::verdict_cache::{Memory, Verdicts};
@@ -333,9 +334,4 @@ impl Snapshot {
             }
         }
     }
-}
-
-/// A mutex whose holder panicked still guards plain numbers.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use store::Writer;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::state::registry::lock;
+use crate::lock::lock;
 
 /// An open call whose start may still have to be written.
 pub(crate) trait PendingStart: Debug + Send + Sync {

@@ -8,7 +8,7 @@ use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::inference::executions::Refusal;
+use crate::pipeline::route::Refusal;
 use crate::safety::location::Located;
 
 /// What is known of a stream before its first piece.

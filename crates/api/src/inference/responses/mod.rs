@@ -13,15 +13,15 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use gateway::{ChatAnswer, Streamed};
 
-use crate::App;
+use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::error::Result;
-use crate::http::sse;
-use crate::http::sse::EventBody;
 use crate::http::trace_headers;
-use crate::http::trace_headers::Names;
 use crate::inference::finding::FindingBody;
+use crate::inference::message_names::Names;
+use crate::inference::sse;
+use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
 use request::ResponsesBody;
 

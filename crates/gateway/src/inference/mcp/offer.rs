@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::Turn;
+use crate::pipeline::context::Turn;
 use crate::state::mcp_sessions::To;
 use crate::tools::function_tools;
 use crate::tools::function_tools::ToolCall;

@@ -8,11 +8,12 @@ use providers::{McpAnswer, McpError};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::{Gone, Outcome};
+use crate::inference::executions::Outcome;
 use crate::inference::follow_up;
 use crate::inference::mcp::offer::call_tool;
-use crate::pipeline::Turn;
+use crate::pipeline::context::Turn;
 use crate::pipeline::record::RanTool;
+use crate::pipeline::route::Gone;
 use crate::request_id;
 use crate::tools::function_tools;
 use crate::tools::function_tools::{ToolCall, ToolResult};

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says best what is wrong by stopping there")]
 
+mod rooms;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;

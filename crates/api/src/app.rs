@@ -1,0 +1,54 @@
+//! What every handler can reach.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use domain::net::Cidr;
+use gateway::Gateway;
+use utoipa::openapi::OpenApi;
+
+use crate::http::web_origin::WebOrigin;
+
+/// What the server tells the API.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<Cidr>,
+    /// The URL that browsers see, if it is known. Only its scheme, host and port count.
+    pub public_url: Option<String>,
+}
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Parts>);
+
+/// What an [`App`] is made of: one count to keep per request and layer.
+pub(crate) struct Parts {
+    pub(crate) gateway: Gateway,
+    pub(crate) trusted_proxies: Vec<Cidr>,
+    /// The origin of the URL that browsers see, if it is known.
+    pub(crate) public_origin: Option<WebOrigin>,
+    pub(crate) is_https: bool,
+    pub(crate) document: Arc<OpenApi>,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    pub(crate) fn new(gateway: Gateway, settings: Settings, document: Arc<OpenApi>) -> Self {
+        let origin = settings.public_url.as_deref().and_then(WebOrigin::of_url);
+        Self(Arc::new(Parts {
+            gateway,
+            trusted_proxies: settings.trusted_proxies,
+            is_https: origin.as_ref().is_some_and(WebOrigin::is_https),
+            public_origin: origin,
+            document,
+        }))
+    }
+}

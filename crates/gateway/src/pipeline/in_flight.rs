@@ -1,0 +1,147 @@
+//! A funded call that is not recorded yet.
+
+use std::sync::Arc;
+
+use domain::step::StepStatus;
+
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::pipeline::ended::Ended;
+use crate::pipeline::ended::Recorded;
+use crate::pipeline::fund::Funded;
+use crate::pipeline::starts::Call;
+use crate::request_id;
+
+impl Gateway {
+    /// Takes a funded call into flight: its start is written, now or while the call is open.
+    pub(super) async fn take_off(&self, funded: Funded) -> Result<InFlight> {
+        let writer = self.store.writer();
+        let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
+        let written =
+            unsure || funded.routed().screened().turn().caller.project.settings.limits.strict;
+        let mut flight = InFlight::new(self.clone(), funded, written);
+        if written {
+            // Whoever gives up here leaves a call that was never made, and its start is closed.
+            flight.heard.status = StepStatus::Failed;
+            flight.heard.error = Some(NOT_MADE.to_owned());
+            Box::pin(writer.start(flight.funded()?.start())).await?;
+            flight.heard = Ended::default();
+        } else if let Some(call) = &flight.call {
+            self.write_start(call);
+        }
+        Ok(flight)
+    }
+}
+
+/// What a step says whose start was written, but no call was made.
+const NOT_MADE: &str = "The call was given up before it was made";
+/// What a step says whose call a defect of ours has ended.
+const FAULT: &str = "The gateway failed while it handled this call";
+
+/// A funded call that is not recorded yet. If it is dropped, mostly because the caller hung up,
+/// what is known of it is recorded by a task of the gateway's.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    gateway: Gateway,
+    /// Of the request that it is made for.
+    request: Option<Arc<str>>,
+    call: Option<Arc<Call>>,
+    /// What the model has said so far, as the provider sent it.
+    pub(crate) heard: Ended,
+}
+
+impl InFlight {
+    fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
+        Self {
+            gateway,
+            request: request_id::current(),
+            call: Some(Arc::new(Call::new(funded, written))),
+            heard: Ended::default(),
+        }
+    }
+
+    /// The call.
+    pub(crate) fn funded(&self) -> Result<&Funded> {
+        // Only `finish` and `drop` take it, and both end this value.
+        self.call.as_deref().map(|call| &call.funded).ok_or_else(ended_twice)
+    }
+
+    /// The call, and what is known of it.
+    pub(super) fn parts(&mut self) -> Result<(&Funded, &mut Ended)> {
+        match self.call.as_deref() {
+            Some(call) => Ok((&call.funded, &mut self.heard)),
+            None => Err(ended_twice()),
+        }
+    }
+
+    /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
+    /// now has not hung up.
+    pub(crate) fn fault(&mut self, error: Error) -> Error {
+        self.heard.status = StepStatus::Failed;
+        self.heard.error = Some(FAULT.to_owned());
+        error
+    }
+
+    /// Records how it ended. Returns once that is on disk.
+    pub(crate) fn finish(mut self) -> impl Future<Output = Result<Recorded>> + Send {
+        // Boxed: whoever waits would carry the call twice.
+        Box::pin(async move {
+            let Some(call) = self.call.take() else {
+                return Err(ended_twice());
+            };
+            call.end(&self.gateway.starts, self.heard.status == StepStatus::Completed);
+            self.gateway.record_run(&call.funded, &mut self.heard).await
+        })
+    }
+
+    /// Takes it back: it was refused here, and no provider was asked. It leaves no step, not even if
+    /// the gateway dies once this has returned.
+    pub(super) async fn withdraw(mut self) -> Result<()> {
+        let call = self.call.take().ok_or_else(ended_twice)?;
+        let is_written = call.end(&self.gateway.starts, false);
+        call.funded.settled();
+        if is_written {
+            self.gateway.store.writer().withdraw(call.funded.step()).await?;
+        }
+        Ok(())
+    }
+
+    /// Why it is being dropped, where nothing says so yet.
+    fn dropped_by(&self) -> (StepStatus, &'static str) {
+        if std::thread::panicking() {
+            (StepStatus::Failed, FAULT)
+        } else if self.gateway.cut_off.is_cancelled() {
+            (StepStatus::Failed, "The gateway stopped before this call ended")
+        } else {
+            (StepStatus::Cancelled, "The caller hung up")
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let Some(call) = self.call.take() else { return };
+        call.end(&self.gateway.starts, false);
+        let mut heard = std::mem::take(&mut self.heard);
+        if heard.error.is_none() {
+            let (status, error) = self.dropped_by();
+            (heard.status, heard.error) = (status, Some(error.to_owned()));
+        }
+        let gateway = self.gateway.clone();
+        let record = async move {
+            if let Err(error) = gateway.record_run(&call.funded, &mut heard).await {
+                metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
+                tracing::error!(%error, step = %call.funded.step(), "a call that was cut short was not recorded");
+            }
+        };
+        self.gateway.tasks.spawn(request_id::under(self.request.take(), record));
+    }
+}
+
+fn ended_twice() -> Error {
+    Error::Internal("a call ended twice".to_owned())
+}
+
+#[cfg(test)]
+#[path = "in_flight_tests.rs"]
+mod tests;
