@@ -41,7 +41,7 @@ words!(
 
 words!(
     /// The endpoint a request came in by.
-    Door {
+    ApiEndpoint {
         /// `POST /executions`.
         Executions = "executions",
         /// `/executions/stream`.
@@ -117,7 +117,7 @@ pub struct Step {
     /// The step it follows from.
     pub parent: Option<StepId>,
     /// The endpoint it came in by.
-    pub door: Door,
+    pub api_endpoint: ApiEndpoint,
     /// How it ended.
     pub status: StepStatus,
     /// Why it was blocked.

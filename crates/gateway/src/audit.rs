@@ -109,7 +109,7 @@ impl Gateway {
             // There is none, and PostgreSQL takes no such text.
             return Ok(Vec::new());
         }
-        self.tell_blocks().await;
+        self.flush_perimeter_audit().await;
         crate::bounded_read::bounded(self.store.audit_events(member.org, event, LAST)).await
     }
 }

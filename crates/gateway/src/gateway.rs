@@ -17,10 +17,10 @@ use crate::pipeline::upstream::Upstream;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
-use crate::state::perimeter_counts::Blocks;
+use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
-use crate::state::start_journal::Starts;
+use crate::state::start_journal::StartJournal;
 
 /// The whole gateway behind one cheap handle.
 #[derive(Clone, Debug)]
@@ -32,12 +32,12 @@ pub struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) upstream: Upstream,
-    pub(crate) starts: Starts,
+    pub(crate) starts: StartJournal,
     pub(crate) mcp: mcp_sessions::Sessions,
     pub(crate) traces: KnownTraces,
     pub(crate) details: DetailPlaces,
     pub(crate) logins: LoginThrottle,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: PerimeterCounts,
     pub(crate) trials: Trials,
     pub(crate) recounted: Recounted,
     /// Tells those who wait for money that some was given back.

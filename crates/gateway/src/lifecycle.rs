@@ -19,10 +19,10 @@ use crate::pipeline::upstream::Upstream;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
-use crate::state::perimeter_counts::Blocks;
+use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
-use crate::state::start_journal::Starts;
+use crate::state::start_journal::StartJournal;
 
 impl Gateway {
     /// Loads the registry, settles what a crash has left, and starts the background jobs.
@@ -43,11 +43,11 @@ impl Gateway {
             registry,
             mcp: mcp_sessions::Sessions::new(providers::McpClient::new(client.clone())),
             upstream: Upstream::new(client, clock.clone()),
-            starts: Starts::here(),
+            starts: StartJournal::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
             details: DetailPlaces::default(),
             logins: LoginThrottle::default(),
-            blocks: Blocks::default(),
+            blocks: PerimeterCounts::default(),
             trials: Trials::default(),
             recounted: Recounted::default(),
             settled: Arc::default(),
@@ -91,7 +91,7 @@ impl Gateway {
         self.tasks.close();
         self.tasks.wait().await;
         jobs::save_windows(&self).await;
-        self.tell_blocks().await;
+        self.flush_perimeter_audit().await;
         self.mcp.close().await;
         if let Err(error) = self.store.end_use().await {
             tracing::warn!(%error, "the database will seem to have been left in use");

@@ -1,10 +1,10 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
 
-mod by_place;
+mod by_path;
 mod fragments;
-mod outlet;
+mod outbound_filter;
 pub(crate) mod piece;
-mod strand;
+mod string_filter;
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use checks::{Placeholders, Redactor};
 use domain::conversation::StreamEvent;
 use domain::json_weight::tree_bytes;
-use domain::step::{Door, FinishReason, StepStatus};
+use domain::step::{ApiEndpoint, FinishReason, StepStatus};
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -24,8 +24,8 @@ use crate::metric_labels;
 use crate::pipeline::call::{meaning, neutral};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::in_flight::InFlight;
+use crate::pipeline::monitored_stream::MonitoredStream;
 use crate::pipeline::route::Gone;
-use crate::pipeline::watched::Watched;
 use crate::request_id;
 use crate::safety::answer_strings;
 use crate::safety::output_check;
@@ -34,8 +34,8 @@ use crate::state::caller::Caller;
 pub use crate::streaming::piece::{Piece, Started, Streamed};
 use domain::conversation::Prompt;
 use fragments::{Fragments, MAX_HELD_BYTES, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
-use outlet::Outlet;
-use strand::Judging;
+use outbound_filter::OutboundFilter;
+use string_filter::Judging;
 
 impl Gateway {
     /// Executes and streams the answer.
@@ -45,9 +45,9 @@ impl Gateway {
         trace_id: &str,
         input: String,
     ) -> Result<Streamed> {
-        let turn = self.turn(caller, trace_id, None, Door::Stream).await?;
-        let trace = turn.trace.id();
-        match self.route(turn, Prompt::question(input)).await? {
+        let context = self.request_context(caller, trace_id, None, ApiEndpoint::Stream).await?;
+        let trace = context.trace.id();
+        match self.route(context, Prompt::question(input)).await? {
             Gone::On(routed) => self.relay(*routed).await,
             Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
         }
@@ -59,7 +59,7 @@ impl Gateway {
         let (mut flight, upstream) = self.call_stream(routed).await?;
         let funded = flight.funded()?;
         let screened = funded.routed().screened();
-        let project = &screened.turn().caller.project;
+        let project = &screened.context().caller.project;
         let restores = project.policy.safety().pii_restore && !screened.placeholders().is_empty();
         let judging = if project.policy.acts_on_outputs() {
             Some(Judging::new(project.clone(), crate::safety::nonce::nonce()?))
@@ -68,19 +68,20 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
-        let says_refusals = screened.turn().door == Door::Stream;
+        let says_refusals = screened.context().api_endpoint == ApiEndpoint::Stream;
         let started = Started {
             step: funded.step(),
-            trace: screened.turn().trace.id(),
+            trace: screened.context().trace.id(),
             model: funded.model().identifier.clone(),
             created: funded.started_at(),
             dropped: upstream.dropped().to_vec(),
         };
         // What is stored of an answer that is judged on its way is what has left of it.
-        flight.heard.instead = judging.is_some().then(String::new);
+        flight.outcome.instead = judging.is_some().then(String::new);
         // Boxed: each piece would move it.
         let relay = Box::new(Relay {
-            outlet: (restores || judging.is_some()).then(|| Outlet::new(&placeholders, judging)),
+            outlet: (restores || judging.is_some())
+                .then(|| OutboundFilter::new(&placeholders, judging)),
             flight: Some(flight),
             held: Vec::new(),
             held_bytes: 0,
@@ -111,9 +112,9 @@ struct Relay {
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
     /// Taken when the answer must not go on.
-    upstream: Option<Watched>,
+    upstream: Option<MonitoredStream>,
     /// Where what the model says has to be judged or restored.
-    outlet: Option<Outlet>,
+    outlet: Option<OutboundFilter>,
     /// What is judged as a whole when the answer is: see [`answer_strings::part_whole`].
     held: Vec<Map<String, Value>>,
     held_bytes: usize,
@@ -146,10 +147,11 @@ impl Relay {
             let mut pieces = Vec::new();
             match upstream.next().await {
                 Some(Ok(events)) => {
-                    let heard =
-                        events.into_iter().try_for_each(|event| self.hear(event, &mut pieces));
+                    let outcome = events
+                        .into_iter()
+                        .try_for_each(|event| self.record_reply(event, &mut pieces));
                     self.note_left();
-                    if let Err(too_many) = heard {
+                    if let Err(too_many) = outcome {
                         self.upstream = None;
                         let what = too_many.to_string();
                         pieces.append(&mut self.broken(what, Error::ProviderUnreachable).await);
@@ -158,7 +160,7 @@ impl Relay {
                 }
                 Some(Err(error)) => {
                     if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
-                        flight.heard.note_usage(used);
+                        flight.outcome.note_usage(used);
                     }
                     return Some(self.broken(neutral(&error), meaning(&error)).await);
                 }
@@ -190,39 +192,39 @@ impl Relay {
         if let Poll::Ready(Some(Ok(events))) = upstream.poll_next(&mut nobody) {
             let mut unsent = Vec::new();
             // What is too much to be judged is not judged, and does not leave either.
-            let _ = events.into_iter().try_for_each(|event| self.hear(event, &mut unsent));
+            let _ = events.into_iter().try_for_each(|event| self.record_reply(event, &mut unsent));
         }
     }
 
-    fn hear(
+    fn record_reply(
         &mut self,
         event: StreamEvent,
         pieces: &mut Vec<Piece>,
     ) -> std::result::Result<(), TooMany> {
         let Some(flight) = &mut self.flight else { return Ok(()) };
-        let heard = &mut flight.heard;
+        let outcome = &mut flight.outcome;
         if let StreamEvent::Text(text) | StreamEvent::Native { text, .. } = &event {
-            heard.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
+            outcome.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
             // A count from before the last word is not complete.
-            if let Some(known) = &mut heard.usage {
+            if let Some(known) = &mut outcome.usage {
                 known.open.completion |= !text.is_empty();
             }
         }
         match event {
             StreamEvent::Text(text) => self.say(text, pieces),
             StreamEvent::Native { text, mut chunk } => {
-                heard.text.push_str(&text);
-                let in_text = self.says_refusals && (self.refuses || heard.text.is_empty());
+                outcome.text.push_str(&text);
+                let in_text = self.says_refusals && (self.refuses || outcome.text.is_empty());
                 let refusal = if in_text { answer_strings::take_refusal(&mut chunk) } else { None };
                 let added = self.fragments.add(&mut chunk)?;
-                heard.beside += added.bytes;
-                if let Some(known) = &mut heard.usage {
+                outcome.beside += added.bytes;
+                if let Some(known) = &mut outcome.usage {
                     known.open.completion |= added.goes_on;
                 }
-                if heard.instead.is_none()
+                if outcome.instead.is_none()
                     && let Some(refusal) = answer_strings::refusal(&chunk)
                 {
-                    heard.refusal.push_str(refusal);
+                    outcome.refusal.push_str(refusal);
                 }
                 self.pass(chunk, pieces)?;
                 if let Some(refusal) = refusal {
@@ -230,15 +232,15 @@ impl Relay {
                     self.say(refusal, pieces);
                 }
             }
-            StreamEvent::Finish(finish) => heard.finish = Some(finish),
+            StreamEvent::Finish(finish) => outcome.finish = Some(finish),
             StreamEvent::Usage(usage) => {
-                heard.usage = Some(heard.usage.map_or(usage, |known| known.followed_by(usage)));
+                outcome.usage = Some(outcome.usage.map_or(usage, |known| known.followed_by(usage)));
             }
-            StreamEvent::Prompt(usage) => heard.prompt_usage = Some(usage),
-            StreamEvent::Model(model) => heard.upstream_model = Some(model),
+            StreamEvent::Prompt(usage) => outcome.prompt_usage = Some(usage),
+            StreamEvent::Model(model) => outcome.upstream_model = Some(model),
             StreamEvent::Done => {}
         }
-        if self.flight.as_ref().is_some_and(|flight| flight.heard.text.len() > MAX_OUTPUT_BYTES) {
+        if self.flight.as_ref().is_some_and(|flight| flight.outcome.text.len() > MAX_OUTPUT_BYTES) {
             return Err(TooMany::Bytes);
         }
         Ok(())
@@ -247,7 +249,7 @@ impl Relay {
     /// Passes on text of choice 0.
     fn say(&mut self, text: String, pieces: &mut Vec<Piece>) {
         if let Some(flight) = &mut self.flight {
-            flight.heard.text.push_str(&text);
+            flight.outcome.text.push_str(&text);
         }
         match &mut self.outlet {
             Some(outlet) => outlet.text(&text, pieces),
@@ -259,10 +261,10 @@ impl Relay {
     /// Notes what has left of an answer that is judged on its way: nobody knows whether more will.
     fn note_left(&mut self) {
         if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
-            && let Some(left) = &mut flight.heard.instead
+            && let Some(left) = &mut flight.outcome.instead
         {
             left.push_str(&outlet.left());
-            flight.heard.refusal.push_str(&outlet.refused());
+            flight.outcome.refusal.push_str(&outlet.refused());
         }
     }
 
@@ -306,7 +308,7 @@ impl Relay {
         };
         let finish = match &blocked {
             Some(_) => FinishReason::ContentFilter,
-            None => flight.heard.finish.unwrap_or(FinishReason::Stop),
+            None => flight.outcome.finish.unwrap_or(FinishReason::Stop),
         };
         match flight.finish().await {
             Ok(recorded) => {
@@ -333,8 +335,8 @@ impl Relay {
             return self.pass_judged(flight, outlet, judging, pieces).await;
         }
         let mut redactor = Redactor::of_answer(crate::safety::nonce::nonce()?);
-        flight.heard.output = self.fragments.judge(flight, &mut redactor).await?.security;
-        flight.heard.message = self.fragments.message(&flight.heard.text);
+        flight.outcome.output = self.fragments.judge(flight, &mut redactor).await?.security;
+        flight.outcome.message = self.fragments.message(&flight.outcome.text);
         Ok(None)
     }
 
@@ -342,17 +344,17 @@ impl Relay {
     async fn pass_judged(
         &mut self,
         flight: &mut InFlight,
-        mut outlet: Outlet,
+        mut outlet: OutboundFilter,
         mut judging: Judging,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
-        let mut left = flight.heard.instead.take().unwrap_or_default();
+        let mut left = flight.outcome.instead.take().unwrap_or_default();
         left.push_str(&outlet.left());
-        flight.heard.instead = Some(left.clone());
-        flight.heard.refusal.push_str(&outlet.refused());
+        flight.outcome.instead = Some(left.clone());
+        flight.outcome.refusal.push_str(&outlet.refused());
         let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
-        let heard = &mut flight.heard;
-        heard.output = judged.security;
+        let outcome = &mut flight.outcome;
+        outcome.output = judged.security;
         let (new, blocked) = match judged.verdict {
             Verdict::Fine => (Vec::new(), None),
             Verdict::Redacted(new) => (new, None),
@@ -360,12 +362,12 @@ impl Relay {
         };
         let blocked = judging.blocked.or(blocked);
         if blocked.is_some() {
-            heard.finish = Some(FinishReason::ContentFilter);
+            outcome.finish = Some(FinishReason::ContentFilter);
         } else {
             if judging.redactor.into_placeholders().is_empty() {
-                heard.message = self.fragments.message(&left);
+                outcome.message = self.fragments.message(&left);
             } else {
-                heard.message = self.fragments.redacted_message(&left, &new);
+                outcome.message = self.fragments.redacted_message(&left, &new);
                 let mut replacement = self.fragments.replaced_by(&new);
                 for chunk in &mut self.held {
                     replacement.apply(chunk);
@@ -383,8 +385,8 @@ impl Relay {
     async fn broken(&mut self, what: String, told: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         tracing::info!(model = %self.model, %what, "a stream broke");
-        flight.heard.status = StepStatus::Failed;
-        flight.heard.error = Some(what);
+        flight.outcome.status = StepStatus::Failed;
+        flight.outcome.error = Some(what);
         let mut pieces = Vec::new();
         if let Some(outlet) = &mut self.outlet {
             // What is half a word was not judged, and does not leave.
@@ -406,9 +408,9 @@ impl Fragments {
         flight: &InFlight,
         redactor: &mut Redactor,
     ) -> Result<output_check::Judged> {
-        let turn = flight.funded()?.routed().screened().turn();
-        let said = self.said(&flight.heard.text);
-        Ok(output_check::judge(&turn.caller.project, &said, redactor).await)
+        let context = flight.funded()?.routed().screened().context();
+        let said = self.said(&flight.outcome.text);
+        Ok(output_check::judge(&context.caller.project, &said, redactor).await)
     }
 }
 

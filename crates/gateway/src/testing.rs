@@ -67,10 +67,11 @@ impl Fresh {
 
     /// A call that has been answered and is not recorded yet.
     pub(crate) async fn in_flight(&self, trace: &str) -> InFlight {
-        let door = domain::step::Door::Executions;
-        let turn = self.gateway.turn(&self.caller, trace, None, door).await.unwrap();
+        let api_endpoint = domain::step::ApiEndpoint::Executions;
+        let context =
+            self.gateway.request_context(&self.caller, trace, None, api_endpoint).await.unwrap();
         let prompt = Prompt::question("Say hello.".to_owned());
-        match self.gateway.route(turn, prompt).await.unwrap() {
+        match self.gateway.route(context, prompt).await.unwrap() {
             Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
             Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
         }

@@ -3,7 +3,7 @@
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::Usd;
-use domain::step::{Call, Door, Routing, Security, Step, StepKind, StepStatus};
+use domain::step::{ApiEndpoint, Call, Routing, Security, Step, StepKind, StepStatus};
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -17,7 +17,7 @@ pub(crate) fn step(id: i64, kind: StepKind, parent: Option<i64>) -> Step {
         key: None,
         kind,
         parent: parent.map(StepId),
-        door: Door::Executions,
+        api_endpoint: ApiEndpoint::Executions,
         status: StepStatus::Completed,
         reason: None,
         error: None,

@@ -3,10 +3,10 @@
 //! Pure: the clock is a parameter, nothing is read or written. Which key has which windows, and
 //! in which order they are asked, is the gateway's business.
 
-mod gate;
+mod key_windows;
 mod spend;
 mod window;
 
-pub use gate::{KeyWindows, LONGEST_LOOP_WINDOW, RateExceeded};
-pub use spend::{HourSpend, MonthSpend, SetAside};
+pub use key_windows::{KeyWindows, LONGEST_LOOP_WINDOW, RateExceeded};
+pub use spend::{HourSpend, MonthSpend, Reserved};
 pub use window::Window;

@@ -91,9 +91,9 @@ fn at_second(seconds: &mut VecDeque<(i64, Usd)>, second: i64) -> &mut Usd {
 
 /// Money that is set aside: it is not spent yet, and nobody else may spend it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SetAside(Usd);
+pub struct Reserved(Usd);
 
-impl SetAside {
+impl Reserved {
     /// All of it.
     pub fn total(self) -> Usd {
         self.0
@@ -127,7 +127,7 @@ pub struct MonthSpend {
     /// Other months that the clock has shown, by their start.
     others: [(Timestamp, Usd); OTHER_MONTHS],
     /// For calls that have not settled, whenever they began.
-    pub set_aside: SetAside,
+    pub set_aside: Reserved,
 }
 
 impl MonthSpend {

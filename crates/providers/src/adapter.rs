@@ -139,7 +139,7 @@ pub(crate) struct Outgoing {
 
 /// Texts to embed.
 #[derive(Clone, Copy, Debug)]
-pub struct EmbedAsk<'a> {
+pub struct EmbeddingRequest<'a> {
     /// The model to call.
     pub model: &'a Model,
     /// At least one text.
@@ -164,7 +164,7 @@ pub struct Embedded {
 /// One vendor's way to make embeddings.
 pub(crate) trait Embedder: Send + Sync {
     /// The requests; their answers are joined in order.
-    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error>;
+    fn requests(&self, ask: &EmbeddingRequest<'_>) -> Result<Vec<Outgoing>, Error>;
 
     /// The vectors of one answer.
     fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error>;
@@ -179,7 +179,7 @@ pub fn sides(size: &str) -> Option<(u32, u32)> {
 
 /// An image to make.
 #[derive(Clone, Copy, Debug)]
-pub struct ImageAsk<'a> {
+pub struct ImageRequest<'a> {
     /// The model to call.
     pub model: &'a Model,
     /// What it is to show.
@@ -194,7 +194,7 @@ pub struct ImageAsk<'a> {
 
 /// Images, as URLs: addresses, or `data:` URLs where the provider sent the bytes.
 #[derive(Debug, Default, PartialEq)]
-pub struct Painted {
+pub struct GeneratedImages {
     /// One URL an image.
     pub urls: Vec<String>,
     /// The name the provider gave the model.
@@ -206,10 +206,10 @@ pub struct Painted {
 /// One vendor's way to make images.
 pub(crate) trait Painter: Send + Sync {
     /// The requests; their answers are joined in order.
-    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error>;
+    fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error>;
 
     /// The images of one answer.
-    fn read(&self, body: &[u8]) -> Result<Painted, Error>;
+    fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error>;
 }
 
 /// Reads one streamed answer, piece by piece.

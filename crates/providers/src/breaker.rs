@@ -46,7 +46,7 @@ impl Default for State {
 
 impl Breaker {
     /// Lets a call out now, or not. From an open circuit that call is the probe.
-    pub fn allow(self: &Arc<Self>, now: Timestamp) -> Option<Pass> {
+    pub fn allow(self: &Arc<Self>, now: Timestamp) -> Option<Permit> {
         let mut state = self.state();
         let probe = match *state {
             State::Closed { .. } => None,
@@ -56,7 +56,7 @@ impl Breaker {
             }
             State::Open { .. } | State::Probing { .. } => return None,
         };
-        Some(Pass { breaker: Arc::clone(self), probe })
+        Some(Permit { breaker: Arc::clone(self), probe })
     }
 
     /// Whether a call would be held back, without making it the probe: for plans and displays.
@@ -114,13 +114,13 @@ impl Breaker {
 /// did not go out.
 #[derive(Debug)]
 #[must_use]
-pub struct Pass {
+pub struct Permit {
     breaker: Arc<Breaker>,
     /// When it became the probe of an open circuit, if it did.
     probe: Option<Timestamp>,
 }
 
-impl Pass {
+impl Permit {
     /// The endpoint answered; an answer that finds fault with the request counts too.
     pub fn success(mut self, now: Timestamp) {
         self.breaker.success(self.probe.take().is_some(), now);
@@ -142,7 +142,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(probe) = self.probe {
             self.breaker.give_back(probe);

@@ -60,7 +60,7 @@ pub struct Error {
 
 /// What a provider says in the body of an error.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct ErrorDetails {
     pub(crate) message: Option<String>,
     /// The account is out of credit: waiting does not help.
     pub(crate) spent: bool,
@@ -245,7 +245,7 @@ impl Error {
     }
 
     /// The provider answered with a status that is no success.
-    pub(crate) fn status(status: u16, said: Said, retry_after: Option<Duration>) -> Self {
+    pub(crate) fn status(status: u16, said: ErrorDetails, retry_after: Option<Duration>) -> Self {
         let wrong_key = said.wrong_key;
         let retry_after = retry_after.or(said.retry_after);
         let message = match &said.message {

@@ -9,7 +9,7 @@
 mod adapter;
 mod anthropic;
 #[cfg(test)]
-mod any_conversation;
+mod arbitrary_conversation;
 mod azure;
 mod bedrock;
 mod breaker;
@@ -41,9 +41,9 @@ mod testing;
 mod tls;
 mod transport;
 
-pub use adapter::{EmbedAsk, Embedded, ImageAsk, Painted, sides};
+pub use adapter::{Embedded, EmbeddingRequest, GeneratedImages, ImageRequest, sides};
 pub use bedrock::is_region as is_aws_region;
-pub use breaker::{Breaker, Breakers, Pass};
+pub use breaker::{Breaker, Breakers, Permit};
 pub use egress::{Egress, validate_base_url};
 pub use error::{Error, ErrorKind};
 pub use events::EventStream;

@@ -62,9 +62,9 @@ pub(crate) enum Failure {
 
 /// Whether a request may reach its server twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Twice {
+pub(crate) enum Resend {
     /// At worst it is paid for twice.
-    Harmless,
+    Allowed,
     /// What it asks for would be done twice.
     Never,
 }
@@ -72,7 +72,7 @@ pub(crate) enum Twice {
 /// Connections made by one connector.
 pub(crate) struct Pool {
     connector: Connector,
-    kept: Arc<Kept>,
+    kept: Arc<IdleConnections>,
 }
 
 /// One server: connections to different ones are never mixed up.
@@ -86,7 +86,7 @@ struct Server {
 }
 
 #[derive(Default)]
-struct Kept {
+struct IdleConnections {
     unused: Mutex<HashMap<Server, VecDeque<Unused>>>,
     shared: Mutex<HashMap<Server, http2::SendRequest<Full<Bytes>>>>,
 }
@@ -107,7 +107,7 @@ impl Pool {
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-        twice: Twice,
+        twice: Resend,
     ) -> Result<Response<Body>, Failure> {
         let uri = request.uri().clone();
         let server = Server::of(&uri)?;
@@ -119,7 +119,7 @@ impl Pool {
             let sent = if let Some(sender) = self.kept.shared(&server) {
                 Box::pin(self.kept.share(&server, sender, request)).await
             } else if let Some(connection) = self.kept.take(&server) {
-                again = (twice == Twice::Harmless).then(|| Box::new(request.clone()));
+                again = (twice == Resend::Allowed).then(|| Box::new(request.clone()));
                 self.kept.own(&server, connection, request).await
             } else {
                 break;
@@ -346,7 +346,7 @@ impl Server {
     }
 }
 
-impl Kept {
+impl IdleConnections {
     fn shared(&self, server: &Server) -> Option<http2::SendRequest<Full<Bytes>>> {
         let mut shared = locked(&self.shared);
         let sender = shared.get(server)?;
@@ -428,7 +428,7 @@ pub(crate) struct Body {
 struct Own {
     connection: Box<Http1>,
     server: Server,
-    kept: Arc<Kept>,
+    kept: Arc<IdleConnections>,
 }
 
 impl hyper::body::Body for Body {

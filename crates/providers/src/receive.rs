@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use crate::error::{Error, Said};
+use crate::error::{Error, ErrorDetails};
 use crate::lenient;
 use crate::pool::Body;
 
@@ -32,7 +32,7 @@ pub(crate) async fn accept(
         let retry_after = retry_after(response.headers(), now);
         let error_type = error_type(response.headers());
         let mut said = if html || status.is_redirection() || is_encoded(response.headers()) {
-            Said::default()
+            ErrorDetails::default()
         } else {
             said(response.into_body(), deadline).await
         };
@@ -135,15 +135,15 @@ async fn collect(mut body: Body, declared: usize, most: usize) -> Result<Bytes, 
 }
 
 /// What the provider says in the body of an error.
-async fn said(body: Body, deadline: Instant) -> Said {
+async fn said(body: Body, deadline: Instant) -> ErrorDetails {
     let limit = deadline.min(Instant::now() + ERROR_TIME);
     match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
         Ok(Ok(body) | Err(Incomplete::TooLong(body))) => said_in(&body),
-        Ok(Err(Incomplete::Broken(_))) | Err(_) => Said::default(),
+        Ok(Err(Incomplete::Broken(_))) | Err(_) => ErrorDetails::default(),
     }
 }
 
-fn said_in(body: &[u8]) -> Said {
+fn said_in(body: &[u8]) -> ErrorDetails {
     let parsed = lenient::value(body);
     // Some gateways wrap their error in a list.
     let first = parsed.as_ref().map(|value| value.get(0).unwrap_or(value));
@@ -155,7 +155,7 @@ fn said_in(body: &[u8]) -> Said {
     said
 }
 
-fn said_of(answer: &Map<String, Value>) -> Said {
+fn said_of(answer: &Map<String, Value>) -> ErrorDetails {
     let error = answer.get("error");
     let spent = error.is_some_and(|error| {
         ["code", "type"]
@@ -168,7 +168,13 @@ fn said_of(answer: &Map<String, Value>) -> Said {
     };
     let wrong_key = detail("reason") == Some("API_KEY_INVALID");
     let retry_after = detail("retryDelay").and_then(retry_delay);
-    Said { message: message_in(answer), spent, wrong_key, retry_after, ..Said::default() }
+    ErrorDetails {
+        message: message_in(answer),
+        spent,
+        wrong_key,
+        retry_after,
+        ..ErrorDetails::default()
+    }
 }
 
 /// Whether an answer names an error; some servers name none in a good one.

@@ -14,16 +14,17 @@ use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 
 use crate::adapter::{
-    self, Adapter, Call, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
+    self, Adapter, Call, Embedded, Embedder, EmbeddingRequest, Encoded, GeneratedImages,
+    ImageRequest, Outgoing,
 };
 use crate::connect::{Connector, OUR_NAME, Proxy};
 use crate::echo::Credentials;
 use crate::egress::{Egress, Resolver, Rules};
 use crate::endpoint::{Endpoint, Endpoints};
-use crate::error::{Error, Said, sum};
+use crate::error::{Error, ErrorDetails, sum};
 use crate::events::EventStream;
 use crate::openai::MOST_CALLS;
-use crate::pool::{Body, Pool, Twice};
+use crate::pool::{Body, Pool, Resend};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
 
@@ -147,13 +148,13 @@ impl Client {
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
                 body: Vec::new(),
             };
-            let (deadline, twice) = (Instant::now() + PROBE_TIME, Twice::Harmless);
+            let (deadline, twice) = (Instant::now() + PROBE_TIME, Resend::Allowed);
             let response = self
                 .send(model.is_private(), &endpoint, Method::GET, call, deadline, twice)
                 .await?;
             let status = response.status();
             if status.is_redirection() {
-                return Err(Error::status(status.as_u16(), Said::default(), None));
+                return Err(Error::status(status.as_u16(), ErrorDetails::default(), None));
             }
             Ok(())
         };
@@ -167,7 +168,11 @@ impl Client {
     }
 
     /// Makes embeddings.
-    pub async fn embed(&self, ask: EmbedAsk<'_>, deadline: Instant) -> Result<Embedded, Error> {
+    pub async fn embed(
+        &self,
+        ask: EmbeddingRequest<'_>,
+        deadline: Instant,
+    ) -> Result<Embedded, Error> {
         let model = ask.model;
         let embedding = async {
             let embedder = adapter::embedder(model)?;
@@ -201,11 +206,15 @@ impl Client {
     }
 
     /// Makes images: as many as were asked for, or those that were made before the provider failed.
-    pub async fn paint(&self, ask: ImageAsk<'_>, deadline: Instant) -> Result<Painted, Error> {
+    pub async fn generate_images(
+        &self,
+        ask: ImageRequest<'_>,
+        deadline: Instant,
+    ) -> Result<GeneratedImages, Error> {
         let model = ask.model;
         let painting = async {
             let painter = adapter::painter(model)?;
-            let (mut all, mut used) = (Painted::default(), Vec::new());
+            let (mut all, mut used) = (GeneratedImages::default(), Vec::new());
             for outgoing in painter.requests(&ask)? {
                 let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
                 let part = match self.exchange(model, outgoing, bounds).await {
@@ -311,7 +320,7 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
-        let (private, twice) = (model.is_private(), Twice::Harmless);
+        let (private, twice) = (model.is_private(), Resend::Allowed);
         let response =
             self.send(private, &endpoint, Method::POST, call, bounds.head, twice).await?;
         receive::accept(response, expected, bounds.end, self.now()).await
@@ -339,7 +348,7 @@ impl Client {
         method: Method,
         call: Call,
         head: Instant,
-        twice: Twice,
+        twice: Resend,
     ) -> Result<Response<Body>, Error> {
         let mut request = Request::new(Full::from(call.body));
         *request.method_mut() = method;

@@ -115,7 +115,7 @@ async fn what_may_not_be_done_twice_is_not_sent_again() {
     let send = async || {
         let (headers, body) = (HeaderMap::new(), Vec::new());
         let call = Call { uri: endpoint.uri.clone(), headers, body };
-        client.send(true, &endpoint, Method::POST, call, soon(), Twice::Never).await
+        client.send(true, &endpoint, Method::POST, call, soon(), Resend::Never).await
     };
     send().await.unwrap().into_body().collect().await.unwrap();
     assert!(send().await.is_err());
@@ -254,17 +254,23 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
     let server = Server::new(vec![step(Vec::new(), After::Hang), step(large, After::Keep)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
     let client = client();
-    let ask =
-        ImageAsk { model: &model, prompt: "A boat.", size: "1024x1024", count: 1, quality: None };
+    let ask = ImageRequest {
+        model: &model,
+        prompt: "A boat.",
+        size: "1024x1024",
+        count: 1,
+        quality: None,
+    };
     let end = Instant::now() + Duration::from_mins(4);
-    let (answer, ()) = tokio::join!(client.paint(ask, end), async {
+    let (answer, ()) = tokio::join!(client.generate_images(ask, end), async {
         server.asked.notified().await;
         tokio::time::pause();
     });
     assert!(answer.unwrap_err().to_string().contains("in time"));
     assert!(Instant::now() >= end, "it was waited for until the end");
     tokio::time::resume();
-    let painted = client.paint(ask, Instant::now() + Duration::from_mins(4)).await.unwrap();
+    let painted =
+        client.generate_images(ask, Instant::now() + Duration::from_mins(4)).await.unwrap();
     assert!(painted.urls[0].len() > 33 * 1024 * 1024);
 }
 
@@ -313,7 +319,7 @@ async fn little_is_read_at_once() {
     let call = Call { uri: endpoint.uri.clone(), headers, body };
     let soon = Instant::now() + Duration::from_mins(1);
     let answer =
-        client.send(true, &endpoint, Method::POST, call, soon, Twice::Never).await.unwrap();
+        client.send(true, &endpoint, Method::POST, call, soon, Resend::Never).await.unwrap();
     let (mut body, mut sizes) = (answer.into_body(), Vec::new());
     while let Some(read) = body.frame().await {
         sizes.push(read.unwrap().into_data().unwrap().len());
@@ -402,12 +408,12 @@ async fn the_sandbox_needs_no_network() {
     assert!(error.is_none());
     assert!(read.contains(&StreamEvent::Usage(reply.usage.unwrap())));
     let texts = ["A red boat.".to_owned()];
-    let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: Some(16) };
+    let ask = EmbeddingRequest { model: &model, inputs: &texts, dimensions: Some(16) };
     let embedded = client.embed(ask, soon()).await.unwrap();
     assert_eq!((embedded.vectors[0].len(), embedded.tokens), (16, Some(4)));
     let ask =
-        ImageAsk { model: &model, prompt: "A red boat", size: "auto", count: 1, quality: None };
-    let error = client.paint(ask, soon()).await.unwrap_err();
+        ImageRequest { model: &model, prompt: "A red boat", size: "auto", count: 1, quality: None };
+    let error = client.generate_images(ask, soon()).await.unwrap_err();
     assert_eq!(error.to_string(), "Model gpt-test does not support images: the sandbox makes none");
 }
 
@@ -427,7 +433,7 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     .await;
     let model = Model { is_public: false, ..model(Provider::Gemini, Some(&server.url())) };
     let texts: Vec<String> = (0..101).map(|number| number.to_string()).collect();
-    let ask = EmbedAsk { model: &model, inputs: &texts, dimensions: None };
+    let ask = EmbeddingRequest { model: &model, inputs: &texts, dimensions: None };
     let error = client().embed(ask, soon()).await.unwrap_err();
     assert!(error.is_endpoint_fault() && !error.retryable_here(), "it would be paid for again");
     assert_eq!(error.usage(), Some(Usage::of_prompt(7)));
@@ -441,8 +447,9 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     ])
     .await;
     let model = Model { base_url: Some(server.url()), ..model };
-    let ask = ImageAsk { model: &model, prompt: "A crab", size: "auto", count: 3, quality: None };
-    let painted = client().paint(ask, soon()).await.unwrap();
+    let ask =
+        ImageRequest { model: &model, prompt: "A crab", size: "auto", count: 3, quality: None };
+    let painted = client().generate_images(ask, soon()).await.unwrap();
     assert_eq!(painted.urls, ["data:image/png;base64,iVBO"]);
     assert_eq!(painted.usage.map(|usage| usage.completion), Some(1290));
     assert_eq!(server.requests.lock().unwrap().len(), 2);

@@ -22,9 +22,9 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::Service as _;
 
 use crate::bare_refusals::BareRefusals;
-use crate::in_one_go::in_one_go;
+use crate::coalesce_wakes::coalesce_wakes;
 use crate::loops::{self, Loops, Spread};
-use crate::pace::{Pace, Paced};
+use crate::slow_client_guard::{Pace, Paced};
 
 /// Connections at once, where files are no matter; a further one waits.
 pub(crate) const MOST_CONNECTIONS: usize = 20_000;
@@ -105,7 +105,7 @@ pub(crate) async fn serve(
                 let cut = cut.clone();
                 let task = async move {
                     // A call that is cut off is recorded as such.
-                    cut.run_until_cancelled(in_one_go(connection)).await;
+                    cut.run_until_cancelled(coalesce_wakes(connection)).await;
                     drop((place, seat));
                 };
                 tasks.spawn_on(task, handle);

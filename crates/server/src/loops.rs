@@ -44,7 +44,7 @@ struct Loop {
 }
 
 /// A connection's place at a loop, given back when it is dropped.
-pub(crate) struct Seat {
+pub(crate) struct LoopSlot {
     _counted: Arc<()>,
 }
 
@@ -74,10 +74,10 @@ impl Loops {
     }
 
     /// A place where there are the fewest connections, and where to spawn what sits there.
-    pub(crate) fn seat(&self) -> (Seat, &Handle) {
+    pub(crate) fn seat(&self) -> (LoopSlot, &Handle) {
         let seated = |&at: &usize| Arc::strong_count(&self.all[at].seats);
         let quietest = &self.all[(0..self.all.len()).min_by_key(seated).unwrap_or_default()];
-        (Seat { _counted: quietest.seats.clone() }, &quietest.handle)
+        (LoopSlot { _counted: quietest.seats.clone() }, &quietest.handle)
     }
 
     /// Spreads what one connection carries at once over all loops.

@@ -3,15 +3,15 @@
 //! The binary only composes: it reads the configuration, opens the database, and serves.
 
 mod bare_refusals;
+mod coalesce_wakes;
 mod commands;
 mod config;
-mod in_one_go;
 mod listen;
 mod loops;
 mod master_key;
 mod open;
-mod pace;
 mod serve;
+mod slow_client_guard;
 mod telemetry;
 
 use std::process::ExitCode;

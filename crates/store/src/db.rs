@@ -49,13 +49,13 @@ pub(crate) enum Pool {
 
 /// Whose turn it is to write to a SQLite database, which takes one writer: the group-commit writer
 /// or a transaction of the control plane. Fair, so that neither waits for ever.
-pub(crate) type Turn = Arc<Mutex<()>>;
+pub(crate) type WriteLock = Arc<Mutex<()>>;
 
 /// Where writes begin.
 #[derive(Clone, Debug)]
 pub(crate) struct WritePool {
     pub(crate) pool: Pool,
-    pub(crate) turn: Turn,
+    pub(crate) turn: WriteLock,
 }
 
 /// A write transaction. Functions that must be atomic take one and cannot be called without.
@@ -114,7 +114,7 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
             let pool = pool.connect_with(options).await.map_err(unreachable)?;
             Ok((
                 Pool::Postgres(pool.clone()),
-                WritePool { pool: Pool::Postgres(pool), turn: Turn::default() },
+                WritePool { pool: Pool::Postgres(pool), turn: WriteLock::default() },
             ))
         }
     }
@@ -199,7 +199,7 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
         .idle_timeout(Duration::from_mins(5))
         .test_before_acquire(false)
         .connect_lazy_with(options.pragma("query_only", "on"));
-    Ok((Pool::Sqlite(reader), WritePool { pool: Pool::Sqlite(writer), turn: Turn::default() }))
+    Ok((Pool::Sqlite(reader), WritePool { pool: Pool::Sqlite(writer), turn: WriteLock::default() }))
 }
 
 fn unreachable(error: sqlx::Error) -> Error {

@@ -95,7 +95,7 @@ impl Store {
         let looks_only = *claim == Claim::Look;
         let (reader, writer) = if looks_only {
             let pool = db::connect_read_only(location).await?;
-            (pool.clone(), WritePool { pool, turn: db::Turn::default() })
+            (pool.clone(), WritePool { pool, turn: db::WriteLock::default() })
         } else {
             connect(claimed).await?
         };

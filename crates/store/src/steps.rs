@@ -7,7 +7,8 @@ use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
 use domain::step::{
-    Call, Content, Door, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
+    ApiEndpoint, Call, Content, FinishReason, Routing, Security, Step, StepKind, StepStatus,
+    ToolUse,
 };
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
@@ -31,7 +32,8 @@ struct Row {
     key_id: Option<i64>,
     kind: String,
     parent_step_id: Option<i64>,
-    door: String,
+    #[sqlx(rename = "door")]
+    api_endpoint: String,
     status: String,
     reason: Option<String>,
     error: Option<String>,
@@ -208,7 +210,7 @@ impl Row {
             key: self.key_id.map(KeyId::from_i64),
             kind: word(StepKind::parse, &self.kind)?,
             parent: self.parent_step_id.map(StepId),
-            door: word(Door::parse, &self.door)?,
+            api_endpoint: word(ApiEndpoint::parse, &self.api_endpoint)?,
             status: word(StepStatus::parse, &self.status)?,
             reason: self.reason.clone(),
             error: self.error.clone(),

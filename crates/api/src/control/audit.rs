@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app::App;
 use crate::http::auth::BySession;
 use crate::http::error::Result;
-use crate::http::extract::Asked;
+use crate::http::extract::Query;
 
 /// Something that somebody did, or tried.
 #[derive(Debug, Serialize, ToSchema)]
@@ -63,7 +63,7 @@ pub struct Filter {
 pub async fn list(
     State(app): State<App>,
     BySession(by): BySession,
-    Asked(filter): Asked<Filter>,
+    Query(filter): Query<Filter>,
 ) -> Result<Json<Vec<AuditBody>>> {
     let events = app.gateway.audit_events(&by.member, filter.event.as_deref()).await?;
     Ok(Json(events.into_iter().map(Into::into).collect()))

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use domain::conversation::{Body, Message, Role};
-use gateway::{Direction, Error, SafetyAsk, SafetyVerdict, SlowRule};
+use gateway::{Direction, Error, SafetyTrial, SafetyVerdict, SlowRule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -115,7 +115,7 @@ pub async fn test(
     Ok(Json(present(verdict, is_text)))
 }
 
-fn ask(body: SafetyTestAsk) -> Result<SafetyAsk> {
+fn ask(body: SafetyTestAsk) -> Result<SafetyTrial> {
     let direction = match body.direction.as_deref() {
         None | Some("input") => Direction::Input,
         Some("output") => Direction::Output,
@@ -137,7 +137,7 @@ fn ask(body: SafetyTestAsk) -> Result<SafetyAsk> {
             return Err(Error::Malformed("text and messages exclude each other".to_owned()).into());
         }
     };
-    Ok(SafetyAsk { messages, direction, settings: body.settings })
+    Ok(SafetyTrial { messages, direction, settings: body.settings })
 }
 
 fn present(verdict: SafetyVerdict, is_text: bool) -> SafetyTestBody {

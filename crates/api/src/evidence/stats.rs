@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app::App;
 use crate::http::auth::{ByEither, Either};
 use crate::http::error::Result;
-use crate::http::extract::Asked;
+use crate::http::extract::Query;
 
 /// Which project and which period.
 #[derive(Deserialize, IntoParams)]
@@ -149,7 +149,7 @@ pub struct Stall {
 pub async fn show(
     State(app): State<App>,
     ByEither(by): ByEither,
-    Asked(ask): Asked<StatsAsk>,
+    Query(ask): Query<StatsAsk>,
 ) -> Result<Json<StatsBody>> {
     let now = app.gateway.now();
     let period = Period::read(

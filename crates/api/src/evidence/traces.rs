@@ -21,7 +21,7 @@ use crate::evidence::trace_detail::DetailBody;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBodyIfAny;
 use crate::http::error::Result;
-use crate::http::extract::{Asked, Segments};
+use crate::http::extract::{Query, Segments};
 use crate::http::json_text::JsonText;
 use crate::http::trace_metadata::metadata;
 
@@ -150,7 +150,7 @@ pub struct ListAsk {
 pub async fn list(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Asked(ask): Asked<ListAsk>,
+    Query(ask): Query<ListAsk>,
 ) -> Result<(HeaderMap, Json<Vec<TraceBody>>)> {
     let number = number(ask.page.as_deref(), "page")?.unwrap_or(1);
     let per_page = number_per_page(ask.per_page.as_deref())?;

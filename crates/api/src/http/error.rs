@@ -208,7 +208,7 @@ impl IntoResponse for Failure {
             response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
         match self.trace {
-            Some(trace) => trace_headers::noted(trace, &[], response),
+            Some(trace) => trace_headers::with_trace_headers(trace, &[], response),
             None => response,
         }
     }

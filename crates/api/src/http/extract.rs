@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequestParts, Query, RawPathParams};
+use axum::extract::{FromRequestParts, Query as AxumQuery, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use domain::ids::{KeyId, ModelId, ProjectId};
@@ -18,14 +18,14 @@ use crate::http::error::{Failure, Result};
 
 /// A query string.
 #[derive(Debug)]
-pub struct Asked<T>(pub T);
+pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        let query = Query::from_request_parts(parts, app).await;
-        query.map(|Query(query)| Self(query)).map_err(|rejection: QueryRejection| {
+        let query = AxumQuery::from_request_parts(parts, app).await;
+        query.map(|AxumQuery(query)| Self(query)).map_err(|rejection: QueryRejection| {
             let said = rejection.body_text();
             let missing =
                 said.split("missing field `").nth(1).and_then(|rest| rest.split('`').next());

@@ -29,13 +29,13 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let id = request.headers().get(&REQUEST_ID).filter(|id| is_sane(id)).cloned();
     let id = id.unwrap_or_else(fresh);
     let method = request.method().clone();
-    let door = request.extensions().get::<MatchedPath>().cloned();
+    let route = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
     let name: Arc<str> = id.to_str().unwrap_or_default().into();
     let work = drain_body::drained(request, |request| answered(request, next));
     let mut response = request_id::within(name, work).await;
-    let door = door.as_ref().map_or("unknown", MatchedPath::as_str);
-    tell(&method, door, response.status().as_u16(), began, &id);
+    let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
+    tell(&method, route, response.status().as_u16(), began, &id);
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
@@ -50,13 +50,13 @@ async fn answered(request: Request, next: Next) -> Response {
     })
 }
 
-fn tell(method: &Method, door: &str, status: u16, began: Instant, id: &HeaderValue) {
+fn tell(method: &Method, route: &str, status: u16, began: Instant, id: &HeaderValue) {
     let seconds = began.elapsed().as_secs_f64();
-    let labels = [("door", door.to_owned()), ("status", status.to_string())];
+    let labels = [("route", route.to_owned()), ("status", status.to_string())];
     metrics::counter!("sluice_requests_total", &labels).increment(1);
-    metrics::histogram!("sluice_request_seconds", "door" => door.to_owned()).record(seconds);
+    metrics::histogram!("sluice_request_seconds", "route" => route.to_owned()).record(seconds);
     let id = id.to_str().unwrap_or_default();
-    tracing::info!(%method, door, status, ms = seconds * 1000.0, request_id = id, "request");
+    tracing::info!(%method, route, status, ms = seconds * 1000.0, request_id = id, "request");
 }
 
 /// An id and the JSON body for a request that the HTTP library has refused by itself.

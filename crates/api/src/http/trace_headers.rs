@@ -26,7 +26,7 @@ pub fn notes_of(streamed: &Streamed) -> (TraceId, Vec<String>) {
 
 /// Notes on an answer its trace, and which parameters were left out because the door or the model
 /// has none of the kind.
-pub fn noted(trace: TraceId, dropped: &[String], mut response: Response) -> Response {
+pub fn with_trace_headers(trace: TraceId, dropped: &[String], mut response: Response) -> Response {
     let headers = response.headers_mut();
     if !dropped.is_empty()
         && let Ok(names) = HeaderValue::try_from(dropped.join(", "))

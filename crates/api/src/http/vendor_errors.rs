@@ -130,8 +130,8 @@ pub async fn responses(request: Request, next: Next) -> Response {
 /// A failure where there is no door, in the words of the doors that are there.
 pub fn at(request: &Request, failure: Failure) -> Response {
     let path = request.uri().path();
-    let is_of = |door: &str| {
-        let rest = path.strip_prefix(door);
+    let is_of = |api_endpoint: &str| {
+        let rest = path.strip_prefix(api_endpoint);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let response = failure.into_response();

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use domain::conversation::Prompt;
 use domain::ids::StepId;
-use gateway::{AssistantAsk, Assisted};
+use gateway::{AssistantRequest, Assisted};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -68,7 +68,7 @@ pub async fn create(
         return Err(gateway::Error::invalid("messages must not be empty").into());
     }
     let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>>>()?;
-    let ask = AssistantAsk {
+    let ask = AssistantRequest {
         trace_id: body.trace_id,
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, ..Prompt::default() },

@@ -6,10 +6,10 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::conversation::{Body as Said, Message, Prompt, Role};
 use domain::ids::{StepId, TraceId};
-use domain::step::{Door, FinishReason};
+use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::{ChatAnswer, ChatAsk, ChatReply};
+use gateway::{ChatAnswer, ChatReply, ChatRequest};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -76,21 +76,21 @@ pub async fn create(
         let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
         let (trace, dropped) = trace_headers::notes_of(&streamed);
         let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
-        return Ok(trace_headers::noted(trace, &dropped, response));
+        return Ok(trace_headers::with_trace_headers(trace, &dropped, response));
     }
     Ok(match Box::pin(app.gateway.chat(&caller, ask)).await? {
         ChatAnswer::Reply(mut reply) => {
             let dropped = std::mem::take(&mut reply.dropped);
-            trace_headers::noted(reply.trace, &dropped, present(*reply))
+            trace_headers::with_trace_headers(reply.trace, &dropped, present(*reply))
         }
         ChatAnswer::Blocked { reason, step, trace, cause } => {
             let cause = FindingBody::of(cause);
-            trace_headers::noted(trace, &[], refused(reason, cause, step, trace, now))
+            trace_headers::with_trace_headers(trace, &[], refused(reason, cause, step, trace, now))
         }
     })
 }
 
-fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
+fn ask(body: ChatBody, header: Option<String>) -> Result<ChatRequest> {
     if body.messages.is_empty() {
         return Err(gateway::Error::invalid("messages must not be empty").into());
     }
@@ -100,8 +100,8 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatAsk> {
     if max_output_tokens == Some(0) {
         return Err(gateway::Error::invalid("max_tokens must be at least 1").into());
     }
-    Ok(ChatAsk {
-        door: Door::Chat,
+    Ok(ChatRequest {
+        api_endpoint: ApiEndpoint::Chat,
         trace_id: body.trace_id.or(header),
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, max_output_tokens, is_translated: false, params: body.params },

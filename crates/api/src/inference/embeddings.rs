@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::ids::StepId;
-use gateway::{EmbeddingAsk, Embeddings, MOST_TEXTS};
+use gateway::{EmbeddingRequest, Embeddings, MOST_TEXTS};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
@@ -133,7 +133,7 @@ pub async fn create(
             return Err(gateway::Error::invalid("encoding_format must be float or base64").into());
         }
     };
-    let ask = EmbeddingAsk { trace_id, model, texts, dimensions };
+    let ask = EmbeddingRequest { trace_id, model, texts, dimensions };
     Ok(match app.gateway.embed(&caller, ask).await? {
         Embeddings::Vectors { vectors, model, tokens, step } => {
             let embeddings = vectors.into_iter().map(|vector| written(vector, format)).collect();

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::{Failure, Result};
-use crate::http::extract::Asked;
+use crate::http::extract::Query;
 use crate::inference::sse;
 use crate::inference::sse::{EventBody, Style};
 
@@ -31,7 +31,7 @@ pub struct StreamAsk {
 pub async fn show(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Asked(ask): Asked<StreamAsk>,
+    Query(ask): Query<StreamAsk>,
 ) -> Result<Response> {
     stream(&app, &caller, ask).await
 }

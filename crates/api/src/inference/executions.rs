@@ -16,7 +16,7 @@ use crate::inference::finding::FindingBody;
 
 /// What is to be executed.
 #[derive(Deserialize, ToSchema)]
-pub struct ExecuteAsk {
+pub struct ExecuteRequest {
     /// An open trace of this key's project.
     trace_id: String,
     /// The prompt.
@@ -129,12 +129,12 @@ impl From<Outcome> for OutcomeBody {
 }
 
 /// Check, route, call a model, record the cost.
-#[utoipa::path(post, path = "/api/v1/executions", tag = "Executions", request_body = ExecuteAsk,
+#[utoipa::path(post, path = "/api/v1/executions", tag = "Executions", request_body = ExecuteRequest,
     responses((status = 200, body = OutcomeBody)))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<ExecuteAsk>,
+    Body(ask): Body<ExecuteRequest>,
 ) -> Result<Json<OutcomeBody>> {
     let result = |result: ToolResultBody| ToolResult {
         call: result.tool_call_id,
@@ -146,7 +146,7 @@ pub async fn create(
         .tool_results
         .filter(|results| !results.is_empty() || ask.parent_step_id.is_some())
         .map(|results| results.into_iter().map(result).collect());
-    let ask = gateway::ExecuteAsk {
+    let ask = gateway::ExecuteRequest {
         trace_id: ask.trace_id,
         input: ask.input,
         tools: ask.tools.unwrap_or_default(),

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::ids::StepId;
-use gateway::{ImageAsk, Images};
+use gateway::{ImageRequest, Images};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,7 +59,7 @@ pub async fn create(
 ) -> Result<Response> {
     let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());
-    let ask = ImageAsk { trace_id, model, prompt, size, quality, count: n };
+    let ask = ImageRequest { trace_id, model, prompt, size, quality, count: n };
     Ok(match app.gateway.paint(&caller, ask).await? {
         Images::Urls { urls, model, step } => {
             Json(ImagesBody { images: urls, model, step_id: step }).into_response()

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::error::{Failure, Result};
-use crate::http::extract::{Asked, Segments};
+use crate::http::extract::{Query, Segments};
 
 /// The most models of one page.
 const LONGEST_PAGE: u64 = 1_000;
@@ -125,7 +125,7 @@ fn malformed(what: &str) -> Failure {
 pub async fn list(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Asked(ask): Asked<PageAsk>,
+    Query(ask): Query<PageAsk>,
 ) -> Result<Json<ModelList>> {
     let models = app.gateway.callable_models(&caller);
     let (data, has_more) = ask.of(models.iter().map(|model| model.as_ref().into()).collect())?;

@@ -19,7 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "capacity",
             "state",
             // Below the handle, which holds the providers; above it nothing but this room reaches them.
-            "pipeline::places",
+            "pipeline::endpoint_attempts",
             "pipeline::upstream",
             "gateway",
             "audit",

@@ -51,9 +51,9 @@ impl Gateway {
             return Err(error);
         }
         let key = &caller.key.key;
-        let is_loop = lock(&caller.key.windows).is_loop(now);
+        let record_attempt = lock(&caller.key.windows).record_attempt(now);
         match key.status {
-            KeyStatus::Active if is_loop => {
+            KeyStatus::Active if record_attempt => {
                 Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
                 return Err(Error::LoopDetected);
             }

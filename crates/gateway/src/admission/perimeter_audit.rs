@@ -45,14 +45,14 @@ impl Gateway {
     }
 
     /// Has the rows of perimeter blocks say how many there were.
-    pub(crate) async fn tell_blocks(&self) {
-        let untold = self.blocks.untold();
-        if untold.is_empty() {
+    pub(crate) async fn flush_perimeter_audit(&self) {
+        let unwritten = self.blocks.unwritten();
+        if unwritten.is_empty() {
             return;
         }
         let told = async {
             let mut tx = self.store.begin().await?;
-            for row in &untold {
+            for row in &unwritten {
                 if let Some(id) = row.id {
                     tx.retell_audit(id, row.metadata.clone()).await?;
                 }
@@ -60,7 +60,7 @@ impl Gateway {
             tx.commit().await
         };
         match told.await {
-            Ok(()) => self.blocks.told(&untold),
+            Ok(()) => self.blocks.told(&unwritten),
             Err(error) => tracing::warn!(%error, "perimeter blocks were not counted"),
         }
     }

@@ -44,7 +44,7 @@ pub enum Direction {
 
 /// What is to be judged, and by what.
 #[derive(Debug)]
-pub struct SafetyAsk {
+pub struct SafetyTrial {
     /// What is said.
     pub messages: Vec<Message>,
     /// Which way it goes.
@@ -100,7 +100,7 @@ impl Gateway {
         &self,
         member: &Member,
         id: ProjectId,
-        ask: SafetyAsk,
+        ask: SafetyTrial,
     ) -> Result<SafetyVerdict> {
         let project = self.visible_project(member, id)?;
         if !member.role.may_try_settings() {

@@ -8,7 +8,7 @@ use crate::state::caller::Caller;
 
 /// The capabilities of this gateway for one key.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SdkConfig {
     /// Whether the sandbox model is registered on the project.
     pub offline_testing: bool,
     /// The project's limits.
@@ -19,8 +19,8 @@ pub struct Plan {
 
 impl Gateway {
     /// What a client of this key may count on.
-    pub fn plan(&self, caller: &Caller) -> Plan {
-        Plan {
+    pub fn plan(&self, caller: &Caller) -> SdkConfig {
+        SdkConfig {
             offline_testing: caller.project.models.values().any(|model| model.is_sandbox()),
             limits: caller.project.settings.limits.clone(),
             max_body_bytes: self.config.max_body_bytes,

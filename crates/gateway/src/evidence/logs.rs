@@ -1,14 +1,14 @@
 //! Logs: what a caller notes on a trace, ratings among it.
 
 use domain::ids::{StepId, TraceId};
-use domain::step::{Door, Step, StepKind};
+use domain::step::{ApiEndpoint, Step, StepKind};
 use domain::time::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::pipeline::context::Turn;
-use crate::pipeline::stored::Output;
+use crate::pipeline::context::RequestContext;
+use crate::pipeline::stored_content::Output;
 use crate::state::caller::Caller;
 
 /// A recorded note.
@@ -36,19 +36,19 @@ impl Gateway {
         caller.project.check_active()?;
         let trace = self.find_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        let (caller, door) = (caller.clone(), Door::Logs);
-        let turn = Turn { caller, trace, parent, door, own: None, mcp: None };
+        let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);
+        let context = RequestContext { caller, trace, parent, api_endpoint, own: None, mcp: None };
         let step = Step {
             user_rating: grading::user_rating(output.get()),
-            ..self.plain_step(&turn, StepKind::Log).await?
+            ..self.plain_step(&context, StepKind::Log).await?
         };
         let result = LogResult {
             step: step.id,
-            trace: turn.trace.id(),
+            trace: context.trace.id(),
             parent: step.parent,
             created_at: step.started_at,
         };
-        self.record_plain(&turn, step, None, Output::Json(output)).await?;
+        self.record_plain(&context, step, None, Output::Json(output)).await?;
         Ok(result)
     }
 }

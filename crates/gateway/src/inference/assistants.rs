@@ -2,19 +2,19 @@
 
 use domain::conversation::Prompt;
 use domain::ids::StepId;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::executions::{Executed, Outcome};
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::route::{Gone, Refusal};
-use crate::pipeline::screen::{Ask, PiiRule};
+use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
 
 /// One turn of a conversation.
 #[derive(Debug)]
-pub struct AssistantAsk {
+pub struct AssistantRequest {
     /// The trace: the thread.
     pub trace_id: String,
     /// The model; without one the request is routed.
@@ -47,14 +47,17 @@ pub enum Assisted {
 impl Gateway {
     /// Answers a turn. Personal data is treated as in executions where the turn is routed, and as in
     /// runs where the caller names the model.
-    pub async fn assist(&self, caller: &Caller, ask: AssistantAsk) -> Result<Assisted> {
-        let AssistantAsk { trace_id, model, prompt, parent } = ask;
-        let turn = self.turn(caller, &trace_id, parent, Door::Assistants).await?;
+    pub async fn assist(&self, caller: &Caller, ask: AssistantRequest) -> Result<Assisted> {
+        let AssistantRequest { trace_id, model, prompt, parent } = ask;
+        let context =
+            self.request_context(caller, &trace_id, parent, ApiEndpoint::Assistants).await?;
         let gone = match model {
-            None => self.route_with(&turn, Ask { prompt, pii: PiiRule::Route }).await?,
+            None => {
+                self.route_with(&context, ScreeningRequest { prompt, pii: PiiRule::Route }).await?
+            }
             Some(model) => {
-                let ask = Ask { prompt, pii: PiiRule::Settings };
-                self.direct_with(&turn, ask, &model, Fallbacks::Yes).await?
+                let ask = ScreeningRequest { prompt, pii: PiiRule::Settings };
+                self.direct_with(&context, ask, &model, Fallbacks::Yes).await?
             }
         };
         let routed = match gone {

@@ -3,7 +3,7 @@
 
 use domain::conversation::Prompt;
 use domain::ids::{StepId, TraceId};
-use domain::step::{Door, FinishReason};
+use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::hear;
-use crate::pipeline::auto_trace::OwnTrace;
+use crate::inference::executions::record_reply;
+use crate::pipeline::auto_trace::AutoTrace;
 use crate::pipeline::choose::{Fallbacks, Routed};
-use crate::pipeline::context::Turn;
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::route::{Gone, Refusal};
-use crate::pipeline::screen::{Ask, PiiRule};
+use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::safety::location::Located;
 use crate::state::caller::Caller;
 use crate::streaming::piece::{Piece, Streamed};
@@ -42,9 +42,9 @@ const CHOOSES_MODEL: [&str; 13] = [
 
 /// A conversation that wants an answer.
 #[derive(Debug)]
-pub struct ChatAsk {
+pub struct ChatRequest {
     /// The endpoint it came in by.
-    pub door: Door,
+    pub api_endpoint: ApiEndpoint,
     /// The trace; without one a project that says `auto_trace` opens one.
     pub trace_id: Option<String>,
     /// The model; without one the request is routed.
@@ -115,14 +115,14 @@ impl Gateway {
     pub async fn chat(
         &self,
         caller: &Caller,
-        mut ask: ChatAsk,
+        mut ask: ChatRequest,
     ) -> std::result::Result<ChatAnswer, Unanswered> {
         prepare(&mut ask.prompt.params)?;
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
-        let (own, trace) = (turn.own.clone(), turn.trace.id());
-        let own_id = own.as_deref().map(OwnTrace::id);
-        let untold = |error| Unanswered { error, trace: own_id };
-        let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
+        let context = self.chat_turn(caller, ask.trace_id.as_deref(), ask.api_endpoint).await?;
+        let (own, trace) = (context.own.clone(), context.trace.id());
+        let own_id = own.as_deref().map(AutoTrace::id);
+        let unwritten = |error| Unanswered { error, trace: own_id };
+        let answer = match self.chat_route(context, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => {
                 self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
             }
@@ -132,28 +132,28 @@ impl Gateway {
             Err(error) => Err(error),
         };
         if let Some(own) = own {
-            Box::pin(own.complete()).await.map_err(untold)?;
+            Box::pin(own.complete()).await.map_err(unwritten)?;
         }
-        answer.map_err(untold)
+        answer.map_err(unwritten)
     }
 
     /// Answers a conversation in a stream.
     pub async fn chat_stream(
         &self,
         caller: &Caller,
-        mut ask: ChatAsk,
+        mut ask: ChatRequest,
     ) -> std::result::Result<Streamed, Unanswered> {
         prepare(&mut ask.prompt.params)?;
-        let turn = self.chat_turn(caller, ask.trace_id.as_deref(), ask.door).await?;
-        let (own, trace) = (turn.own.clone(), turn.trace.id());
-        let own_id = own.as_deref().map(OwnTrace::id);
-        let untold = |error| Unanswered { error, trace: own_id };
-        let answer = match self.chat_route(turn, ask.model.as_deref(), ask.prompt).await {
+        let context = self.chat_turn(caller, ask.trace_id.as_deref(), ask.api_endpoint).await?;
+        let (own, trace) = (context.own.clone(), context.trace.id());
+        let own_id = own.as_deref().map(AutoTrace::id);
+        let unwritten = |error| Unanswered { error, trace: own_id };
+        let answer = match self.chat_route(context, ask.model.as_deref(), ask.prompt).await {
             Ok(Gone::On(routed)) => self.relay(*routed).await,
             Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
             Err(error) => Err(error),
         };
-        let Some(own) = own else { return answer.map_err(untold) };
+        let Some(own) = own else { return answer.map_err(unwritten) };
         match answer {
             Ok(Streamed::Pieces(started, pieces)) => {
                 let pieces = pieces.then(move |mut pieces| {
@@ -171,8 +171,8 @@ impl Gateway {
                 Ok(Streamed::Pieces(started, pieces.boxed()))
             }
             other => {
-                Box::pin(own.complete()).await.map_err(untold)?;
-                other.map_err(untold)
+                Box::pin(own.complete()).await.map_err(unwritten)?;
+                other.map_err(unwritten)
             }
         }
     }
@@ -183,37 +183,42 @@ impl Gateway {
         &self,
         caller: &Caller,
         trace_id: Option<&str>,
-        door: Door,
-    ) -> std::result::Result<Turn, Unanswered> {
+        api_endpoint: ApiEndpoint,
+    ) -> std::result::Result<RequestContext, Unanswered> {
         if let Some(id) = trace_id {
-            return Ok(self.turn(caller, id, None, door).await?);
+            return Ok(self.request_context(caller, id, None, api_endpoint).await?);
         }
         if !caller.project.settings.auto_trace {
             let missing = "Missing required parameter: trace_id".to_owned();
             return Err(Error::Malformed(missing).into());
         }
-        let own = OwnTrace::open(self, caller).await?;
-        let turn = self.turn(caller, &own.id().to_string(), None, door).await;
-        let turn = turn.map_err(|error| Unanswered { error, trace: Some(own.id()) })?;
-        Ok(Turn { own: Some(own), ..turn })
+        let own = AutoTrace::open(self, caller).await?;
+        let context = self.request_context(caller, &own.id().to_string(), None, api_endpoint).await;
+        let context = context.map_err(|error| Unanswered { error, trace: Some(own.id()) })?;
+        Ok(RequestContext { own: Some(own), ..context })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.
-    async fn chat_route(&self, turn: Turn, model: Option<&str>, prompt: Prompt) -> Result<Gone> {
-        let ask = Ask { prompt, pii: PiiRule::Redact };
-        let Some(model) = model else { return self.route_with(&turn, ask).await };
-        self.direct_with(&turn, ask, model, Fallbacks::Yes).await
+    async fn chat_route(
+        &self,
+        context: RequestContext,
+        model: Option<&str>,
+        prompt: Prompt,
+    ) -> Result<Gone> {
+        let ask = ScreeningRequest { prompt, pii: PiiRule::Redact };
+        let Some(model) = model else { return self.route_with(&context, ask).await };
+        self.direct_with(&context, ask, model, Fallbacks::Yes).await
     }
 
     async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {
         let (mut flight, mut reply) = self.call(routed).await?;
-        hear(&mut flight, &reply);
+        record_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
         let told = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
         let funded = flight.funded()?;
         let mut answer = ChatReply {
             step: funded.step(),
-            trace: funded.routed().screened().turn().trace.id(),
+            trace: funded.routed().screened().context().trace.id(),
             model: funded.model().identifier.clone(),
             created: funded.started_at(),
             text: std::mem::take(&mut reply.text),

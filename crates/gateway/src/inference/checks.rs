@@ -3,13 +3,13 @@
 use checks::{Finding, GiveUp, Part};
 use domain::ids::StepId;
 use domain::safety::{Category, Origin};
-use domain::step::{Door, Security, Step, StepKind};
+use domain::step::{ApiEndpoint, Security, Step, StepKind};
 use serde_json::json;
 
 use crate::capacity::offload::offload_judging;
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::pipeline::stored::Output;
+use crate::pipeline::stored_content::Output;
 use crate::safety::inspection::security;
 use crate::safety::location::{Located, cause};
 use crate::state::caller::Caller;
@@ -34,8 +34,8 @@ pub struct CheckResult {
 impl Gateway {
     /// Judges a text and records the verdict.
     pub async fn check(&self, caller: &Caller, trace_id: &str, input: &str) -> Result<CheckResult> {
-        let turn = self.turn(caller, trace_id, None, Door::Checks).await?;
-        let step = self.plain_step(&turn, StepKind::Check).await?;
+        let context = self.request_context(caller, trace_id, None, ApiEndpoint::Checks).await?;
+        let step = self.plain_step(&context, StepKind::Check).await?;
         let parts = [Part { origin: Origin::User, text: input }];
         let policy = &caller.project.policy;
         let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
@@ -57,7 +57,7 @@ impl Gateway {
         };
         let step = Step { security, reason, finished_at: self.clock.now(), ..step };
         let output = json!({"allowed": result.allowed});
-        self.record_plain(&turn, step, Some(input), Output::Value(&output)).await?;
+        self.record_plain(&context, step, Some(input), Output::Value(&output)).await?;
         Ok(result)
     }
 }

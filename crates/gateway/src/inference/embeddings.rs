@@ -2,7 +2,7 @@
 
 use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 use domain::usage::{Open, Usage};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::record::BlockedBy;
 use crate::pipeline::route::Refusal;
-use crate::pipeline::screen::{Ask, PiiRule, Screened};
+use crate::pipeline::screen::{PiiRule, Screened, ScreeningRequest};
 use crate::state::caller::Caller;
 
 /// The model where the caller names none.
@@ -22,7 +22,7 @@ const MOST_DIMENSIONS: u64 = 65_536;
 
 /// Texts to embed.
 #[derive(Debug)]
-pub struct EmbeddingAsk {
+pub struct EmbeddingRequest {
     /// The trace.
     pub trace_id: String,
     /// The model; without one a small one of OpenAI's.
@@ -58,11 +58,12 @@ pub enum Embeddings {
 
 impl Gateway {
     /// Checks texts, has them embedded, and records what it cost.
-    pub async fn embed(&self, caller: &Caller, ask: EmbeddingAsk) -> Result<Embeddings> {
+    pub async fn embed(&self, caller: &Caller, ask: EmbeddingRequest) -> Result<Embeddings> {
         let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
         check(&ask)?;
-        let turn = self.turn(caller, &ask.trace_id, None, Door::Embeddings).await?;
-        let project = turn.caller.project.clone();
+        let context =
+            self.request_context(caller, &ask.trace_id, None, ApiEndpoint::Embeddings).await?;
+        let project = context.caller.project.clone();
         let check_model = || {
             let model = project.model(name)?;
             providers::check_embeds(model).map_err(|error| Error::invalid(error.to_string()))
@@ -72,8 +73,9 @@ impl Gateway {
         if ask.model.is_some() {
             check_model()?;
         }
-        let ask = Ask { prompt: prompt(ask.texts, ask.dimensions), pii: PiiRule::Settings };
-        let screened = match self.screened(&turn, ask).await? {
+        let ask =
+            ScreeningRequest { prompt: prompt(ask.texts, ask.dimensions), pii: PiiRule::Settings };
+        let screened = match self.screened(&context, ask).await? {
             Ok(screened) => screened,
             Err(Refusal { reason, step, .. }) => return Ok(Embeddings::Blocked { reason, step }),
         };
@@ -82,19 +84,19 @@ impl Gateway {
             let security = screened.security().clone();
             let why = if screened.leaks().secret { "secret" } else { "pii" };
             let blocked = BlockedBy { reason: reason.to_owned(), security, routing: None, why };
-            let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
+            let step = Box::pin(self.record_block(&context, screened.prompt(), blocked)).await?;
             return Ok(Embeddings::Blocked { reason: reason.to_owned(), step });
         }
         check_model()?;
         let routed = screened.direct(name, Fallbacks::Yes)?;
         let (mut flight, answer) = self.call_embed(routed).await?;
-        let heard = &mut flight.heard;
-        heard.usage = answer.tokens.map(|tokens| {
+        let outcome = &mut flight.outcome;
+        outcome.usage = answer.tokens.map(|tokens| {
             let open = Open { prompt: answer.is_part, ..Open::default() };
             Usage { open, ..Usage::of_prompt(tokens) }
         });
-        heard.upstream_model.clone_from(&answer.upstream_model);
-        heard.message = Some(shape(&answer.vectors));
+        outcome.upstream_model.clone_from(&answer.upstream_model);
+        outcome.message = Some(shape(&answer.vectors));
         let funded = flight.funded()?;
         let (model, step) = (funded.model().identifier.clone(), funded.step());
         let tokens = flight.finish().await?.usage.prompt;
@@ -102,7 +104,7 @@ impl Gateway {
     }
 }
 
-fn check(ask: &EmbeddingAsk) -> Result<()> {
+fn check(ask: &EmbeddingRequest) -> Result<()> {
     let mut faults = Vec::new();
     if ask.texts.is_empty() || ask.texts.iter().any(String::is_empty) {
         faults.push("input can't be blank".to_owned());

@@ -2,7 +2,7 @@
 
 use domain::conversation::{Prompt, Reply};
 use domain::ids::StepId;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 use serde_json::Value;
 
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::gateway::Gateway;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::route::{Gone, Refusal};
-use crate::pipeline::screen::{Ask, PiiRule};
+use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::safety::answer_strings;
 use crate::safety::answer_strings::tool_message;
 use crate::safety::location::Located;
@@ -32,7 +32,7 @@ pub struct Executed {
 
 /// What is to be executed.
 #[derive(Debug, Default)]
-pub struct ExecuteAsk {
+pub struct ExecuteRequest {
     /// An open trace of the caller's project.
     pub trace_id: String,
     /// The prompt. A follow-up takes the conversation from its parent.
@@ -78,7 +78,7 @@ impl From<Refusal> for Outcome {
 
 impl Gateway {
     /// Checks, routes, calls a model and records what it cost.
-    pub async fn execute(&self, caller: &Caller, mut ask: ExecuteAsk) -> Result<Outcome> {
+    pub async fn execute(&self, caller: &Caller, mut ask: ExecuteRequest) -> Result<Outcome> {
         function_tools::normalise(&mut ask.tools)?;
         function_tools::check_known(&ask.tools)?;
         let is_given = !ask.tools.is_empty();
@@ -86,27 +86,29 @@ impl Gateway {
         for server in &servers {
             caller.project.mcp.check(&server.address)?;
         }
-        let turn = self.turn(caller, &ask.trace_id, ask.parent, Door::Executions).await?;
+        let context = self
+            .request_context(caller, &ask.trace_id, ask.parent, ApiEndpoint::Executions)
+            .await?;
         let (mut prompt, known) = match ask.results {
             None => (Prompt::question(ask.input), None),
-            Some(results) => Box::pin(self.follow_up(&turn, results)).await?,
+            Some(results) => Box::pin(self.follow_up(&context, results)).await?,
         };
         let mut round = None;
         if is_given {
             if !servers.is_empty() {
-                round = Some(Box::pin(self.offer(&turn, servers, &mut ask.tools)).await?);
+                round = Some(Box::pin(self.offer(&context, servers, &mut ask.tools)).await?);
             }
             prompt.params.shift_remove("tools");
             if !ask.tools.is_empty() {
                 prompt.params.insert("tools".to_owned(), ask.tools.into());
             }
         } else if let Some(known) = known {
-            round = Some(Self::offer_again(&turn, known)?);
+            round = Some(Self::offer_again(&context, known)?);
         }
         if let Some(round) = round {
-            return Box::pin(self.converse(turn, round, prompt)).await;
+            return Box::pin(self.converse(context, round, prompt)).await;
         }
-        match self.route(turn, prompt).await? {
+        match self.route(context, prompt).await? {
             Gone::On(routed) => self.answer(*routed).await,
             Gone::Blocked(refusal) => Ok(refusal.into()),
         }
@@ -121,9 +123,9 @@ impl Gateway {
         input: String,
         parent: Option<i64>,
     ) -> Result<Outcome> {
-        let turn = self.turn(caller, trace_id, parent, Door::Runs).await?;
-        let ask = Ask { prompt: Prompt::question(input), pii: PiiRule::Settings };
-        match self.direct_with(&turn, ask, model, Fallbacks::No).await? {
+        let context = self.request_context(caller, trace_id, parent, ApiEndpoint::Runs).await?;
+        let ask = ScreeningRequest { prompt: Prompt::question(input), pii: PiiRule::Settings };
+        match self.direct_with(&context, ask, model, Fallbacks::No).await? {
             Gone::On(routed) => self.answer(*routed).await,
             Gone::Blocked(refusal) => Ok(refusal.into()),
         }
@@ -161,10 +163,10 @@ impl Gateway {
         if !offers || tool_message(&reply).is_none() {
             reply.native = None;
         }
-        hear(&mut flight, &reply);
+        record_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
         // Reasoning that is left out of the answer is paid for all the same.
-        flight.heard.beside = beside;
+        flight.outcome.beside = beside;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         let outcome = match (blocked, tool_message(&reply)) {
@@ -177,11 +179,11 @@ impl Gateway {
 }
 
 /// Notes on a call what a whole answer says.
-pub(crate) fn hear(flight: &mut InFlight, reply: &Reply) {
-    let heard = &mut flight.heard;
-    heard.text.clone_from(&reply.text);
-    heard.finish = reply.finish;
-    heard.usage = reply.usage;
-    heard.upstream_model.clone_from(&reply.upstream_model);
-    heard.message = tool_message(reply).cloned();
+pub(crate) fn record_reply(flight: &mut InFlight, reply: &Reply) {
+    let outcome = &mut flight.outcome;
+    outcome.text.clone_from(&reply.text);
+    outcome.finish = reply.finish;
+    outcome.usage = reply.usage;
+    outcome.upstream_model.clone_from(&reply.upstream_model);
+    outcome.message = tool_message(reply).cloned();
 }

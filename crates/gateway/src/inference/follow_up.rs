@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::context::Turn;
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::STATE;
 use crate::tools::function_tools;
@@ -23,16 +23,17 @@ impl Gateway {
     /// goes what was offered of MCP servers.
     pub(crate) async fn follow_up(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         results: Vec<ToolResult>,
     ) -> Result<(Prompt, Option<Vec<Server>>)> {
-        let Some(parent) = turn.parent else {
+        let Some(parent) = context.parent else {
             return Err(Error::invalid("parent_step_id is required when tool_results is sent"));
         };
-        let asked = crate::bounded_read::bounded(self.store.step(parent, turn.trace.id())).await?;
+        let asked =
+            crate::bounded_read::bounded(self.store.step(parent, context.trace.id())).await?;
         let run = asked.filter(|step| step.kind == StepKind::ToolCall).and_then(|step| step.parent);
         let run = run.ok_or_else(|| Error::invalid("parent_step_id is not a tool_call step"))?;
-        let sealing = &turn.caller.project.sealing;
+        let sealing = &context.caller.project.sealing;
         let content = crate::bounded_read::bounded(self.store.content(run, sealing)).await?;
         let content = content.ok_or_else(|| {
             Error::invalid(
@@ -47,7 +48,7 @@ impl Gateway {
         let calls = function_tools::calls(&answer);
         let answered = match &servers {
             None => function_tools::answers(&calls, results)?,
-            Some(_) => self.answers_with_finished(turn, parent, calls, results).await?,
+            Some(_) => self.answers_with_finished(context, parent, calls, results).await?,
         };
         prompt.messages.extend(Message::read(answer));
         prompt.messages.extend(answered);
@@ -58,12 +59,12 @@ impl Gateway {
     /// in steps of their own.
     async fn answers_with_finished(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         asked: StepId,
         calls: Vec<ToolCall>,
         results: Vec<ToolResult>,
     ) -> Result<Vec<Message>> {
-        let sealing = &turn.caller.project.sealing;
+        let sealing = &context.caller.project.sealing;
         let content = crate::bounded_read::bounded(self.store.content(asked, sealing)).await?;
         let asked = content.and_then(|content| content.output).unwrap_or_default();
         if asked.get("tool_calls").is_none() {
@@ -103,7 +104,7 @@ impl Gateway {
 /// The whole message of an answer that asks for tools, in the caller's own words.
 pub(crate) fn answer(flight: &InFlight) -> Result<Option<Value>> {
     let placeholders = flight.funded()?.routed().screened().placeholders();
-    let mut answer = flight.heard.message.clone();
+    let mut answer = flight.outcome.message.clone();
     if let Some(answer) = &mut answer {
         restore(answer, placeholders, false);
     }

@@ -3,16 +3,16 @@
 use checks::Violation;
 use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::choose::Fallbacks;
-use crate::pipeline::mode::DEFAULT_SIZE;
+use crate::pipeline::operation::DEFAULT_SIZE;
 use crate::pipeline::record::BlockedBy;
 use crate::pipeline::route::Refusal;
-use crate::pipeline::screen::{Ask, PiiRule};
+use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
 
 /// The model where the caller names none.
@@ -28,7 +28,7 @@ const BRAND: &str = "Blocked by brand/copyright check";
 
 /// Images to make.
 #[derive(Debug)]
-pub struct ImageAsk {
+pub struct ImageRequest {
     /// The trace.
     pub trace_id: String,
     /// The model; without one OpenAI's.
@@ -75,13 +75,14 @@ pub enum Images {
 
 impl Gateway {
     /// Checks a prompt, has images made, and records what they cost.
-    pub async fn paint(&self, caller: &Caller, ask: ImageAsk) -> Result<Images> {
+    pub async fn paint(&self, caller: &Caller, ask: ImageRequest) -> Result<Images> {
         let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
         let size = ask.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
         let count = ask.count.unwrap_or(1);
         check(&ask.prompt, &size, ask.quality.as_deref(), count)?;
-        let turn = self.turn(caller, &ask.trace_id, None, Door::Images).await?;
-        let project = turn.caller.project.clone();
+        let context =
+            self.request_context(caller, &ask.trace_id, None, ApiEndpoint::Images).await?;
+        let project = context.caller.project.clone();
         let check_model = || {
             let model = project.model(name)?;
             providers::check_paints(model).map_err(|error| Error::invalid(error.to_string()))
@@ -93,8 +94,8 @@ impl Gateway {
         }
         let violations = project.blocked_terms.violations(&ask.prompt);
         let prompt = prompt(ask.prompt, &size, ask.quality, count);
-        let ask = Ask { prompt, pii: PiiRule::Settings };
-        let screened = match self.screened(&turn, ask).await? {
+        let ask = ScreeningRequest { prompt, pii: PiiRule::Settings };
+        let screened = match self.screened(&context, ask).await? {
             Ok(screened) => screened,
             Err(Refusal { reason, step, .. }) => return Ok(Images::Blocked { reason, step }),
         };
@@ -102,18 +103,18 @@ impl Gateway {
             let security = screened.security().clone();
             let blocked =
                 BlockedBy { reason: BRAND.to_owned(), security, routing: None, why: "policy" };
-            let step = Box::pin(self.record_block(&turn, screened.prompt(), blocked)).await?;
+            let step = Box::pin(self.record_block(&context, screened.prompt(), blocked)).await?;
             return Ok(Images::Violates { error: BRAND, violations, step });
         }
         check_model()?;
         let routed = screened.direct(name, Fallbacks::Yes)?;
-        let (mut flight, answer) = self.call_paint(routed).await?;
+        let (mut flight, answer) = self.call_image_generation(routed).await?;
         let made = answer.urls.len() as u64;
-        let heard = &mut flight.heard;
-        heard.usage = answer.usage;
-        heard.upstream_model = answer.upstream_model;
-        heard.images = Some(made);
-        heard.message = Some(json!({"images": made, "size": size}));
+        let outcome = &mut flight.outcome;
+        outcome.usage = answer.usage;
+        outcome.upstream_model = answer.upstream_model;
+        outcome.images = Some(made);
+        outcome.message = Some(json!({"images": made, "size": size}));
         let funded = flight.funded()?;
         let done = Images::Urls {
             model: funded.model().identifier.clone(),

@@ -123,7 +123,7 @@ async fn sweep(gateway: &Gateway) {
     let now = gateway.clock.now();
     gateway.upstream.close_unused();
     gateway.mcp.sweep();
-    gateway.tell_blocks().await;
+    gateway.flush_perimeter_audit().await;
     tell("idle traces", fail_idle_traces(gateway, now).await);
     tell("lost calls", settle_lost_calls(gateway).await);
     tell("spend of projects", gateway.recount_months().await);

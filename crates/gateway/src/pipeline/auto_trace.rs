@@ -14,14 +14,14 @@ use crate::state::caller::Caller;
 /// without having completed it, because the caller hung up, a task of the gateway's completes it:
 /// by then the call is recorded.
 #[derive(Debug)]
-pub(crate) struct OwnTrace {
+pub(crate) struct AutoTrace {
     gateway: Gateway,
     caller: Caller,
     id: TraceId,
     is_completed: AtomicBool,
 }
 
-impl OwnTrace {
+impl AutoTrace {
     /// Opens a trace for one call.
     pub(crate) async fn open(gateway: &Gateway, caller: &Caller) -> Result<Arc<Self>> {
         let trace = gateway.open_trace(caller, None, None).await?;
@@ -45,7 +45,7 @@ impl OwnTrace {
     }
 }
 
-impl Drop for OwnTrace {
+impl Drop for AutoTrace {
     fn drop(&mut self) {
         if self.is_completed.load(Ordering::Acquire) {
             return;

@@ -9,21 +9,21 @@ use std::time::Duration;
 use domain::conversation::Reply;
 use domain::money::Usd;
 use domain::step::StepStatus;
-use providers::{Embedded, ErrorKind, Painted, Pass};
+use providers::{Embedded, ErrorKind, GeneratedImages, Permit};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::metric_labels;
+use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::choose::Routed;
-use crate::pipeline::ended::Ended;
+use crate::pipeline::endpoint_attempts::EndpointAttempts;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::in_flight::InFlight;
-use crate::pipeline::mode::{Embedding, Mode, Painting, Streaming, Whole};
-use crate::pipeline::places::Places;
+use crate::pipeline::monitored_stream::MonitoredStream;
+use crate::pipeline::operation::{Completion, Embedding, ImageGeneration, Operation, Streaming};
 use crate::pipeline::reserve::Reservation;
 use crate::pipeline::upstream::Upstream;
-use crate::pipeline::watched::Watched;
 
 /// The longest a call may take where the model's configuration says nothing.
 const TOTAL: Duration = Duration::from_mins(5);
@@ -38,13 +38,13 @@ impl Gateway {
     /// leaves a failed step; one that was not sent a request, because it cannot do what that asks for,
     /// leaves none. Nor does one whose circuit is open, unless no other leaves one.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
-        self.whole_answer::<Whole>(routed).await
+        self.whole_answer::<Completion>(routed).await
     }
 
     /// The same for a stream, up to its first byte: after that there is no other model.
-    pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, Watched)> {
+    pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, MonitoredStream)> {
         let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
-        Ok((flight, Watched::new(stream, pass, self.upstream.clock.clone())))
+        Ok((flight, MonitoredStream::new(stream, pass, self.upstream.clock.clone())))
     }
 
     /// The same for embeddings.
@@ -53,12 +53,15 @@ impl Gateway {
     }
 
     /// The same for images.
-    pub(crate) async fn call_paint(&self, routed: Routed) -> Result<(InFlight, Painted)> {
-        self.whole_answer::<Painting>(routed).await
+    pub(crate) async fn call_image_generation(
+        &self,
+        routed: Routed,
+    ) -> Result<(InFlight, GeneratedImages)> {
+        self.whole_answer::<ImageGeneration>(routed).await
     }
 
     /// An answer that is whole when it is there.
-    async fn whole_answer<M: Mode>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
+    async fn whole_answer<M: Operation>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
         // Boxed: the futures of an HTTP client are large, and every layer above would move them.
         let (flight, answer, pass) = Box::pin(self.first_answer::<M>(routed)).await?;
         if let Some(pass) = pass {
@@ -67,12 +70,12 @@ impl Gateway {
         Ok((flight, answer))
     }
 
-    async fn first_answer<M: Mode>(
+    async fn first_answer<M: Operation>(
         &self,
         routed: Routed,
-    ) -> Result<(InFlight, M::Answer, Option<Pass>)> {
+    ) -> Result<(InFlight, M::Answer, Option<Permit>)> {
         let routed = Arc::new(routed);
-        let caller = &routed.screened().turn().caller;
+        let caller = &routed.screened().context().caller;
         let regions = caller.project.settings.allowed_regions.as_deref();
         let (mut last, mut unpriced) = (None, None);
         // The first model that is left alone, and whether another has left a step.
@@ -92,14 +95,14 @@ impl Gateway {
             let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
             let funded = self.fund(&routed, model, held.take()).await?;
             let mut flight = self.take_off(funded).await?;
-            let (funded, heard) = flight.parts()?;
-            let error = match self.attempt::<M>(funded, heard, places).await {
+            let (funded, outcome) = flight.parts()?;
+            let error = match self.attempt::<M>(funded, outcome, places).await {
                 Ok((answer, pass)) => return Ok((flight, answer, pass)),
                 Err(error) => error,
             };
             let what = neutral(&error);
             tracing::info!(model = %model.identifier, %what, "a model call failed");
-            if error.refuses_request() && flight.heard.attempts == 1 {
+            if error.refuses_request() && flight.outcome.attempts == 1 {
                 held = flight.funded()?.keep(before);
                 // Boxed: it is rare, and every call would carry it.
                 Box::pin(flight.withdraw()).await?;
@@ -107,9 +110,9 @@ impl Gateway {
                 last.get_or_insert_with(|| meaning(&error));
                 continue;
             }
-            flight.heard.status = StepStatus::Failed;
-            flight.heard.error = Some(what);
-            flight.heard.usage = error.usage();
+            flight.outcome.status = StepStatus::Failed;
+            flight.outcome.error = Some(what);
+            flight.outcome.usage = error.usage();
             held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
             flight.finish().await?;
             is_recorded = true;
@@ -138,16 +141,16 @@ impl Gateway {
     /// has none that may be called, again at the same, if the provider cannot have charged or says so.
     /// An attempt after one that may have been charged is funded for itself. What is known of each is
     /// noted as it is: whoever hangs up between two leaves it to be recorded.
-    async fn attempt<M: Mode>(
+    async fn attempt<M: Operation>(
         &self,
         funded: &Funded,
-        heard: &mut Ended,
-        mut places: Places,
-    ) -> Answered<(M::Answer, Option<Pass>)> {
+        outcome: &mut CallOutcome,
+        mut places: EndpointAttempts,
+    ) -> Answered<(M::Answer, Option<Permit>)> {
         let Upstream { client, clock, .. } = &self.upstream;
         let model = funded.model();
         // One of several rounds has what the others have left.
-        let round = funded.routed().screened().turn().mcp.as_ref();
+        let round = funded.routed().screened().context().mcp.as_ref();
         let in_time = || {
             let end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
             round.map_or(end, |round| end.min(round.deadline()))
@@ -156,9 +159,9 @@ impl Gateway {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            heard.attempts = i64::from(attempts);
+            outcome.attempts = i64::from(attempts);
             let began = Instant::now();
-            heard.unseen_since = M::UNSEEN.then(|| clock.now());
+            outcome.unseen_since = M::UNSEEN.then(|| clock.now());
             let result = {
                 let mut call = pin!(M::call(client, funded, places.here(), deadline));
                 match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
@@ -173,7 +176,7 @@ impl Gateway {
                     }
                 }
             };
-            heard.unseen_since = None;
+            outcome.unseen_since = None;
             metrics::histogram!("sluice_upstream_seconds", "model" => metric_labels::model(&model.identifier))
                 .record(began.elapsed().as_secs_f64());
             let now = clock.now();
@@ -191,7 +194,7 @@ impl Gateway {
             {
                 // One that hangs has not taken the time of the others.
                 deadline = in_time();
-                heard.broken_off += u64::from(error.may_be_charged());
+                outcome.broken_off += u64::from(error.may_be_charged());
                 let what = neutral(&error);
                 tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
                 continue;
@@ -206,9 +209,9 @@ impl Gateway {
                 return Err(error);
             }
             // Whoever hangs up now has asked for what was refused.
-            (heard.status, heard.error) = (StepStatus::Failed, Some(neutral(&error)));
+            (outcome.status, outcome.error) = (StepStatus::Failed, Some(neutral(&error)));
             tokio::time::sleep(pause).await;
-            (heard.status, heard.error) = (StepStatus::Completed, None);
+            (outcome.status, outcome.error) = (StepStatus::Completed, None);
         }
     }
 }

@@ -1,6 +1,6 @@
 use domain::conversation::StreamEvent;
 use domain::model::Model;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 use domain::time::SECOND;
 use serde_json::json;
 
@@ -12,8 +12,12 @@ use domain::conversation::Prompt;
 /// A call that is routed to the sandbox.
 async fn routed(fresh: &Fresh, input: String) -> Routed {
     let trace = fresh.trace().await;
-    let turn = fresh.gateway.turn(&fresh.caller, &trace, None, Door::Executions).await.unwrap();
-    match fresh.gateway.route(turn, Prompt::question(input)).await.unwrap() {
+    let context = fresh
+        .gateway
+        .request_context(&fresh.caller, &trace, None, ApiEndpoint::Executions)
+        .await
+        .unwrap();
+    match fresh.gateway.route(context, Prompt::question(input)).await.unwrap() {
         Gone::On(routed) => *routed,
         Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
     }

@@ -41,9 +41,9 @@ pub(crate) enum Choice {
 impl Screened {
     /// Routes a prompt by what it is like.
     pub(crate) fn choose(self) -> Choice {
-        let project = self.turn().caller.project.clone();
-        let secure_trace = self.turn().trace.is_sensitive();
-        let vpc_only = self.turn().mcp.as_ref().is_some_and(Round::vpc_only);
+        let project = self.context().caller.project.clone();
+        let secure_trace = self.context().trace.is_sensitive();
+        let vpc_only = self.context().mcp.as_ref().is_some_and(Round::vpc_only);
         let (routing, models) =
             project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
         match models {
@@ -59,12 +59,12 @@ impl Screened {
     /// Takes the model that the caller named, and its fallbacks where the endpoint has them.
     pub(crate) fn direct(self, identifier: &str, fallbacks: Fallbacks) -> Result<Routed> {
         let screened = self;
-        let project = screened.turn().caller.project.clone();
+        let project = screened.context().caller.project.clone();
         let first = project.model(identifier)?;
         let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
         // Sensitive content that may not leave stays with private models, by fallbacks too.
-        let private_only =
-            screened.turn().trace.is_sensitive() || (screened.security().pii && first.is_private());
+        let private_only = screened.context().trace.is_sensitive()
+            || (screened.security().pii && first.is_private());
         let regions = project.settings.allowed_regions.as_deref();
         let chain = routing::chain(first, find, private_only, regions);
         let mut models = project.shared(&chain);
@@ -92,7 +92,7 @@ impl Screened {
             total_chars: self.length(),
             tools: tools.map_or(0, Vec::len),
         };
-        self.turn().caller.project.classify(&self.question(), &shape)
+        self.context().caller.project.classify(&self.question(), &shape)
     }
 }
 

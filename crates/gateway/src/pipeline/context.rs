@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use domain::ids::StepId;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 
-use crate::pipeline::auto_trace::OwnTrace;
+use crate::pipeline::auto_trace::AutoTrace;
 use crate::state::caller::Caller;
 use crate::state::known_traces::TraceHandle;
 use crate::tools::mcp::round::Round;
 
 /// Whose request it is, and where it belongs.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct RequestContext {
     pub(crate) caller: Caller,
     pub(crate) trace: Arc<TraceHandle>,
     pub(crate) parent: Option<StepId>,
-    pub(crate) door: Door,
+    pub(crate) api_endpoint: ApiEndpoint,
     /// The trace, where it was opened for this request alone: it is completed when the last who works
     /// on the call lets go.
-    pub(crate) own: Option<Arc<OwnTrace>>,
+    pub(crate) own: Option<Arc<AutoTrace>>,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,
 }

@@ -12,9 +12,9 @@ use store::Start;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::charge::Charge;
 use crate::pipeline::choose::Routed;
-use crate::pipeline::reserve::{Bill, Reservation, choices, usual_bound};
+use crate::pipeline::pricing_basis::PricingBasis;
+use crate::pipeline::reserve::{CostBound, Reservation, choices, usual_bound};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 use crate::tools::fingerprint;
@@ -53,7 +53,7 @@ pub struct Funded {
     routed: Arc<Routed>,
     model: Arc<Model>,
     step: StepId,
-    charge: Charge,
+    charge: PricingBasis,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
     /// Under a cap or a budget.
@@ -70,11 +70,11 @@ impl Caller {
 
     /// Refuses a model whose answers could not be counted against a cap or a budget.
     pub(crate) fn check_price(&self, model: &Model) -> Result<()> {
-        self.check_charge(model, Charge::Tokens)
+        self.check_charge(model, PricingBasis::Tokens)
     }
 
     /// The same for any kind of call.
-    pub(super) fn check_charge(&self, model: &Model, charge: Charge) -> Result<()> {
+    pub(super) fn check_charge(&self, model: &Model, charge: PricingBasis) -> Result<()> {
         if self.is_bounded() && !charge.is_priced(model) {
             return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
         }
@@ -90,13 +90,13 @@ impl Gateway {
         model: &Arc<Model>,
         held: Option<Reservation>,
     ) -> Result<Funded> {
-        let caller = &routed.screened().turn().caller;
+        let caller = &routed.screened().context().caller;
         let charge = routed.screened().charge();
         caller.check_charge(model, charge)?;
         let prompt = routed.screened().prompt();
         // Under a cap or budget the bound goes upstream, so that it is a bound.
         let (max_output_tokens, reservation) = if caller.is_bounded() {
-            let bill = Bill::of(prompt, model, charge).beside(held.as_ref());
+            let bill = CostBound::of(prompt, model, charge).beside(held.as_ref());
             let (bound, reservation) = self.reserve(caller, &bill).await?;
             if let Some(held) = held {
                 reservation.take_in(&held);
@@ -123,10 +123,10 @@ impl Gateway {
     pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
-        let bill = Bill::of(screened.prompt(), &funded.model, funded.charge)
+        let bill = CostBound::of(screened.prompt(), &funded.model, funded.charge)
             .bounded(funded.max_output_tokens)
             .beside(Some(reservation));
-        match self.reserve(&screened.turn().caller, &bill).await {
+        match self.reserve(&screened.context().caller, &bill).await {
             Ok((_, more)) => {
                 reservation.take_in(&more);
                 true
@@ -153,7 +153,7 @@ impl Funded {
         self.prices.as_ref()
     }
 
-    pub(crate) fn charge(&self) -> Charge {
+    pub(crate) fn charge(&self) -> PricingBasis {
         self.charge
     }
 
@@ -188,9 +188,9 @@ impl Funded {
     /// nothing.
     pub(super) fn input_print(&self) -> Option<i64> {
         let screened = self.routed.screened();
-        let key = &screened.turn().caller.project.print_key;
+        let key = &screened.context().caller.project.print_key;
         let found = || fingerprint::input(key, &self.model.identifier, screened.prompt());
-        let repeats = !matches!(self.charge, Charge::Images(_));
+        let repeats = !matches!(self.charge, PricingBasis::Images(_));
         repeats.then(|| *self.input_print.get_or_init(found))
     }
 
@@ -209,14 +209,14 @@ impl Funded {
 
     pub(super) fn start(&self) -> Start {
         let screened = self.routed.screened();
-        let turn = screened.turn();
+        let context = screened.context();
         Start {
             step: self.step,
-            trace: turn.trace.id(),
-            project: turn.caller.project.id(),
-            key: Some(KeyId::to_i64(turn.caller.key.key.id)),
-            door: turn.door,
-            parent: turn.parent,
+            trace: context.trace.id(),
+            project: context.caller.project.id(),
+            key: Some(KeyId::to_i64(context.caller.key.key.id)),
+            api_endpoint: context.api_endpoint,
+            parent: context.parent,
             model: self.model.identifier.clone(),
             provider: self.model.provider,
             infrastructure: self.model.infrastructure().to_owned(),

@@ -6,10 +6,10 @@ use domain::step::StepStatus;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::ended::Ended;
-use crate::pipeline::ended::Recorded;
+use crate::pipeline::call_outcome::CallOutcome;
+use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
-use crate::pipeline::starts::Call;
+use crate::pipeline::pending_start::Call;
 use crate::request_id;
 
 impl Gateway {
@@ -18,14 +18,14 @@ impl Gateway {
         let writer = self.store.writer();
         let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
         let written =
-            unsure || funded.routed().screened().turn().caller.project.settings.limits.strict;
+            unsure || funded.routed().screened().context().caller.project.settings.limits.strict;
         let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
             // Whoever gives up here leaves a call that was never made, and its start is closed.
-            flight.heard.status = StepStatus::Failed;
-            flight.heard.error = Some(NOT_MADE.to_owned());
+            flight.outcome.status = StepStatus::Failed;
+            flight.outcome.error = Some(NOT_MADE.to_owned());
             Box::pin(writer.start(flight.funded()?.start())).await?;
-            flight.heard = Ended::default();
+            flight.outcome = CallOutcome::default();
         } else if let Some(call) = &flight.call {
             self.write_start(call);
         }
@@ -47,7 +47,7 @@ pub(crate) struct InFlight {
     request: Option<Arc<str>>,
     call: Option<Arc<Call>>,
     /// What the model has said so far, as the provider sent it.
-    pub(crate) heard: Ended,
+    pub(crate) outcome: CallOutcome,
 }
 
 impl InFlight {
@@ -56,7 +56,7 @@ impl InFlight {
             gateway,
             request: request_id::current(),
             call: Some(Arc::new(Call::new(funded, written))),
-            heard: Ended::default(),
+            outcome: CallOutcome::default(),
         }
     }
 
@@ -67,9 +67,9 @@ impl InFlight {
     }
 
     /// The call, and what is known of it.
-    pub(super) fn parts(&mut self) -> Result<(&Funded, &mut Ended)> {
+    pub(super) fn parts(&mut self) -> Result<(&Funded, &mut CallOutcome)> {
         match self.call.as_deref() {
-            Some(call) => Ok((&call.funded, &mut self.heard)),
+            Some(call) => Ok((&call.funded, &mut self.outcome)),
             None => Err(ended_twice()),
         }
     }
@@ -77,8 +77,8 @@ impl InFlight {
     /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
     /// now has not hung up.
     pub(crate) fn fault(&mut self, error: Error) -> Error {
-        self.heard.status = StepStatus::Failed;
-        self.heard.error = Some(FAULT.to_owned());
+        self.outcome.status = StepStatus::Failed;
+        self.outcome.error = Some(FAULT.to_owned());
         error
     }
 
@@ -89,8 +89,8 @@ impl InFlight {
             let Some(call) = self.call.take() else {
                 return Err(ended_twice());
             };
-            call.end(&self.gateway.starts, self.heard.status == StepStatus::Completed);
-            self.gateway.record_run(&call.funded, &mut self.heard).await
+            call.end(&self.gateway.starts, self.outcome.status == StepStatus::Completed);
+            self.gateway.record_run(&call.funded, &mut self.outcome).await
         })
     }
 
@@ -122,14 +122,14 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let Some(call) = self.call.take() else { return };
         call.end(&self.gateway.starts, false);
-        let mut heard = std::mem::take(&mut self.heard);
-        if heard.error.is_none() {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        if outcome.error.is_none() {
             let (status, error) = self.dropped_by();
-            (heard.status, heard.error) = (status, Some(error.to_owned()));
+            (outcome.status, outcome.error) = (status, Some(error.to_owned()));
         }
         let gateway = self.gateway.clone();
         let record = async move {
-            if let Err(error) = gateway.record_run(&call.funded, &mut heard).await {
+            if let Err(error) = gateway.record_run(&call.funded, &mut outcome).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
                 tracing::error!(%error, step = %call.funded.step(), "a call that was cut short was not recorded");
             }

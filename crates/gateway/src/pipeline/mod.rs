@@ -6,25 +6,25 @@
 
 pub(crate) mod auto_trace;
 pub(crate) mod call;
-mod charge;
+pub(crate) mod call_outcome;
 pub(crate) mod choose;
 pub(crate) mod context;
-pub(crate) mod ended;
+mod endpoint_attempts;
 pub(crate) mod fund;
 pub(crate) mod in_flight;
-pub(crate) mod mode;
-mod places;
+pub(crate) mod monitored_stream;
+pub(crate) mod operation;
+mod pending_start;
 pub(crate) mod present;
+mod pricing_basis;
 pub(crate) mod record;
 mod reserve;
 pub(crate) mod route;
 pub(crate) mod screen;
-mod spent;
-mod starts;
-pub(crate) mod stored;
+pub(crate) mod stored_content;
 pub(crate) mod tokens;
 pub(crate) mod upstream;
-pub(crate) mod watched;
+mod usage_cost;
 
 pub use crate::pipeline::choose::Routed;
 pub use crate::pipeline::fund::Funded;

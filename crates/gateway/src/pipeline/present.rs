@@ -5,11 +5,11 @@ use domain::conversation::Reply;
 use domain::step::FinishReason;
 
 use crate::error::Result;
-use crate::pipeline::ended::Ended;
+use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::{self, tool_message};
 use crate::safety::nonce::nonce;
-use crate::safety::output_check::{Judged, Said, Verdict, judge, replace, restore, said};
+use crate::safety::output_check::{AnswerString, Judged, Verdict, judge, replace, restore, said};
 use crate::state::registry::ProjectState;
 
 impl InFlight {
@@ -17,27 +17,27 @@ impl InFlight {
     /// the reason when the answer must not leave.
     pub(crate) async fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
         let nonce = nonce().map_err(|error| self.fault(error))?;
-        self.heard.beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
+        self.outcome.beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
         let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();
-            let project = &screened.turn().caller.project;
+            let project = &screened.context().caller.project;
             let said = said(&reply.text, reply.native.as_mut());
             let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };
-        self.heard.output = judged.security;
+        self.outcome.output = judged.security;
         match judged.verdict {
             Verdict::Fine => {}
             Verdict::Redacted(new) => {
                 replace(reply, new);
-                self.heard.instead = Some(reply.text.clone());
-                self.heard.message = tool_message(reply).cloned();
+                self.outcome.instead = Some(reply.text.clone());
+                self.outcome.message = tool_message(reply).cloned();
             }
             Verdict::Blocked(reason) => {
-                self.heard.instead = Some(String::new());
-                self.heard.message = None;
-                self.heard.finish = Some(FinishReason::ContentFilter);
+                self.outcome.instead = Some(String::new());
+                self.outcome.message = None;
+                self.outcome.finish = Some(FinishReason::ContentFilter);
                 reply.native = None;
                 reply.text = String::new();
                 reply.finish = Some(FinishReason::ContentFilter);
@@ -47,7 +47,7 @@ impl InFlight {
         if reply.text.is_empty()
             && let Some(refusal) = reply.native.as_ref().and_then(answer_strings::refusal)
         {
-            refusal.clone_into(&mut self.heard.refusal);
+            refusal.clone_into(&mut self.outcome.refusal);
         }
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);
@@ -58,18 +58,18 @@ impl InFlight {
 
 /// Judges what is left of an answer that did not come to its end: it must not be read back from its
 /// step either.
-pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
-    let refuses = heard.text.is_empty();
-    let rest = if refuses { &heard.refusal } else { &heard.text };
+pub(crate) async fn judge_rest(project: &ProjectState, outcome: &mut CallOutcome) {
+    let refuses = outcome.text.is_empty();
+    let rest = if refuses { &outcome.refusal } else { &outcome.text };
     if rest.is_empty() {
         return;
     }
     let instead = match nonce() {
         Ok(nonce) => {
-            let said = [Said::text(rest)];
+            let said = [AnswerString::text(rest)];
             let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
             let Judged { security, verdict } = judged;
-            heard.output = security;
+            outcome.output = security;
             match verdict {
                 Verdict::Fine => None,
                 Verdict::Redacted(new) => new.into_iter().next().flatten(),
@@ -79,10 +79,10 @@ pub(crate) async fn judge_rest(project: &ProjectState, heard: &mut Ended) {
         // Nobody knows what is in it.
         Err(_) => Some(String::new()),
     };
-    heard.message = None;
+    outcome.message = None;
     // Of what was judged on its way it is known what has left.
     match instead {
-        Some(instead) if heard.instead.is_none() && refuses => heard.refusal = instead,
-        instead => heard.instead = heard.instead.take().or(instead),
+        Some(instead) if outcome.instead.is_none() && refuses => outcome.refusal = instead,
+        instead => outcome.instead = outcome.instead.take().or(instead),
     }
 }

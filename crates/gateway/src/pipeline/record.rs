@@ -12,14 +12,14 @@ use crate::capacity::offload::offload_always;
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::metric_labels;
+use crate::pipeline::call_outcome::{CallOutcome, Recorded};
 use crate::pipeline::choose::Routed;
-use crate::pipeline::context::Turn;
-use crate::pipeline::ended::{Ended, Recorded};
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::present::judge_rest;
 use crate::pipeline::screen::{JudgedTool, merged};
-use crate::pipeline::spent::Spent;
-use crate::pipeline::stored::{Input, Output, Stored};
+use crate::pipeline::stored_content::{Input, Output, Stored};
+use crate::pipeline::usage_cost::UsageCost;
 use crate::tools::fingerprint;
 use crate::tools::function_tools;
 use crate::tools::function_tools::ToolCall;
@@ -52,16 +52,20 @@ pub(crate) struct RanTool<'a> {
 impl Gateway {
     /// Records a run step and settles what it cost. Where the model asked for tools, a step of
     /// theirs follows it.
-    pub(crate) async fn record_run(&self, funded: &Funded, ended: &mut Ended) -> Result<Recorded> {
+    pub(crate) async fn record_run(
+        &self,
+        funded: &Funded,
+        ended: &mut CallOutcome,
+    ) -> Result<Recorded> {
         let screened = funded.routed().screened();
-        let turn = screened.turn();
+        let context = screened.context();
         let prompt = screened.prompt();
-        let project = &turn.caller.project;
+        let project = &context.caller.project;
         if ended.status != StepStatus::Completed {
             judge_rest(project, ended).await;
         }
         let (model, charge) = (funded.model(), funded.charge());
-        let Spent { usage, cost, estimated } = Spent::by(funded, ended, self.clock.now());
+        let UsageCost { usage, cost, estimated } = UsageCost::by(funded, ended, self.clock.now());
         let calls = ended.message.as_ref().map(function_tools::calls).unwrap_or_default();
         let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
         let call = Call {
@@ -87,12 +91,12 @@ impl Gateway {
         // Boxed here: on its way to the writer it would be moved five times.
         let step = Box::new(Step {
             id: funded.step(),
-            trace: turn.trace.id(),
+            trace: context.trace.id(),
             project: project.id(),
-            key: Some(turn.caller.key.key.id),
+            key: Some(context.caller.key.key.id),
             kind: StepKind::Run,
-            parent: turn.parent,
-            door: turn.door,
+            parent: context.parent,
+            api_endpoint: context.api_endpoint,
             status: ended.status,
             reason: None,
             error: ended.error.take(),
@@ -111,29 +115,29 @@ impl Gateway {
         let speaks = !ended.text.is_empty() || !ended.refusal.is_empty();
         let stored = Stored {
             output: (step.status != StepStatus::Failed || speaks).then_some(output),
-            mcp: turn.mcp.as_ref().map(Round::servers),
+            mcp: context.mcp.as_ref().map(Round::servers),
             ..Stored::asked(screened)
         };
         metrics::counter!("sluice_spend_nanodollars_total", "project" => metric_labels::project(project.id()))
             .increment(cost.0.unsigned_abs());
         // What was spent counts from now on, even if the caller hangs up or the disk fails.
-        self.count(&turn.caller, step.finished_at, cost);
+        self.count(&context.caller, step.finished_at, cost);
         funded.settled();
         // Tools that are run here leave a step each.
-        let here = turn.mcp.as_ref().is_some_and(|round| round.runs(&calls));
+        let here = context.mcp.as_ref().is_some_and(|round| round.runs(&calls));
         let recorded = if calls.is_empty() || here {
-            Recorded { asked: None, turn: self.store(turn, step, &stored).await?, usage }
+            Recorded { asked: None, turn: self.store(context, step, &stored).await?, usage }
         } else {
             let run = step.id;
             // The run is queued before anything is waited for: who hangs up now does not lose it.
             let both = async {
-                let tools = self.record_tools(turn, run, &calls, &[]);
-                tokio::try_join!(self.store(turn, step, &stored), tools)
+                let tools = self.record_tools(context, run, &calls, &[]);
+                tokio::try_join!(self.store(context, step, &stored), tools)
             };
             let (number, asked) = Box::pin(both).await?;
             Recorded { asked: Some(asked), turn: number, usage }
         };
-        self.trip_if_spent(&turn.caller).await;
+        self.trip_if_spent(&context.caller).await;
         Ok(recorded)
     }
 
@@ -141,26 +145,27 @@ impl Gateway {
     /// results of the other calls of that round are. Returns the step's id.
     pub(crate) async fn record_tools(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         run: StepId,
         calls: &[ToolCall],
         finished: &[(&str, StepId)],
     ) -> Result<StepId> {
-        let (step, output) = self.tool_step(turn, run, calls, finished).await?;
+        let (step, output) = self.tool_step(context, run, calls, finished).await?;
         let id = step.id;
-        self.record_plain(turn, step, None, Output::Value(&output)).await?;
+        self.record_plain(context, step, None, Output::Value(&output)).await?;
         Ok(id)
     }
 
     /// The step of the tools that a run step has asked for, and its content.
     async fn tool_step(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         run: StepId,
         calls: &[ToolCall],
         finished: &[(&str, StepId)],
     ) -> Result<(Step, Value)> {
-        let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let step =
+            Step { parent: Some(run), ..self.plain_step(context, StepKind::ToolCall).await? };
         let calls: Vec<Value> = calls
             .iter()
             .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
@@ -178,7 +183,7 @@ impl Gateway {
     /// went wrong. Returns the step's id and its end.
     pub(crate) async fn record_tool(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         mut step: Step,
         ran: RanTool<'_>,
     ) -> Result<(StepId, Timestamp)> {
@@ -187,9 +192,9 @@ impl Gateway {
         let extra = arguments.into_iter().map(|text| ("arguments".to_owned(), text.into()));
         let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
         let message = Message { role, body, extra: extra.collect() };
-        let judge = || turn.judge_tool(message);
-        let bytes = turn.caller.project.policy.effort(ran.said.len());
-        let judged = offload_always(turn.caller.share(), bytes, judge).await?;
+        let judge = || context.judge_tool(message);
+        let bytes = context.caller.project.policy.effort(ran.said.len());
+        let judged = offload_always(context.caller.share(), bytes, judge).await?;
         let JudgedTool { message, security, placeholders } = judged;
         let mut input = json!({"server_label": ran.server});
         if let Some(call) = ran.call {
@@ -214,14 +219,14 @@ impl Gateway {
             ..Stored::default()
         };
         let recorded = (step.id, step.finished_at);
-        self.store(turn, step.into(), &stored).await?;
+        self.store(context, step.into(), &stored).await?;
         Ok(recorded)
     }
 
     /// Records a request that safety or routing has refused. Returns the step's id.
     pub(crate) async fn record_block(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         prompt: &Prompt,
         blocked: BlockedBy,
     ) -> Result<StepId> {
@@ -231,11 +236,12 @@ impl Gateway {
             reason: Some(blocked.reason),
             routing: blocked.routing,
             security: blocked.security,
-            ..self.plain_step(turn, StepKind::Blocked).await?
+            ..self.plain_step(context, StepKind::Blocked).await?
         };
         let id = step.id;
-        let stored = Stored { input: Some(Input::of(turn.door, prompt)), ..Stored::default() };
-        self.store(turn, step.into(), &stored).await?;
+        let stored =
+            Stored { input: Some(Input::of(context.api_endpoint, prompt)), ..Stored::default() };
+        self.store(context, step.into(), &stored).await?;
         Ok(id)
     }
 
@@ -243,41 +249,45 @@ impl Gateway {
     /// could have been, is open. A step without a call costs nothing and tells no latency of a model.
     pub(super) async fn record_uncalled(&self, routed: &Routed, model: &str) -> Result<()> {
         let screened = routed.screened();
-        let turn = screened.turn();
+        let context = screened.context();
         let step = Step {
             status: StepStatus::Failed,
             error: Some(format!("Model {model} was not called: its circuit is open")),
             routing: screened.charge().is_for_text().then(|| routed.routing().clone()),
             security: screened.security().clone(),
-            ..self.plain_step(turn, StepKind::Run).await?
+            ..self.plain_step(context, StepKind::Run).await?
         };
-        self.store(turn, step.into(), &Stored::asked(screened)).await.map(drop)
+        self.store(context, step.into(), &Stored::asked(screened)).await.map(drop)
     }
 
     /// Records a step that called no model: a check or a log entry.
     pub(crate) async fn record_plain(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         step: Step,
         input: Option<&str>,
         output: Output<'_>,
     ) -> Result<()> {
         let stored =
             Stored { input: input.map(Input::Text), output: Some(output), ..Stored::default() };
-        self.store(turn, step.into(), &stored).await.map(drop)
+        self.store(context, step.into(), &stored).await.map(drop)
     }
 
     /// A completed step of this turn with nothing in it.
-    pub(crate) async fn plain_step(&self, turn: &Turn, kind: StepKind) -> Result<Step> {
+    pub(crate) async fn plain_step(
+        &self,
+        context: &RequestContext,
+        kind: StepKind,
+    ) -> Result<Step> {
         let now = self.clock.now();
         Ok(Step {
             id: self.store.step_id().await?,
-            trace: turn.trace.id(),
-            project: turn.caller.project.id(),
-            key: Some(turn.caller.key.key.id),
+            trace: context.trace.id(),
+            project: context.caller.project.id(),
+            key: Some(context.caller.key.key.id),
             kind,
-            parent: turn.parent,
-            door: turn.door,
+            parent: context.parent,
+            api_endpoint: context.api_endpoint,
             status: StepStatus::Completed,
             reason: None,
             error: None,
@@ -293,11 +303,11 @@ impl Gateway {
     /// Returns which turn of its trace it is, where it is an answer of assistants.
     async fn store(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         step: Box<Step>,
         stored: &Stored<'_>,
     ) -> Result<Option<u64>> {
-        let project = &turn.caller.project;
+        let project = &context.caller.project;
         let json = if project.settings.discard_content {
             None
         } else {
@@ -312,11 +322,11 @@ impl Gateway {
         if !counts {
             return Ok(number);
         }
-        let trace = self.handle_now(project, &turn.trace).await?;
+        let trace = self.handle_now(project, &context.trace).await?;
         if trace.is_completed() {
             // Whoever rates a trace, or ends a call late, finds that in its grade. The task has said what
             // went wrong, if anything did.
-            let _ = self.regrade(turn.caller.project.clone(), trace).await;
+            let _ = self.regrade(context.caller.project.clone(), trace).await;
         }
         Ok(number)
     }

@@ -19,7 +19,7 @@ use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
-use crate::pipeline::charge::{Charge, dearest};
+use crate::pipeline::pricing_basis::{PricingBasis, dearest};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 
@@ -36,7 +36,7 @@ const PER_PICTURE: u64 = 4096;
 
 /// What one call can cost at the most.
 #[derive(Debug)]
-pub(super) struct Bill<'p> {
+pub(super) struct CostBound<'p> {
     /// Each kind of prompt token at the dearest price it can have.
     prices: Option<Prices>,
     /// What does not depend on a bound: images.
@@ -55,8 +55,8 @@ pub(super) struct Bill<'p> {
     held: Usd,
 }
 
-impl<'p> Bill<'p> {
-    pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: Charge) -> Self {
+impl<'p> CostBound<'p> {
+    pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: PricingBasis) -> Self {
         let (most, unread) = sizes(prompt);
         let asked = prompt.max_output_tokens;
         let prices = |prices| dearest(prices, model, prompt);
@@ -245,7 +245,7 @@ impl Drop for Reservation {
 }
 
 /// What came of an attempt to set money aside.
-enum Asked {
+enum ReserveOutcome {
     Reserved(u64, Reservation),
     /// It does not fit now; whether it may when others have settled.
     Full {
@@ -260,9 +260,11 @@ impl Gateway {
     pub(super) async fn reserve(
         &self,
         caller: &Caller,
-        bill: &Bill<'_>,
+        bill: &CostBound<'_>,
     ) -> Result<(u64, Reservation)> {
-        if let Asked::Reserved(bound, reservation) = self.try_reserve(caller, bill, WORTHWHILE) {
+        if let ReserveOutcome::Reserved(bound, reservation) =
+            self.try_reserve(caller, bill, WORTHWHILE)
+        {
             return Ok((bound, reservation));
         }
         offload(caller.share(), bill.prompt as usize, || bill.counted.count()).await?;
@@ -273,8 +275,8 @@ impl Gateway {
             let mut settled = pin!(self.settled.notified());
             settled.as_mut().enable();
             let (error, others) = match self.try_reserve(caller, bill, least) {
-                Asked::Reserved(bound, reservation) => return Ok((bound, reservation)),
-                Asked::Full { error, others } => (error, others),
+                ReserveOutcome::Reserved(bound, reservation) => return Ok((bound, reservation)),
+                ReserveOutcome::Full { error, others } => (error, others),
             };
             if least == 1 {
                 return Err(error);
@@ -286,7 +288,7 @@ impl Gateway {
         }
     }
 
-    fn try_reserve(&self, caller: &Caller, bill: &Bill<'_>, least: u64) -> Asked {
+    fn try_reserve(&self, caller: &Caller, bill: &CostBound<'_>, least: u64) -> ReserveOutcome {
         let now = self.clock.now();
         let (key, project) = (&caller.key, &caller.project);
         // Both at once, and always in this order.
@@ -296,7 +298,7 @@ impl Gateway {
             let spent = month.total(now);
             fit = bill.fit(budget - spent - month.set_aside.total(), least);
             if fit.is_none() {
-                return Asked::Full {
+                return ReserveOutcome::Full {
                     error: Error::BudgetExceeded,
                     others: month.set_aside.total() > bill.held && spent < budget,
                 };
@@ -314,14 +316,14 @@ impl Gateway {
                     Error::SpendReserved { limit }
                 };
                 let others = windows.set_aside.total() > bill.held && !crossed;
-                return Asked::Full { error, others };
+                return ReserveOutcome::Full { error, others };
             };
             fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
         }
         let (bound, amount) = fit.unwrap_or((bill.bound, Usd::ZERO));
         month.set_aside.add(amount);
         windows.set_aside.add(amount);
-        Asked::Reserved(
+        ReserveOutcome::Reserved(
             bound,
             Reservation {
                 amount: AtomicI64::new(amount.0),

@@ -13,11 +13,11 @@ use crate::testing::Fresh;
 const DOLLAR: i64 = 1_000_000_000;
 
 /// A bill of so many prompt tokens, at a dollar a thousand tokens of either kind.
-fn bill(prompt: u64, bound: u64, is_asked: bool) -> Bill<'static> {
+fn bill(prompt: u64, bound: u64, is_asked: bool) -> CostBound<'static> {
     static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
     let prices = Prices { input: price, output: price, ..Prices::default() };
-    Bill {
+    CostBound {
         prices: Some(prices),
         flat: None,
         prompt,
@@ -43,7 +43,7 @@ fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
     let asked = bill(40, 1000, true);
     assert_eq!(asked.fit(cost(1010), 1), Some((1000, cost(1010))));
     assert_eq!(asked.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
-    let three = Bill { choices: 3, ..bill(40, 1000, false) };
+    let three = CostBound { choices: 3, ..bill(40, 1000, false) };
     assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
 }
 
@@ -61,9 +61,9 @@ fn thinking_comes_on_top_of_an_answer() {
 
 #[test]
 fn what_costs_nothing_always_fits() {
-    let free = Bill { prices: Some(Prices::default()), ..bill(40, 1000, true) };
+    let free = CostBound { prices: Some(Prices::default()), ..bill(40, 1000, true) };
     assert_eq!(free.fit(Usd(-1), 1), Some((1000, Usd::ZERO)));
-    let images = Bill { flat: Some(Usd(DOLLAR)), ..bill(40, 1000, false) };
+    let images = CostBound { flat: Some(Usd(DOLLAR)), ..bill(40, 1000, false) };
     assert_eq!(images.fit(Usd(DOLLAR), 1), Some((1000, Usd(DOLLAR))));
     assert_eq!(images.fit(Usd(DOLLAR - 1), 1), None);
 }
@@ -100,8 +100,8 @@ async fn an_attempt_waits_for_other_calls_alone() {
     let call = || bill(100, 900, true);
     let (_, held) = fresh.gateway.reserve(&fresh.caller, &call()).await.unwrap();
     let waits_for_others = |bill| match fresh.gateway.try_reserve(&fresh.caller, &bill, 1) {
-        Asked::Full { others, .. } => others,
-        Asked::Reserved(..) => panic!("there is room for one alone"),
+        ReserveOutcome::Full { others, .. } => others,
+        ReserveOutcome::Reserved(..) => panic!("there is room for one alone"),
     };
     assert!(waits_for_others(call()), "another call may settle meanwhile");
     assert!(
@@ -196,7 +196,7 @@ fn keeping(provider: Provider, identifier: &str, base_url: Option<&str>) -> Mode
 
 /// The price at which the prompt's tokens are set aside.
 fn dearest_input(model: &Model, prompt: &Prompt) -> Usd {
-    Bill::of(prompt, model, Charge::Tokens).prices.unwrap().input
+    CostBound::of(prompt, model, PricingBasis::Tokens).prices.unwrap().input
 }
 
 #[test]

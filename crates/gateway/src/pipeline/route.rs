@@ -2,15 +2,15 @@
 
 use domain::conversation::Prompt;
 use domain::ids::StepId;
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 
 use crate::capacity::offload::offload_judging;
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::pipeline::choose::{Choice, Fallbacks, Routed};
-use crate::pipeline::context::Turn;
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::record::BlockedBy;
-use crate::pipeline::screen::{Ask, PiiRule, Screened, Screening, Stopped};
+use crate::pipeline::screen::{PiiRule, Screened, Screening, ScreeningRequest, Stopped};
 use crate::safety::location::Located;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
@@ -33,26 +33,37 @@ pub(crate) enum Gone {
 
 impl Gateway {
     /// The turn of a request: its trace is the caller's own and open, its parent is of that trace.
-    pub(crate) async fn turn(
+    pub(crate) async fn request_context(
         &self,
         caller: &Caller,
         trace_id: &str,
         parent: Option<i64>,
-        door: Door,
-    ) -> Result<Turn> {
+        api_endpoint: ApiEndpoint,
+    ) -> Result<RequestContext> {
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        Ok(Turn { caller: caller.clone(), trace, parent, door, own: None, mcp: None })
+        Ok(RequestContext {
+            caller: caller.clone(),
+            trace,
+            parent,
+            api_endpoint,
+            own: None,
+            mcp: None,
+        })
     }
 
     /// Screens and routes an input of executions.
-    pub(crate) async fn route(&self, turn: Turn, prompt: Prompt) -> Result<Gone> {
-        self.route_with(&turn, Ask { prompt, pii: PiiRule::Route }).await
+    pub(crate) async fn route(&self, context: RequestContext, prompt: Prompt) -> Result<Gone> {
+        self.route_with(&context, ScreeningRequest { prompt, pii: PiiRule::Route }).await
     }
 
     /// Screens and routes; a refusal is recorded.
-    pub(crate) async fn route_with(&self, turn: &Turn, ask: Ask) -> Result<Gone> {
-        let screened = match self.screened(turn, ask).await? {
+    pub(crate) async fn route_with(
+        &self,
+        context: &RequestContext,
+        ask: ScreeningRequest,
+    ) -> Result<Gone> {
+        let screened = match self.screened(context, ask).await? {
             Ok(screened) => screened,
             Err(refusal) => return Ok(Gone::Blocked(refusal)),
         };
@@ -65,7 +76,7 @@ impl Gateway {
                     routing: Some(*routing),
                     why: "routing",
                 };
-                let step = Box::pin(self.record_block(turn, screened.prompt(), blocked)).await?;
+                let step = Box::pin(self.record_block(context, screened.prompt(), blocked)).await?;
                 Ok(Gone::Blocked(Refusal { reason, step, cause: None }))
             }
         }
@@ -74,14 +85,14 @@ impl Gateway {
     /// Screens, and takes the model that the caller named; a refusal is recorded.
     pub(crate) async fn direct_with(
         &self,
-        turn: &Turn,
-        ask: Ask,
+        context: &RequestContext,
+        ask: ScreeningRequest,
         model: &str,
         fallbacks: Fallbacks,
     ) -> Result<Gone> {
         // An unknown model is the caller's mistake, whatever the text holds.
-        turn.caller.project.model(model)?;
-        match self.screened(turn, ask).await? {
+        context.caller.project.model(model)?;
+        match self.screened(context, ask).await? {
             Ok(screened) => {
                 screened.direct(model, fallbacks).map(|routed| Gone::On(Box::new(routed)))
             }
@@ -92,12 +103,12 @@ impl Gateway {
     /// Screens; a refusal is recorded.
     pub(crate) async fn screened(
         &self,
-        turn: &Turn,
-        ask: Ask,
+        context: &RequestContext,
+        ask: ScreeningRequest,
     ) -> Result<std::result::Result<Screened, Refusal>> {
         // To tell what of it is judged takes a pass of its own, which belongs to the work.
-        let bytes = turn.caller.project.policy.effort(raw_size(&ask.prompt));
-        match offload_judging(turn.caller.share(), bytes, |give_up| turn.screen(ask, give_up))
+        let bytes = context.caller.project.policy.effort(raw_size(&ask.prompt));
+        match offload_judging(context.caller.share(), bytes, |give_up| context.screen(ask, give_up))
             .await??
         {
             Screening::Clear(screened) => Ok(Ok(*screened)),
@@ -105,7 +116,7 @@ impl Gateway {
                 let Stopped { reason, cause, security, prompt } = *stopped;
                 let why = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
                 let blocked = BlockedBy { reason: reason.clone(), security, routing: None, why };
-                let step = Box::pin(self.record_block(turn, &prompt, blocked)).await?;
+                let step = Box::pin(self.record_block(context, &prompt, blocked)).await?;
                 Ok(Err(Refusal { reason, step, cause }))
             }
         }

@@ -9,8 +9,8 @@ use domain::step::Security;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::pipeline::charge::Charge;
-use crate::pipeline::context::Turn;
+use crate::pipeline::context::RequestContext;
+use crate::pipeline::pricing_basis::PricingBasis;
 use crate::safety::inspection::security;
 use crate::safety::location::{Located, cause, locate};
 use crate::safety::{inspection, prompt_strings};
@@ -27,7 +27,7 @@ pub(crate) enum PiiRule {
 }
 
 /// A prompt that wants to be judged.
-pub(crate) struct Ask {
+pub(crate) struct ScreeningRequest {
     pub(crate) prompt: Prompt,
     pub(crate) pii: PiiRule,
 }
@@ -42,7 +42,7 @@ pub struct Screened {
     leaks: Leaks,
     /// How many bytes are judged of the prompt.
     length: usize,
-    turn: Turn,
+    context: RequestContext,
 }
 
 /// What is still in a prompt when it leaves.
@@ -70,10 +70,10 @@ pub(crate) struct Stopped {
     pub(crate) prompt: Prompt,
 }
 
-impl Turn {
+impl RequestContext {
     /// Judges everything that a prompt says, and redacts what the endpoint's rule and the project's
     /// settings ask for.
-    pub(crate) fn screen(&self, ask: Ask, give_up: GiveUp<'_>) -> Result<Screening> {
+    pub(crate) fn screen(&self, ask: ScreeningRequest, give_up: GiveUp<'_>) -> Result<Screening> {
         let project = &self.caller.project;
         let report = project.inspect(&ask.prompt, give_up);
         let located = locate(&ask.prompt, &report);
@@ -98,8 +98,9 @@ impl Turn {
         };
         // Counted here, beside the threads that serve requests: to tell files from texts takes a pass.
         let length = prompt_strings::length(&prompt);
-        let turn = self.clone();
-        let screened = Screened { prompt, security, placeholders, sensitive, leaks, length, turn };
+        let context = self.clone();
+        let screened =
+            Screened { prompt, security, placeholders, sensitive, leaks, length, context };
         Ok(Screening::Clear(Box::new(screened)))
     }
 
@@ -158,12 +159,12 @@ impl Screened {
     }
 
     /// By what a call with it is charged.
-    pub(super) fn charge(&self) -> Charge {
-        Charge::of(self.turn.door, &self.prompt)
+    pub(super) fn charge(&self) -> PricingBasis {
+        PricingBasis::of(self.context.api_endpoint, &self.prompt)
     }
 
-    pub(crate) fn turn(&self) -> &Turn {
-        &self.turn
+    pub(crate) fn context(&self) -> &RequestContext {
+        &self.context
     }
 
     /// The text by which it is classified: the last thing a user said. Placeholders are taken out:
@@ -273,7 +274,7 @@ pub(crate) fn redact(
 #[cfg(test)]
 mod tests {
     use domain::conversation::Role;
-    use domain::step::Door;
+    use domain::step::ApiEndpoint;
     use serde_json::{Map, json};
 
     use super::*;
@@ -284,7 +285,10 @@ mod tests {
     async fn the_length_is_that_of_what_is_judged() {
         let fresh = Fresh::with(json!({})).await;
         let trace = fresh.trace().await;
-        let turn = fresh.gateway.turn(&fresh.caller, &trace, None, Door::Executions).await;
+        let context = fresh
+            .gateway
+            .request_context(&fresh.caller, &trace, None, ApiEndpoint::Executions)
+            .await;
         let picture = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(100_001));
         let parts = vec![
             json!({"type": "text", "text": "Write to jane@acme.org, please."}),
@@ -293,8 +297,10 @@ mod tests {
         let message = Message { role: Role::User, body: Body::Parts(parts), extra: Map::new() };
         let prompt = Prompt { messages: vec![message], ..Prompt::default() };
         let before = prompt_strings::length(&prompt);
-        let Screening::Clear(screened) =
-            turn.unwrap().screen(Ask { prompt, pii: PiiRule::Redact }, GiveUp::Never).unwrap()
+        let Screening::Clear(screened) = context
+            .unwrap()
+            .screen(ScreeningRequest { prompt, pii: PiiRule::Redact }, GiveUp::Never)
+            .unwrap()
         else {
             panic!("it holds nothing that blocks");
         };

@@ -8,7 +8,7 @@ use domain::model::Model;
 use domain::time::Clock;
 use providers::{Breakers, Client};
 
-use crate::pipeline::places::Places;
+use crate::pipeline::endpoint_attempts::EndpointAttempts;
 
 /// The providers, behind a door that takes nothing but funded calls.
 pub struct Upstream {
@@ -41,8 +41,12 @@ impl Upstream {
     }
 
     /// Where a model is called, in one of the allowed regions; `None` while its circuits are open.
-    pub(super) fn places(&self, model: &Arc<Model>, regions: Option<&[String]>) -> Option<Places> {
+    pub(super) fn places(
+        &self,
+        model: &Arc<Model>,
+        regions: Option<&[String]>,
+    ) -> Option<EndpointAttempts> {
         let seed = self.placed.fetch_add(1, Ordering::Relaxed);
-        Places::of(model, seed, regions, &self.breakers, self.clock.now())
+        EndpointAttempts::of(model, seed, regions, &self.breakers, self.clock.now())
     }
 }

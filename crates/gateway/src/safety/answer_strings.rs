@@ -39,14 +39,14 @@ const LOGPROBS: &str = "logprobs";
 
 /// Where a string stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct JsonPath {
     choice: Option<u64>,
     /// The fields and items on the way to it, within its choice if it has one.
-    way: Vec<Step>,
+    way: Vec<Segment>,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Segment {
     Field(String),
     /// An item of a list. What is no number is no index, and what is long is no kind.
     Item {
@@ -56,7 +56,7 @@ enum Step {
     },
 }
 
-impl PartialEq for Step {
+impl PartialEq for Segment {
     /// Pieces of one item share an index where they have one; only the first need say more.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -73,9 +73,9 @@ impl PartialEq for Step {
     }
 }
 
-impl Eq for Step {}
+impl Eq for Segment {}
 
-impl Hash for Step {
+impl Hash for Segment {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
             Self::Field(name) => name.hash(state),
@@ -85,7 +85,7 @@ impl Hash for Step {
     }
 }
 
-impl Place {
+impl JsonPath {
     /// The choice it belongs to.
     pub(crate) fn choice(&self) -> Option<u64> {
         self.choice
@@ -93,7 +93,7 @@ impl Place {
 
     /// About the bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.way.iter().map(|step| size_of::<Step>() + step.text().len()).sum()
+        self.way.iter().map(|step| size_of::<Segment>() + step.text().len()).sum()
     }
 
     /// Whether it is JSON inside a string: what a tool is called with.
@@ -111,7 +111,7 @@ impl Place {
     pub(crate) fn is_note(&self) -> bool {
         const NOTES: [&str; 4] = ["annotations", "citations", STOP_DETAILS, STOP_SEQUENCE];
         const LABELS: [&str; 5] = ["channel", "format", "phase", "recipient", "status"];
-        let is_in = |step: Option<&Step>, names: &[&str]| {
+        let is_in = |step: Option<&Segment>, names: &[&str]| {
             step.is_some_and(|step| names.iter().any(|name| step.is(name)))
         };
         is_in(self.way.get(1), &NOTES) || is_in(self.way.last(), &LABELS)
@@ -139,7 +139,7 @@ impl Place {
     fn is_media(&self) -> bool {
         const MEDIA: [&str; 7] =
             ["audio", "b64_json", "image", "image_url", "images", "inline_data", "video"];
-        let is_one = |step: &Step| MEDIA.iter().any(|name| step.is(name));
+        let is_one = |step: &Segment| MEDIA.iter().any(|name| step.is(name));
         let is_transcript = self.way.last().is_some_and(|step| step.is("transcript"));
         self.way.iter().any(is_one) && !is_transcript && !self.is_tool_call() && !self.is_legacy()
     }
@@ -147,8 +147,8 @@ impl Place {
     /// Whether it is a string of a message itself, or of one of the parts of its text.
     fn is_words(&self) -> bool {
         match self.way.as_slice() {
-            [message, Step::Field(_)] => message.is_message(),
-            [message, content, Step::Item { .. }, text] => {
+            [message, Segment::Field(_)] => message.is_message(),
+            [message, content, Segment::Item { .. }, text] => {
                 message.is_message() && content.is("content") && text.is("text")
             }
             _ => false,
@@ -169,7 +169,7 @@ impl Place {
     /// The index of the tool call of choice 0 that it is the name or the arguments of.
     pub(crate) fn tool_call(&self) -> Option<u64> {
         match self.way.as_slice() {
-            [_, _, Step::Item { index, .. }, function, _]
+            [_, _, Segment::Item { index, .. }, function, _]
                 if self.choice == Some(0) && self.is_tool_call() && function.is("function") =>
             {
                 Some(index.as_ref().and_then(Number::as_u64).unwrap_or(0))
@@ -181,8 +181,8 @@ impl Place {
     /// A chunk that says a piece of this string and nothing else.
     pub(crate) fn chunk(&self, piece: String) -> Map<String, Value> {
         let choice = self.way.iter().rev().fold(Value::from(piece), |inner, step| match step {
-            Step::Field(name) => json!({ name: inner }),
-            Step::Item { index, kind, .. } => {
+            Segment::Field(name) => json!({ name: inner }),
+            Segment::Item { index, kind, .. } => {
                 let mut item = inner;
                 let index = index.clone().map(Value::Number);
                 let kind = kind.clone().map(Value::String);
@@ -206,7 +206,7 @@ impl Place {
     }
 }
 
-impl Step {
+impl Segment {
     /// The item of a list at a position.
     fn item(item: &Value, position: usize) -> Self {
         let kind =
@@ -236,8 +236,8 @@ impl Step {
 
 /// Calls `see` with every string of an answer or a chunk, in an order that is always the same. Empty
 /// ones, words of the format, bytes of media and log probabilities are passed over.
-pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&Place, &mut String)) {
-    let mut place = Place::default();
+pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&JsonPath, &mut String)) {
+    let mut place = JsonPath::default();
     for (name, value) in answer {
         if name != "choices" {
             field(name, value, &mut place, &mut see);
@@ -256,25 +256,25 @@ pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&Place, 
 fn field(
     name: &str,
     value: &mut Value,
-    place: &mut Place,
-    see: &mut impl FnMut(&Place, &mut String),
+    place: &mut JsonPath,
+    see: &mut impl FnMut(&JsonPath, &mut String),
 ) {
     let is_sound = || name == "data" && place.way.last().is_some_and(|step| step.is("audio"));
     if !NOT_SAID.contains(&name) && name != LOGPROBS && !is_sound() {
-        place.way.push(Step::Field(name.to_owned()));
+        place.way.push(Segment::Field(name.to_owned()));
         inside(value, place, see);
         place.way.pop();
     }
 }
 
-fn inside(value: &mut Value, place: &mut Place, see: &mut impl FnMut(&Place, &mut String)) {
+fn inside(value: &mut Value, place: &mut JsonPath, see: &mut impl FnMut(&JsonPath, &mut String)) {
     match value {
         Value::String(text) if !text.is_empty() && (!place.is_media() || is_text(text)) => {
             see(place, text);
         }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
-                place.way.push(Step::item(item, position));
+                place.way.push(Segment::item(item, position));
                 inside(item, place, see);
                 place.way.pop();
             }

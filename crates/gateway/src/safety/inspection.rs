@@ -5,9 +5,9 @@ use domain::conversation::{Prompt, Role};
 use domain::safety::Origin;
 
 use crate::safety::prompt_strings;
-use crate::safety::prompt_strings::{Said, Spot};
+use crate::safety::prompt_strings::{Location, TextPart};
 use crate::state::registry::ProjectState;
-use crate::state::verdict_cache::{Hasher, Memory};
+use crate::state::verdict_cache::{Hasher, VerdictCache};
 use domain::step::Security;
 use serde::Serialize;
 
@@ -53,7 +53,12 @@ pub(crate) fn try_output(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bo
     policy.try_output(read, GiveUp::Patterns(stop))
 }
 
-fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>, give_up: GiveUp<'_>) -> Report {
+fn judge(
+    policy: &Policy,
+    prompt: &Prompt,
+    memory: Option<&VerdictCache>,
+    give_up: GiveUp<'_>,
+) -> Report {
     let all = said(prompt);
     let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
     let new = |group| verdict(policy, group, give_up);
@@ -63,7 +68,7 @@ fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>, give_up: Giv
     }))
 }
 
-fn said(prompt: &Prompt) -> Vec<(Spot<'_>, Said<'_>)> {
+fn said(prompt: &Prompt) -> Vec<(Location<'_>, TextPart<'_>)> {
     let mut all = Vec::with_capacity(prompt.messages.len());
     prompt_strings::each(prompt, |spot, said| all.push((spot, said)));
     all
@@ -71,25 +76,29 @@ fn said(prompt: &Prompt) -> Vec<(Spot<'_>, Said<'_>)> {
 
 /// What is judged together: the strings of a message.
 fn groups<'p, 'a>(
-    all: &'a [(Spot<'p>, Said<'p>)],
-) -> impl Iterator<Item = &'a [(Spot<'p>, Said<'p>)]> {
+    all: &'a [(Location<'p>, TextPart<'p>)],
+) -> impl Iterator<Item = &'a [(Location<'p>, TextPart<'p>)]> {
     all.chunk_by(|(one, _), (next, _)| one.belongs_with(next))
 }
 
 /// Whether a message, or a field of a request, is worth remembering. As long as no model has spoken,
 /// only the application's instructions and tools may have come before or will come again: the question
 /// may be the only one, and to remember it would take time for nothing.
-fn may_return(group: &[(Spot<'_>, Said<'_>)], goes_on: bool) -> bool {
+fn may_return(group: &[(Location<'_>, TextPart<'_>)], goes_on: bool) -> bool {
     let length = || group.iter().map(|(_, said)| said.length()).sum::<usize>();
-    let is_new = |(spot, _): &(Spot<'_>, _)| spot.origin == Origin::User;
+    let is_new = |(spot, _): &(Location<'_>, _)| spot.origin == Origin::User;
     (goes_on || !group.first().is_some_and(is_new)) && length() >= WORTH_KEEPING
 }
 
-fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], give_up: GiveUp<'_>) -> Verdict {
+fn verdict(
+    policy: &Policy,
+    group: &[(Location<'_>, TextPart<'_>)],
+    give_up: GiveUp<'_>,
+) -> Verdict {
     let readings = group.iter().map(|(spot, said)| (spot.origin, said.reading()));
     let mut verdict = policy.judge_readings(readings, give_up);
     let read = group.iter().enumerate().filter_map(|(index, (spot, said))| match said {
-        Said::Read(text) => Some((index, Part { origin: spot.origin, text })),
+        TextPart::Read(text) => Some((index, Part { origin: spot.origin, text })),
         _ => None,
     });
     let read: Vec<(usize, Part<'_>)> = read.collect();
@@ -100,7 +109,7 @@ fn verdict(policy: &Policy, group: &[(Spot<'_>, Said<'_>)], give_up: GiveUp<'_>)
 }
 
 /// All that a verdict depends on beside the policy: what is said, how it is read, and who says it.
-fn hashed(memory: &Memory, group: &[(Spot<'_>, Said<'_>)]) -> Hasher {
+fn hashed(memory: &VerdictCache, group: &[(Location<'_>, TextPart<'_>)]) -> Hasher {
     let mut hasher = memory.hasher();
     for (spot, said) in group {
         let mut field = |kind: u8, bytes: &[u8]| {
@@ -108,12 +117,12 @@ fn hashed(memory: &Memory, group: &[(Spot<'_>, Said<'_>)]) -> Hasher {
             hasher.field(bytes);
         };
         match said {
-            Said::Text(text) => field(0, text.as_bytes()),
-            Said::Json(text) => field(1, text.as_bytes()),
-            Said::File(text, false) => field(3, text.as_bytes()),
-            Said::File(text, true) => field(4, text.as_bytes()),
-            Said::Read(text) => field(5, text.as_bytes()),
-            Said::Number(name, number) => {
+            TextPart::Text(text) => field(0, text.as_bytes()),
+            TextPart::Json(text) => field(1, text.as_bytes()),
+            TextPart::File(text, false) => field(3, text.as_bytes()),
+            TextPart::File(text, true) => field(4, text.as_bytes()),
+            TextPart::Read(text) => field(5, text.as_bytes()),
+            TextPart::Number(name, number) => {
                 field(2, name.as_bytes());
                 hasher.field(number.to_string().as_bytes());
             }

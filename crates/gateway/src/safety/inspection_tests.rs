@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::state::verdict_cache::Verdicts;
+use crate::state::verdict_cache::VerdictStore;
 
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
@@ -32,7 +32,7 @@ const SENTENCES: [&str; 12] = [
 #[derive(Clone, Debug)]
 enum Event {
     /// Somebody says this.
-    Said { role: usize, sentences: Vec<usize>, as_call: bool },
+    TextPart { role: usize, sentences: Vec<usize>, as_call: bool },
     /// The application leaves out what it said first.
     Shortened,
     /// It offers a tool that is described so.
@@ -41,7 +41,7 @@ enum Event {
     Settings(usize),
 }
 
-fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&Memory>) -> Report {
+fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&VerdictCache>) -> Report {
     super::judge(policy, prompt, memory, GiveUp::Never)
 }
 
@@ -49,7 +49,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let sentences = || prop::collection::vec(0..SENTENCES.len(), 0..8);
     let event = prop_oneof![
         12 => (0..ROLES.len(), sentences(), prop::bool::weighted(0.2)).prop_map(|(role, sentences, as_call)| {
-            Event::Said { role, sentences, as_call }
+            Event::TextPart { role, sentences, as_call }
         }),
         1 => Just(Event::Shortened),
         1 => sentences().prop_map(Event::Offers),
@@ -73,7 +73,7 @@ fn message(role: &str, text: &str, as_call: bool) -> Message {
 }
 
 /// Settings that judge differently, each as the registry keeps it.
-fn projects(verdicts: &Verdicts) -> Vec<(Policy, Memory)> {
+fn projects(verdicts: &VerdictStore) -> Vec<(Policy, VerdictCache)> {
     let falcon = |action| PolicyRule {
         name: "falcon".to_owned(),
         pattern: "(?i)falcon".to_owned(),
@@ -90,7 +90,7 @@ fn projects(verdicts: &Verdicts) -> Vec<(Policy, Memory)> {
         },
     ];
     let project = |safety: &Safety| {
-        (Policy::compile(safety).unwrap(), Memory::new(verdicts.clone()).unwrap())
+        (Policy::compile(safety).unwrap(), VerdictCache::new(verdicts.clone()).unwrap())
     };
     settings.iter().map(project).collect()
 }
@@ -102,14 +102,14 @@ proptest! {
     /// would be found.
     #[test]
     fn a_memory_changes_nothing(events in events()) {
-        let projects = projects(&Verdicts::new());
+        let projects = projects(&VerdictStore::new());
         let (mut prompt, mut settings) = (Prompt::default(), 0);
         for event in events {
             match event {
-                Event::Said { role, sentences, as_call: false } if sentences.len() % 3 == 2 => {
+                Event::TextPart { role, sentences, as_call: false } if sentences.len() % 3 == 2 => {
                     prompt.messages.push(in_parts(ROLES[role], "text", &sentences));
                 }
-                Event::Said { role, sentences, as_call } => {
+                Event::TextPart { role, sentences, as_call } => {
                     prompt.messages.push(message(ROLES[role], &joined(&sentences), as_call));
                 }
                 Event::Shortened if !prompt.messages.is_empty() => {
@@ -142,7 +142,7 @@ fn in_parts(role: &str, name: &str, sentences: &[usize]) -> Message {
 
 #[test]
 fn parts_that_are_read_together_are_remembered_as_such() {
-    let (policy, memory) = projects(&Verdicts::new()).swap_remove(0);
+    let (policy, memory) = projects(&VerdictStore::new()).swap_remove(0);
     // Half of a credential at a time, with enough around it to be remembered.
     let sentences = [0, 3, 0, 0];
     for name in ["text", "note", "text"] {
@@ -156,7 +156,7 @@ fn parts_that_are_read_together_are_remembered_as_such() {
 
 #[test]
 fn what_was_said_before_is_not_judged_again() {
-    let (policy, memory) = projects(&Verdicts::new()).swap_remove(0);
+    let (policy, memory) = projects(&VerdictStore::new()).swap_remove(0);
     let long = |text: &str| format!("{text} {}", SENTENCES[0].repeat(4));
     let question = Message::user(long(SENTENCES[3]));
     let is_blocked = |messages: &[Message]| {
@@ -175,7 +175,7 @@ fn what_was_said_before_is_not_judged_again() {
     assert!(is_blocked(&[question, short]), "a short message is not worth it");
 }
 
-fn strings_of(prompt: &Prompt, mut see: impl FnMut(&[(Spot<'_>, Said<'_>)])) {
+fn strings_of(prompt: &Prompt, mut see: impl FnMut(&[(Location<'_>, TextPart<'_>)])) {
     let mut all = Vec::new();
     prompt_strings::each(prompt, |spot, said| all.push((spot, said)));
     all.chunk_by(|(one, _), (next, _)| one.belongs_with(next)).for_each(&mut see);
@@ -208,8 +208,8 @@ fn conversation_of_40_turns() {
         turns.push(Prompt { messages: messages.clone(), ..Prompt::default() });
         messages.push(message("assistant", &said(1500), false));
     }
-    let (policy, _) = projects(&Verdicts::new()).swap_remove(0);
-    let run = |memory: Option<&Memory>| {
+    let (policy, _) = projects(&VerdictStore::new()).swap_remove(0);
+    let run = |memory: Option<&VerdictCache>| {
         let began = Instant::now();
         for turn in &turns {
             black_box(judge(&policy, turn, memory));
@@ -218,7 +218,7 @@ fn conversation_of_40_turns() {
     };
     run(None);
     for _ in 0..5 {
-        let memory = Memory::new(Verdicts::new()).unwrap();
+        let memory = VerdictCache::new(VerdictStore::new()).unwrap();
         let (without, with) = (run(None), run(Some(&memory)));
         println!(
             "40 turns, {} bytes at the end: {without} us without, {with} us with a memory",
@@ -230,7 +230,7 @@ fn conversation_of_40_turns() {
         println!("the last turn again: {} us", began.elapsed().as_micros());
     }
     let before = resident();
-    let full = Memory::new(Verdicts::new()).unwrap();
+    let full = VerdictCache::new(VerdictStore::new()).unwrap();
     for number in 0..200_000_u32 {
         let mut hasher = full.hasher();
         hasher.field(&number.to_be_bytes());
@@ -247,7 +247,7 @@ fn conversation_of_40_turns() {
             each.iter().for_each(see);
             began.elapsed().as_nanos() / each.len() as u128
         };
-        let memory = Memory::new(Verdicts::new()).unwrap();
+        let memory = VerdictCache::new(VerdictStore::new()).unwrap();
         let judged = time(&|prompt| drop(black_box(judge(&policy, prompt, None))));
         let lookup = |prompt: &Prompt| {
             strings_of(prompt, |group| {

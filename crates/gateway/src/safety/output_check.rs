@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
 use crate::safety::answer_strings;
-use crate::safety::answer_strings::Place;
+use crate::safety::answer_strings::JsonPath;
 use crate::safety::inspection::security;
 use crate::state::registry::ProjectState;
 
 /// A string of an answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Said<'a> {
+pub(crate) struct AnswerString<'a> {
     pub(crate) text: Cow<'a, str>,
     /// Whether it is JSON inside a string.
     pub(crate) is_json: bool,
 }
 
-impl<'a> Said<'a> {
+impl<'a> AnswerString<'a> {
     /// The text of choice 0.
     pub(crate) fn text(text: &'a str) -> Self {
         Self { text: text.into(), is_json: false }
@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
 /// Judges all strings of an answer together, by `settings.safety.output`.
 pub(crate) async fn judge(
     project: &ProjectState,
-    said: &[Said<'_>],
+    said: &[AnswerString<'_>],
     redactor: &mut Redactor,
 ) -> Judged {
     let bytes = project.policy.effort(said.iter().map(|said| said.text.len()).sum());
@@ -61,9 +61,9 @@ pub(crate) async fn judge(
     offload_always(share, bytes, || judge_all(project, said, redactor)).await
 }
 
-fn judge_all(project: &ProjectState, said: &[Said<'_>], redactor: &mut Redactor) -> Judged {
+fn judge_all(project: &ProjectState, said: &[AnswerString<'_>], redactor: &mut Redactor) -> Judged {
     let policy = &project.policy;
-    let read: Vec<Reading<'_>> = said.iter().map(Said::reading).collect();
+    let read: Vec<Reading<'_>> = said.iter().map(AnswerString::reading).collect();
     let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
     project.note_slow(&report);
     let security = security(&report, &report.findings);
@@ -112,22 +112,25 @@ pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Findi
 }
 
 /// Puts back what placeholders stand for.
-pub(crate) fn restored(placeholders: &Placeholders, place: &Place, text: &str) -> String {
+pub(crate) fn restored(placeholders: &Placeholders, place: &JsonPath, text: &str) -> String {
     if place.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
 }
 
 /// Everything that a whole answer says: the text first, what its provider wants back last.
-pub(crate) fn said<'a>(text: &'a str, native: Option<&mut Map<String, Value>>) -> Vec<Said<'a>> {
-    let mut said = vec![Said::text(text)];
+pub(crate) fn said<'a>(
+    text: &'a str,
+    native: Option<&mut Map<String, Value>>,
+) -> Vec<AnswerString<'a>> {
+    let mut said = vec![AnswerString::text(text)];
     if let Some(native) = native {
         answer_strings::each(native, |place, text| {
             if !place.is_text() {
-                said.push(Said { text: text.clone().into(), is_json: place.is_json() });
+                said.push(AnswerString { text: text.clone().into(), is_json: place.is_json() });
             }
         });
         for state in answer_strings::states(native) {
             answer_strings::of_state(state, &mut |text| {
-                said.push(Said { text: text.to_owned().into(), is_json: false });
+                said.push(AnswerString { text: text.to_owned().into(), is_json: false });
             });
         }
     }

@@ -37,7 +37,7 @@ const FILES: [&str; 18] = [
 
 /// Where something stands in a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct Location<'a> {
     pub(crate) origin: Origin,
     /// The index of its message, and who speaks there.
     pub(crate) message: Option<(usize, &'static str)>,
@@ -45,16 +45,16 @@ pub(crate) struct Spot<'a> {
     pub(crate) field: &'a str,
 }
 
-impl Spot<'_> {
+impl Location<'_> {
     /// Whether two neighbours are of the same message, or of the same field of the request.
-    pub(crate) fn belongs_with(&self, next: &Spot<'_>) -> bool {
+    pub(crate) fn belongs_with(&self, next: &Location<'_>) -> bool {
         self.message == next.message && (self.message.is_some() || self.field == next.field)
     }
 }
 
 /// Something that is judged for itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Said<'a> {
+pub(crate) enum TextPart<'a> {
     Text(&'a str),
     /// A text that is read right behind the last one of these in its message, or in its field of the request.
     Read(&'a str),
@@ -67,7 +67,7 @@ pub(crate) enum Said<'a> {
 }
 
 /// The same where it can be replaced.
-pub(crate) enum Slot<'a> {
+pub(crate) enum TextSlot<'a> {
     Text(&'a mut String),
     Json(&'a mut String),
     File(&'a mut String, bool),
@@ -77,7 +77,7 @@ pub(crate) enum Slot<'a> {
     Kept(&'a mut bool),
 }
 
-impl<'a> Said<'a> {
+impl<'a> TextPart<'a> {
     /// What safety reads. A number comes with the name of its field, as a person would write it: most
     /// mean nothing without, and a text of nothing but a number is taken for an identity number.
     pub(crate) fn reading(self) -> Reading<'a> {
@@ -104,7 +104,7 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Slot<'_> {
+impl TextSlot<'_> {
     /// Replaces what was found in it; a number becomes a string.
     pub(crate) fn redact(self, redactor: &mut Redactor, findings: &[&Finding]) {
         match self {
@@ -134,15 +134,15 @@ impl Slot<'_> {
 }
 
 /// Calls `see` with everything that a prompt says, long names of fields included.
-pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Spot<'a>, Said<'a>)) {
+pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Location<'a>, TextPart<'a>)) {
     for (index, message) in prompt.messages.iter().enumerate() {
         let origin = message.role.origin();
-        let at = |field| Spot { origin, message: Some((index, message.role.as_str())), field };
+        let at = |field| Location { origin, message: Some((index, message.role.as_str())), field };
         let mut content = |said| see(at("content"), said);
         match &message.body {
             Body::Empty => {}
-            Body::Text(text) if is_file(text) => content(Said::File(text, false)),
-            Body::Text(text) => content(Said::Text(text)),
+            Body::Text(text) if is_file(text) => content(TextPart::File(text, false)),
+            Body::Text(text) => content(TextPart::Text(text)),
             Body::Parts(parts) => parts.iter().for_each(|part| each_in("", part, &mut content)),
         }
         for (name, value) in &message.extra {
@@ -150,7 +150,7 @@ pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Spot<'a>, Said<'a
         }
     }
     for (name, value) in &prompt.params {
-        let at = Spot { origin: Origin::Other, message: None, field: name };
+        let at = Location { origin: Origin::Other, message: None, field: name };
         member(name, value, &mut |said| see(at, said));
     }
 }
@@ -202,7 +202,7 @@ pub(crate) fn judged_length(prompt: &Prompt) -> usize {
     let mut length = 0;
     each(prompt, |_, said| {
         length += match said {
-            Said::Number(name, _) => name.len() + LONG_NUMBER,
+            TextPart::Number(name, _) => name.len() + LONG_NUMBER,
             text => text.length(),
         };
     });
@@ -210,12 +210,12 @@ pub(crate) fn judged_length(prompt: &Prompt) -> usize {
 }
 
 /// Calls `change` with everything that a prompt says, in the order of [`each`].
-pub(crate) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
+pub(crate) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(TextSlot<'_>)) {
     for message in &mut prompt.messages {
         match &mut message.body {
             Body::Empty => {}
-            Body::Text(text) if is_file(text) => change(Slot::File(text, false)),
-            Body::Text(text) => change(Slot::Text(text)),
+            Body::Text(text) if is_file(text) => change(TextSlot::File(text, false)),
+            Body::Text(text) => change(TextSlot::Text(text)),
             Body::Parts(parts) => {
                 for part in parts {
                     each_in_mut("", part, &mut change);
@@ -227,24 +227,24 @@ pub(crate) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(Slot<'_>)) {
     members_mut(&mut prompt.params, &mut change);
 }
 
-fn member<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) {
+fn member<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(TextPart<'a>)) {
     if is_judged_key(name) {
-        see(Said::Text(name));
+        see(TextPart::Text(name));
     }
     each_in(name, value, see);
 }
 
-fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(Slot<'_>)) {
+fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(TextSlot<'_>)) {
     let entries = std::mem::take(map).into_iter().filter_map(|(mut key, mut value)| {
         if key == STATE {
             let mut spoiled = false;
-            member(&key, &value, &mut |_| change(Slot::Kept(&mut spoiled)));
+            member(&key, &value, &mut |_| change(TextSlot::Kept(&mut spoiled)));
             return (!spoiled).then_some((key, value));
         }
         // By the name that it had when it was judged.
         let name = key.clone();
         if is_judged_key(&key) {
-            change(Slot::Text(&mut key));
+            change(TextSlot::Text(&mut key));
         }
         each_in_mut(&name, &mut value, change);
         Some((key, value))
@@ -252,31 +252,31 @@ fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(Slot<'_>)) 
     *map = entries.collect();
 }
 
-fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(Said<'a>)) {
+fn each_in<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(TextPart<'a>)) {
     match value {
-        Value::String(text) if name == ARGUMENTS => see(Said::Json(text)),
+        Value::String(text) if name == ARGUMENTS => see(TextPart::Json(text)),
         Value::String(text) => match file(name, text) {
-            (FileKind::None, _) if READ.contains(&name) => see(Said::Read(text)),
-            (FileKind::None, _) => see(Said::Text(text)),
-            (FileKind::Text, is_bare) => see(Said::File(text, is_bare)),
+            (FileKind::None, _) if READ.contains(&name) => see(TextPart::Read(text)),
+            (FileKind::None, _) => see(TextPart::Text(text)),
+            (FileKind::Text, is_bare) => see(TextPart::File(text, is_bare)),
             (FileKind::Binary, _) => {}
         },
-        Value::Number(number) if is_long(number) => see(Said::Number(name, number)),
+        Value::Number(number) if is_long(number) => see(TextPart::Number(name, number)),
         Value::Array(items) => items.iter().for_each(|item| each_in(name, item, see)),
         Value::Object(map) => map.iter().for_each(|(name, value)| member(name, value, see)),
         _ => {}
     }
 }
 
-fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(Slot<'_>)) {
+fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(TextSlot<'_>)) {
     match value {
-        Value::String(text) if name == ARGUMENTS => change(Slot::Json(text)),
+        Value::String(text) if name == ARGUMENTS => change(TextSlot::Json(text)),
         Value::String(text) => match file(name, text) {
-            (FileKind::None, _) => change(Slot::Text(text)),
-            (FileKind::Text, is_bare) => change(Slot::File(text, is_bare)),
+            (FileKind::None, _) => change(TextSlot::Text(text)),
+            (FileKind::Text, is_bare) => change(TextSlot::File(text, is_bare)),
             (FileKind::Binary, _) => {}
         },
-        Value::Number(number) if is_long(number) => change(Slot::Number(value)),
+        Value::Number(number) if is_long(number) => change(TextSlot::Number(value)),
         Value::Array(items) => items.iter_mut().for_each(|item| each_in_mut(name, item, change)),
         Value::Object(map) => members_mut(map, change),
         _ => {}
@@ -372,9 +372,11 @@ mod tests {
         let mut index = 0;
         each_mut(&mut prompt, |slot| {
             let text = match slot {
-                Slot::Text(text) | Slot::Json(text) | Slot::File(text, _) => text.clone(),
-                Slot::Number(value) => format!("ids: {value}"),
-                Slot::Kept(_) => unreachable!("there is no state in it"),
+                TextSlot::Text(text) | TextSlot::Json(text) | TextSlot::File(text, _) => {
+                    text.clone()
+                }
+                TextSlot::Number(value) => format!("ids: {value}"),
+                TextSlot::Kept(_) => unreachable!("there is no state in it"),
             };
             assert_eq!(text, seen[index]);
             index += 1;

@@ -15,17 +15,17 @@ const PAST_ROWS: usize = 10 * ROWS_A_MINUTE;
 
 /// What has been refused lately.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks(Mutex<Lately>);
+pub(crate) struct PerimeterCounts(Mutex<CurrentMinute>);
 
 #[derive(Debug, Default)]
-struct Lately {
+struct CurrentMinute {
     /// When the minute began.
     minute: Timestamp,
     /// How many rows were begun in it.
     begun: usize,
     /// The rows of this minute, and those of minutes before that do not say all.
     rows: Vec<Row>,
-    /// Blocks of addresses that have no row, since the last row.
+    /// Blocked requests of addresses that have no row, since the last row.
     others: u64,
 }
 
@@ -42,56 +42,56 @@ pub(crate) struct Row {
     told: u64,
 }
 
-impl Blocks {
+impl PerimeterCounts {
     /// Counts a block. The row to write, where one is due.
     pub(crate) fn note(&self, address: IpAddr, why: &'static str, now: Timestamp) -> Option<Row> {
         let network = network(address);
-        let mut lately = lock(&self.0);
-        if now.since(lately.minute) >= MINUTE {
-            lately.minute = now;
-            lately.begun = 0;
-            lately.rows.retain(|row| row.told < row.count);
-            let too_many = lately.rows.len().saturating_sub(PAST_ROWS);
-            lately.rows.drain(..too_many);
+        let mut current_minute = lock(&self.0);
+        if now.since(current_minute.minute) >= MINUTE {
+            current_minute.minute = now;
+            current_minute.begun = 0;
+            current_minute.rows.retain(|row| row.told < row.count);
+            let too_many = current_minute.rows.len().saturating_sub(PAST_ROWS);
+            current_minute.rows.drain(..too_many);
         }
-        let minute = lately.minute;
-        let mut written = lately.rows.iter_mut().filter(|row| row.minute == minute);
+        let minute = current_minute.minute;
+        let mut written = current_minute.rows.iter_mut().filter(|row| row.minute == minute);
         if let Some(row) = written.find(|row| row.network == network) {
             row.count += 1;
             return None;
         }
-        if lately.begun >= ROWS_A_MINUTE {
-            lately.others += 1;
+        if current_minute.begun >= ROWS_A_MINUTE {
+            current_minute.others += 1;
             return None;
         }
-        lately.begun += 1;
+        current_minute.begun += 1;
         let mut metadata = Map::new();
         metadata.insert("why".to_owned(), why.into());
         metadata.insert("count".to_owned(), 1.into());
-        if lately.others > 0 {
-            metadata.insert("others".to_owned(), std::mem::take(&mut lately.others).into());
+        if current_minute.others > 0 {
+            metadata.insert("others".to_owned(), std::mem::take(&mut current_minute.others).into());
         }
         let row = Row { minute, network, id: None, metadata, count: 1, told: 1 };
-        lately.rows.push(row.clone());
+        current_minute.rows.push(row.clone());
         Some(row)
     }
 
     /// Notes that a row is written, or that it cannot be: then the next block makes another.
     pub(crate) fn written(&self, row: &Row, id: Option<i64>) {
-        let mut lately = lock(&self.0);
+        let mut current_minute = lock(&self.0);
         let is_it = |known: &Row| known.minute == row.minute && known.network == row.network;
-        let Some(at) = lately.rows.iter().position(is_it) else { return };
+        let Some(at) = current_minute.rows.iter().position(is_it) else { return };
         match id {
-            Some(_) => lately.rows[at].id = id,
-            None => lately.others += lately.rows.swap_remove(at).count,
+            Some(_) => current_minute.rows[at].id = id,
+            None => current_minute.others += current_minute.rows.swap_remove(at).count,
         }
     }
 
     /// The rows that do not say all yet, as they should be.
-    pub(crate) fn untold(&self) -> Vec<Row> {
-        let lately = lock(&self.0);
-        let untold = |row: &&Row| row.id.is_some() && row.told < row.count;
-        let mut rows: Vec<Row> = lately.rows.iter().filter(untold).cloned().collect();
+    pub(crate) fn unwritten(&self) -> Vec<Row> {
+        let current_minute = lock(&self.0);
+        let unwritten = |row: &&Row| row.id.is_some() && row.told < row.count;
+        let mut rows: Vec<Row> = current_minute.rows.iter().filter(unwritten).cloned().collect();
         for row in &mut rows {
             row.metadata.insert("count".to_owned(), row.count.into());
         }
@@ -100,9 +100,9 @@ impl Blocks {
 
     /// Notes that rows say all that they were to say.
     pub(crate) fn told(&self, rows: &[Row]) {
-        let mut lately = lock(&self.0);
+        let mut current_minute = lock(&self.0);
         for row in rows {
-            if let Some(known) = lately.rows.iter_mut().find(|known| known.id == row.id) {
+            if let Some(known) = current_minute.rows.iter_mut().find(|known| known.id == row.id) {
                 known.told = row.count;
             }
         }
@@ -129,15 +129,15 @@ mod tests {
 
     #[test]
     fn a_row_an_address_and_minute_counts_its_own() {
-        let blocks = Blocks::default();
+        let blocks = PerimeterCounts::default();
         let one: IpAddr = "10.0.0.1".parse().unwrap();
         let two: IpAddr = "2001:db8::1".parse().unwrap();
         let neighbour: IpAddr = "2001:db8::2".parse().unwrap();
         // What rows are to say, by their ids.
         let tell = || {
-            let untold = blocks.untold();
-            blocks.told(&untold);
-            let told = untold.iter().map(|row| (row.id.unwrap(), row.metadata["count"].clone()));
+            let unwritten = blocks.unwritten();
+            blocks.told(&unwritten);
+            let told = unwritten.iter().map(|row| (row.id.unwrap(), row.metadata["count"].clone()));
             told.collect::<Vec<_>>()
         };
         let first = blocks.note(one, WHY, at(0)).unwrap();
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn sixty_rows_a_minute_in_all() {
-        let blocks = Blocks::default();
+        let blocks = PerimeterCounts::default();
         let address = |n: u32| IpAddr::V4(n.into());
         let rows = (0..1000).filter(|&n| blocks.note(address(n), WHY, at(0)).is_some());
         assert_eq!(rows.count(), ROWS_A_MINUTE);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_row_that_could_not_be_written_is_tried_again() {
-        let blocks = Blocks::default();
+        let blocks = PerimeterCounts::default();
         let one: IpAddr = "10.0.0.1".parse().unwrap();
         let row = blocks.note(one, WHY, at(0)).unwrap();
         assert!(blocks.note(one, WHY, at(1)).is_none());

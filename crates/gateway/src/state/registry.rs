@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::lock::lock;
 use crate::state::mcp_servers::Allowed;
 use crate::state::stored_model;
-use crate::state::verdict_cache::{Memory, Verdicts};
+use crate::state::verdict_cache::{VerdictCache, VerdictStore};
 use rows::Rows;
 
 /// A project as the request path needs it.
@@ -41,7 +41,7 @@ pub struct ProjectState {
     /// Its models by identifier.
     pub models: HashMap<String, Arc<Model>>,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) memory: Memory,
+    pub(crate) memory: VerdictCache,
     pub(crate) blocked_terms: checks::BlockedTerms,
     pub(crate) mcp: Allowed,
     pub(crate) sealing: SealingKey,
@@ -103,7 +103,7 @@ struct Snapshot {
 pub(crate) struct Registry {
     snapshot: ArcSwap<Snapshot>,
     loading: tokio::sync::Mutex<()>,
-    verdicts: Verdicts,
+    verdicts: VerdictStore,
     pepper: [u8; 32],
 }
 
@@ -113,7 +113,7 @@ impl Registry {
         let registry = Self {
             snapshot: ArcSwap::default(),
             loading: tokio::sync::Mutex::new(()),
-            verdicts: Verdicts::new(),
+            verdicts: VerdictStore::new(),
             pepper: store.pepper().await?,
         };
         registry.reload(store).await?;
@@ -225,7 +225,7 @@ impl Registry {
             Some(old) => (old.policy.clone(), old.memory.clone()),
             None => {
                 let policy = Policy::compile(&settings.safety).map_err(bad)?;
-                (Arc::new(policy), Memory::new(self.verdicts.clone())?)
+                (Arc::new(policy), VerdictCache::new(self.verdicts.clone())?)
             }
         };
         let blocked_terms = checks::BlockedTerms::compile(&settings.blocked_terms);

@@ -19,7 +19,7 @@ pub(crate) trait PendingStart: Debug + Send + Sync {
 
 /// The calls whose start may have to be written, the oldest first.
 #[derive(Debug)]
-pub(crate) struct Starts {
+pub(crate) struct StartJournal {
     waiting: Mutex<Waiting>,
     /// The models whose last answered call was a short one.
     short: Mutex<HashSet<ModelId>>,
@@ -34,7 +34,7 @@ struct Waiting {
     tended: bool,
 }
 
-impl Starts {
+impl StartJournal {
     /// None yet. Their task will run where this is called.
     pub(crate) fn here() -> Self {
         Self { waiting: Mutex::default(), short: Mutex::default(), runtime: Handle::current() }
@@ -83,7 +83,7 @@ impl Starts {
 
 /// Held by the task. A defect that one call meets must not keep the starts of later ones from being
 /// written: the next call starts the task anew.
-pub(crate) struct Tends<'a>(pub(crate) &'a Starts);
+pub(crate) struct Tends<'a>(pub(crate) &'a StartJournal);
 
 impl Drop for Tends<'_> {
     fn drop(&mut self) {

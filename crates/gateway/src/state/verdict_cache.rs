@@ -23,9 +23,9 @@ type Print = [u8; 16];
 
 /// The verdicts of all projects. Cheap to clone; the clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdicts(Cache<Print, Verdict>);
+pub(crate) struct VerdictStore(Cache<Print, Verdict>);
 
-impl Verdicts {
+impl VerdictStore {
     pub(crate) fn new() -> Self {
         Self::bounded(MOST_BYTES)
     }
@@ -42,14 +42,14 @@ impl Verdicts {
 
 /// The verdicts of one compiled policy.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory {
+pub(crate) struct VerdictCache {
     key: hmac::Key,
-    kept: Verdicts,
+    kept: VerdictStore,
 }
 
-impl Memory {
+impl VerdictCache {
     /// An empty one, which no verdict of another policy can be found in.
-    pub(crate) fn new(kept: Verdicts) -> Result<Self> {
+    pub(crate) fn new(kept: VerdictStore) -> Result<Self> {
         let key = store::random::<32>()?;
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key), kept })
     }
@@ -95,7 +95,7 @@ impl Hasher {
 mod tests {
     use super::*;
 
-    fn hashed(memory: &Memory, fields: &[&str]) -> Hasher {
+    fn hashed(memory: &VerdictCache, fields: &[&str]) -> Hasher {
         let mut hasher = memory.hasher();
         for field in fields {
             hasher.field(field.as_bytes());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// Whether a memory judges, rather than remembers.
-    fn judges(memory: &Memory, fields: &[&str]) -> bool {
+    fn judges(memory: &VerdictCache, fields: &[&str]) -> bool {
         let mut judged = false;
         memory.verdict(hashed(memory, fields), || {
             judged = true;
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_comes_again_is_not_judged_again() {
-        let memory = Memory::new(Verdicts::new()).unwrap();
+        let memory = VerdictCache::new(VerdictStore::new()).unwrap();
         assert!(judges(&memory, &["a", "bc"]));
         assert!(!judges(&memory, &["a", "bc"]));
         assert!(!judges(&memory.clone(), &["a", "bc"]));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_was_not_judged_to_its_end_is_judged_again() {
-        let memory = Memory::new(Verdicts::new()).unwrap();
+        let memory = VerdictCache::new(VerdictStore::new()).unwrap();
         let mut abandoned = Verdict::default();
         abandoned.abandoned = true;
         memory.verdict(hashed(&memory, &["a"]), || abandoned);
@@ -135,16 +135,17 @@ mod tests {
 
     #[test]
     fn another_policy_knows_nothing_of_it() {
-        let kept = Verdicts::new();
-        let (one, other) = (Memory::new(kept.clone()).unwrap(), Memory::new(kept).unwrap());
+        let kept = VerdictStore::new();
+        let (one, other) =
+            (VerdictCache::new(kept.clone()).unwrap(), VerdictCache::new(kept).unwrap());
         assert!(judges(&one, &["a"]));
         assert!(judges(&other, &["a"]));
     }
 
     #[test]
     fn takes_no_more_than_it_may() {
-        let kept = Verdicts::bounded(100 * 1024);
-        let memory = Memory::new(kept.clone()).unwrap();
+        let kept = VerdictStore::bounded(100 * 1024);
+        let memory = VerdictCache::new(kept.clone()).unwrap();
         for number in 0..10_000 {
             assert!(judges(&memory, &[&number.to_string()]));
         }

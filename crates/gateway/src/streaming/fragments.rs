@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Map, Value, json};
 
 use crate::safety::answer_strings;
-use crate::safety::answer_strings::Place;
-use crate::safety::output_check::Said;
-use crate::streaming::by_place::ByPlace;
+use crate::safety::answer_strings::JsonPath;
+use crate::safety::output_check::AnswerString;
+use crate::streaming::by_path::ByPath;
 
 /// No stream has more strings: what every choice says, thinks and calls tools with.
 pub(super) const MOST_STRINGS: usize = 16_384;
@@ -63,7 +63,7 @@ pub(super) struct Added {
 /// The strings of the chunks so far.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    strings: ByPlace<String>,
+    strings: ByPath<String>,
     /// Those that came whole, and whether each is JSON: most come with every chunk again.
     whole: BTreeSet<(String, bool)>,
     /// The tool calls of choice 0 by their index, and what its provider wants back with them.
@@ -108,7 +108,7 @@ impl Fragments {
 
     /// Takes in a string, or a piece of one, unless it is known. Bounded before anything is kept of it:
     /// one chunk may have very many, each with a long way to it.
-    fn add_string(&mut self, place: &Place, text: &str) -> Result<bool, TooMany> {
+    fn add_string(&mut self, place: &JsonPath, text: &str) -> Result<bool, TooMany> {
         if place.is_fragment() {
             let way = place.bytes();
             if way > LONGEST_WAY {
@@ -189,13 +189,13 @@ impl Fragments {
     }
 
     /// Everything, after the text of choice 0.
-    pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<Said<'a>> {
+    pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<AnswerString<'a>> {
         let strings = self.strings.iter().map(|(place, text)| (text, place.is_json()));
         let whole = self.whole.iter().map(|(text, is_json)| (text, *is_json));
         let others = strings
             .chain(whole)
-            .map(|(text, is_json)| Said { text: text.as_str().into(), is_json });
-        std::iter::once(Said::text(text)).chain(others).collect()
+            .map(|(text, is_json)| AnswerString { text: text.as_str().into(), is_json });
+        std::iter::once(AnswerString::text(text)).chain(others).collect()
     }
 
     /// What puts these strings in the place of what [`Fragments::said`] has given.
@@ -240,7 +240,7 @@ fn whole_call(piece: &Value) -> Map<String, Value> {
 /// What takes the place of strings of an answer whose chunks have all come: the first piece of a
 /// string becomes all of it, the others become nothing.
 #[derive(Debug)]
-pub(super) struct Replacement(HashMap<Place, String>);
+pub(super) struct Replacement(HashMap<JsonPath, String>);
 
 impl Replacement {
     /// Replaces what a chunk says; in the order in which the chunks came. What the provider wants

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::chat_form::STATE;
-use crate::error::{ErrorKind, Said};
+use crate::error::{ErrorDetails, ErrorKind};
 use crate::testing::model;
 
 fn decoded(answer: &Value) -> Result<Reply, Error> {
@@ -188,7 +188,7 @@ fn what_is_no_answer_is_a_fault() {
 /// The vendor's own status for an overload; it cannot have charged.
 #[test]
 fn an_overload_may_be_tried_again() {
-    let said = Said { message: Some("Overloaded".to_owned()), ..Said::default() };
+    let said = ErrorDetails { message: Some("Overloaded".to_owned()), ..ErrorDetails::default() };
     let error = Error::status(529, said, None);
     assert!(error.retryable_here() && error.is_endpoint_fault() && error.fallback_helps());
     assert_eq!(error.provider_status(), Some(529));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Anthropic;
 use crate::adapter::Adapter as _;
-use crate::any_conversation::{
+use crate::arbitrary_conversation::{
     Said, arguments, conversation, said_in_blocks, system_first, text, word,
 };
 use crate::testing::{attempt, model};

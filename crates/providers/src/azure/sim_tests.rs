@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::tests::at;
-use crate::adapter::{EmbedAsk, ImageAsk};
+use crate::adapter::{EmbeddingRequest, ImageRequest};
 use crate::error::ErrorKind;
 use crate::sim_testing::{Sim, prompt, rounds, tools};
 
@@ -80,21 +80,21 @@ async fn nor_with_embeddings_and_images() {
         let model = named("our-embeddings");
         let inputs = ["one", "two"].map(str::to_owned);
         for (inputs, dimensions, length) in [(&inputs[..1], None, 8), (&inputs[..], Some(16), 16)] {
-            let ask = EmbedAsk { model: &model, inputs, dimensions };
+            let ask = EmbeddingRequest { model: &model, inputs, dimensions };
             let embedded = sim.client.embed(ask, deadline).await.unwrap();
             assert_eq!(embedded.vectors.len(), inputs.len());
             assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
             assert!(embedded.tokens > Some(0));
         }
         let model = named("our-images");
-        let ask = ImageAsk {
+        let ask = ImageRequest {
             model: &model,
             prompt: "A crab",
             size: "1536x1024",
             count: 2,
             quality: None,
         };
-        let painted = sim.client.paint(ask, deadline).await.unwrap();
+        let painted = sim.client.generate_images(ask, deadline).await.unwrap();
         assert_eq!(painted.urls.len(), 2);
         assert!(painted.urls[1].starts_with("data:image/png;base64,iVBOR"));
         assert_eq!(painted.usage.map(|usage| usage.completion), Some(544));

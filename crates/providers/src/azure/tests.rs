@@ -5,7 +5,7 @@ use http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::adapter::{self, EmbedAsk, ImageAsk};
+use crate::adapter::{self, EmbeddingRequest, ImageRequest};
 use crate::egress::Egress;
 use crate::error::ErrorKind;
 use crate::testing::{self, After, CANARY, Server, Step, attempt, model, prompt};
@@ -74,9 +74,10 @@ fn embeddings_and_images_are_at_the_same_place() {
     ] {
         let mut model = azure(root, config);
         model.config.all.insert("deployment".to_owned(), json!("dep-1"));
-        let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions: None };
+        let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None };
         let embed = adapter::embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
-        let ask = ImageAsk { model: &model, prompt: "a", size: "auto", count: 1, quality: None };
+        let ask =
+            ImageRequest { model: &model, prompt: "a", size: "auto", count: 1, quality: None };
         let paint = adapter::painter(&model).unwrap().requests(&ask).unwrap().remove(0);
         assert_eq!(embed.url, format!("{root}{prefix}/embeddings{version}"));
         assert_eq!(paint.url, format!("{root}{prefix}/images/generations{version}"));

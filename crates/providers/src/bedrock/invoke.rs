@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::url;
-use crate::adapter::{EmbedAsk, Embedded, Embedder, ImageAsk, Outgoing, Painted, Painter, sides};
+use crate::adapter::{
+    Embedded, Embedder, EmbeddingRequest, GeneratedImages, ImageRequest, Outgoing, Painter, sides,
+};
 use crate::counts::Count;
 use crate::error::Error;
 use crate::lenient;
@@ -25,7 +27,7 @@ pub(super) struct Invoke;
 impl Embedder for Invoke {
     /// Titan embeds one text a call. Cohere wants to know what the texts are for:
     /// `additional_config.input_type`, by default `search_document`.
-    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+    fn requests(&self, ask: &EmbeddingRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let (model, name) = (ask.model, ask.model.upstream_name());
         let bodies: Vec<Value> = if name.contains("titan-embed-text") {
             if ask.dimensions.is_some() && !name.contains("titan-embed-text-v2") {
@@ -92,7 +94,7 @@ enum Vectors {
 }
 
 impl Painter for Invoke {
-    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+    fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let (model, name) = (ask.model, ask.model.upstream_name());
         if !name.contains("titan-image") && !name.contains("nova-canvas") {
             return Err(cannot(model, "images", "Amazon Titan and Nova Canvas"));
@@ -120,7 +122,7 @@ impl Painter for Invoke {
         outgoing(model, counts.map(body).collect())
     }
 
-    fn read(&self, body: &[u8]) -> Result<Painted, Error> {
+    fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error> {
         let answer = lenient::object(body)?;
         // What the vendor's filters take out is missing from the images and named here.
         if let Some(said) = message_in(&answer) {
@@ -137,7 +139,7 @@ impl Painter for Invoke {
             .collect();
         match urls {
             Some(urls) if !urls.is_empty() => {
-                Ok(Painted { urls, upstream_model: None, usage: None })
+                Ok(GeneratedImages { urls, upstream_model: None, usage: None })
             }
             _ => Err(Error::malformed("it holds no images")),
         }

@@ -16,7 +16,10 @@ fn bodies(requests: Vec<Outgoing>) -> Vec<Value> {
 
 fn embed(name: &str, count: usize, dimensions: Option<u64>) -> Result<Vec<Outgoing>, Error> {
     let inputs: Vec<String> = (0..count).map(|number| format!("text {number}")).collect();
-    Embedder::requests(&Invoke, &EmbedAsk { model: &model(name), inputs: &inputs, dimensions })
+    Embedder::requests(
+        &Invoke,
+        &EmbeddingRequest { model: &model(name), inputs: &inputs, dimensions },
+    )
 }
 
 #[test]
@@ -49,7 +52,7 @@ fn cohere_embeds_96_texts_a_call() {
 fn the_purpose_of_cohere_s_vectors_is_configured() {
     let mut model = model("cohere.embed-english-v3");
     model.config.all.insert("input_type".to_owned(), json!("search_query"));
-    let ask = EmbedAsk { model: &model, inputs: &["a".to_owned()], dimensions: None };
+    let ask = EmbeddingRequest { model: &model, inputs: &["a".to_owned()], dimensions: None };
     let requests = Embedder::requests(&Invoke, &ask).unwrap();
     assert_eq!(bodies(requests), [json!({"texts": ["a"], "input_type": "search_query"})]);
 }
@@ -89,15 +92,15 @@ fn vectors_are_read_in_every_form() {
     }
 }
 
-fn paint(name: &str, size: &str, count: u64) -> Result<Vec<Outgoing>, Error> {
-    let ask = ImageAsk { model: &model(name), prompt: "a cat", size, count, quality: None };
+fn generate_images(name: &str, size: &str, count: u64) -> Result<Vec<Outgoing>, Error> {
+    let ask = ImageRequest { model: &model(name), prompt: "a cat", size, count, quality: None };
     Painter::requests(&Invoke, &ask)
 }
 
 #[test]
 fn images_are_asked_for_five_at_a_time() {
     for name in ["amazon.titan-image-generator-v2:0", "amazon.nova-canvas-v1:0"] {
-        let bodies = bodies(paint(name, "1024x512", 7).unwrap());
+        let bodies = bodies(generate_images(name, "1024x512", 7).unwrap());
         let body = |count| {
             json!({"taskType": "TEXT_IMAGE", "textToImageParams": {"text": "a cat"},
                 "imageGenerationConfig": {"numberOfImages": count, "width": 1024, "height": 512}})
@@ -109,7 +112,7 @@ fn images_are_asked_for_five_at_a_time() {
         ("amazon.nova-canvas-v1:0", "0x5", "width x height"),
         ("anthropic.claude", "1024x1024", "makes no images"),
     ] {
-        assert!(paint(name, size, 1).unwrap_err().to_string().contains(says), "{name}");
+        assert!(generate_images(name, size, 1).unwrap_err().to_string().contains(says), "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Bedrock;
 use crate::adapter::Adapter as _;
-use crate::any_conversation::{Said, conversation, said_in_blocks, system_first, text};
+use crate::arbitrary_conversation::{Said, conversation, said_in_blocks, system_first, text};
 use crate::testing::{attempt, model};
 
 fn block(role: &'static str, block: &Value) -> Said {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::sim_testing::Sim;
 use crate::testing::{attempt, prompt};
-use crate::{Attempt, EmbedAsk, Error, ErrorKind, ImageAsk};
+use crate::{Attempt, EmbeddingRequest, Error, ErrorKind, ImageRequest};
 
 const ACCESS_KEY: &str = "AKIASIMULATOR0000001:simulator/secret+key/with/slashes0000001";
 const SESSION_KEY: &str =
@@ -260,15 +260,16 @@ async fn embeddings_and_images(sim: &Sim) {
         ("cohere.embed-multilingual-v3", 100, None, 8),
     ] {
         let model = named(sim, name, ACCESS_KEY);
-        let ask = EmbedAsk { model: &model, inputs: &inputs[..count], dimensions };
+        let ask = EmbeddingRequest { model: &model, inputs: &inputs[..count], dimensions };
         let embedded = sim.client.embed(ask, deadline()).await.unwrap();
         assert_eq!(embedded.vectors.len(), count);
         assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
         assert!(embedded.vectors[0] != embedded.vectors[1] && embedded.tokens > Some(0));
     }
     let model = named(sim, "amazon.nova-canvas-v1:0", BEARER_KEY);
-    let ask = ImageAsk { model: &model, prompt: "a cat", size: "512x512", count: 6, quality: None };
-    let painted = sim.client.paint(ask, deadline()).await.unwrap();
+    let ask =
+        ImageRequest { model: &model, prompt: "a cat", size: "512x512", count: 6, quality: None };
+    let painted = sim.client.generate_images(ask, deadline()).await.unwrap();
     assert_eq!(painted.urls.len(), 6);
     assert!(painted.urls[5].starts_with("data:image/png;base64,iVBOR"));
 }

@@ -12,7 +12,7 @@ use super::decode;
 use super::frames::{Broken, Frame, Frames};
 use crate::adapter::Decoder;
 use crate::chat_form::{arguments_piece, call_begins, reasoning_piece, state_piece, text};
-use crate::error::{Error, Said};
+use crate::error::{Error, ErrorDetails};
 use crate::lenient;
 use crate::receive::message_in;
 
@@ -333,7 +333,11 @@ fn failure(frame: &Frame<'_>) -> Error {
     let said = format!("{}: {said}", frame.name);
     // The one that is the fault of the request, as it is answered where there is no stream.
     if frame.name == "validationException" {
-        return Error::status(400, Said { message: Some(said), ..Said::default() }, None);
+        return Error::status(
+            400,
+            ErrorDetails { message: Some(said), ..ErrorDetails::default() },
+            None,
+        );
     }
     Error::fault(format!("The provider broke its answer off: {said}"))
 }

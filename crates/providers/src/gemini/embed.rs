@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::contents::{Content, Piece};
 use super::wire::failure;
 use super::{resource, url};
-use crate::adapter::{EmbedAsk, Embedded, Embedder, Outgoing};
+use crate::adapter::{Embedded, Embedder, EmbeddingRequest, Outgoing};
 use crate::counts::{Count, Group};
 use crate::error::Error;
 use crate::lenient;
@@ -19,7 +19,7 @@ const MOST_TEXTS: usize = 100;
 pub(super) struct Embeddings;
 
 impl Embedder for Embeddings {
-    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+    fn requests(&self, ask: &EmbeddingRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         ask.inputs.chunks(MOST_TEXTS).map(|texts| outgoing(ask, texts)).collect()
     }
 
@@ -84,7 +84,7 @@ struct Request<'a> {
     output_dimensionality: Option<u64>,
 }
 
-fn outgoing(ask: &EmbedAsk<'_>, texts: &[String]) -> Result<Outgoing, Error> {
+fn outgoing(ask: &EmbeddingRequest<'_>, texts: &[String]) -> Result<Outgoing, Error> {
     let model: &Model = ask.model;
     let name = resource(model)?;
     let request = |text, model| Request {

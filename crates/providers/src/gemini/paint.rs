@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::url;
 use super::wire::{Generated, Part};
-use crate::adapter::{ImageAsk, Outgoing, Painted, Painter, sides};
-use crate::error::{Error, Said};
+use crate::adapter::{GeneratedImages, ImageRequest, Outgoing, Painter, sides};
+use crate::error::{Error, ErrorDetails};
 
 /// The shapes that Google's models paint, as width and height.
 #[rustfmt::skip]
@@ -18,7 +18,7 @@ pub(super) struct Images;
 
 impl Painter for Images {
     /// One request an image: a model paints one at a time.
-    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+    fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         if let Some(quality) = ask.quality.filter(|quality| *quality != "auto") {
             return Err(Error::lacking(ask.model, format_args!("quality {quality}")));
         }
@@ -36,11 +36,11 @@ impl Painter for Images {
         Ok((0..ask.count).map(one).collect())
     }
 
-    fn read(&self, body: &[u8]) -> Result<Painted, Error> {
+    fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error> {
         let mut response = Generated::read(body)?;
         let usage = response.usage();
         let urls = images(&mut response).map_err(|error| error.having_used(usage))?;
-        Ok(Painted { urls, upstream_model: response.model_version, usage })
+        Ok(GeneratedImages { urls, upstream_model: response.model_version, usage })
     }
 }
 
@@ -66,12 +66,12 @@ fn images(response: &mut Generated) -> Result<Vec<String>, Error> {
 
 /// A refusal of this prompt, as other providers answer it: with a status of 400.
 fn blocked(reason: String) -> Error {
-    Error::status(400, Said { message: Some(reason), ..Said::default() }, None)
+    Error::status(400, ErrorDetails { message: Some(reason), ..ErrorDetails::default() }, None)
 }
 
 /// The aspect ratio to ask for; `None` for a square, which is what models paint unasked, and which
 /// those can that know no ratios.
-fn shape(ask: &ImageAsk<'_>) -> Result<Option<String>, Error> {
+fn shape(ask: &ImageRequest<'_>) -> Result<Option<String>, Error> {
     if matches!(ask.size, "" | "auto") {
         return Ok(None);
     }

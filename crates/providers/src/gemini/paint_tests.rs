@@ -7,7 +7,7 @@ use crate::testing::model;
 
 fn sent(size: &str, count: u64) -> Result<Vec<Value>, Error> {
     let model = model(Provider::Gemini, None);
-    let ask = ImageAsk { model: &model, prompt: "A crab", size, count, quality: None };
+    let ask = ImageRequest { model: &model, prompt: "A crab", size, count, quality: None };
     let requests = Images.requests(&ask)?;
     Ok(requests.iter().map(|one| serde_json::from_slice(&one.body).unwrap()).collect())
 }
@@ -41,7 +41,7 @@ fn sizes_become_shapes() {
     }
 }
 
-fn read(answer: Value) -> Result<Painted, Error> {
+fn read(answer: Value) -> Result<GeneratedImages, Error> {
     Images.read(answer.to_string().as_bytes())
 }
 
@@ -61,7 +61,7 @@ fn images_become_data_urls() {
     }));
     assert_eq!(
         painted.unwrap(),
-        Painted {
+        GeneratedImages {
             urls: vec!["data:image/png;base64,iVBO".to_owned()],
             upstream_model: Some("real".to_owned()),
             usage: Some(Usage { prompt: 2, completion: 1290, ..Usage::default() }),

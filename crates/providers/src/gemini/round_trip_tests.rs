@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Gemini;
 use crate::adapter::Adapter as _;
-use crate::any_conversation::{Said, conversation, system_first, text};
+use crate::arbitrary_conversation::{Said, conversation, system_first, text};
 use crate::testing::{attempt, model};
 
 /// With the number of a call in place of its id, and results in the order of their calls.

@@ -10,7 +10,7 @@ use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::adapter::{EmbedAsk, ImageAsk};
+use crate::adapter::{EmbeddingRequest, ImageRequest};
 use crate::error::{Error, ErrorKind};
 use crate::sim_testing::Sim;
 use crate::testing::{attempt, prompt_of};
@@ -244,7 +244,7 @@ async fn the_simulator_finds_no_violation() {
     let model = sim.model("gemini-embedding-001", KEY, &sim.base_url());
     for count in [1, 3, 101] {
         let inputs: Vec<_> = (0..count).map(|number| format!("text {number}")).collect();
-        let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions: Some(16) };
+        let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: Some(16) };
         let embedded = sim.client.embed(ask, deadline).await.unwrap();
         assert_eq!(embedded.vectors.len(), count);
         assert!(embedded.vectors.iter().all(|vector| vector.len() == 16));
@@ -252,8 +252,8 @@ async fn the_simulator_finds_no_violation() {
     }
     let model = sim.model("gemini-3.1-flash-image", KEY, &sim.base_url());
     for size in ["1024x1024", "1536x1024"] {
-        let ask = ImageAsk { model: &model, prompt: "A crab", size, count: 2, quality: None };
-        let painted = sim.client.paint(ask, deadline).await.unwrap();
+        let ask = ImageRequest { model: &model, prompt: "A crab", size, count: 2, quality: None };
+        let painted = sim.client.generate_images(ask, deadline).await.unwrap();
         assert_eq!(painted.urls.len(), 2);
         assert!(painted.urls.iter().all(|url| url.starts_with("data:image/png;base64,iVBO")));
         assert!(painted.usage.is_some());

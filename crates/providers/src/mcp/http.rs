@@ -28,7 +28,7 @@ use crate::adapter::Call;
 use crate::endpoint::Endpoint;
 use crate::error::ErrorKind;
 use crate::lenient;
-use crate::pool::{Body, Twice};
+use crate::pool::{Body, Resend};
 use crate::receive::content_type;
 use crate::sse::{Sse, TooLong};
 use crate::transport::Client;
@@ -113,7 +113,7 @@ impl Http {
         let call = Call { uri: self.endpoint.uri.clone(), headers, body };
         let deadline = Instant::now() + HEAD_TIME;
         // A tool that was run may not be run again.
-        let (endpoint, twice) = (&self.endpoint, Twice::Never);
+        let (endpoint, twice) = (&self.endpoint, Resend::Never);
         let sent = self.client.send(self.private, endpoint, method, call, deadline, twice).await;
         sent.map_err(|error| match error.kind {
             ErrorKind::Forbidden => McpError::Forbidden,

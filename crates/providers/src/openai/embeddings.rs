@@ -10,7 +10,7 @@ use serde::{Deserialize as Read, Serialize};
 
 use super::decode::error_in;
 use super::wire::WireUsage;
-use crate::adapter::{EmbedAsk, Embedded, Outgoing};
+use crate::adapter::{Embedded, EmbeddingRequest, Outgoing};
 use crate::counts::Group;
 use crate::error::Error;
 use crate::lenient;
@@ -37,7 +37,11 @@ struct Request<'a> {
 /// The requests to an address, for the model of this name there. They ask for base64, as the official
 /// clients do: numbers in decimal take four times the bytes. A server that knows nothing of it
 /// answers with numbers.
-pub(super) fn requests(url: &str, name: &str, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+pub(super) fn requests(
+    url: &str,
+    name: &str,
+    ask: &EmbeddingRequest<'_>,
+) -> Result<Vec<Outgoing>, Error> {
     let request = |texts| {
         let request = Request {
             model: name,

@@ -8,7 +8,7 @@ use crate::adapter::embedder;
 use crate::testing::model;
 
 fn sent(model: &Model, inputs: &[String], dimensions: Option<u64>) -> Result<Vec<Outgoing>, Error> {
-    embedder(model)?.requests(&EmbedAsk { model, inputs, dimensions })
+    embedder(model)?.requests(&EmbeddingRequest { model, inputs, dimensions })
 }
 
 fn bytes(vector: &[f32]) -> Vec<u8> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::error_in;
 use super::wire::Text;
-use crate::adapter::{ImageAsk, Outgoing, Painted};
+use crate::adapter::{GeneratedImages, ImageRequest, Outgoing};
 use crate::counts::{Count, Group};
 use crate::error::Error;
 use crate::lenient;
@@ -22,8 +22,8 @@ struct Request<'a> {
 
 /// The request to an address, for the model of this name there. It never says `response_format`: the
 /// GPT image models refuse it, and whatever a server sends unasked is understood.
-pub(super) fn request(url: String, name: &str, ask: &ImageAsk<'_>) -> Result<Outgoing, Error> {
-    let &ImageAsk { prompt, size, quality, count: n, .. } = ask;
+pub(super) fn request(url: String, name: &str, ask: &ImageRequest<'_>) -> Result<Outgoing, Error> {
+    let &ImageRequest { prompt, size, quality, count: n, .. } = ask;
     let request = Request { model: name, prompt, n, size, quality };
     let body = serde_json::to_vec(&request)
         .map_err(|_| Error::unsupported("The prompt cannot be written as JSON"))?;
@@ -58,7 +58,7 @@ struct ImageUsage {
 }
 
 /// The images of an answer, as URLs.
-pub(super) fn read(body: &[u8]) -> Result<Painted, Error> {
+pub(super) fn read(body: &[u8]) -> Result<GeneratedImages, Error> {
     let answer: Answer<'_> = serde_json::from_slice(body).map_err(|_| no_list(body))?;
     let kind = match answer.output_format.as_deref() {
         Some("jpeg" | "jpg") => "jpeg",
@@ -75,7 +75,11 @@ pub(super) fn read(body: &[u8]) -> Result<Painted, Error> {
     if urls.is_empty() {
         return Err(Error::malformed("it holds no image").having_used(usage));
     }
-    Ok(Painted { urls, upstream_model: answer.model.filter(|name| !name.is_empty()), usage })
+    Ok(GeneratedImages {
+        urls,
+        upstream_model: answer.model.filter(|name| !name.is_empty()),
+        usage,
+    })
 }
 
 impl Image<'_> {

@@ -6,20 +6,25 @@ use super::*;
 use crate::adapter::painter;
 use crate::testing::model;
 
-fn answer(body: &Value) -> Result<Painted, Error> {
+fn answer(body: &Value) -> Result<GeneratedImages, Error> {
     read(body.to_string().as_bytes())
 }
 
 #[test]
 fn a_prompt_becomes_one_request_without_a_response_format() {
     let model = model(Provider::Openai, Some("http://127.0.0.1/v1"));
-    let ask =
-        ImageAsk { model: &model, prompt: "a boat", size: "1024x1024", count: 2, quality: None };
+    let ask = ImageRequest {
+        model: &model,
+        prompt: "a boat",
+        size: "1024x1024",
+        count: 2,
+        quality: None,
+    };
     let [outgoing] = painter(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
     assert_eq!(outgoing.url, "http://127.0.0.1/v1/images/generations");
     let body: Value = serde_json::from_slice(&outgoing.body).unwrap();
     assert_eq!(body, json!({"model": "gpt-test", "prompt": "a boat", "n": 2, "size": "1024x1024"}));
-    let ask = ImageAsk { quality: Some("low"), ..ask };
+    let ask = ImageRequest { quality: Some("low"), ..ask };
     let [outgoing] = painter(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
     let body: Value = serde_json::from_slice(&outgoing.body).unwrap();
     assert_eq!(body["quality"], "low");

@@ -19,8 +19,8 @@ use domain::time::Timestamp;
 use http::HeaderMap;
 
 use crate::adapter::{
-    Adapter, Call, Decoder, EmbedAsk, Embedded, Embedder, Encoded, ImageAsk, Outgoing, Painted,
-    Painter, key_of,
+    Adapter, Call, Decoder, Embedded, Embedder, EmbeddingRequest, Encoded, GeneratedImages,
+    ImageRequest, Outgoing, Painter, key_of,
 };
 use crate::chat_form::{Naming, cache};
 use crate::error::Error;
@@ -94,7 +94,7 @@ pub(crate) struct Tasks {
 static OWN: Tasks = Tasks { url: |model, path| Ok(url(model, path)), name: Model::upstream_name };
 
 impl Embedder for Tasks {
-    fn requests(&self, ask: &EmbedAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+    fn requests(&self, ask: &EmbeddingRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let url = (self.url)(ask.model, EMBEDDINGS)?;
         embeddings::requests(&url, (self.name)(ask.model), ask)
     }
@@ -105,12 +105,12 @@ impl Embedder for Tasks {
 }
 
 impl Painter for Tasks {
-    fn requests(&self, ask: &ImageAsk<'_>) -> Result<Vec<Outgoing>, Error> {
+    fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let url = (self.url)(ask.model, IMAGES)?;
         Ok(vec![images::request(url, (self.name)(ask.model), ask)?])
     }
 
-    fn read(&self, body: &[u8]) -> Result<Painted, Error> {
+    fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error> {
         images::read(body)
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Openai;
 use crate::adapter::Adapter;
-use crate::any_conversation::{Said, arguments, conversation, text, word};
+use crate::arbitrary_conversation::{Said, arguments, conversation, text, word};
 use crate::azure::Azure;
 use crate::internal::Internal;
 use crate::testing::{attempt, model};

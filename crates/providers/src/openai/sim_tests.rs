@@ -8,7 +8,7 @@ use domain::usage::Usage;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::adapter::{EmbedAsk, ImageAsk};
+use crate::adapter::{EmbeddingRequest, ImageRequest};
 use crate::error::ErrorKind;
 use crate::sim_testing::{Sim, prompt, rounds, tools};
 
@@ -86,14 +86,14 @@ async fn nor_with_embeddings_and_images() {
         let model = sim.model("text-embedding-3-small", key, &base);
         for (count, dimensions, length) in [(1, None, 8), (3, Some(16), 16), (1025, None, 8)] {
             let inputs: Vec<String> = (0..count).map(|number| format!("text {number}")).collect();
-            let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions };
+            let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions };
             let embedded = sim.client.embed(ask, deadline).await.unwrap();
             assert_eq!(embedded.vectors.len(), count);
             assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
             assert!(embedded.tokens > Some(0));
         }
         let inputs = ["one".to_owned()];
-        let ask = EmbedAsk { model: &model, inputs: &inputs, dimensions: None };
+        let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None };
         sim.script(json!([{"error": {"kind": "rate_limit"}}]));
         let error = sim.client.embed(ask, deadline).await.unwrap_err();
         assert_eq!((&error.kind, error.retryable_here()), (&ErrorKind::RateLimited, true));
@@ -104,8 +104,8 @@ async fn nor_with_embeddings_and_images() {
         let model = sim.model("gpt-image-2", key, &base);
         for size in ["1024x1024", "auto"] {
             let ask =
-                ImageAsk { model: &model, prompt: "A red boat", size, count: 2, quality: None };
-            let painted = sim.client.paint(ask, deadline).await.unwrap();
+                ImageRequest { model: &model, prompt: "A red boat", size, count: 2, quality: None };
+            let painted = sim.client.generate_images(ask, deadline).await.unwrap();
             // Servers of one's own give addresses here, and say nothing of usage.
             let own = provider == Provider::Openai;
             let start = if own { "data:image/png;base64,iVBOR" } else { "http://images.invalid/" };

@@ -58,7 +58,7 @@ async fn metrics_say_why(backend: Backend) {
     for line in [
         "sluice_blocked_total{reason=\"policy\"} 1",
         "sluice_blocked_total{reason=\"injection\"} 1",
-        "sluice_requests_total{door=\"/api/v1/executions\",status=\"200\"} 3",
+        "sluice_requests_total{route=\"/api/v1/executions\",status=\"200\"} 3",
         "sluice_upstream_seconds_count{model=\"sandbox\"} 2",
         "sluice_first_token_seconds_count{model=\"sandbox\"} 1",
         "sluice_spend_nanodollars_total{project=\"1\"} ",

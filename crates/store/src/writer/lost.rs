@@ -3,7 +3,7 @@
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd, hour_price};
-use domain::step::{Call, Door, Security, Step, StepKind, StepStatus};
+use domain::step::{ApiEndpoint, Call, Security, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -26,7 +26,7 @@ pub struct Start {
     /// The key that asked, as a database integer.
     pub key: Option<i64>,
     /// The endpoint it came in by.
-    pub door: Door,
+    pub api_endpoint: ApiEndpoint,
     /// The step it follows from.
     pub parent: Option<StepId>,
     /// The model's identifier.
@@ -68,7 +68,7 @@ impl Start {
             key: self.key.map(KeyId::from_i64),
             kind: StepKind::Run,
             parent: self.parent,
-            door: self.door,
+            api_endpoint: self.api_endpoint,
             status: StepStatus::Failed,
             reason: None,
             error: Some("The gateway stopped before this call ended".to_owned()),

@@ -119,7 +119,7 @@ impl Writer {
 
     /// Stores the start of a provider call without waiting for the disk. False, and nothing is
     /// stored, where there is no place in the queue.
-    pub fn note_start(&self, start: Start) -> bool {
+    pub fn enqueue_start(&self, start: Start) -> bool {
         let start = Write::Start(Box::new(start));
         self.queue.try_send(Queued { write: start, done: None }).is_ok()
     }

@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::ledger::{LedgerRow, Rows};
 use super::table::{Field, OpenCall, Row, SealedContent, insert_sql};
 use super::turns::{self, Numbers};
-use crate::db::Turn;
+use crate::db::WriteLock;
 use crate::error::{Error, Result};
 use domain::ids::NodeId;
 
@@ -26,7 +26,7 @@ const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ?";
 /// The writer's side of a SQLite database.
 pub(crate) struct SqliteCommits {
     path: PathBuf,
-    turn: Turn,
+    turn: WriteLock,
     connection: Option<Connection>,
     /// When the last commit ended, and how many writes it held.
     ended: Instant,
@@ -34,7 +34,7 @@ pub(crate) struct SqliteCommits {
 }
 
 impl SqliteCommits {
-    pub(crate) fn new(path: PathBuf, turn: Turn) -> Self {
+    pub(crate) fn new(path: PathBuf, turn: WriteLock) -> Self {
         Self { path, turn, connection: None, ended: Instant::now(), held: 0 }
     }
 

@@ -152,7 +152,7 @@ impl StepParts for Step {
             Field::Int(self.key.map(KeyId::to_i64)),
             word(self.kind.as_str()),
             Field::Int(self.parent.map(|parent| parent.0)),
-            word(self.door.as_str()),
+            word(self.api_endpoint.as_str()),
             word(self.status.as_str()),
             text(self.reason.as_deref()),
             text(self.error.as_deref()),

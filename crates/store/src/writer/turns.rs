@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use domain::ids::StepId;
-use domain::step::{Door, Step, StepKind, StepStatus};
+use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
 
 use super::Write;
 
@@ -14,7 +14,7 @@ pub(super) const ADD: &str = "UPDATE traces SET turns = turns + $1 WHERE id = $2
 
 /// Whether a step is a turn.
 pub(super) fn is_turn(step: &Step) -> bool {
-    step.door == Door::Assistants
+    step.api_endpoint == ApiEndpoint::Assistants
         && step.kind == StepKind::Run
         && step.status == StepStatus::Completed
         && !step.call.as_ref().is_some_and(|call| call.shadow)

@@ -15,7 +15,7 @@ pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
         trace: step.trace,
         project,
         key: step.key.map(domain::ids::KeyId::to_i64),
-        door: step.door,
+        api_endpoint: step.api_endpoint,
         parent: None,
         model: "m".to_owned(),
         provider: domain::model::Provider::Openai,
@@ -64,7 +64,7 @@ async fn a_call_that_was_taken_back_leaves_nothing() {
         let (stored, queued) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());
         store.writer().start(start(project, stored)).await.unwrap();
         store.writer().withdraw(stored).await.unwrap();
-        assert!(store.writer().note_start(start(project, queued)));
+        assert!(store.writer().enqueue_start(start(project, queued)));
         store.writer().withdraw(queued).await.unwrap();
         store.close().await;
 

@@ -4,7 +4,7 @@ use domain::grade::{Assessment, Baselines, Grade, Grades};
 use domain::ids::StepId;
 use domain::key::Key;
 use domain::money::Usd;
-use domain::step::{Content, Door, Step, StepStatus};
+use domain::step::{ApiEndpoint, Content, Step, StepStatus};
 use domain::time::{DAY, HOUR};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
@@ -105,22 +105,25 @@ async fn turns_are_the_completed_answers_of_assistants() {
         for number in [1, 2] {
             store.writer().trace(trace(project, number)).await.unwrap();
         }
-        for (id, trace, door, status, turn) in [
-            (10, 1, Door::Assistants, StepStatus::Completed, Some(1)),
-            (11, 1, Door::Assistants, StepStatus::Failed, None),
-            (12, 1, Door::Assistants, StepStatus::Cancelled, None),
-            (13, 1, Door::Chat, StepStatus::Completed, None),
-            (14, 2, Door::Assistants, StepStatus::Completed, Some(1)),
-            (15, 1, Door::Assistants, StepStatus::Completed, Some(2)),
-            (16, 3, Door::Assistants, StepStatus::Completed, None),
+        for (id, trace, api_endpoint, status, turn) in [
+            (10, 1, ApiEndpoint::Assistants, StepStatus::Completed, Some(1)),
+            (11, 1, ApiEndpoint::Assistants, StepStatus::Failed, None),
+            (12, 1, ApiEndpoint::Assistants, StepStatus::Cancelled, None),
+            (13, 1, ApiEndpoint::Chat, StepStatus::Completed, None),
+            (14, 2, ApiEndpoint::Assistants, StepStatus::Completed, Some(1)),
+            (15, 1, ApiEndpoint::Assistants, StepStatus::Completed, Some(2)),
+            (16, 3, ApiEndpoint::Assistants, StepStatus::Completed, None),
         ] {
-            let step = Step { door, status, ..run(project, trace_id(trace), StepId(id)) };
+            let step = Step { api_endpoint, status, ..run(project, trace_id(trace), StepId(id)) };
             assert_eq!(store.writer().step(step, None).await.unwrap(), turn, "step {id}");
         }
         // What is counted outlives the process.
         store.close().await;
         store = database.open().await;
-        let turn = |id| Step { door: Door::Assistants, ..run(project, trace_id(1), StepId(id)) };
+        let turn = |id| Step {
+            api_endpoint: ApiEndpoint::Assistants,
+            ..run(project, trace_id(1), StepId(id))
+        };
         assert_eq!(store.writer().step(turn(17), None).await.unwrap(), Some(3));
         // Turns that share a commit, and one that fails it.
         let together = (17..27).map(|id| store.writer().step(turn(id), None));

@@ -6,7 +6,7 @@ use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
 use domain::secret::Secret;
-use domain::step::{Call, Door, Routing, Security, Step, StepKind, StepStatus};
+use domain::step::{ApiEndpoint, Call, Routing, Security, Step, StepKind, StepStatus};
 use domain::tier::{Intent, Tier};
 use domain::time::{Clock, Timestamp};
 use domain::trace::{Trace, TraceStatus};
@@ -139,7 +139,7 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         key: Some(KeyId(u64::MAX - 1)),
         kind: StepKind::Run,
         parent: Some(StepId(1)),
-        door: Door::Chat,
+        api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,
         reason: None,
         error: Some("NUL \u{0} here".to_owned()),

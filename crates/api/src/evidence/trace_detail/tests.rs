@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use domain::ids::{ProjectId, StepId};
-use domain::step::{Content as Stored, Door, Security, StepStatus};
+use domain::step::{ApiEndpoint, Content as Stored, Security, StepStatus};
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn step(kind: StepKind, reason: Option<&str>) -> Step {
         key: None,
         kind,
         parent: Some(StepId(6)),
-        door: Door::Chat,
+        api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,
         reason: reason.map(str::to_owned),
         error: None,

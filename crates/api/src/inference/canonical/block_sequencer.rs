@@ -7,7 +7,7 @@ use crate::inference::canonical::prompt::State;
 
 /// How a model says something in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum ContentKind {
     /// It thinks aloud.
     Thought,
     /// It answers.
@@ -20,7 +20,7 @@ pub(crate) enum Voice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Words.
-    Said(Voice),
+    Said(ContentKind),
     /// A tool that the model calls.
     Call {
         /// The call's id.
@@ -32,7 +32,7 @@ pub(crate) enum Part {
 
 /// What happens next. Between `Begin` and `End` there is no other `Begin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Beat {
+pub(crate) enum BlockEvent {
     /// A part begins.
     Begin(Part),
     /// More of it, never empty.
@@ -43,8 +43,8 @@ pub(crate) enum Beat {
 
 /// The order in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
-    beats: Vec<Beat>,
+pub(crate) struct BlockSequencer {
+    beats: Vec<BlockEvent>,
     open: Option<Open>,
     /// What has to wait until the open call is over.
     queue: VecDeque<Waiting>,
@@ -54,13 +54,13 @@ pub(crate) struct Order {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Open {
-    Said(Voice),
+    Said(ContentKind),
     Call(usize),
 }
 
 #[derive(Debug)]
 enum Waiting {
-    Said(Voice, String),
+    Said(ContentKind, String),
     Call { place: usize, part: Part },
 }
 
@@ -73,9 +73,9 @@ struct Called {
     is_over: bool,
 }
 
-impl Order {
+impl BlockSequencer {
     /// More in words.
-    pub(crate) fn say(&mut self, voice: Voice, text: String) {
+    pub(crate) fn say(&mut self, voice: ContentKind, text: String) {
         if !text.is_empty() {
             self.queue.push_back(Waiting::Said(voice, text));
             self.go_on();
@@ -99,7 +99,7 @@ impl Order {
         }
         call.json.feed(text);
         if self.open == Some(Open::Call(place)) {
-            self.beats.push(Beat::More(text.to_owned()));
+            self.beats.push(BlockEvent::More(text.to_owned()));
             if self.calls[place].json.is_whole() {
                 self.close();
                 self.go_on();
@@ -115,12 +115,12 @@ impl Order {
     }
 
     /// What happens next, so far as it is known.
-    pub(crate) fn beats(&mut self) -> Vec<Beat> {
+    pub(crate) fn beats(&mut self) -> Vec<BlockEvent> {
         std::mem::take(&mut self.beats)
     }
 
     /// The rest: nothing more is to be said.
-    pub(crate) fn finish(&mut self) -> Vec<Beat> {
+    pub(crate) fn finish(&mut self) -> Vec<BlockEvent> {
         while self.open.is_some() || !self.queue.is_empty() {
             self.close();
             self.go_on();
@@ -148,7 +148,7 @@ impl Order {
                     if self.open != Some(Open::Said(voice)) {
                         self.begin(Open::Said(voice), Part::Said(voice));
                     }
-                    self.beats.push(Beat::More(text));
+                    self.beats.push(BlockEvent::More(text));
                 }
                 Waiting::Call { place, part } => {
                     self.begin(Open::Call(place), part);
@@ -156,7 +156,7 @@ impl Order {
                     let early = std::mem::take(&mut call.early);
                     let is_whole = call.json.is_whole();
                     if !early.is_empty() {
-                        self.beats.push(Beat::More(early));
+                        self.beats.push(BlockEvent::More(early));
                     }
                     if is_whole {
                         self.close();
@@ -168,7 +168,7 @@ impl Order {
 
     fn begin(&mut self, what: Open, part: Part) {
         self.close();
-        self.beats.push(Beat::Begin(part));
+        self.beats.push(BlockEvent::Begin(part));
         self.open = Some(what);
     }
 
@@ -177,7 +177,7 @@ impl Order {
         if let Open::Call(place) = open {
             self.calls[place].is_over = true;
         }
-        self.beats.push(Beat::End);
+        self.beats.push(BlockEvent::End);
     }
 }
 

@@ -2,32 +2,32 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn begin(name: &str) -> Beat {
-    Beat::Begin(Part::Call { id: format!("id {name}"), name: name.to_owned() })
+fn begin(name: &str) -> BlockEvent {
+    BlockEvent::Begin(Part::Call { id: format!("id {name}"), name: name.to_owned() })
 }
 
-fn more(text: &str) -> Beat {
-    Beat::More(text.to_owned())
+fn more(text: &str) -> BlockEvent {
+    BlockEvent::More(text.to_owned())
 }
 
 #[test]
 fn a_call_is_over_as_soon_as_its_arguments_are_whole() {
-    let mut order = Order::default();
-    order.say(Voice::Text, "I look.".to_owned());
+    let mut order = BlockSequencer::default();
+    order.say(ContentKind::Text, "I look.".to_owned());
     order.call(0, "id a".to_owned(), "a".to_owned());
     order.arguments(0, "{\"x\": \"}\\\"");
     order.arguments(0, "{\"}");
-    let text = Beat::Begin(Part::Said(Voice::Text));
+    let text = BlockEvent::Begin(Part::Said(ContentKind::Text));
     assert_eq!(
         order.beats(),
         [
             text,
             more("I look."),
-            Beat::End,
+            BlockEvent::End,
             begin("a"),
             more("{\"x\": \"}\\\""),
             more("{\"}"),
-            Beat::End,
+            BlockEvent::End,
         ]
     );
     order.arguments(0, " ");
@@ -36,27 +36,28 @@ fn a_call_is_over_as_soon_as_its_arguments_are_whole() {
 
 #[test]
 fn what_comes_between_waits_until_the_call_is_over() {
-    let mut order = Order::default();
+    let mut order = BlockSequencer::default();
     order.call(0, "id a".to_owned(), "a".to_owned());
     order.call(1, "id b".to_owned(), "b".to_owned());
     order.arguments(1, "{}");
     order.arguments(0, "{");
-    order.say(Voice::Thought, "hm".to_owned());
+    order.say(ContentKind::Thought, "hm".to_owned());
     assert_eq!(order.beats(), [begin("a"), more("{")]);
     order.arguments(0, "}");
-    let thought = Beat::Begin(Part::Said(Voice::Thought));
-    let rest = [more("}"), Beat::End, begin("b"), more("{}"), Beat::End, thought, more("hm")];
+    let thought = BlockEvent::Begin(Part::Said(ContentKind::Thought));
+    let rest =
+        [more("}"), BlockEvent::End, begin("b"), more("{}"), BlockEvent::End, thought, more("hm")];
     assert_eq!(order.beats(), rest);
-    assert_eq!(order.finish(), [Beat::End]);
+    assert_eq!(order.finish(), [BlockEvent::End]);
 }
 
 #[test]
 fn calls_that_are_never_whole_end_with_the_answer() {
-    let mut order = Order::default();
+    let mut order = BlockSequencer::default();
     order.call(0, "id a".to_owned(), "a".to_owned());
     order.call(1, "id b".to_owned(), "b".to_owned());
     order.arguments(1, "{\"cut");
-    let all = [begin("a"), Beat::End, begin("b"), more("{\"cut"), Beat::End];
+    let all = [begin("a"), BlockEvent::End, begin("b"), more("{\"cut"), BlockEvent::End];
     assert_eq!(order.finish(), all);
 }
 
@@ -65,14 +66,14 @@ proptest! {
     fn nothing_is_lost_and_one_thing_is_said_at_a_time(
         said in prop::collection::vec((0_usize..5, "[{}\"\\\\a]{0,4}"), 0..60),
     ) {
-        let mut order = Order::default();
+        let mut order = BlockSequencer::default();
         let mut expected: Vec<String> = Vec::new();
         let mut text = String::new();
         let mut beats = Vec::new();
         for (place, piece) in said {
             if place == 4 {
                 text.push_str(&piece);
-                order.say(Voice::Text, piece);
+                order.say(ContentKind::Text, piece);
             } else {
                 while expected.len() <= place {
                     order.call(expected.len(), expected.len().to_string(), "f".to_owned());
@@ -88,7 +89,7 @@ proptest! {
         let (mut heard, mut calls) = (String::new(), Vec::new());
         for beat in beats {
             match beat {
-                Beat::Begin(part) => {
+                BlockEvent::Begin(part) => {
                     prop_assert_eq!(&open, &None);
                     if let Part::Call { id, .. } = &part {
                         prop_assert_eq!(id, &calls.len().to_string());
@@ -96,12 +97,12 @@ proptest! {
                     }
                     open = Some(part);
                 }
-                Beat::More(more) => match &open {
+                BlockEvent::More(more) => match &open {
                     Some(Part::Call { .. }) => calls.last_mut().unwrap().push_str(&more),
                     Some(Part::Said(_)) => heard.push_str(&more),
                     None => prop_assert!(false, "said outside"),
                 },
-                Beat::End => prop_assert!(open.take().is_some()),
+                BlockEvent::End => prop_assert!(open.take().is_some()),
             }
         }
         prop_assert_eq!(open, None);

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::inference::canonical::answer::{taken_text, thought};
-use crate::inference::canonical::block_sequencer::{Order, Voice};
+use crate::inference::canonical::block_sequencer::{BlockSequencer, ContentKind};
 use crate::inference::canonical::prompt::State;
 
 /// Reads the chunks of one answer.
 #[derive(Debug, Default)]
-pub(crate) struct Hearing {
+pub(crate) struct ChunkReader {
     calls: Vec<Calling>,
     by_index: HashMap<u64, usize>,
 }
@@ -23,9 +23,9 @@ struct Calling {
     early: Option<String>,
 }
 
-impl Hearing {
+impl ChunkReader {
     /// Passes on what choice 0 says in a chunk; these doors ask for no other.
-    pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut Order) {
+    pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut BlockSequencer) {
         let Some(Value::Array(choices)) = chunk.remove("choices") else { return };
         let first = choices
             .into_iter()
@@ -35,9 +35,9 @@ impl Hearing {
         else {
             return;
         };
-        order.say(Voice::Thought, thought(&mut delta));
-        order.say(Voice::Text, content(&mut delta));
-        order.say(Voice::Refusal, taken_text(&mut delta, "refusal"));
+        order.say(ContentKind::Thought, thought(&mut delta));
+        order.say(ContentKind::Text, content(&mut delta));
+        order.say(ContentKind::Refusal, taken_text(&mut delta, "refusal"));
         if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
             for call in calls {
                 self.call(call, order);
@@ -48,7 +48,7 @@ impl Hearing {
         }
     }
 
-    fn call(&mut self, call: Value, order: &mut Order) {
+    fn call(&mut self, call: Value, order: &mut BlockSequencer) {
         let Value::Object(mut call) = call else { return };
         let id = taken_text(&mut call, "id");
         let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);

@@ -23,7 +23,7 @@ use crate::inference::message_names::Names;
 use crate::inference::sse;
 use crate::inference::sse::EventBody;
 use answer::MessageAnswer;
-use request::{Asked, MessagesBody};
+use request::{MessagesBody, ParsedRequest};
 
 /// Answer a conversation in Anthropic's format. Personal data is replaced before any provider sees it
 /// and put back in the answer.
@@ -40,7 +40,8 @@ pub async fn create(
     Body(body): Body<MessagesBody>,
 ) -> Result<Response> {
     let streams = body.streams();
-    let Asked { ask, sources, left_out } = request::ask(body, trace_headers::trace_of(&headers))?;
+    let ParsedRequest { ask, sources, left_out } =
+        request::ask(body, trace_headers::trace_of(&headers))?;
     let names = Names { list: "messages", beside: "system", sources: &sources };
     let failed = |unanswered| names.failure(unanswered);
     if streams {
@@ -53,7 +54,11 @@ pub async fn create(
                 Bytes::from(stream::refused(&reason, cause, step, trace))
             }
         };
-        return Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
+        return Ok(trace_headers::with_trace_headers(
+            trace,
+            &[left_out, dropped].concat(),
+            sse::events(events),
+        ));
     }
     let answer = Box::pin(app.gateway.chat(&caller, ask)).await.map_err(failed)?;
     let (trace, dropped, answer) = match answer {
@@ -65,5 +70,9 @@ pub async fn create(
             (trace, Vec::new(), answer::refused(reason, cause, step, trace))
         }
     };
-    Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
+    Ok(trace_headers::with_trace_headers(
+        trace,
+        &[left_out, dropped].concat(),
+        Json(answer).into_response(),
+    ))
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role, TOOL_FAILED};
-use domain::step::Door;
-use gateway::ChatAsk;
+use domain::step::ApiEndpoint;
+use gateway::ChatRequest;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
@@ -109,9 +109,9 @@ impl MessagesBody {
 
 /// A request that was read.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ParsedRequest {
     /// What is asked.
-    pub ask: ChatAsk,
+    pub ask: ChatRequest,
     /// Of each message of the prompt, the index of the one it was made from; none for `system`.
     pub sources: Vec<Option<usize>>,
     /// The names of what was left out.
@@ -119,7 +119,7 @@ pub struct Asked {
 }
 
 /// What is asked.
-pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
+pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
     let mut reader = Reader::default();
     if body.messages.is_empty() {
         return Err(invalid("messages must not be empty"));
@@ -169,8 +169,8 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
         set("response_format", config.maybe_node("format")?.map(response_format).transpose()?);
         config.end()?;
     }
-    let ask = ChatAsk {
-        door: Door::Messages,
+    let ask = ChatRequest {
+        api_endpoint: ApiEndpoint::Messages,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt {
@@ -181,7 +181,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<Asked> {
         },
     };
     let left_out = reader.left_out.into_iter().map(str::to_owned).collect();
-    Ok(Asked { ask, sources, left_out })
+    Ok(ParsedRequest { ask, sources, left_out })
 }
 
 /// The error of a parameter that there is not.

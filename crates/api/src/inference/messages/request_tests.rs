@@ -9,7 +9,7 @@ fn read(body: Value) -> MessagesBody {
     serde_json::from_value(body).unwrap()
 }
 
-fn asked(mut body: Value) -> super::Asked {
+fn asked(mut body: Value) -> super::ParsedRequest {
     let blank = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
     for (name, value) in blank.as_object().unwrap() {
         body.as_object_mut().unwrap().entry(name).or_insert(value.clone());
@@ -43,7 +43,7 @@ fn clients_are_told_to_go_on_without_a_thread() {
 
 #[test]
 fn parameters_have_their_canonical_names() {
-    let super::Asked { ask, left_out, .. } = asked(json!({
+    let super::ParsedRequest { ask, left_out, .. } = asked(json!({
         "model": "m", "trace_id": "t", "temperature": 0.30, "top_p": 1, "top_k": 5,
         "stop_sequences": ["END"], "metadata": {"user_id": "u"}, "service_tier": "auto",
         "thinking": {"type": "enabled", "budget_tokens": 1024},
@@ -73,11 +73,11 @@ fn parameters_have_their_canonical_names() {
     );
     assert_eq!(left_out, ["service_tier"]);
     for (choice, canonical) in [("auto", "auto"), ("any", "required"), ("none", "none")] {
-        let super::Asked { ask, .. } = asked(json!({"tool_choice": {"type": choice}}));
+        let super::ParsedRequest { ask, .. } = asked(json!({"tool_choice": {"type": choice}}));
         assert_eq!(ask.prompt.params["tool_choice"], canonical);
         assert!(!ask.prompt.params.contains_key("parallel_tool_calls"));
     }
-    let super::Asked { ask, left_out, .. } =
+    let super::ParsedRequest { ask, left_out, .. } =
         asked(json!({"thinking": {"type": "disabled"}, "model": ""}));
     assert!(ask.prompt.params.is_empty() && ask.model.is_none() && left_out.is_empty());
 }
@@ -85,7 +85,7 @@ fn parameters_have_their_canonical_names() {
 #[test]
 fn what_was_said_has_its_canonical_form() {
     let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-    let super::Asked { ask, .. } = asked(json!({"system": blocks, "messages": [
+    let super::ParsedRequest { ask, .. } = asked(json!({"system": blocks, "messages": [
         {"role": "user", "content": [
             {"type": "text", "text": "And?"},
             {"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [
@@ -117,7 +117,7 @@ fn what_was_said_has_its_canonical_form() {
 fn breakpoints_of_the_cache_stay_where_they_are() {
     let five = json!({"type": "ephemeral"});
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
-    let super::Asked { ask, left_out, .. } = asked(json!({
+    let super::ParsedRequest { ask, left_out, .. } = asked(json!({
         "cache_control": {"type": "ephemeral", "ttl": "5m"},
         "system": [{"type": "text", "text": "a", "cache_control": hour}],
         "messages": [
@@ -149,7 +149,7 @@ fn breakpoints_of_the_cache_stay_where_they_are() {
     assert!(left_out.is_empty());
     // A kind that nobody knows yet is a hint that is lost.
     let odd = json!([{"type": "text", "text": "a", "cache_control": {"type": "eternal"}}]);
-    let super::Asked { ask, left_out, .. } = asked(json!({"system": odd}));
+    let super::ParsedRequest { ask, left_out, .. } = asked(json!({"system": odd}));
     assert!(ask.prompt.messages[0].extra.is_empty());
     assert_eq!(left_out, ["cache_control"]);
 }
@@ -173,7 +173,7 @@ fn every_message_says_what_it_was_made_from() {
 
 #[test]
 fn thinking_of_others_is_left_out() {
-    let super::Asked { ask, left_out, .. } =
+    let super::ParsedRequest { ask, left_out, .. } =
         asked(json!({"messages": [{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="},
             {"type": "redacted_thinking", "data": "{\"no\": \"state\"}"},
@@ -187,7 +187,7 @@ fn thinking_of_others_is_left_out() {
 fn what_only_helps_a_model_is_left_out() {
     let tools = json!([{"name": "f", "input_examples": [{}], "eager_input_streaming": true,
         "allowed_callers": ["direct"], "defer_loading": false}]);
-    let super::Asked { ask, left_out, .. } = asked(json!({"tools": tools}));
+    let super::ParsedRequest { ask, left_out, .. } = asked(json!({"tools": tools}));
     assert_eq!(left_out, ["eager_input_streaming", "input_examples"]);
     assert_eq!(ask.prompt.params["tools"][0]["function"], json!({"name": "f"}));
 }
@@ -195,7 +195,7 @@ fn what_only_helps_a_model_is_left_out() {
 #[test]
 fn what_clients_send_back_of_an_answer_is_no_fault() {
     let image = json!({"type": "url", "url": "https://a.example/b.png"});
-    let super::Asked { ask, left_out, .. } = asked(json!({"messages": [
+    let super::ParsedRequest { ask, left_out, .. } = asked(json!({"messages": [
         {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": ""},
             {"type": "text", "text": "I look.", "citations": null, "parsed_output": {"a": 1}},
@@ -229,7 +229,7 @@ fn a_form_is_strict_where_its_schema_leaves_nothing_open() {
         (json!({"type": "array", "items": {"type": "object"}}), false),
     ] {
         let format = json!({"type": "json_schema", "schema": schema});
-        let super::Asked { ask, .. } = asked(json!({"output_config": {"format": format}}));
+        let super::ParsedRequest { ask, .. } = asked(json!({"output_config": {"format": format}}));
         let form = &ask.prompt.params["response_format"]["json_schema"];
         assert_eq!(form.get("strict").is_some(), strict, "{schema}");
     }
@@ -341,7 +341,7 @@ proptest! {
                 messages.push(json!({"role": "user", "content": results}));
             }
         }
-        let super::Asked { ask, .. } = asked(json!({"messages": messages}));
+        let super::ParsedRequest { ask, .. } = asked(json!({"messages": messages}));
         let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
         prop_assert_eq!(ask.prompt.messages, expected);
     }

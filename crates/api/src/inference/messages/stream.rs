@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::http::error::Failure;
 use crate::http::vendor_errors::MessagesError;
-use crate::inference::canonical::block_sequencer::{Beat, Order, Part, Voice};
-use crate::inference::canonical::chunk_reader::Hearing;
+use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, ContentKind, Part};
+use crate::inference::canonical::chunk_reader::ChunkReader;
 use crate::inference::finding::FindingBody;
 use crate::inference::messages::answer::{
     Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
@@ -43,8 +43,8 @@ pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: Tr
 struct Writer {
     /// What the answer begins with; taken when it has.
     blank: Option<MessageAnswer>,
-    hearing: Hearing,
-    order: Order,
+    hearing: ChunkReader,
+    order: BlockSequencer,
     /// The number of the open block, or of the next.
     index: u64,
     /// What kind of piece the open block takes, and the name of its text.
@@ -60,8 +60,8 @@ impl Writer {
         let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
         Self {
             blank: Some(blank),
-            hearing: Hearing::default(),
-            order: Order::default(),
+            hearing: ChunkReader::default(),
+            order: BlockSequencer::default(),
             index: 0,
             delta: ("", ""),
             refusal: String::new(),
@@ -77,7 +77,7 @@ impl Writer {
         }
         for piece in pieces {
             match piece {
-                Piece::Text(text) => self.order.say(Voice::Text, text),
+                Piece::Text(text) => self.order.say(ContentKind::Text, text),
                 Piece::Native(mut chunk) => {
                     self.ending.hear(&mut chunk, "delta");
                     self.hearing.hear(chunk, &mut self.order);
@@ -98,11 +98,11 @@ impl Writer {
         out.into()
     }
 
-    fn play(&mut self, out: &mut String, beats: Vec<Beat>) {
+    fn play(&mut self, out: &mut String, beats: Vec<BlockEvent>) {
         for beat in beats {
             match beat {
-                Beat::Begin(part) => self.block_begins(out, part),
-                Beat::More(text) => {
+                BlockEvent::Begin(part) => self.block_begins(out, part),
+                BlockEvent::More(text) => {
                     if self.refuses {
                         self.refusal.push_str(&text);
                     }
@@ -112,27 +112,27 @@ impl Writer {
                         "delta": delta});
                     event(out, "content_block_delta", &more);
                 }
-                Beat::End => self.block_ends(out),
+                BlockEvent::End => self.block_ends(out),
             }
         }
     }
 
     fn block_begins(&mut self, out: &mut String, part: Part) {
         let block = match &part {
-            Part::Said(Voice::Thought) => {
+            Part::Said(ContentKind::Thought) => {
                 json!({"type": "thinking", "thinking": "", "signature": ""})
             }
-            Part::Said(Voice::Text | Voice::Refusal) => {
+            Part::Said(ContentKind::Text | ContentKind::Refusal) => {
                 json!({"type": "text", "text": "", "citations": null})
             }
             Part::Call { id, name } => {
                 json!({"type": "tool_use", "id": id, "name": name, "input": {}})
             }
         };
-        self.refuses = part == Part::Said(Voice::Refusal);
+        self.refuses = part == Part::Said(ContentKind::Refusal);
         self.delta = match part {
-            Part::Said(Voice::Thought) => ("thinking_delta", "thinking"),
-            Part::Said(Voice::Text | Voice::Refusal) => ("text_delta", "text"),
+            Part::Said(ContentKind::Thought) => ("thinking_delta", "thinking"),
+            Part::Said(ContentKind::Text | ContentKind::Refusal) => ("text_delta", "text"),
             Part::Call { .. } => ("input_json_delta", "partial_json"),
         };
         self.block(out, &block);

@@ -55,7 +55,11 @@ pub async fn create(
                 Bytes::from(stream::refused(&reason, cause, step, trace, now, echo))
             }
         };
-        return Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), sse::events(events)));
+        return Ok(trace_headers::with_trace_headers(
+            trace,
+            &[left_out, dropped].concat(),
+            sse::events(events),
+        ));
     }
     let answer = Box::pin(app.gateway.chat(&caller, asked.ask)).await.map_err(failed)?;
     let (trace, dropped, answer) = match answer {
@@ -67,5 +71,9 @@ pub async fn create(
             (trace, Vec::new(), answer::refused(reason, cause, step, trace, now, echo))
         }
     };
-    Ok(trace_headers::noted(trace, &[left_out, dropped].concat(), Json(answer).into_response()))
+    Ok(trace_headers::with_trace_headers(
+        trace,
+        &[left_out, dropped].concat(),
+        Json(answer).into_response(),
+    ))
 }

@@ -1,8 +1,8 @@
 //! A request in the Responses format as a canonical prompt.
 
 use domain::conversation::{Prompt, Role};
-use domain::step::Door;
-use gateway::ChatAsk;
+use domain::step::ApiEndpoint;
+use gateway::ChatRequest;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
@@ -91,9 +91,9 @@ impl ResponsesBody {
 
 /// A request that was read.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ParsedRequest {
     /// What is asked.
-    pub ask: ChatAsk,
+    pub ask: ChatRequest,
     /// Of each message of the prompt, the index of the item it was made from, or of the first of them;
     /// none for `instructions`.
     pub sources: Vec<Option<usize>>,
@@ -104,7 +104,7 @@ pub struct Asked {
 }
 
 /// What is asked.
-pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
+pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest> {
     check(&body)?;
     let echo = echo(&body);
     let mut input = Input::default();
@@ -149,8 +149,8 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
         let is_same = SAME.contains(&name.as_str());
         set(&name, Some(value).filter(|value| is_same && !value.is_null()));
     }
-    let ask = ChatAsk {
-        door: Door::Responses,
+    let ask = ChatRequest {
+        api_endpoint: ApiEndpoint::Responses,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt {
@@ -160,7 +160,7 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<Asked> {
             params,
         },
     };
-    Ok(Asked { ask, sources, echo, left_out })
+    Ok(ParsedRequest { ask, sources, echo, left_out })
 }
 
 /// Refuses what would need a memory, or a tool that only a vendor has.
@@ -192,7 +192,7 @@ fn check(body: &ResponsesBody) -> Result<()> {
             "previous_response_id" | "conversation" => {
                 "nothing is kept between two requests; send the conversation in input"
             }
-            _ => "this door has none of the kind",
+            _ => "this endpoint has none of the kind",
         };
         let name: String = name.chars().take(64).collect();
         return Err(invalid(format!("{name} is not supported: {why}")));

@@ -8,7 +8,7 @@ fn read(body: Value) -> ResponsesBody {
     serde_json::from_value(body).unwrap()
 }
 
-fn asked(mut body: Value) -> Asked {
+fn asked(mut body: Value) -> ParsedRequest {
     if body.get("input").is_none() {
         body["input"] = "?".into();
     }
@@ -185,7 +185,7 @@ fn faults_name_the_parameter() {
         (
             json!({"background": true}),
             422,
-            "background is not supported: this door has none of the kind",
+            "background is not supported: this endpoint has none of the kind",
         ),
         (
             json!({"include": ["web_search_call.results"]}),

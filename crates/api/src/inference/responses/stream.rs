@@ -14,8 +14,8 @@ use gateway::{Error, Piece, Started};
 use serde_json::{Map, Value, json};
 
 use crate::http::error::Failure;
-use crate::inference::canonical::block_sequencer::{Beat, Order, Part, Voice};
-use crate::inference::canonical::chunk_reader::Hearing;
+use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, ContentKind, Part};
+use crate::inference::canonical::chunk_reader::ChunkReader;
 use crate::inference::finding::FindingBody;
 use crate::inference::responses::answer::{
     End, ResponseAnswer, call_status, function_call, id, message, reasoning, refusal_part,
@@ -53,8 +53,8 @@ pub fn refused(
 struct Writer {
     step: StepId,
     answer: ResponseAnswer,
-    hearing: Hearing,
-    order: Order,
+    hearing: ChunkReader,
+    order: BlockSequencer,
     /// The items that are over.
     output: Vec<Value>,
     open: Option<Item>,
@@ -77,8 +77,8 @@ impl Writer {
         Self {
             step,
             answer,
-            hearing: Hearing::default(),
-            order: Order::default(),
+            hearing: ChunkReader::default(),
+            order: BlockSequencer::default(),
             output: Vec::new(),
             open: None,
             is_cut_off: false,
@@ -96,7 +96,7 @@ impl Writer {
         }
         for piece in pieces {
             match piece {
-                Piece::Text(text) => self.order.say(Voice::Text, text),
+                Piece::Text(text) => self.order.say(ContentKind::Text, text),
                 Piece::Native(chunk) => self.hearing.hear(chunk, &mut self.order),
                 Piece::End { finish, usage, blocked } => self.end(finish, usage, blocked),
                 Piece::Broken(error) => self.broken(error),
@@ -107,13 +107,13 @@ impl Writer {
         std::mem::take(&mut self.out).into()
     }
 
-    fn play(&mut self, beats: Vec<Beat>) {
+    fn play(&mut self, beats: Vec<BlockEvent>) {
         let mut beats = beats.into_iter().peekable();
         while let Some(beat) = beats.next() {
             match beat {
-                Beat::Begin(part) => self.item_begins(part),
-                Beat::More(text) => self.item_goes_on(text),
-                Beat::End => self.item_ends(beats.peek().is_none()),
+                BlockEvent::Begin(part) => self.item_begins(part),
+                BlockEvent::More(text) => self.item_goes_on(text),
+                BlockEvent::End => self.item_ends(beats.peek().is_none()),
             }
         }
     }
@@ -121,14 +121,16 @@ impl Writer {
     fn item_begins(&mut self, part: Part) {
         let index = self.output.len();
         let kind = match part {
-            Part::Said(Voice::Thought) => "rs",
-            Part::Said(Voice::Text | Voice::Refusal) => "msg",
+            Part::Said(ContentKind::Thought) => "rs",
+            Part::Said(ContentKind::Text | ContentKind::Refusal) => "msg",
             Part::Call { .. } => "fc",
         };
         let id = id(kind, self.step, index);
         let blank = match &part {
-            Part::Said(Voice::Thought) => reasoning(&id, "", None),
-            Part::Said(Voice::Text | Voice::Refusal) => message(&id, "in_progress", None),
+            Part::Said(ContentKind::Thought) => reasoning(&id, "", None),
+            Part::Said(ContentKind::Text | ContentKind::Refusal) => {
+                message(&id, "in_progress", None)
+            }
             Part::Call { id: call_id, name } => {
                 function_call(&id, "in_progress", call_id, name, "")
             }
@@ -150,7 +152,7 @@ impl Writer {
         let mut more = item.place(index);
         more.insert("delta".to_owned(), text.into());
         let name = item.names().delta;
-        if item.part == Part::Said(Voice::Text) {
+        if item.part == Part::Said(ContentKind::Text) {
             more.insert("logprobs".to_owned(), json!([]));
         }
         self.event(name, Value::Object(more));
@@ -163,7 +165,7 @@ impl Writer {
         let mut done = item.place(index);
         done.insert(names.member.to_owned(), item.said.clone().into());
         match &item.part {
-            Part::Said(Voice::Text) => drop(done.insert("logprobs".to_owned(), json!([]))),
+            Part::Said(ContentKind::Text) => drop(done.insert("logprobs".to_owned(), json!([]))),
             Part::Call { name, .. } => drop(done.insert("name".to_owned(), name.clone().into())),
             Part::Said(_) => {}
         }
@@ -174,9 +176,9 @@ impl Writer {
         }
         let status = if self.is_cut_off && is_last { "incomplete" } else { "completed" };
         let whole = match &item.part {
-            Part::Said(Voice::Thought) => reasoning(&item.id, &item.said, None),
-            Part::Said(Voice::Text) => message(&item.id, status, Some(text_part(&item.said))),
-            Part::Said(Voice::Refusal) => {
+            Part::Said(ContentKind::Thought) => reasoning(&item.id, &item.said, None),
+            Part::Said(ContentKind::Text) => message(&item.id, status, Some(text_part(&item.said))),
+            Part::Said(ContentKind::Refusal) => {
                 message(&item.id, "completed", Some(refusal_part(&item.said)))
             }
             Part::Call { id, name } => {
@@ -195,7 +197,7 @@ impl Writer {
 
     fn end(&mut self, finish: FinishReason, usage: Usage, blocked: Option<String>) {
         if let Some(reason) = &blocked {
-            self.order.say(Voice::Refusal, reason.clone());
+            self.order.say(ContentKind::Refusal, reason.clone());
         }
         self.is_cut_off = blocked.is_none() && finish.is_cut_off();
         let beats = self.order.finish();
@@ -252,21 +254,21 @@ impl Item {
         const ADDED: &str = "response.content_part.added";
         const OVER: &str = "response.content_part.done";
         match self.part {
-            Part::Said(Voice::Text) => Names {
+            Part::Said(ContentKind::Text) => Names {
                 added: ADDED,
                 delta: "response.output_text.delta",
                 done: "response.output_text.done",
                 over: OVER,
                 member: "text",
             },
-            Part::Said(Voice::Refusal) => Names {
+            Part::Said(ContentKind::Refusal) => Names {
                 added: ADDED,
                 delta: "response.refusal.delta",
                 done: "response.refusal.done",
                 over: OVER,
                 member: "refusal",
             },
-            Part::Said(Voice::Thought) => Names {
+            Part::Said(ContentKind::Thought) => Names {
                 added: "response.reasoning_summary_part.added",
                 delta: "response.reasoning_summary_text.delta",
                 done: "response.reasoning_summary_text.done",
@@ -290,7 +292,9 @@ impl Item {
         place.insert("item_id".to_owned(), self.id.clone().into());
         place.insert("output_index".to_owned(), index.into());
         match self.part {
-            Part::Said(Voice::Thought) => drop(place.insert("summary_index".to_owned(), 0.into())),
+            Part::Said(ContentKind::Thought) => {
+                drop(place.insert("summary_index".to_owned(), 0.into()));
+            }
             Part::Said(_) => drop(place.insert("content_index".to_owned(), 0.into())),
             Part::Call { .. } => {}
         }
@@ -300,9 +304,9 @@ impl Item {
     /// The part that holds what was said so far, of items that have parts.
     fn part_of(&self, index: usize) -> Option<(Names, Map<String, Value>, Value)> {
         let part = match self.part {
-            Part::Said(Voice::Text) => text_part(&self.said),
-            Part::Said(Voice::Refusal) => refusal_part(&self.said),
-            Part::Said(Voice::Thought) => summary_part(&self.said),
+            Part::Said(ContentKind::Text) => text_part(&self.said),
+            Part::Said(ContentKind::Refusal) => refusal_part(&self.said),
+            Part::Said(ContentKind::Thought) => summary_part(&self.said),
             Part::Call { .. } => return None,
         };
         Some((self.names(), self.place(index), part))

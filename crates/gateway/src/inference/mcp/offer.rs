@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::context::Turn;
+use crate::pipeline::context::RequestContext;
 use crate::state::mcp_sessions::To;
 use crate::tools::function_tools;
 use crate::tools::function_tools::ToolCall;
@@ -25,7 +25,7 @@ impl Gateway {
     /// failed step.
     pub(crate) async fn offer(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         entries: Vec<Entry>,
         functions: &mut Vec<Value>,
     ) -> Result<Round> {
@@ -33,7 +33,7 @@ impl Gateway {
         let began = self.clock.now();
         let until = Instant::now() + CALL_TIME;
         let listing = entries.iter().map(async |entry| {
-            let to = to(turn, &entry.address)?;
+            let to = to(context, &entry.address)?;
             Ok::<_, Error>(self.mcp.tools(to, until).await)
         });
         let mut offered: Vec<(Entry, Arc<[McpTool]>)> = Vec::new();
@@ -41,7 +41,7 @@ impl Gateway {
             match listed? {
                 Ok(tools) => offered.push((entry.clone(), tools)),
                 Err(fault) => {
-                    self.record_unlisted(turn, &entry.label, &fault, began).await?;
+                    self.record_unlisted(context, &entry.label, &fault, began).await?;
                     return Err(unusable(entry, &fault));
                 }
             }
@@ -51,9 +51,9 @@ impl Gateway {
     }
 
     /// What a follow-up offers: the servers of the conversation that it carries on.
-    pub(crate) fn offer_again(turn: &Turn, servers: Vec<Server>) -> Result<Round> {
+    pub(crate) fn offer_again(context: &RequestContext, servers: Vec<Server>) -> Result<Round> {
         for server in &servers {
-            turn.caller.project.mcp.check(&server.address()?)?;
+            context.caller.project.mcp.check(&server.address()?)?;
         }
         Ok(Round::first(servers, Instant::now() + TOTAL))
     }
@@ -62,22 +62,22 @@ impl Gateway {
 /// Runs a tool of a round.
 pub(crate) async fn call_tool(
     gateway: &Gateway,
-    turn: &Turn,
+    context: &RequestContext,
     round: &Round,
     call: &ToolCall,
 ) -> std::result::Result<McpAnswer, McpError> {
     let (server, tool) = round.find(call).ok_or(McpError::Malformed)?;
     let deadline = round.call_deadline(Instant::now());
     let address = server.address().map_err(|_| McpError::Forbidden)?;
-    let to = to(turn, &address).map_err(|_| McpError::Forbidden)?;
+    let to = to(context, &address).map_err(|_| McpError::Forbidden)?;
     gateway.mcp.call(to, tool, &call.arguments, deadline).await
 }
 
 /// A server as a turn may call it; an error where the project does not allow it.
-fn to<'a>(turn: &'a Turn, address: &'a McpAddress) -> Result<To<'a>> {
-    let project = &turn.caller.project;
+fn to<'a>(context: &'a RequestContext, address: &'a McpAddress) -> Result<To<'a>> {
+    let project = &context.caller.project;
     let token = project.mcp.check(address)?;
-    Ok(To { project: project.id(), trace: turn.trace.id(), address, token })
+    Ok(To { project: project.id(), trace: context.trace.id(), address, token })
 }
 
 /// Adds the tools of servers to the functions of a request.

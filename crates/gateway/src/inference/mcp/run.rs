@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 use crate::inference::executions::Outcome;
 use crate::inference::follow_up;
 use crate::inference::mcp::offer::call_tool;
-use crate::pipeline::context::Turn;
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::record::RanTool;
 use crate::pipeline::route::Gone;
 use crate::request_id;
@@ -34,14 +34,14 @@ impl Gateway {
     /// caller. Every round is screened, routed, funded and recorded like a request of its own.
     pub(crate) async fn converse(
         &self,
-        mut turn: Turn,
+        mut context: RequestContext,
         mut round: Round,
         mut prompt: Prompt,
     ) -> Result<Outcome> {
         loop {
-            turn.mcp = Some(round.clone());
+            context.mcp = Some(round.clone());
             let mut next = prompt.clone();
-            let routed = match self.route(turn.clone(), prompt).await? {
+            let routed = match self.route(context.clone(), prompt).await? {
                 Gone::On(routed) => *routed,
                 Gone::Blocked(refusal) => return Ok(refusal.into()),
             };
@@ -53,13 +53,13 @@ impl Gateway {
             let run = flight.funded()?.step();
             next.messages.extend(follow_up::answer(&flight)?.and_then(Message::read));
             flight.finish().await?;
-            let ran = self.run_tools(&turn, &round, run, &calls).await?;
+            let ran = self.run_tools(&context, &round, run, &calls).await?;
             if ran.len() < calls.len() {
-                return self.hand_over(&turn, &round, run, calls, &ran).await;
+                return self.hand_over(&context, &round, run, calls, &ran).await;
             }
             // The gate has seen only the first round.
-            self.check_settled(&turn.caller, self.clock.now()).await?;
-            turn.parent =
+            self.check_settled(&context.caller, self.clock.now()).await?;
+            context.parent =
                 ran.iter().max_by_key(|ran| (ran.finished_at, ran.step)).map(|ran| ran.step);
             // One for each call, in their order.
             let results = std::iter::zip(&calls, ran);
@@ -74,7 +74,7 @@ impl Gateway {
     /// recorded also when the caller hangs up: the tool may have done something.
     async fn run_tools(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         round: &Round,
         run: StepId,
         calls: &[ToolCall],
@@ -82,8 +82,8 @@ impl Gateway {
         let ours = calls.iter().filter(|call| round.runs_call(call)).cloned();
         let running: Vec<_> = ours
             .map(|call| {
-                let (gateway, turn, round) = (self.clone(), turn.clone(), round.clone());
-                let ran = async move { gateway.run_tool(&turn, &round, run, call).await };
+                let (gateway, context, round) = (self.clone(), context.clone(), round.clone());
+                let ran = async move { gateway.run_tool(&context, &round, run, call).await };
                 self.tasks.spawn(request_id::carried(ran))
             })
             .collect();
@@ -96,18 +96,19 @@ impl Gateway {
 
     async fn run_tool(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         round: &Round,
         run: StepId,
         call: ToolCall,
     ) -> Result<Ran> {
-        let step = Step { parent: Some(run), ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let step =
+            Step { parent: Some(run), ..self.plain_step(context, StepKind::ToolCall).await? };
         let (said, error) = tokio::select! {
-            answer = call_tool(self, turn, round, &call) => told(answer),
+            answer = call_tool(self, context, round, &call) => told(answer),
             () = self.cut_off.cancelled() => (STOPPED.to_owned(), Some(STOPPED.to_owned())),
         };
         let ran = RanTool { server: round.label(&call), call: Some(&call), said: &said, error };
-        let (id, finished_at) = self.record_tool(turn, step, ran).await?;
+        let (id, finished_at) = self.record_tool(context, step, ran).await?;
         let result = ToolResult { call: call.id, content: said, name: Some(call.name) };
         Ok(Ran { step: id, finished_at, result })
     }
@@ -116,7 +117,7 @@ impl Gateway {
     /// results of the others are.
     async fn hand_over(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         round: &Round,
         run: StepId,
         mut calls: Vec<ToolCall>,
@@ -125,21 +126,22 @@ impl Gateway {
         calls.retain(|call| !round.runs_call(call));
         let finished =
             ran.iter().map(|ran| (ran.result.call.as_str(), ran.step)).collect::<Vec<_>>();
-        let step = self.record_tools(turn, run, &calls, &finished).await?;
+        let step = self.record_tools(context, run, &calls, &finished).await?;
         Ok(Outcome::Tools { calls, step })
     }
 
     /// Records that the tools of a server could not be listed.
     pub(super) async fn record_unlisted(
         &self,
-        turn: &Turn,
+        context: &RequestContext,
         label: &str,
         fault: &McpError,
         began: Timestamp,
     ) -> Result<()> {
-        let step = Step { started_at: began, ..self.plain_step(turn, StepKind::ToolCall).await? };
+        let step =
+            Step { started_at: began, ..self.plain_step(context, StepKind::ToolCall).await? };
         let ran = RanTool { server: label, call: None, said: "", error: Some(failed(fault)) };
-        self.record_tool(turn, step, ran).await.map(drop)
+        self.record_tool(context, step, ran).await.map(drop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Starts, written before their calls, or a little after where calls are short: most of the work of a
+//! Starts are written before their calls, or a little after where calls are short: most of the work of a
 //! short call would be to write that it began.
 //!
 //! One task looks after all calls that are open. A timer for each would wake a thread for each.
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::pipeline::fund::Funded;
-use crate::state::start_journal::{PendingStart, Starts, Tends};
+use crate::state::start_journal::{PendingStart, StartJournal, Tends};
 
 /// A start is written when its call has been open for so long. A call that the gateway's death ends
 /// sooner leaves nothing.
@@ -37,7 +37,7 @@ impl Call {
 
     /// From here on the start is not written: the end of the call comes next, and must not come
     /// before it. Whether it has been.
-    pub(super) fn end(&self, starts: &Starts, answered: bool) -> bool {
+    pub(super) fn end(&self, starts: &StartJournal, answered: bool) -> bool {
         let written = std::mem::replace(&mut *lock(&self.settled), true);
         let is_short = self.began.elapsed() < SHORT;
         // That a call failed at once says nothing of those that do not.
@@ -59,7 +59,7 @@ impl PendingStart for Call {
         // Made before the lock is taken, for which the end of the call would wait.
         let start = self.funded.start();
         let mut settled = lock(&self.settled);
-        *settled = *settled || writer.note_start(start);
+        *settled = *settled || writer.enqueue_start(start);
         *settled
     }
 }

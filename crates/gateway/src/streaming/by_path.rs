@@ -2,43 +2,43 @@
 
 use indexmap::IndexMap;
 
-use crate::safety::answer_strings::Place;
+use crate::safety::answer_strings::JsonPath;
 
 /// Strings have numbers, from 0 on, in the order in which they began.
 #[derive(Debug)]
-pub(super) struct ByPlace<T>(IndexMap<Place, T>);
+pub(super) struct ByPath<T>(IndexMap<JsonPath, T>);
 
-impl<T> Default for ByPlace<T> {
+impl<T> Default for ByPath<T> {
     fn default() -> Self {
         Self(IndexMap::new())
     }
 }
 
-impl<T> ByPlace<T> {
+impl<T> ByPath<T> {
     /// How many strings there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The number of a string, if it has begun.
-    pub(super) fn number(&self, place: &Place) -> Option<usize> {
+    pub(super) fn number(&self, place: &JsonPath) -> Option<usize> {
         self.0.get_index_of(place)
     }
 
     /// What is kept for a string, and its number. One that begins gets what `begin` makes.
-    pub(super) fn at(&mut self, place: &Place, begin: impl FnOnce() -> T) -> (usize, &mut T) {
+    pub(super) fn at(&mut self, place: &JsonPath, begin: impl FnOnce() -> T) -> (usize, &mut T) {
         let number =
             self.number(place).unwrap_or_else(|| self.0.insert_full(place.clone(), begin()).0);
         (number, &mut self.0[number])
     }
 
     /// A string that has begun, by its number, and what is kept for it.
-    pub(super) fn get_mut(&mut self, number: usize) -> Option<(&Place, &mut T)> {
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<(&JsonPath, &mut T)> {
         self.0.get_index_mut(number)
     }
 
     /// All strings, by their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Place, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&JsonPath, &T)> {
         self.0.iter()
     }
 }

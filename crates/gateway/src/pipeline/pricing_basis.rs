@@ -1,9 +1,9 @@
-//! Charge: by what a call is paid for.
+//! The basis on which a call is priced.
 
 use domain::conversation::Prompt;
 use domain::model::{Model, Provider};
 use domain::money::{Prices, Usd};
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 use domain::usage::Usage;
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ const LARGE: u64 = 1536 * 1024;
 
 /// What a provider is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Charge {
+pub(crate) enum PricingBasis {
     /// Prompt and completion tokens.
     Tokens,
     /// Prompt tokens alone (embeddings).
@@ -31,11 +31,11 @@ pub(crate) enum Charge {
     Images(u64),
 }
 
-impl Charge {
-    pub(super) fn of(door: Door, prompt: &Prompt) -> Self {
-        match door {
-            Door::Embeddings => Self::Input,
-            Door::Images => {
+impl PricingBasis {
+    pub(super) fn of(api_endpoint: ApiEndpoint, prompt: &Prompt) -> Self {
+        match api_endpoint {
+            ApiEndpoint::Embeddings => Self::Input,
+            ApiEndpoint::Images => {
                 Self::Images(prompt.params.get("n").and_then(Value::as_u64).unwrap_or(1))
             }
             _ => Self::Tokens,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use checks::{Placeholders, Redactor, StreamJudge, StreamRestorer, Withheld};
 
-use crate::safety::answer_strings::Place;
+use crate::safety::answer_strings::JsonPath;
 use crate::safety::output_check;
 use crate::state::registry::ProjectState;
 
@@ -56,14 +56,14 @@ impl Judging {
 
 /// A string that leaves in pieces.
 #[derive(Debug)]
-pub(super) struct Strand {
+pub(super) struct StringFilter {
     judge: StreamJudge,
     restorer: StreamRestorer,
 }
 
-impl Strand {
+impl StringFilter {
     /// The beginning of a string, of the text of choice 0 where there is no place.
-    pub(super) fn new(placeholders: &Placeholders, place: Option<&Place>) -> Self {
+    pub(super) fn new(placeholders: &Placeholders, place: Option<&JsonPath>) -> Self {
         let restorer = match place {
             Some(place) if place.is_json() => placeholders.json_stream(),
             _ => placeholders.stream(),

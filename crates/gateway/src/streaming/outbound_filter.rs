@@ -1,7 +1,7 @@
 //! The way out of a streamed answer: its strings are judged where the project asks for it, and
 //! originals are put back where their placeholders stand.
 //!
-//! Each string of each choice is a [`Strand`], which holds back what may still become a finding or a
+//! Each string of each choice is a [`StringFilter`], which holds back what may still become a finding or a
 //! placeholder. What is held back is never overtaken by what the choice says later: it leaves, as it
 //! is, before the choice goes on elsewhere or ends. Only tool calls run beside each other.
 
@@ -11,24 +11,24 @@ use checks::Placeholders;
 use serde_json::{Map, Value};
 
 use crate::safety::answer_strings;
-use crate::safety::answer_strings::Place;
+use crate::safety::answer_strings::JsonPath;
 use crate::safety::output_check::restored;
-use crate::streaming::by_place::ByPlace;
+use crate::streaming::by_path::ByPath;
 use crate::streaming::piece::Piece;
-use crate::streaming::strand::{Judging, Strand};
+use crate::streaming::string_filter::{Judging, StringFilter};
 
 /// Lets out the answer of one call.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct OutboundFilter {
     placeholders: Placeholders,
     pub(super) judging: Option<Judging>,
     /// The text of choice 0, whichever way it comes.
-    text: Strand,
+    text: StringFilter,
     /// What of it was judged and has left, before it was restored.
     left: String,
     /// The same of what choice 0 refuses with.
     refused: String,
-    others: ByPlace<Strand>,
+    others: ByPath<StringFilter>,
     /// Those of them that hold something back.
     holding: BTreeSet<Holding>,
 }
@@ -46,13 +46,13 @@ struct Share {
     ends: bool,
 }
 
-impl Outlet {
+impl OutboundFilter {
     pub(super) fn new(placeholders: &Placeholders, judging: Option<Judging>) -> Self {
         Self {
-            text: Strand::new(placeholders, None),
+            text: StringFilter::new(placeholders, None),
             left: String::new(),
             refused: String::new(),
-            others: ByPlace::default(),
+            others: ByPath::default(),
             holding: BTreeSet::new(),
             placeholders: placeholders.clone(),
             judging,
@@ -137,7 +137,7 @@ impl Outlet {
     }
 
     /// A string with what may leave of it.
-    fn string_out(&mut self, place: &Place, text: &str, ends: bool) -> String {
+    fn string_out(&mut self, place: &JsonPath, text: &str, ends: bool) -> String {
         if !place.is_fragment() || place.is_note() {
             return match &mut self.judging {
                 Some(judging) => restored(&self.placeholders, place, &judging.whole(text)),
@@ -147,7 +147,7 @@ impl Outlet {
         if place.is_text() {
             return self.text_out(text);
         }
-        let begin = || Strand::new(&self.placeholders, Some(place));
+        let begin = || StringFilter::new(&self.placeholders, Some(place));
         let (number, strand) = self.others.at(place, begin);
         let mut judged = strand.judged(text, self.judging.as_mut());
         if ends {
@@ -201,5 +201,5 @@ impl Outlet {
 }
 
 #[cfg(test)]
-#[path = "outlet_tests.rs"]
+#[path = "outbound_filter_tests.rs"]
 mod tests;

@@ -1,20 +1,20 @@
-//! Places: at which of its endpoints a model is called, and at which one after that.
+//! The endpoints at which a model is called, one after the other.
 
 use std::sync::Arc;
 use std::vec;
 
 use domain::model::Model;
 use domain::time::Timestamp;
-use providers::{Breaker, Breakers, Pass};
+use providers::{Breaker, Breakers, Permit};
 
 use crate::metric_labels;
 
 /// Where a call goes, and where else it may go.
-pub(super) struct Places {
+pub(super) struct EndpointAttempts {
     here: Place,
     /// The call that may be made here, until it is known how it went. One that is not made, because it
     /// is refused for money or its caller hangs up, was no probe.
-    pass: Option<Pass>,
+    pass: Option<Permit>,
     /// Where it was not yet.
     others: vec::IntoIter<Place>,
 }
@@ -27,7 +27,7 @@ struct Place {
     endpoint: Option<usize>,
 }
 
-impl Places {
+impl EndpointAttempts {
     /// The places of a model in the order of a seed, the first of them let through by its breaker;
     /// `None` while no breaker lets a call through.
     pub(super) fn of(
@@ -67,7 +67,7 @@ impl Places {
     }
 
     /// Takes in that the call here was answered, or begins to be: how that goes is still to be told.
-    pub(super) fn answered(self) -> Option<Pass> {
+    pub(super) fn answered(self) -> Option<Permit> {
         self.count("answered");
         self.pass
     }
@@ -102,12 +102,12 @@ impl Places {
 }
 
 /// The next place that its breaker lets through, with the call that may be made there.
-fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Pass, Place)> {
+fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Permit, Place)> {
     places.find_map(|place| Some((place.breaker.allow(now)?, place)))
 }
 
 /// Tells a breaker how a call went that it has let through.
-pub(super) fn tell(pass: Pass, error: Option<&providers::Error>, now: Timestamp) {
+pub(super) fn tell(pass: Permit, error: Option<&providers::Error>, now: Timestamp) {
     match error {
         Some(error) if error.is_endpoint_fault() => pass.fault(now),
         // It was not called.
@@ -117,7 +117,7 @@ pub(super) fn tell(pass: Pass, error: Option<&providers::Error>, now: Timestamp)
 }
 
 /// By index alone: an address may be nobody else's business.
-impl std::fmt::Display for Places {
+impl std::fmt::Display for EndpointAttempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.here.endpoint {
             Some(endpoint) => write!(f, "endpoints[{endpoint}] of {}", self.here.model.identifier),

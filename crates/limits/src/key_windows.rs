@@ -4,7 +4,7 @@ use domain::money::Usd;
 use domain::settings::Limits;
 use domain::time::{HOUR, SECOND, Timestamp};
 
-use crate::spend::{HourSpend, SetAside};
+use crate::spend::{HourSpend, Reserved};
 use crate::window::Window;
 
 /// As far back as loops are looked for, in seconds.
@@ -24,7 +24,7 @@ pub struct KeyWindows {
     attempts: Window,
     spend: HourSpend,
     /// For calls with the key that have not settled.
-    pub set_aside: SetAside,
+    pub set_aside: Reserved,
     limits: Limits,
     last_used: Timestamp,
     changed: bool,
@@ -38,7 +38,7 @@ impl KeyWindows {
             requests,
             attempts,
             spend: HourSpend::default(),
-            set_aside: SetAside::default(),
+            set_aside: Reserved::default(),
             limits: limits.clone(),
             last_used: Timestamp::default(),
             changed: false,
@@ -58,7 +58,7 @@ impl KeyWindows {
 
     /// Counts an authenticated request for loop detection, refused ones too. True when it is the
     /// one that shows a loop.
-    pub fn is_loop(&mut self, now: Timestamp) -> bool {
+    pub fn record_attempt(&mut self, now: Timestamp) -> bool {
         self.last_used = now;
         self.changed = true;
         let Some(limit) = self.limits.loop_requests else { return false };
@@ -175,11 +175,11 @@ mod tests {
     fn the_51st_request_in_ten_seconds_is_a_loop() {
         let mut windows = KeyWindows::new(&Limits::default());
         for request in 0..50 {
-            assert!(!windows.is_loop(at(request / 10)), "request {request}");
+            assert!(!windows.record_attempt(at(request / 10)), "request {request}");
         }
-        assert!(windows.is_loop(at(5)));
+        assert!(windows.record_attempt(at(5)));
         windows.reset();
-        assert!(!windows.is_loop(at(5)));
+        assert!(!windows.record_attempt(at(5)));
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         let mut windows = KeyWindows::new(&Limits::default());
         for second in 0..100 {
             for _ in 0..5 {
-                assert!(!windows.is_loop(at(second)));
+                assert!(!windows.record_attempt(at(second)));
             }
         }
     }
@@ -209,7 +209,7 @@ mod tests {
         let limits = Limits { requests_per_hour: Some(3), ..Limits::default() };
         let mut before = KeyWindows::new(&limits);
         for second in 0..3 {
-            before.is_loop(at(second));
+            before.record_attempt(at(second));
             before.admit(at(second)).unwrap();
         }
         let (bytes, last_used) = before.checkpoint().unwrap();

@@ -23,7 +23,7 @@ fn tool(index: u64, arguments: &str) -> Value {
 }
 
 /// What each choice says, in order: the field, a piece of it, or `end`.
-fn heard(pieces: &[Piece]) -> Vec<(u64, String, String)> {
+fn outcome(pieces: &[Piece]) -> Vec<(u64, String, String)> {
     let mut all = Vec::new();
     for piece in pieces {
         let chunk = match piece {
@@ -52,14 +52,14 @@ fn heard(pieces: &[Piece]) -> Vec<(u64, String, String)> {
 }
 
 /// What is heard of one field.
-fn whole(heard: &[(u64, String, String)], choice: u64, field: &str) -> String {
-    let of = heard.iter().filter(|(of, name, _)| *of == choice && name == field);
+fn whole(outcome: &[(u64, String, String)], choice: u64, field: &str) -> String {
+    let of = outcome.iter().filter(|(of, name, _)| *of == choice && name == field);
     of.map(|(_, _, text)| text.as_str()).collect()
 }
 
 #[test]
 fn what_is_held_back_is_not_overtaken() {
-    let mut outlet = Outlet::new(&placeholders(), None);
+    let mut outlet = OutboundFilter::new(&placeholders(), None);
     let mut pieces = Vec::new();
     outlet.native(chunk(0, json!({"reasoning": "ask [A_1"}), Value::Null), &mut pieces);
     outlet.text("I write to [A_1_00000001]", &mut pieces);
@@ -74,7 +74,7 @@ fn what_is_held_back_is_not_overtaken() {
     let said = |choice, field: &str, text: &str| (choice, field.to_owned(), text.to_owned());
     let escaped = r#"jo \"J\" <jo@a.example>"#;
     assert_eq!(
-        heard(&pieces),
+        outcome(&pieces),
         [
             said(0, "reasoning", "ask "),
             said(0, "reasoning", "[A_1"),
@@ -95,7 +95,7 @@ fn what_is_held_back_is_not_overtaken() {
 
 #[test]
 fn a_note_does_not_interrupt_the_text() {
-    let mut outlet = Outlet::new(&placeholders(), None);
+    let mut outlet = OutboundFilter::new(&placeholders(), None);
     let mut pieces = Vec::new();
     outlet.text("I write to [A_1_", &mut pieces);
     let note = json!({"annotations": [{"type": "url_citation", "title": PLACEHOLDER}]});
@@ -116,7 +116,7 @@ fn a_note_does_not_interrupt_the_text() {
 
 #[test]
 fn text_that_looks_like_a_picture_stays_in_its_place() {
-    let mut outlet = Outlet::new(&placeholders(), None);
+    let mut outlet = OutboundFilter::new(&placeholders(), None);
     let mut pieces = Vec::new();
     for choice in [0, 1] {
         for text in ["see [A_1", "data:image/png;base64,AAAA", " and [A_1_00000001]"] {
@@ -125,14 +125,14 @@ fn text_that_looks_like_a_picture_stays_in_its_place() {
     }
     outlet.finish(&mut pieces);
     for choice in [0, 1] {
-        let said = whole(&heard(&pieces), choice, "content");
+        let said = whole(&outcome(&pieces), choice, "content");
         assert_eq!(said, format!("see [A_1data:image/png;base64,AAAA and {ORIGINAL}"));
     }
 }
 
 #[test]
 fn log_probabilities_go_with_the_text_they_tell() {
-    let mut outlet = Outlet::new(&placeholders(), None);
+    let mut outlet = OutboundFilter::new(&placeholders(), None);
     let mut pieces = Vec::new();
     for text in ["To ", PLACEHOLDER, " it is."] {
         let logprobs = json!({"content": [{"token": text, "logprob": -0.1}]});
@@ -171,7 +171,7 @@ proptest! {
         turns in prop::collection::vec((0_usize..4, 1_usize..9, any::<bool>()), 0..60),
     ) {
         let placeholders = placeholders();
-        let mut outlet = Outlet::new(&placeholders, None);
+        let mut outlet = OutboundFilter::new(&placeholders, None);
         let mut pieces = Vec::new();
         let mut rest: Vec<(Vec<char>, Vec<char>)> = speeches
             .iter()
@@ -199,14 +199,14 @@ proptest! {
             outlet.native(chunk(index, delta, end), &mut pieces);
         }
         outlet.finish(&mut pieces);
-        let heard = heard(&pieces);
+        let outcome = outcome(&pieces);
         for (choice, said) in speeches.iter().enumerate() {
             let index = choice as u64;
             let text = placeholders.restore(&said.text);
-            prop_assert_eq!(whole(&heard, index, "content"), text);
+            prop_assert_eq!(whole(&outcome, index, "content"), text);
             let arguments = placeholders.restore_json(&said.arguments);
-            prop_assert_eq!(whole(&heard, index, "tool 0"), arguments);
-            let fields: Vec<&str> = heard
+            prop_assert_eq!(whole(&outcome, index, "tool 0"), arguments);
+            let fields: Vec<&str> = outcome
                 .iter()
                 .filter(|(of, ..)| *of == index)
                 .map(|(_, field, _)| field.as_str())

@@ -1,8 +1,10 @@
-//! Mode: what a provider is asked for, and how.
+//! The operations that a provider is asked for: a completion, a stream, embeddings, images.
 
 use domain::conversation::Reply;
 use domain::model::Model;
-use providers::{Attempt, Client, EmbedAsk, Embedded, Error, EventStream, ImageAsk, Painted};
+use providers::{
+    Attempt, Client, Embedded, EmbeddingRequest, Error, EventStream, GeneratedImages, ImageRequest,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -12,7 +14,7 @@ use crate::pipeline::fund::Funded;
 pub(crate) const DEFAULT_SIZE: &str = "1024x1024";
 
 /// One kind of call.
-pub(super) trait Mode {
+pub(super) trait Operation {
     type Answer;
 
     /// Whether it writes a text of which nothing is seen before all of it is there.
@@ -28,7 +30,7 @@ pub(super) trait Mode {
 }
 
 /// A whole answer to a conversation.
-pub(super) struct Whole;
+pub(super) struct Completion;
 
 /// A streamed answer to a conversation.
 pub(super) struct Streaming;
@@ -37,9 +39,9 @@ pub(super) struct Streaming;
 pub(super) struct Embedding;
 
 /// Images for a prompt.
-pub(super) struct Painting;
+pub(super) struct ImageGeneration;
 
-impl Mode for Whole {
+impl Operation for Completion {
     type Answer = Reply;
 
     const UNSEEN: bool = true;
@@ -54,7 +56,7 @@ impl Mode for Whole {
     }
 }
 
-impl Mode for Streaming {
+impl Operation for Streaming {
     type Answer = EventStream;
 
     async fn call(
@@ -67,7 +69,7 @@ impl Mode for Streaming {
     }
 }
 
-impl Mode for Embedding {
+impl Operation for Embedding {
     type Answer = Embedded;
 
     async fn call(
@@ -79,29 +81,29 @@ impl Mode for Embedding {
         let prompt = funded.routed().screened().prompt();
         let inputs: Vec<String> = prompt.texts().map(str::to_owned).collect();
         let dimensions = prompt.params.get("dimensions").and_then(Value::as_u64);
-        client.embed(EmbedAsk { model, inputs: &inputs, dimensions }, deadline).await
+        client.embed(EmbeddingRequest { model, inputs: &inputs, dimensions }, deadline).await
     }
 }
 
-impl Mode for Painting {
-    type Answer = Painted;
+impl Operation for ImageGeneration {
+    type Answer = GeneratedImages;
 
     async fn call(
         client: &Client,
         funded: &Funded,
         model: &Model,
         deadline: Instant,
-    ) -> Result<Painted, Error> {
+    ) -> Result<GeneratedImages, Error> {
         let asked = funded.routed().screened().prompt();
         let param = |name: &str| asked.params.get(name);
-        let ask = ImageAsk {
+        let ask = ImageRequest {
             model,
             prompt: asked.texts().next().unwrap_or_default(),
             size: param("size").and_then(Value::as_str).unwrap_or(DEFAULT_SIZE),
             quality: param("quality").and_then(Value::as_str),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
         };
-        client.paint(ask, deadline).await
+        client.generate_images(ask, deadline).await
     }
 }
 

@@ -1,27 +1,27 @@
-//! Watched: a stream by whose end its endpoint is judged.
+//! A stream whose end is reported to the circuit breaker of its endpoint.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use domain::conversation::StreamEvent;
 use domain::time::{Clock, SECOND, Timestamp};
-use providers::{Error, EventStream, Pass};
+use providers::{Error, EventStream, Permit};
 
-use crate::pipeline::places::tell;
+use crate::pipeline::endpoint_attempts::tell;
 
 /// A stream that its caller reads, and an endpoint that is judged by it: by its first word, if the call
 /// was the probe of an open circuit, and by its end. Of one that is dropped before that nobody knows, nor
 /// of one that breaks off after its caller was slow to read it.
-pub(crate) struct Watched {
+pub(crate) struct MonitoredStream {
     stream: EventStream,
     /// Until it is known how it went.
-    pass: Option<Pass>,
+    pass: Option<Permit>,
     reader: Reader,
     clock: Clock,
 }
 
-impl Watched {
-    pub(super) fn new(stream: EventStream, pass: Option<Pass>, clock: Clock) -> Self {
+impl MonitoredStream {
+    pub(super) fn new(stream: EventStream, pass: Option<Permit>, clock: Clock) -> Self {
         let now = clock.now();
         let mut watched = Self { stream, pass, reader: Reader::new(now), clock };
         watched.note_begin(now);
@@ -38,7 +38,7 @@ impl Watched {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// [`Watched::next`] for callers that are polled themselves.
+    /// [`MonitoredStream::next`] for callers that are polled themselves.
     pub(crate) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -86,19 +86,19 @@ struct Reader {
     /// Whether more was asked for before there was any.
     waited: bool,
     /// Microseconds in which nobody asked: since the last wait for the provider, and in all.
-    lately: i64,
+    current_minute: i64,
     in_all: i64,
 }
 
 impl Reader {
     fn new(now: Timestamp) -> Self {
-        Self { began: now, given: Some(now), waited: false, lately: 0, in_all: 0 }
+        Self { began: now, given: Some(now), waited: false, current_minute: 0, in_all: 0 }
     }
 
     fn asks(&mut self, clock: &Clock) {
         if let Some(given) = self.given.take() {
             let idle = clock.now().since(given).max(0);
-            self.lately = self.lately.saturating_add(idle);
+            self.current_minute = self.current_minute.saturating_add(idle);
             self.in_all = self.in_all.saturating_add(idle);
         }
     }
@@ -110,7 +110,7 @@ impl Reader {
     fn is_given(&mut self, now: Timestamp) {
         self.given = Some(now);
         if std::mem::take(&mut self.waited) {
-            self.lately = 0;
+            self.current_minute = 0;
         }
     }
 
@@ -118,7 +118,7 @@ impl Reader {
     /// for pauses that took most of its time.
     fn is_to_blame(&self, now: Timestamp) -> bool {
         let time = now.since(self.began);
-        self.lately > PATIENCE || (self.in_all > PATIENCE && self.in_all * 2 > time)
+        self.current_minute > PATIENCE || (self.in_all > PATIENCE && self.in_all * 2 > time)
     }
 }
 

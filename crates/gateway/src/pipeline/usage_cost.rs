@@ -1,17 +1,17 @@
-//! Spent: what a call has used and cost, by what is known of its end.
+//! The usage and the cost of a call, from what is known of its end.
 
 use domain::money::Usd;
 use domain::step::{FinishReason, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::{Open, Usage};
 
-use crate::pipeline::charge::Charge;
-use crate::pipeline::ended::Ended;
+use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::fund::Funded;
+use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::tokens;
 
 /// What one call has used and cost.
-pub(super) struct Spent {
+pub(super) struct UsageCost {
     pub(super) usage: Usage,
     pub(super) cost: Usd,
     /// Whether the cost, or the tokens where they cost nothing, rest on something that the provider has
@@ -19,9 +19,9 @@ pub(super) struct Spent {
     pub(super) estimated: bool,
 }
 
-impl Spent {
+impl UsageCost {
     /// By a call that ends now.
-    pub(super) fn by(funded: &Funded, ended: &Ended, now: Timestamp) -> Self {
+    pub(super) fn by(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> Self {
         let charge = funded.charge();
         let (usage, counted_here) = usage(funded, ended, now);
         let (cost, estimated) = match charge.image_price(funded.model()) {
@@ -37,7 +37,7 @@ impl Spent {
 }
 
 /// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
-fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
+fn images(charge: PricingBasis, price: Usd, ended: &CallOutcome) -> (Usd, bool) {
     match (ended.images, ended.status) {
         (None, StepStatus::Failed) => (Usd::ZERO, false),
         (made, _) => (price.times(charge.images(made)), made.is_none()),
@@ -47,7 +47,7 @@ fn images(charge: Charge, price: Usd, ended: &Ended) -> (Usd, bool) {
 /// About what the attempts have cost that broke off before the last one: their prompts, since nobody
 /// knows what a provider has made of them, or their images. A call that failed as a whole cost
 /// nothing that was told.
-fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
+fn broken_off(funded: &Funded, usage: &Usage, ended: &CallOutcome) -> Usd {
     if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
         return Usd::ZERO;
     }
@@ -59,7 +59,7 @@ fn broken_off(funded: &Funded, usage: &Usage, ended: &Ended) -> Usd {
 
 /// Tokens used, and whether they rest on anything but sound counts of the provider. A call that
 /// failed before the provider sent anything used nothing.
-fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
+fn usage(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> (Usage, bool) {
     let nothing_came =
         ended.text.is_empty() && ended.first_token.is_none() && ended.unseen_since.is_none();
     let told = match (ended.usage, ended.status) {
@@ -78,7 +78,7 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
         && ended.beside == 0;
     let lacks_prompt = told.open.prompt || told.prompt == 0;
     // Embeddings have none.
-    let lacks_completion = funded.charge() != Charge::Input
+    let lacks_completion = funded.charge() != PricingBasis::Input
         && (told.open.completion || told.completion == 0 && !is_filtered);
     if lacks_prompt || lacks_completion {
         let counted = counted(funded, ended, now);
@@ -101,7 +101,7 @@ fn usage(funded: &Funded, ended: &Ended, now: Timestamp) -> (Usage, bool) {
 }
 
 /// Tokens used, as they are counted here.
-fn counted(funded: &Funded, ended: &Ended, now: Timestamp) -> Usage {
+fn counted(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> Usage {
     let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
     let images = charge.images(ended.images);
     let mut usage = charge.count(funded.model(), prompt, &ended.text, images);

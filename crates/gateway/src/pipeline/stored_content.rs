@@ -1,7 +1,7 @@
 //! The form in which what a step holds is stored.
 
 use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
-use domain::step::Door;
+use domain::step::ApiEndpoint;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ impl<'a> Stored<'a> {
     pub(super) fn asked(screened: &'a Screened) -> Self {
         let (prompt, placeholders) = (screened.prompt(), screened.placeholders());
         Self {
-            input: Some(Input::of(screened.turn().door, prompt)),
+            input: Some(Input::of(screened.context().api_endpoint, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
             placeholders: (!placeholders.is_empty()).then_some(placeholders),
             ..Self::default()
@@ -56,9 +56,11 @@ pub(crate) enum Output<'a> {
 
 impl<'a> Input<'a> {
     /// What a door has been asked.
-    pub(super) fn of(door: Door, prompt: &'a Prompt) -> Self {
+    pub(super) fn of(api_endpoint: ApiEndpoint, prompt: &'a Prompt) -> Self {
         match prompt.messages.as_slice() {
-            [_, _, ..] if door == Door::Embeddings => Self::Texts(prompt.texts().collect()),
+            [_, _, ..] if api_endpoint == ApiEndpoint::Embeddings => {
+                Self::Texts(prompt.texts().collect())
+            }
             [message] if message.role == Role::User && says_no_more(message) => match &message.body
             {
                 Body::Text(text) => Self::Text(text),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// How a call ended, as far as it is known.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CallOutcome {
     pub(crate) status: StepStatus,
     pub(crate) error: Option<String>,
     /// What the model said, as the provider sent it.
@@ -40,7 +40,7 @@ pub(crate) struct Ended {
     pub(crate) output: Security,
 }
 
-impl Default for Ended {
+impl Default for CallOutcome {
     fn default() -> Self {
         Self {
             status: StepStatus::Completed,
@@ -64,7 +64,7 @@ impl Default for Ended {
     }
 }
 
-impl Ended {
+impl CallOutcome {
     /// What is stored of what the model has said in words: why it refuses, where that is all.
     pub(crate) fn said(&self) -> &str {
         let text = self.instead.as_ref().unwrap_or(&self.text);

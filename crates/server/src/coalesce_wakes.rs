@@ -42,7 +42,7 @@ impl Wake for Turns {
 }
 
 /// Runs a future to its end, in as few polls as there are events from outside.
-pub(crate) async fn in_one_go<F: Future>(future: F) -> F::Output {
+pub(crate) async fn coalesce_wakes<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let turns = Arc::new(Turns::default());
     let waker = Waker::from(turns.clone());
@@ -103,7 +103,7 @@ mod tests {
     fn what_wakes_itself_goes_on_without_the_runtime() {
         let runtime = Arc::new(Count::default());
         let waker = Waker::from(runtime.clone());
-        let mut task = pin!(in_one_go(busy(MOST_TURNS - 1)));
+        let mut task = pin!(coalesce_wakes(busy(MOST_TURNS - 1)));
         assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         assert_eq!(runtime.wakes(), 0);
     }
@@ -112,7 +112,7 @@ mod tests {
     fn what_never_rests_lets_others_run() {
         let runtime = Arc::new(Count::default());
         let waker = Waker::from(runtime.clone());
-        let mut task = pin!(in_one_go(busy(MOST_TURNS)));
+        let mut task = pin!(coalesce_wakes(busy(MOST_TURNS)));
         assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(runtime.wakes(), 1);
         assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
@@ -123,7 +123,7 @@ mod tests {
         let runtime = Arc::new(Count::default());
         let waker = Waker::from(runtime.clone());
         let (send, receive) = tokio::sync::oneshot::channel();
-        let mut task = pin!(in_one_go(receive));
+        let mut task = pin!(coalesce_wakes(receive));
         let mut cx = Context::from_waker(&waker);
         assert!(task.as_mut().poll(&mut cx).is_pending());
         assert_eq!(runtime.wakes(), 0);
