@@ -1,5 +1,6 @@
 //! Names, birthdays and street addresses, only where the words around them leave no doubt.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -48,7 +49,8 @@ pub(crate) fn latin(pattern: &str) -> String {
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
     birthday::find_in_columns(view, found);
     let (known, mut streets_until) = (found.len(), 0);
-    for &(start, end, context) in &view.scan.contexts {
+    for hit in &view.scan.contexts {
+        let (Range { start, end }, context) = (hit.range(), hit.meaning);
         // Those of other detectors may all be the same few.
         if found.len() - known > limit * 4 {
             return;

@@ -3,6 +3,7 @@
 use super::context::{self, Context};
 use super::{Entity, Refused, View};
 use crate::checksum;
+use crate::spans::Span;
 
 /// How long an account number of each country is.
 const LENGTHS: &[(&[u8; 2], usize)] = &[
@@ -124,7 +125,7 @@ fn named(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
 /// one but for the check: their groups are no phone or identity numbers either.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) -> Vec<Refused> {
     let mut refused: Vec<Refused> = Vec::new();
-    for token in &view.tokens {
+    for token in view.tokens.iter().map(Span::range) {
         let start = &view.bytes[token.clone()];
         if start.len() < 4
             || !start[..2].iter().all(u8::is_ascii_alphabetic)

@@ -59,7 +59,8 @@ const OWNERS: &[&str] =
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     find_in_columns(view, found);
-    for &(start, end, context) in &view.scan.contexts {
+    for hit in &view.scan.contexts {
+        let (Range { start, end }, context) = (hit.range(), hit.meaning);
         if context::closes(view.bytes, start) {
             continue;
         }
@@ -86,11 +87,11 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
 /// Reads the cells of tables, each under its label.
 fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
     for cell in &view.cells {
-        let labels = LABELS.iter().filter(|label| label.context == cell.context);
+        let labels = LABELS.iter().filter(|label| label.context == cell.meaning);
         for label in labels.filter(|label| label.context != C::PlainAccount) {
-            let token = cell.bytes.start..token_end(view.bytes, cell.bytes.start);
-            if label.read(view, token).is_some_and(|value| value == cell.bytes) {
-                found.push(Entity::new(label.kind, cell.bytes.clone(), label.score));
+            let token = cell.start()..token_end(view.bytes, cell.start());
+            if label.read(view, token).is_some_and(|value| value == cell.range()) {
+                found.push(Entity::new(label.kind, cell.range(), label.score));
             }
         }
     }

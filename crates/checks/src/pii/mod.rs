@@ -25,6 +25,7 @@ mod world;
 use std::ops::Range;
 
 use crate::scan::Scan;
+use crate::spans::Span;
 use crate::watch::Watch;
 use crate::words::floor;
 
@@ -56,9 +57,9 @@ struct View<'a> {
     text: &'a str,
     bytes: &'a [u8],
     scan: &'a Scan,
-    groups: Vec<Range<usize>>,
-    tokens: Vec<Range<usize>>,
-    joined: Vec<usize>,
+    groups: Vec<Span>,
+    tokens: Vec<Span>,
+    joined: Vec<u32>,
     /// The cells of tables whose headings say what they are.
     cells: Vec<columns::Cell>,
     /// The text without white space around it: a value that fills it is a form field's value.
@@ -125,6 +126,7 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> 
         network::find_without_digits(&view, &mut found);
         address::find(&view, &mut found, limit);
     }
+    drop(view);
     settle(found, &refused, limit)
 }
 

@@ -12,7 +12,7 @@ const LONGEST_MAC: usize = 17;
 /// Looks at each run of hexadecimal digits, colons and dots that holds a digit.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     let mut done = 0;
-    for &at in &view.joined {
+    for at in view.joined.iter().map(|&at| at as usize) {
         if at < done {
             continue;
         }
@@ -53,9 +53,9 @@ fn is_joint_sign(sign: char) -> bool {
 /// MAC addresses may be all letters: looked for only behind a word that announces one.
 pub(super) fn find_without_digits(view: &View<'_>, found: &mut Vec<Entity>) {
     let mut done = 0;
-    for &(_, end, _) in view.scan.contexts.iter().filter(|hit| hit.2 == Context::Hardware) {
-        let from = done.max(end);
-        let to = floor(view.text, (end + 60).min(view.text.len()));
+    for hit in view.scan.contexts.iter().filter(|hit| hit.meaning == Context::Hardware) {
+        let from = done.max(hit.end());
+        let to = floor(view.text, (hit.end() + 60).min(view.text.len()));
         if from >= to {
             continue;
         }

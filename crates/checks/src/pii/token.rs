@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::context::{self, Context as C};
 use super::digits::italian_vat_sample;
 use super::{Entity, View, letters};
+use crate::spans::Span;
 use crate::words::{LETTER, free_after, free_before, kind};
 
 struct Row {
@@ -58,7 +59,7 @@ const ROWS: &[Row] = &[
 /// Tries each token, and the few numbers written with separators.
 pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     let mut compact = [0u8; 20];
-    for range in &view.tokens {
+    for range in view.tokens.iter().map(Span::range) {
         if range.len() == 7 && view.bytes.get(range.end) == Some(&b'(') {
             hong_kong(view, range.start, range.end, found);
         }
@@ -69,7 +70,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             compact[..range.len()].copy_from_slice(&view.bytes[range.clone()]);
             compact[..range.len()].make_ascii_uppercase();
             judge(view, &compact[..range.len()], range.start, range.end, found);
-            italian_vat(view, &compact[..range.len()], range, found);
+            italian_vat(view, &compact[..range.len()], &range, found);
         } else if range.len() <= 4 || range.len() == 7 {
             if !view.bytes[range.start].is_ascii_digit() {
                 spaced(view, range.start, found);
@@ -78,7 +79,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             }
         }
     }
-    for range in &view.groups {
+    for range in view.groups.iter().map(Span::range) {
         match range.len() {
             7 | 8 => {
                 dashed_letter(view, range.start, range.end, found);
