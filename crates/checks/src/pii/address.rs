@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::context::Context as C;
-use super::{Entity, View, birthday, person};
+use super::{Entity, Found, View, birthday, person};
 use crate::words::{ceil, floor};
 
 /// Where houses stand, by the ways in which languages write it.
@@ -46,7 +46,7 @@ pub(crate) fn latin(pattern: &str) -> String {
 }
 
 /// Looks behind and around the words that announce such data.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
     birthday::find_in_columns(view, found);
     let (known, mut streets_until) = (found.len(), 0);
     for hit in &view.scan.contexts {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::context::{Context, encloses};
-use super::{Entity, View, before};
+use super::{Entity, Found, View, before};
 use crate::words::{ceil, is_unspaced};
 
 /// How far behind its word one may end.
@@ -83,7 +83,7 @@ const OTHERS: &[&str] = &[
 ];
 
 /// Reads the dates behind a word, or the one in front of it that leads to it.
-pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     if is_part_of_word(view, start, end) {
         return;
     }
@@ -101,7 +101,7 @@ pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<En
 }
 
 /// Reads the dates in the columns of tables.
-pub(super) fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find_in_columns(view: &View<'_>, found: &mut Found) {
     for cell in view.cells.iter().filter(|cell| cell.meaning == Context::Birth) {
         let text = &view.text[cell.range()];
         let date = DATE.as_ref().and_then(|date| date.captures(text)).and_then(|date| date.get(3));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::context::{self, Context as C};
 use super::digits::is_day;
 use super::token::digits as number;
-use super::{Entity, View, before};
+use super::{Entity, Found, View, before};
 use crate::words::{ceil, is_name, is_one_of, is_unspaced};
 
 /// What a label announces, and what its value must look like to be believed.
@@ -57,7 +57,7 @@ const OWNERS: &[&str] =
     &["user", "admin", "service", "customer", "client", "player", "email", "test", "cloud"];
 
 /// Reads the value behind each label.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, found: &mut Found) {
     find_in_columns(view, found);
     for hit in &view.scan.contexts {
         let (Range { start, end }, context) = (hit.range(), hit.meaning);
@@ -85,7 +85,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
 }
 
 /// Reads the cells of tables, each under its label.
-fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
+fn find_in_columns(view: &View<'_>, found: &mut Found) {
     for cell in &view.cells {
         let labels = LABELS.iter().filter(|label| label.context == cell.meaning);
         for label in labels.filter(|label| label.context != C::PlainAccount) {

@@ -5,7 +5,7 @@ mod tests;
 
 use std::ops::Range;
 
-use super::{Entity, View, ids, network, phone};
+use super::{Found, View, ids, network, phone};
 use crate::scan::behind_escape;
 use crate::spans::{self, Span};
 use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
@@ -148,7 +148,7 @@ fn attached(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// Tries every chain of groups as an identity number, a card or a phone number.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
     for (first, group) in view.groups.iter().enumerate() {
         // Most numbers are short and stand alone: refused before anything is gathered.
         let near = view.groups.get(first + 1).is_some_and(|n| n.start() - group.end() <= MAX_GAP);
@@ -163,7 +163,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
     }
 }
 
-fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
+fn chains_from(view: &View<'_>, first: usize, found: &mut Found) {
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
     let (mut count, mut shapes) = (0, u64::MAX);
     let (mut separator, mut broken) = (Separator::None, false);

@@ -7,7 +7,7 @@ mod otherwise;
 mod tests;
 
 use super::number::MAX_GAP;
-use super::{Entity, View};
+use super::{Entity, Found, View};
 use crate::scan;
 use crate::spans::Span;
 use forms::Written;
@@ -30,7 +30,7 @@ fn is_gap(gap: &[u8]) -> bool {
 }
 
 /// Reads the longest phone number that begins with a group.
-pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, first: usize, found: &mut Found) {
     let bytes = view.bytes;
     if !may_begin(bytes, &view.groups[first..]) {
         return;

@@ -1,7 +1,7 @@
 //! Addresses of crypto wallets.
 
 use super::context::{self, Context};
-use super::{Entity, View};
+use super::{Entity, Found, View};
 use crate::checksum;
 use crate::spans::Span;
 
@@ -9,7 +9,7 @@ use crate::spans::Span;
 const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];
 
 /// Tries each long token.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, found: &mut Found) {
     for range in view.tokens.iter().map(Span::range).filter(|r| (26..=90).contains(&r.len())) {
         let token = &view.bytes[range.clone()];
         // Bitcoin and what descends from it, Tron: the first character tells which.
