@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::spans;
+
 /// A text as detectors read it.
 pub(crate) struct Folded<'a> {
     /// What detectors read.
@@ -23,29 +25,46 @@ pub(crate) struct Folded<'a> {
 struct Piece {
     /// Where it begins in the folded text.
     at: u32,
-    /// Where it begins in the source.
+    /// Where it begins in the source, and whether it is [`KEPT`].
     from: u32,
-    kept: bool,
+}
+
+/// The highest bit of a place: what stands there is as it was.
+const KEPT: u32 = 1 << 31;
+
+impl Piece {
+    fn new(at: usize, from: usize, kept: bool) -> Self {
+        Self { at: at as u32, from: from as u32 | if kept { KEPT } else { 0 } }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.from & KEPT != 0
+    }
+
+    fn from(&self) -> u32 {
+        self.from & !KEPT
+    }
 }
 
 impl<'a> Folded<'a> {
     /// Folds a text; borrows it when there is nothing to fold.
     pub(crate) fn new(source: &'a str) -> Self {
         let (mut text, mut pieces, mut hidden) = (String::new(), Vec::new(), String::new());
-        let piece = |at: usize, from: usize, kept| Piece { at: at as u32, from: from as u32, kept };
         let (mut done, mut flag_end, mut hidden_at) = (0, 0, 0);
         for (start, c, fold) in foldable(source) {
             if done == 0 {
                 text.reserve(source.len());
             }
             if start > done {
-                pieces.push(piece(text.len(), done, true));
+                let kept = Piece::new(text.len(), done, true);
+                spans::push(&mut pieces, kept, start, source.len());
                 text.push_str(&source[done..start]);
             }
             done = start + c.len_utf8();
             match fold {
                 Fold::To(other) => {
-                    pieces.push(piece(text.len(), start, false));
+                    let folded = Piece::new(text.len(), start, false);
+                    spans::push(&mut pieces, folded, start, source.len());
                     text.push(other);
                 }
                 Fold::Hidden(_) if start < flag_end => {}
@@ -58,14 +77,15 @@ impl<'a> Folded<'a> {
                         hidden.push(other);
                     }
                 },
-                Fold::Mark => join(&mut text, &mut pieces, start, c),
+                Fold::Mark => join(&mut text, &mut pieces, start, c, source.len()),
                 Fold::Drop | Fold::Keep => {}
             }
         }
         if done == 0 {
             return Self { text: Cow::Borrowed(source), source, pieces, hidden, hidden_at };
         }
-        pieces.push(piece(text.len(), done, true));
+        let kept = Piece::new(text.len(), done, true);
+        spans::push(&mut pieces, kept, done, source.len());
         text.push_str(&source[done..]);
         Self { text: Cow::Owned(text), source, pieces, hidden, hidden_at }
     }
@@ -93,8 +113,8 @@ impl<'a> Folded<'a> {
     fn character(&self, at: usize) -> usize {
         let begun = self.pieces.partition_point(|piece| piece.at as usize <= at);
         let piece = &self.pieces[begun.saturating_sub(1)];
-        let offset = if piece.kept { at - piece.at as usize } else { 0 };
-        self.source.floor_char_boundary(piece.from as usize + offset)
+        let offset = if piece.is_kept() { at - piece.at as usize } else { 0 };
+        self.source.floor_char_boundary(piece.from() as usize + offset)
     }
 }
 
@@ -109,10 +129,11 @@ fn is_tag(c: char) -> bool {
 }
 
 /// Joins a mark, or the next part of a Korean syllable, with the character that stands at the end, as most texts write
-/// them. Of no use is a mark that no letter is written with. `from`: where the mark stands in the source.
-fn join(text: &mut String, pieces: &mut Vec<Piece>, from: usize, mark: char) {
+/// them. Of no use is a mark that no letter is written with. `from`: where the mark stands in the source, which has `all`
+/// bytes.
+fn join(text: &mut String, pieces: &mut Vec<Piece>, from: usize, mark: char, all: usize) {
     let Some(last) = text.chars().next_back() else {
-        pieces.push(Piece { at: 0, from: from as u32, kept: true });
+        pieces.push(Piece::new(0, from, true));
         return text.push(mark);
     };
     let Some(whole) = unicode_normalization::char::compose(last, mark) else {
@@ -124,11 +145,11 @@ fn join(text: &mut String, pieces: &mut Vec<Piece>, from: usize, mark: char) {
     text.pop();
     let at = text.len() as u32;
     match pieces.last_mut() {
-        Some(piece) if piece.kept && piece.at < at => {
-            let from = piece.from + (at - piece.at);
-            pieces.push(Piece { at, from, kept: false });
+        Some(piece) if piece.is_kept() && piece.at < at => {
+            let whole = Piece { at, from: piece.from() + (at - piece.at) };
+            spans::push(pieces, whole, from, all);
         }
-        Some(piece) => piece.kept = false,
+        Some(piece) => piece.from &= !KEPT,
         None => {}
     }
     text.push(whole);
@@ -149,7 +170,7 @@ fn flag(before: &str, rest: &str) -> Option<usize> {
 
 /// The characters of a text that do not stay as they are.
 fn foldable(text: &str) -> impl Iterator<Item = (usize, char, Fold)> {
-    let plain = text.is_ascii() || u32::try_from(text.len()).is_err();
+    let plain = text.is_ascii() || text.len() >= KEPT as usize;
     let bytes = if plain { &[][..] } else { text.as_bytes() };
     bytes.windows(2).enumerate().filter_map(|(at, pair)| {
         if !may_fold(pair[0], pair[1]) {

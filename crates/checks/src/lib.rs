@@ -27,6 +27,7 @@ mod saving;
 mod scan;
 mod secrets;
 mod sha256;
+mod spans;
 mod stream_judge;
 #[cfg(test)]
 mod tests;

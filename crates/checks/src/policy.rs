@@ -342,7 +342,7 @@ impl Policy {
         let text = folded.text.as_ref();
         // The system's own words are no attack: nobody looks for one.
         let system = part.origin == Origin::System;
-        let scan = Scan::new(text, if system { Scope::Leaks } else { scope });
+        let mut scan = Scan::new(text, if system { Scope::Leaks } else { scope });
         if watch.is_over() {
             return (Vec::new(), 0.0);
         }
@@ -360,6 +360,8 @@ impl Policy {
         if watch.is_over() {
             return (Vec::new(), 0.0);
         }
+        // A long text may be full of words that only injections are looked for by.
+        scan.anchors = Vec::new();
         findings.extend(self.leaks_in(&folded, &scan, room, watch));
         encoded::add(self, &folded, &scan, &mut findings, room, watch);
         if scope == Scope::Everything {

@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
 use crate::encoded::SHORTEST;
-use crate::injection::vocabulary;
+use crate::injection::{Anchor, vocabulary};
 use crate::keywords::{self, Keyword, Meaning, Place, Table};
-use crate::pii::context::{self, Context};
+use crate::pii::context::{self, Hit};
 use crate::secrets::formats::anywhere::BEGINNINGS;
-use crate::words;
+use crate::{spans, words};
 
 /// A run of this many characters without space is not taken for a word.
 pub(crate) const LONG: u32 = 17;
@@ -20,8 +20,8 @@ pub(crate) const LONG: u32 = 17;
 /// What stands in a text, and where.
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// Words that give numbers near them a meaning: start, end, which. Ordered by their end.
-    pub(crate) contexts: Vec<(usize, usize, Context)>,
+    /// Words that give numbers near them a meaning. Ordered by their end.
+    pub(crate) contexts: Vec<Hit>,
     /// Beginnings of known credential formats where words begin: place, index of the format. Small, because a text may
     /// be full of them.
     pub(crate) formats: Vec<(u32, u16)>,
@@ -29,8 +29,8 @@ pub(crate) struct Scan {
     pub(crate) glued: Vec<(u32, u16)>,
     /// Names of secrets: start, end. Ordered by their start.
     pub(crate) names: Vec<(u32, u32)>,
-    /// Words that injections are made of: start, end, the class as a bit. Ordered by their place.
-    pub(crate) anchors: Vec<(usize, usize, u64)>,
+    /// Words that injections are made of. Ordered by their place.
+    pub(crate) anchors: Vec<Anchor>,
     /// All classes of such words that are anywhere.
     pub(crate) classes: u64,
     /// Which of [`crate::secrets::structured::MARKS`] the text holds, in any case, as bits.
@@ -84,8 +84,7 @@ impl Scan {
     /// Looks a text over.
     pub(crate) fn new(text: &str, scope: Scope) -> Self {
         let index = &INDEXES[scope as usize];
-        // Places are kept as numbers of 32 bits. No request is longer.
-        let text = &text[..words::floor(text, u32::MAX as usize - 64)];
+        let text = spans::addressable(text);
         let mut scan = Self::default();
         let mut elsewhere = Vec::new();
         scan.blocks(text, index, &mut elsewhere);
@@ -98,12 +97,12 @@ impl Scan {
             let end = (noted >> 24) as u32 as usize;
             scan.note(text.as_bytes(), keyword, end - keyword.text.len(), end);
         }
-        scan.contexts.sort_unstable_by_key(|hit| hit.1);
+        scan.contexts.sort_unstable_by_key(Hit::end);
         context::drop_cut(&mut scan.contexts);
         scan.formats.sort_unstable();
         scan.formats.dedup();
         scan.names.sort_unstable();
-        scan.anchors.sort_unstable_by_key(|hit| (hit.0, hit.1));
+        scan.anchors.sort_unstable_by_key(|anchor| (anchor.start(), anchor.end()));
         if scan.classes & vocabulary::ORDINARY != 0 {
             scan.leave_out_ordinary();
         }
@@ -112,17 +111,19 @@ impl Scan {
 
     /// Takes out words that mean nothing where they stand, and the phrases that say so.
     fn leave_out_ordinary(&mut self) {
-        let is_ordinary = |bit: u64| bit == vocabulary::ORDINARY;
-        let phrases = self.anchors.iter().filter(|hit| is_ordinary(hit.2));
-        let phrases: Vec<(usize, usize)> = phrases.map(|hit| (hit.0, hit.1)).collect();
+        let is_ordinary = |anchor: &Anchor| anchor.meaning == vocabulary::ORDINARY;
+        let phrases = self.anchors.iter().filter(|anchor| is_ordinary(anchor));
+        let phrases: Vec<Anchor> = phrases.copied().collect();
         let (mut next, mut reach) = (0, 0);
-        self.anchors.retain(|&(start, end, bit)| {
-            while let Some(phrase) = phrases.get(next).filter(|phrase| phrase.0 <= start) {
-                (next, reach) = (next + 1, reach.max(phrase.1));
+        self.anchors.retain(|anchor| {
+            while let Some(phrase) =
+                phrases.get(next).filter(|phrase| phrase.start() <= anchor.start())
+            {
+                (next, reach) = (next + 1, reach.max(phrase.end()));
             }
-            !is_ordinary(bit) && end > reach
+            !is_ordinary(anchor) && anchor.end() > reach
         });
-        self.classes = self.anchors.iter().fold(0, |bits, hit| bits | hit.2);
+        self.classes = self.anchors.iter().fold(0, |bits, anchor| bits | anchor.meaning);
     }
 
     /// Looks up what begins with a word, a sign or a character of another script.
@@ -270,16 +271,19 @@ impl Scan {
         }
         match keyword.meaning {
             Meaning::Anchor(bit) => {
-                // Where there is one of these there are more: this spares growing step by step.
-                if self.anchors.is_empty() {
-                    self.anchors.reserve(32);
-                }
-                self.anchors.push((start, end, bit));
+                let anchor = Anchor::new(start, end, bit);
+                spans::push(&mut self.anchors, anchor, end, text.len());
                 self.classes |= bit;
             }
-            Meaning::Context(context) => self.contexts.push((start, end, context)),
-            Meaning::Format(index) => self.formats.push((start as u32, index)),
-            Meaning::Name => self.names.push((start as u32, end as u32)),
+            Meaning::Context(context) => {
+                spans::push(&mut self.contexts, Hit::new(start, end, context), end, text.len());
+            }
+            Meaning::Format(index) => {
+                spans::push(&mut self.formats, (start as u32, index), end, text.len());
+            }
+            Meaning::Name => {
+                spans::push(&mut self.names, (start as u32, end as u32), end, text.len());
+            }
             Meaning::Mark(index) => self.marks |= 1 << index,
         }
     }

@@ -10,7 +10,7 @@ use domain::safety::{Origin, Safety};
 mod texts;
 
 /// The most bytes that a byte of any text takes while it is judged.
-const MOST: f64 = 20.0;
+const MOST: f64 = 11.0;
 
 fn judge(policy: &Policy, text: &str) {
     policy.inspect(&[Part { origin: Origin::User, text }]);
@@ -53,8 +53,10 @@ fn peak(policy: &Policy, text: &str) -> f64 {
 fn hostile_texts_take_a_few_bytes_for_each_of_theirs() {
     let policy = Policy::compile(&Safety::default()).unwrap();
     let mut peaks: Vec<(f64, &str)> = texts::hostile()
-        .into_iter()
-        .map(|family| (peak(&policy, &(family.text)(200_000)), family.name))
+        .iter()
+        // Lists that grow are at their largest at some sizes only.
+        .flat_map(|family| [200_000, 263_000].map(|size| (family, size)))
+        .map(|(family, size)| (peak(&policy, &(family.text)(size)), family.name))
         .collect();
     peaks.sort_by(|a, b| b.0.total_cmp(&a.0));
     assert!(peaks[0].0 <= MOST, "{:.1?}", &peaks[..12]);

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Pieces;
 use super::escapes::{self, Escape};
+use crate::spans;
 use crate::words::{ceil, floor, is_name};
 
 /// How much of the text in front of a code is read with it, and behind it. A word that says what a value is stands nearer.
@@ -15,14 +16,14 @@ const OVERLAP: usize = 4 * 1024;
 /// Stands between parts of a window that are apart in the text.
 const BORDER: &str = "\n\n----\n\n";
 
-/// A part of a window.
+/// A part of a window. Small: a window may be nothing but escapes, each of which is one.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     /// Where it begins in the window.
-    at: usize,
+    at: u32,
     /// Where it begins in the source, and where it ends.
-    from: usize,
-    to: usize,
+    from: u32,
+    to: u32,
     kind: Kind,
 }
 
@@ -81,23 +82,24 @@ impl<'t> View<'t> {
     }
 
     fn span(&self, at: usize) -> usize {
-        self.spans.partition_point(|span| span.at <= at).saturating_sub(1)
+        self.spans.partition_point(|span| span.at as usize <= at).saturating_sub(1)
     }
 
     /// Where in the source that stands of which a byte of a span is a part.
     fn place(&self, span: usize, at: usize) -> Range<usize> {
         let span = &self.spans[span];
         if span.kind != Kind::Plain {
-            return span.from..span.to;
+            return span.from as usize..span.to as usize;
         }
-        let start = floor(self.source, span.from + (at - span.at));
+        let start = floor(self.source, span.from as usize + (at - span.at as usize));
         start..ceil(self.source, start + 1)
     }
 
     fn push(&mut self, kind: Kind, source: Range<usize>, text: &str) {
         if !text.is_empty() {
-            let at = self.text.len();
-            self.spans.push(Span { at, from: source.start, to: source.end, kind });
+            let [at, from, to] =
+                [self.text.len(), source.start, source.end].map(|place| place as u32);
+            self.spans.push(Span { at, from, to, kind });
             self.text.push_str(text);
         }
     }
@@ -111,11 +113,12 @@ impl<'t> View<'t> {
         let from = floor(&self.text, self.text.len().saturating_sub(OVERLAP));
         let first = self.span(from);
         self.spans.drain(..first);
+        let cut = from as u32;
         for span in &mut self.spans {
-            if span.at < from && span.kind == Kind::Plain {
-                span.from += from - span.at;
+            if span.at < cut && span.kind == Kind::Plain {
+                span.from += cut - span.at;
             }
-            span.at = span.at.saturating_sub(from);
+            span.at = span.at.saturating_sub(cut);
         }
         self.text.drain(..from);
     }
@@ -134,6 +137,7 @@ struct Builder<'t, F> {
 
 impl<'t, F: FnMut(&View<'t>)> Builder<'t, F> {
     fn new(source: &'t str, reach: (usize, usize), judge: F) -> Self {
+        let source = spans::addressable(source);
         Self { view: View::new(source), done: 0, reach, is_new: false, judge }
     }
 

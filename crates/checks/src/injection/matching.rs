@@ -18,7 +18,7 @@ const REMEMBERED: usize = 3;
 /// Adds what the rules see.
 pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>) {
     let text = text.as_bytes();
-    let present = anchors.iter().fold(0, |bits, anchor| bits | anchor.2);
+    let present = anchors.iter().fold(0, |bits, anchor| bits | anchor.meaning);
     let sentences = sentences(text, anchors);
     for rule in SEQUENCES {
         let is_in = |present: u64| rule.steps.iter().all(|(bits, _)| bits & present != 0);
@@ -62,13 +62,14 @@ fn sentences<'a>(text: &[u8], anchors: &'a [Anchor]) -> Vec<Sentence<'a>> {
             out.push(Sentence { anchors, classes });
         }
     };
-    for (index, &(start, end, class)) in anchors.iter().enumerate() {
+    for (index, anchor) in anchors.iter().enumerate() {
+        let start = anchor.start();
         if read < start && ends_sentence(&text[read..start]) {
             push(&anchors[first..index], classes);
             (first, classes) = (index, 0);
         }
-        classes |= class;
-        read = read.max(end);
+        classes |= anchor.meaning;
+        read = read.max(anchor.end());
     }
     push(&anchors[first..], classes);
     out
@@ -104,7 +105,8 @@ impl Recent {
 fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
     let mut recent = [Recent::default(); STEPS];
     let any = rule.steps.iter().fold(0, |bits, step| bits | step.0);
-    for (index, &(start, end, class)) in anchors.iter().enumerate() {
+    for (index, anchor) in anchors.iter().enumerate() {
+        let (Range { start, end }, class) = (anchor.range(), anchor.meaning);
         if class & any == 0 {
             continue;
         }
@@ -137,18 +139,18 @@ fn together(text: &[u8], anchors: &[Anchor], rule: &Together) -> Option<Range<us
     let (lead, last) = (rule.all.first()?, rule.all.last()?);
     let mut words: Vec<&[u8]> = Vec::new();
     let mut first: Option<&Anchor> = None;
-    for anchor in anchors.iter().filter(|anchor| anchor.2 & last != 0) {
-        let word = &text[anchor.0..anchor.1];
+    for anchor in anchors.iter().filter(|anchor| anchor.meaning & last != 0) {
+        let word = &text[anchor.range()];
         if words.iter().any(|known| known.eq_ignore_ascii_case(word)) {
             continue;
         }
         words.push(word);
-        let &(start, end, _) = *first.get_or_insert(anchor);
+        let Range { start, end } = first.get_or_insert(anchor).range();
         if words.len() >= rule.count {
-            let leads = anchors.iter().filter(|anchor| anchor.2 & lead != 0);
-            let nearest = leads.min_by_key(|other| start.abs_diff(other.0));
-            let near = nearest.filter(|other| start.abs_diff(other.0) <= TOGETHER_SHOWN);
-            return Some(near.map_or(start..end, |n| start.min(n.0)..end.max(n.1)));
+            let leads = anchors.iter().filter(|anchor| anchor.meaning & lead != 0);
+            let nearest = leads.min_by_key(|other| start.abs_diff(other.start()));
+            let near = nearest.filter(|other| start.abs_diff(other.start()) <= TOGETHER_SHOWN);
+            return Some(near.map_or(start..end, |n| start.min(n.start())..end.max(n.end())));
         }
     }
     None

@@ -19,14 +19,15 @@ use domain::safety::Origin;
 
 use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
+use crate::spans::Span;
 use crate::words::{ceil, floor};
 use decode::{Decoded, Turned};
 use disguise::undisguise;
 pub use model::Features;
 use model::{Blocks, Opinion};
 
-/// A word of the vocabulary in a text: start, end, class as a bit.
-type Anchor = (usize, usize, u64);
+/// A word of the vocabulary in a text, with its classes as bits.
+pub(crate) type Anchor = Span<u64>;
 
 /// One mechanism at work, before offsets are led back.
 #[derive(Clone, Debug)]

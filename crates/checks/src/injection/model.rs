@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::Anchor;
 use super::disguise::Disguise;
 use super::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
 
@@ -80,7 +81,7 @@ pub(crate) struct Opinion {
 }
 
 /// Asks the model. `anchors` are the words of the vocabulary in the text.
-pub(crate) fn judge(text: &str, anchors: &[(usize, usize, u64)]) -> Opinion {
+pub(crate) fn judge(text: &str, anchors: &[Anchor]) -> Opinion {
     let mut windows = Windows::new();
     let disguise = walk(text, anchors, BLOCK, &mut windows);
     windows.close();
@@ -107,17 +108,14 @@ pub(crate) fn score(evidence: f32) -> f64 {
 }
 
 /// The words of a stretch that speak most for an attack, as one run.
-pub(crate) fn strongest(
-    text: &str,
-    anchors: &[(usize, usize, u64)],
-    stretch: &Range<usize>,
-) -> Range<usize> {
-    let first = anchors.partition_point(|anchor| anchor.0 < stretch.start);
+pub(crate) fn strongest(text: &str, anchors: &[Anchor], stretch: &Range<usize>) -> Range<usize> {
+    let first = anchors.partition_point(|anchor| anchor.start() < stretch.start);
     let inside: Vec<_> = anchors[first..]
         .iter()
-        .take_while(|anchor| anchor.0 < stretch.end)
-        .map(|&(start, end, class)| {
-            (start - stretch.start, end.min(stretch.end) - stretch.start, class)
+        .take_while(|anchor| anchor.start() < stretch.end)
+        .map(|anchor| {
+            let end = anchor.end().min(stretch.end);
+            Anchor::new(anchor.start() - stretch.start, end - stretch.start, anchor.meaning)
         })
         .collect();
     let mut runs = Runs::new();
@@ -289,7 +287,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     /// The features of a text, block by block.
-    pub(crate) fn of(text: &str, anchors: &[(usize, usize, u64)]) -> Vec<Vec<u32>> {
+    pub(crate) fn of(text: &str, anchors: &[Anchor]) -> Vec<Vec<u32>> {
         let seen = Box::new([0; SEEN]);
         let mut blocks = Self { full: Vec::new(), open: Vec::new(), seen };
         walk(text, anchors, BLOCK, &mut blocks);

@@ -1,6 +1,7 @@
 //! The features of a text: its words, neighbouring words, parts of words, and what the vocabulary says of them, each
 //! hashed to a number. The script that trains the model reads them from here, so there is no second way to count them.
 
+use super::Anchor;
 use super::disguise::Disguise;
 use super::tokens::{Kind, LONGEST, Tokens};
 
@@ -33,14 +34,9 @@ pub(crate) trait Sink {
     fn block(&mut self);
 }
 
-/// Gives the features of a text to a sink, a block after so many symbols. `anchors` are the words of the vocabulary:
-/// start, end, class as a bit, in order.
-pub(crate) fn walk(
-    text: &str,
-    anchors: &[(usize, usize, u64)],
-    block: usize,
-    sink: &mut impl Sink,
-) -> Disguise {
+/// Gives the features of a text to a sink, a block after so many symbols. `anchors` are the words of the vocabulary,
+/// in order.
+pub(crate) fn walk(text: &str, anchors: &[Anchor], block: usize, sink: &mut impl Sink) -> Disguise {
     let mut tokens = Tokens::new(text);
     let mut disguise = Disguise::default();
     let mut anchors = Anchors { rest: anchors, last: None };
@@ -92,20 +88,21 @@ fn parts(symbols: &[u8], sink: &mut impl Sink) {
 
 /// The words of the vocabulary that are still to come.
 struct Anchors<'a> {
-    rest: &'a [(usize, usize, u64)],
+    rest: &'a [Anchor],
     last: Option<(usize, u32)>,
 }
 
 impl Anchors<'_> {
     /// Gives those that begin before a byte.
     fn until(&mut self, end: usize, sink: &mut impl Sink) {
-        while let Some((&(start, stop, class), rest)) = self.rest.split_first() {
+        while let Some((anchor, rest)) = self.rest.split_first() {
+            let start = anchor.start();
             if start >= end {
                 return;
             }
             self.rest = rest;
             // The lowest bit is the class.
-            let number = class.trailing_zeros() + 1;
+            let number = anchor.meaning.trailing_zeros() + 1;
             sink.feature(index(number, CLASS));
             if let Some((at, other)) = self.last
                 && start.saturating_sub(at) <= NEIGHBOURS
@@ -113,7 +110,7 @@ impl Anchors<'_> {
             {
                 sink.feature(index(mix(other, number), TWO_CLASSES));
             }
-            self.last = Some((stop, number));
+            self.last = Some((anchor.end(), number));
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Names, birthdays and street addresses, only where the words around them leave no doubt.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::context::Context as C;
-use super::{Entity, View, birthday, person};
+use super::{Entity, Found, View, birthday, person};
 use crate::words::{ceil, floor};
 
 /// Where houses stand, by the ways in which languages write it.
@@ -45,10 +46,11 @@ pub(crate) fn latin(pattern: &str) -> String {
 }
 
 /// Looks behind and around the words that announce such data.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
     birthday::find_in_columns(view, found);
     let (known, mut streets_until) = (found.len(), 0);
-    for &(start, end, context) in &view.scan.contexts {
+    for hit in &view.scan.contexts {
+        let (Range { start, end }, context) = (hit.range(), hit.meaning);
         // Those of other detectors may all be the same few.
         if found.len() - known > limit * 4 {
             return;

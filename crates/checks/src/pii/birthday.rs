@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::context::{Context, encloses};
-use super::{Entity, View, before};
+use super::{Entity, Found, View, before};
 use crate::words::{ceil, is_unspaced};
 
 /// How far behind its word one may end.
@@ -83,7 +83,7 @@ const OTHERS: &[&str] = &[
 ];
 
 /// Reads the dates behind a word, or the one in front of it that leads to it.
-pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     if is_part_of_word(view, start, end) {
         return;
     }
@@ -101,13 +101,13 @@ pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<En
 }
 
 /// Reads the dates in the columns of tables.
-pub(super) fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
-    for cell in view.cells.iter().filter(|cell| cell.context == Context::Birth) {
-        let text = &view.text[cell.bytes.clone()];
+pub(super) fn find_in_columns(view: &View<'_>, found: &mut Found) {
+    for cell in view.cells.iter().filter(|cell| cell.meaning == Context::Birth) {
+        let text = &view.text[cell.range()];
         let date = DATE.as_ref().and_then(|date| date.captures(text)).and_then(|date| date.get(3));
         // One with spaces in it may have left a stream in part.
         if date.is_some_and(|date| date.as_str() == text) && !text.contains(' ') {
-            found.push(Entity::new("DATE_OF_BIRTH", cell.bytes.clone(), 0.7));
+            found.push(Entity::new("DATE_OF_BIRTH", cell.range(), 0.7));
         }
     }
 }
@@ -150,8 +150,8 @@ fn is_plural(view: &View<'_>, start: usize, end: usize) -> bool {
 
 /// Whether a date is a cell of a table: what stands behind it is said by another heading.
 fn is_cell(view: &View<'_>, date: &Range<usize>) -> bool {
-    let at = view.cells.partition_point(|cell| cell.bytes.start < date.start);
-    view.cells.get(at).is_some_and(|cell| cell.bytes.start == date.start)
+    let at = view.cells.partition_point(|cell| cell.start() < date.start);
+    view.cells.get(at).is_some_and(|cell| cell.start() == date.start)
 }
 
 fn goes_on(view: &View<'_>, end: usize) -> bool {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::View;
 use super::context::{Context, Hit};
+use crate::spans::{self, Span};
 use crate::words::{is_name, is_one_of};
 
 /// How far behind the beginning of the headings a cell may end: in a stream, nothing further back is sure to be known.
@@ -20,45 +21,43 @@ const SMALL: &[&str] = &[
 ];
 
 /// A cell under a heading, without the white space and the quotes around it.
-pub(super) struct Cell {
-    pub(super) bytes: Range<usize>,
-    pub(super) context: Context,
-}
+pub(super) type Cell = Span<Context>;
 
 /// All cells under headings that say what they are, in order.
 pub(super) fn cells(text: &str, hits: &[Hit]) -> Vec<Cell> {
+    let text = spans::addressable(text);
     let (mut out, mut done) = (Vec::new(), 0);
     if hits.is_empty() || memchr::memchr(b'\n', text.as_bytes()).is_none() {
         return out;
     }
     let mut sign = 0;
     for (index, hit) in hits.iter().enumerate() {
-        if hit.0 < done || !hit.2.names_field() {
+        if hit.start() < done || !hit.meaning.names_field() {
             continue;
         }
         // Looked for once, however many words stand in front of it.
-        if sign < hit.1 {
-            sign = next_sign(text.as_bytes(), hit.1);
+        if sign < hit.end() {
+            sign = next_sign(text.as_bytes(), hit.end());
         }
         let ends_cell = text.as_bytes().get(sign).is_some_and(|b| is_end(*b));
-        if !ends_cell || sign - hit.1 > HEADING {
+        if !ends_cell || sign - hit.end() > HEADING {
             continue;
         }
         let Some(table) = Table::at(text, hit) else { continue };
-        let is_of_line = |hit: &&Hit| hit.0 >= table.start && hit.1 <= table.rows;
-        let headings = hits[index..].iter().take_while(|hit| hit.1 <= table.rows);
+        let is_of_line = |hit: &&Hit| hit.start() >= table.start && hit.end() <= table.rows;
+        let headings = hits[index..].iter().take_while(|hit| hit.end() <= table.rows);
         let headings = headings.filter(is_of_line).filter_map(|hit| table.heading(text, hit));
         done = table.read(text.as_bytes(), &headings.collect::<Vec<_>>(), &mut out);
     }
-    out.sort_unstable_by_key(|cell| cell.bytes.start);
+    out.sort_unstable_by_key(Cell::start);
     out
 }
 
 /// Whether a value fills a cell under a heading of this meaning.
 pub(super) fn name(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
-    let from = view.cells.partition_point(|cell| cell.bytes.start < start);
-    let here = view.cells[from..].iter().take_while(|cell| cell.bytes.start == start);
-    here.into_iter().any(|cell| cell.bytes.end == end && cell.context == context)
+    let from = view.cells.partition_point(|cell| cell.start() < start);
+    let here = view.cells[from..].iter().take_while(|cell| cell.start() == start);
+    here.into_iter().any(|cell| cell.end() == end && cell.meaning == context)
 }
 
 /// Where the first sign stands behind a word that a heading does not go on over.
@@ -84,7 +83,8 @@ struct Table {
 
 impl Table {
     /// The line that a word is in, if it may be one of headings.
-    fn at(text: &str, &(start, end, _): &Hit) -> Option<Self> {
+    fn at(text: &str, hit: &Hit) -> Option<Self> {
+        let Range { start, end } = hit.range();
         let bytes = text.as_bytes();
         let near = start.saturating_sub(REACH);
         let line = memchr::memrchr(b'\n', &bytes[near..start]);
@@ -104,7 +104,8 @@ impl Table {
     }
 
     /// The column of a word that is its heading, and what it means.
-    fn heading(&self, text: &str, &(start, end, context): &Hit) -> Option<(usize, Context)> {
+    fn heading(&self, text: &str, hit: &Hit) -> Option<(usize, Context)> {
+        let (Range { start, end }, context) = (hit.range(), hit.meaning);
         let separator = char::from(self.separator);
         let behind = text[end..self.rows].split([separator, '\n']).next().unwrap_or_default();
         // The rest of the word itself: "phones".
@@ -137,11 +138,10 @@ impl Table {
                     let cell = trim(bytes, from..at);
                     let named = headings.iter().filter(|heading| heading.0 == column);
                     if !cell.is_empty() && cell.end <= limit {
-                        let cell = |&(_, context): &(usize, Context)| Cell {
-                            bytes: cell.clone(),
-                            context,
-                        };
-                        out.extend(named.map(cell));
+                        named.for_each(|heading| {
+                            let cell = Cell::new(cell.start, cell.end, heading.1);
+                            spans::push(out, cell, at, bytes.len());
+                        });
                     }
                     (column, from) = (column + 1, at + 1);
                 }

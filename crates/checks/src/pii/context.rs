@@ -2,13 +2,14 @@
 
 use super::{View, columns};
 use crate::scan::Scan;
+use crate::spans::Span;
 use crate::words::{is_name, is_one_of};
 
 mod words;
 pub(crate) use words::WORDS;
 
-/// A word with a meaning: where it begins and ends.
-pub(crate) type Hit = (usize, usize, Context);
+/// A word with a meaning.
+pub(crate) type Hit = Span<Context>;
 
 /// What a word near a value says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,14 +128,15 @@ const LONGEST: usize = 40;
 /// "my social insurance".
 pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
     let is_cut = |at: &usize| {
-        let (start, end, context) = hits[*at];
-        context == Context::Ssn
-            && hits[at + 1..].iter().take_while(|next| next.1 < end + LONGEST).any(|next| {
-                start < next.0
-                    && next.0 < end
-                    && end < next.1
-                    && next.1 - next.0 > end - start
-                    && next.2 != context
+        let hit = &hits[*at];
+        let (start, end) = (hit.start(), hit.end());
+        hit.meaning == Context::Ssn
+            && hits[at + 1..].iter().take_while(|next| next.end() < end + LONGEST).any(|next| {
+                start < next.start()
+                    && next.start() < end
+                    && end < next.end()
+                    && next.len() > hit.len()
+                    && next.meaning != hit.meaning
             })
     };
     let cut: Vec<usize> = (0..hits.len()).filter(is_cut).collect();
@@ -158,17 +160,17 @@ const BEHIND: (usize, usize) = (28, 24);
 /// Whether a word of this meaning says of a value what it is, before or after, and not of another one.
 pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
     // What takes a value from the nearest word takes it from those in front of it, too.
-    let nearest = before(view.scan, start, REACH).find(|hit| hit.2 == context);
+    let nearest = before(view.scan, start, REACH).find(|hit| hit.meaning == context);
     nearest.is_some_and(|word| speaks(view, word, start))
         || behind(view.scan, start, end)
-            .any(|hit| hit.2 == context && !names_next(view.bytes, hit.1))
+            .any(|hit| hit.meaning == context && !names_next(view.bytes, hit.end()))
         || columns::name(view, context, start, end)
 }
 
 /// Whether a word of these meanings stands near a value, also as the name of another value.
 pub(super) fn beside(view: &View<'_>, contexts: &[Context], start: usize, end: usize) -> bool {
     let mut hits = before(view.scan, start, REACH).chain(behind(view.scan, start, end));
-    hits.any(|hit| contexts.contains(&hit.2))
+    hits.any(|hit| contexts.contains(&hit.meaning))
 }
 
 /// Whether a word of this meaning leads up to a value.
@@ -178,48 +180,44 @@ pub(crate) fn leads(scan: &Scan, context: Context, start: usize, reach: usize) -
 
 /// Where the last word of this meaning ends that stands in front of a value.
 pub(crate) fn last(scan: &Scan, context: Context, start: usize, reach: usize) -> Option<usize> {
-    before(scan, start, reach).find(|hit| hit.2 == context).map(|hit| hit.1)
+    before(scan, start, reach).find(|hit| hit.meaning == context).map(Hit::end)
 }
 
 /// The words in front of a value, the nearest first.
-fn before(
-    scan: &Scan,
-    start: usize,
-    reach: usize,
-) -> impl Iterator<Item = &(usize, usize, Context)> {
+fn before(scan: &Scan, start: usize, reach: usize) -> impl Iterator<Item = &Hit> {
     // Hits are ordered by their end.
-    let until = scan.contexts.partition_point(|hit| hit.1 <= start);
-    scan.contexts[..until].iter().rev().take_while(move |hit| start - hit.1 <= reach)
+    let until = scan.contexts.partition_point(|hit| hit.end() <= start);
+    scan.contexts[..until].iter().rev().take_while(move |hit| start - hit.end() <= reach)
 }
 
 /// The words behind a value.
-fn behind(scan: &Scan, start: usize, end: usize) -> impl Iterator<Item = &(usize, usize, Context)> {
-    let from = scan.contexts.partition_point(|hit| hit.1 <= start);
+fn behind(scan: &Scan, start: usize, end: usize) -> impl Iterator<Item = &Hit> {
+    let from = scan.contexts.partition_point(|hit| hit.end() <= start);
     let until = end + BEHIND.0;
     scan.contexts[from..]
         .iter()
-        .take_while(move |hit| hit.1 <= until + BEHIND.1)
-        .filter(move |hit| hit.0 <= until)
+        .take_while(move |hit| hit.end() <= until + BEHIND.1)
+        .filter(move |hit| hit.start() <= until)
 }
 
 /// Whether a word still speaks of a value that follows: until the next value or the next label, but for lists.
-fn speaks(view: &View<'_>, word: &(usize, usize, Context), start: usize) -> bool {
-    let &(begin, end, context) = word;
+fn speaks(view: &View<'_>, word: &Hit, start: usize) -> bool {
+    let end = word.end();
     let between = &view.text[end..start];
     if between.len() < 2 || encloses(between.as_bytes()) {
         return true;
     }
-    let mut others = before(view.scan, start, between.len()).take_while(|hit| hit.0 >= end);
-    !closes(view.bytes, begin)
+    let mut others = before(view.scan, start, between.len()).take_while(|hit| hit.start() >= end);
+    !closes(view.bytes, word.start())
         && last_value(between.as_bytes()).is_none_or(|end| is_list(&between[end..]))
         && !is_relabelled(between.as_bytes())
         // "Medicare card: 2123" names one thing.
-        && !others.any(|&(next, next_end, other)| {
-            other != context
-                && other != Context::Card
-                && other.names_field()
-                && !is_joined(&view.text[end..next])
-                && mark_follows(view.bytes, next_end)
+        && !others.any(|next| {
+            next.meaning != word.meaning
+                && next.meaning != Context::Card
+                && next.meaning.names_field()
+                && !is_joined(&view.text[end..next.start()])
+                && mark_follows(view.bytes, next.end())
         })
 }
 

@@ -1,6 +1,6 @@
 //! E-mail addresses, found from their `@`.
 
-use super::{Entity, View};
+use super::{Entity, Found, View};
 use crate::words::is_unspaced;
 
 /// Longest local part and longest domain that are looked at.
@@ -42,7 +42,7 @@ const UPI: &[&str] = &[
 ];
 
 /// Finds addresses. Nothing was found before: even of those that overlap more than the limit remain.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
     for at in memchr::memchr_iter(b'@', view.bytes) {
         if found.len() > limit * 4 {
             return;

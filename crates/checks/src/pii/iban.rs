@@ -1,8 +1,9 @@
 //! International bank account numbers.
 
 use super::context::{self, Context};
-use super::{Entity, Refused, View};
+use super::{Entity, Found, Refused, View};
 use crate::checksum;
+use crate::spans::Span;
 
 /// How long an account number of each country is.
 const LENGTHS: &[(&[u8; 2], usize)] = &[
@@ -98,7 +99,7 @@ const LENGTHS: &[(&[u8; 2], usize)] = &[
 ];
 
 /// A number that fails its check, or of a country that has none: taken for one right behind the word, as it was meant.
-fn named(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
+fn named(view: &View<'_>, start: usize, found: &mut Found) {
     if !context::leads(view.scan, Context::Iban, start, 8) {
         return;
     }
@@ -122,9 +123,9 @@ fn named(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
 
 /// Finds account numbers that begin with a token such as `GB82` or `GB82WEST...`. Gives the ranges that are built like
 /// one but for the check: their groups are no phone or identity numbers either.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) -> Vec<Refused> {
+pub(super) fn find(view: &View<'_>, found: &mut Found) -> Vec<Refused> {
     let mut refused: Vec<Refused> = Vec::new();
-    for token in &view.tokens {
+    for token in view.tokens.iter().map(Span::range) {
         let start = &view.bytes[token.clone()];
         if start.len() < 4
             || !start[..2].iter().all(u8::is_ascii_alphabetic)

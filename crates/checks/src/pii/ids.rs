@@ -7,7 +7,7 @@ use super::digits::{
     pesel, pnr, rrn, sample_sin, sin, south_african, ssn, swiss, tfn, thai, turkish,
 };
 use super::number::{MAX_DIGITS, MAX_GROUPS, Number, Separator};
-use super::{Entity, View, world};
+use super::{Entity, Found, View, world};
 use crate::checksum::{luhn, mod_11_10, number};
 
 /// How one kind of number looks and how sure a match is.
@@ -153,7 +153,7 @@ pub(super) static ROWS_AT: [[u64; MAX_DIGITS + 1]; MAX_GROUPS] = {
 };
 
 /// Tries a number as every kind of identity number, and as a payment card.
-pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Found) {
     let single = n.lens.len() == 1;
     let mut rows = ROWS_OF[usize::from(!single)][n.digits.len()];
     if !single {

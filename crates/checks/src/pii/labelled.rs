@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::context::{self, Context as C};
 use super::digits::is_day;
 use super::token::digits as number;
-use super::{Entity, View, before};
+use super::{Entity, Found, View, before};
 use crate::words::{ceil, is_name, is_one_of, is_unspaced};
 
 /// What a label announces, and what its value must look like to be believed.
@@ -57,9 +57,10 @@ const OWNERS: &[&str] =
     &["user", "admin", "service", "customer", "client", "player", "email", "test", "cloud"];
 
 /// Reads the value behind each label.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, found: &mut Found) {
     find_in_columns(view, found);
-    for &(start, end, context) in &view.scan.contexts {
+    for hit in &view.scan.contexts {
+        let (Range { start, end }, context) = (hit.range(), hit.meaning);
         if context::closes(view.bytes, start) {
             continue;
         }
@@ -84,13 +85,13 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
 }
 
 /// Reads the cells of tables, each under its label.
-fn find_in_columns(view: &View<'_>, found: &mut Vec<Entity>) {
+fn find_in_columns(view: &View<'_>, found: &mut Found) {
     for cell in &view.cells {
-        let labels = LABELS.iter().filter(|label| label.context == cell.context);
+        let labels = LABELS.iter().filter(|label| label.context == cell.meaning);
         for label in labels.filter(|label| label.context != C::PlainAccount) {
-            let token = cell.bytes.start..token_end(view.bytes, cell.bytes.start);
-            if label.read(view, token).is_some_and(|value| value == cell.bytes) {
-                found.push(Entity::new(label.kind, cell.bytes.clone(), label.score));
+            let token = cell.start()..token_end(view.bytes, cell.start());
+            if label.read(view, token).is_some_and(|value| value == cell.range()) {
+                found.push(Entity::new(label.kind, cell.range(), label.score));
             }
         }
     }

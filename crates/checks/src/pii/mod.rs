@@ -6,6 +6,7 @@ mod columns;
 pub(crate) mod context;
 mod digits;
 mod email;
+mod found;
 mod iban;
 mod ids;
 pub(crate) mod kinds;
@@ -22,11 +23,14 @@ mod version;
 mod wallet;
 mod world;
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::scan::Scan;
+use crate::spans::Span;
 use crate::watch::Watch;
 use crate::words::floor;
+use found::Found;
 
 /// A piece of personal data, before overlaps are resolved.
 #[derive(Clone, Debug)]
@@ -56,9 +60,9 @@ struct View<'a> {
     text: &'a str,
     bytes: &'a [u8],
     scan: &'a Scan,
-    groups: Vec<Range<usize>>,
-    tokens: Vec<Range<usize>>,
-    joined: Vec<usize>,
+    groups: Vec<Span>,
+    tokens: Vec<Span>,
+    joined: Vec<u32>,
     /// The cells of tables whose headings say what they are.
     cells: Vec<columns::Cell>,
     /// The text without white space around it: a value that fills it is a form field's value.
@@ -72,7 +76,7 @@ impl View<'_> {
 }
 
 /// Adds what it finds in a text.
-type Detector<'d> = &'d mut dyn FnMut(&mut Vec<Entity>);
+type Detector<'d> = &'d mut dyn FnMut(&mut Found);
 
 /// Whether this type of data asks for more than the usual care.
 pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
@@ -108,7 +112,7 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> 
         cells: columns::cells(text, &scan.contexts),
         whole: begin..begin + trimmed.len(),
     };
-    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    let (mut found, mut refused) = (Found::default(), Vec::new());
     email::find(&view, &mut found, limit);
     if !view.groups.is_empty() || !view.tokens.is_empty() {
         let detectors: [Detector<'_>; 6] = [
@@ -125,44 +129,53 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> 
         network::find_without_digits(&view, &mut found);
         address::find(&view, &mut found, limit);
     }
-    settle(found, &refused, limit)
+    drop(view);
+    settle(&found, &refused, limit)
 }
 
 /// Adds what another word did not lead to already: many of them may stand in front of one date.
-fn add(entity: Entity, found: &mut Vec<Entity>) {
+fn add(entity: Entity, found: &mut Found) {
     if found.last().is_none_or(|last| last.bytes != entity.bytes) {
         found.push(entity);
     }
 }
 
 /// Keeps the surest of overlapping entities, the longer of equally sure ones.
-fn settle(mut found: Vec<Entity>, refused: &[Refused], limit: usize) -> Vec<Entity> {
+fn settle(found: &Found, refused: &[Refused], limit: usize) -> Vec<Entity> {
     let is_refused = |entity: &Entity| {
         let last = refused.partition_point(|range| range.bytes.start <= entity.bytes.start);
         refused[..last]
             .last()
             .is_some_and(|range| entity.bytes.end <= range.bytes.end && entity.score <= range.below)
     };
-    found.retain(|e| e.score > 0.0 && !e.bytes.is_empty() && !is_refused(e));
-    found.sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(b.bytes.end.cmp(&a.bytes.end)));
-    let mut kept: Vec<Entity> = Vec::new();
-    for entity in found {
+    let entity = |at: u32| found.get(at as usize);
+    let counts = |e: &Entity| e.score > 0.0 && !e.bytes.is_empty() && !is_refused(e);
+    // They stay where they are: to sort so many takes as much memory again.
+    let mut order: Vec<u32> = (0..).take(found.len()).filter(|&at| counts(entity(at))).collect();
+    order.sort_unstable_by_key(|&at| {
+        let Range { start, end } = entity(at).bytes;
+        (start, Reverse(end), at)
+    });
+    let mut kept = 0;
+    for index in 0..order.len() {
+        let next = entity(order[index]);
         let better = |other: &Entity| {
-            other.score > entity.score
-                || other.score >= entity.score && other.bytes.len() >= entity.bytes.len()
+            other.score > next.score
+                || other.score >= next.score && other.bytes.len() >= next.bytes.len()
         };
-        while let Some(last) = kept.last() {
-            if last.bytes.end <= entity.bytes.start || better(last) {
+        let is_apart = |last: &Entity| last.bytes.end <= next.bytes.start;
+        while let Some(last) = order[..kept].last().map(|&at| entity(at)) {
+            if is_apart(last) || better(last) {
                 break;
             }
-            kept.pop();
+            kept -= 1;
         }
-        if kept.last().is_none_or(|last| last.bytes.end <= entity.bytes.start) {
-            kept.push(entity);
+        if order[..kept].last().is_none_or(|&at| is_apart(entity(at))) {
+            order[kept] = order[index];
+            kept += 1;
         }
     }
-    kept.truncate(limit);
-    kept
+    order[..kept.min(limit)].iter().map(|&at| entity(at).clone()).collect()
 }
 
 /// The text just before `at`, at most `reach` bytes of it.

@@ -3,16 +3,16 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::context::Context;
-use super::{Entity, View, version};
+use super::{Entity, Found, View, version};
 use crate::words::{ADDRESS, floor, is_name, kind};
 
 /// With a colon or a dash between each two digits.
 const LONGEST_MAC: usize = 17;
 
 /// Looks at each run of hexadecimal digits, colons and dots that holds a digit.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, found: &mut Found) {
     let mut done = 0;
-    for &at in &view.joined {
+    for at in view.joined.iter().map(|&at| at as usize) {
         if at < done {
             continue;
         }
@@ -51,11 +51,11 @@ fn is_joint_sign(sign: char) -> bool {
 }
 
 /// MAC addresses may be all letters: looked for only behind a word that announces one.
-pub(super) fn find_without_digits(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find_without_digits(view: &View<'_>, found: &mut Found) {
     let mut done = 0;
-    for &(_, end, _) in view.scan.contexts.iter().filter(|hit| hit.2 == Context::Hardware) {
-        let from = done.max(end);
-        let to = floor(view.text, (end + 60).min(view.text.len()));
+    for hit in view.scan.contexts.iter().filter(|hit| hit.meaning == Context::Hardware) {
+        let from = done.max(hit.end());
+        let to = floor(view.text, (hit.end() + 60).min(view.text.len()));
         if from >= to {
             continue;
         }
@@ -79,7 +79,7 @@ pub(super) fn find_without_digits(view: &View<'_>, found: &mut Vec<Entity>) {
     }
 }
 
-fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Vec<Entity>) {
+fn judge(view: &View<'_>, mut start: usize, mut end: usize, found: &mut Found) {
     while start < end && matches!(view.bytes[start], b'.' | b'-')
         || start < end && view.bytes[start] == b':' && view.bytes.get(start + 1) != Some(&b':')
     {
@@ -139,7 +139,7 @@ fn free(bytes: &[u8], at: Option<usize>) -> bool {
     at.and_then(|at| bytes.get(at)).is_none_or(|&b| !is_name(b))
 }
 
-fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+fn ipv4(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let text = &view.text[start..end];
     if text.len() < 7 || text.parse::<Ipv4Addr>().is_err() {
         return;

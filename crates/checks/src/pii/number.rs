@@ -5,8 +5,9 @@ mod tests;
 
 use std::ops::Range;
 
-use super::{Entity, View, ids, network, phone};
+use super::{Found, View, ids, network, phone};
 use crate::scan::behind_escape;
+use crate::spans::{self, Span};
 use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
 
 /// More groups than this never form one number.
@@ -53,22 +54,20 @@ pub(super) struct Number<'a> {
 #[derive(Default)]
 pub(super) struct Runs {
     /// Digits that stand alone.
-    pub(super) groups: Vec<Range<usize>>,
+    pub(super) groups: Vec<Span>,
     /// Tokens that mix letters and digits.
-    pub(super) tokens: Vec<Range<usize>>,
+    pub(super) tokens: Vec<Span>,
     /// Where those of both begin that may be part of an address of a network.
-    pub(super) joined: Vec<usize>,
+    pub(super) joined: Vec<u32>,
 }
 
 /// Splits out all runs.
 pub(super) fn split(text: &str) -> Runs {
+    let text = spans::addressable(text);
     let bytes = text.as_bytes();
     let mut out = Runs::default();
     let mut at = 0;
     while let Some(digit) = next_digit(bytes, at) {
-        if out.groups.capacity() == 0 {
-            out.groups.reserve(32);
-        }
         let mut start = digit;
         while start > at && kind(bytes, start - 1) & LETTER != 0 {
             start -= 1;
@@ -94,16 +93,17 @@ pub(super) fn split(text: &str) -> Runs {
             continue;
         }
         if start == digit && digits == end - start {
-            out.groups.push(start..end);
+            spans::push(&mut out.groups, Span::new(start, end, ()), at, bytes.len());
         } else if start == digit && is_extended(&bytes[start..end], digits) {
-            out.groups.push(start..start + digits);
+            let end = start + digits;
+            spans::push(&mut out.groups, Span::new(start, end, ()), at, bytes.len());
         } else if end - start <= 100 {
-            out.tokens.push(start..end);
+            spans::push(&mut out.tokens, Span::new(start, end, ()), at, bytes.len());
         } else {
             continue;
         }
         if (before | behind) & ADDRESS != 0 && network::is_joined(bytes, start, end) {
-            out.joined.push(start);
+            spans::push(&mut out.joined, start as u32, at, bytes.len());
         }
     }
     out
@@ -148,10 +148,10 @@ fn attached(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// Tries every chain of groups as an identity number, a card or a phone number.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
+pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
     for (first, group) in view.groups.iter().enumerate() {
         // Most numbers are short and stand alone: refused before anything is gathered.
-        let near = view.groups.get(first + 1).is_some_and(|n| n.start - group.end <= MAX_GAP);
+        let near = view.groups.get(first + 1).is_some_and(|n| n.start() - group.end() <= MAX_GAP);
         if group.len() < MIN_DIGITS && !near {
             continue;
         }
@@ -163,14 +163,14 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>, limit: usize) {
     }
 }
 
-fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
+fn chains_from(view: &View<'_>, first: usize, found: &mut Found) {
     let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
     let (mut count, mut shapes) = (0, u64::MAX);
     let (mut separator, mut broken) = (Separator::None, false);
-    let start = view.groups[first].start;
+    let start = view.groups[first].start();
     for (index, group) in view.groups[first..].iter().take(MAX_GROUPS).enumerate() {
         if index > 0 {
-            let gap = &view.bytes[view.groups[first + index - 1].end..group.start];
+            let gap = &view.bytes[view.groups[first + index - 1].end()..group.start()];
             match *gap {
                 [byte @ (b' ' | b'-' | b'.' | b'/' | b':' | b'+')] => {
                     separator = match separator {
@@ -191,7 +191,7 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         if count + group.len() > MAX_DIGITS {
             return;
         }
-        for &byte in &view.bytes[group.clone()] {
+        for &byte in &view.bytes[group.range()] {
             digits[count] = byte - b'0';
             count += 1;
         }
@@ -206,7 +206,7 @@ fn chains_from(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
                 lens: &lens[..=index],
                 shapes,
                 separator,
-                range: start..group.end,
+                range: start..group.end(),
                 broken,
             };
             ids::find(view, &number, found);

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Entity, View};
+use super::{Entity, Found, View};
 use crate::words::{ceil, floor, is_one_of};
 
 /// How far behind its word a name may end.
@@ -32,7 +32,7 @@ const NO_NAMES: &[&str] = &[
 ];
 
 /// Reads the name behind a word.
-pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let word = &view.text[start..end];
     let is_form = is_form(word);
     // "my name is" is sure by itself; "Ms" at the end of a word list may be milliseconds, "MS" a company.

@@ -6,11 +6,10 @@ mod otherwise;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use super::number::MAX_GAP;
-use super::{Entity, View};
+use super::{Entity, Found, View};
 use crate::scan;
+use crate::spans::Span;
 use forms::Written;
 
 /// A phone number has at least this many digits.
@@ -31,13 +30,13 @@ fn is_gap(gap: &[u8]) -> bool {
 }
 
 /// Reads the longest phone number that begins with a group.
-pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, first: usize, found: &mut Found) {
     let bytes = view.bytes;
     if !may_begin(bytes, &view.groups[first..]) {
         return;
     }
     let group = &view.groups[first];
-    let before = |n: usize| group.start.checked_sub(n).map_or(0, |i| bytes[i]);
+    let before = |n: usize| group.start().checked_sub(n).map_or(0, |i| bytes[i]);
     let behind_digit = before(2).is_ascii_digit();
     // A group in the middle of a number is not its beginning.
     if matches!(before(1), b'-' | b'.' | b')') && behind_digit || before(1) == b'$' {
@@ -45,8 +44,8 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     }
     let joined_before = behind_digit && matches!(before(1), b'/' | b':');
     let plus = match before(1) {
-        b'+' => is_prefix(bytes, group.start - 1),
-        b'(' => before(2) == b'+' && is_prefix(bytes, group.start - 2),
+        b'+' => is_prefix(bytes, group.start() - 1),
+        b'(' => before(2) == b'+' && is_prefix(bytes, group.start() - 2),
         _ => false,
     };
     if before(1) == b'+' && !plus {
@@ -54,7 +53,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     }
     // Of most numbers nothing but a word could tell.
     let may_tell = plus
-        || bytes[group.start] == b'0'
+        || bytes[group.start()] == b'0'
         || matches!(group.len(), 1 | 3)
         || before(1) == b'('
         || !view.scan.contexts.is_empty();
@@ -66,7 +65,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
     let (mut count, mut signs) = (0, 0);
     for (index, next) in view.groups[first..].iter().enumerate().take(MAX_GROUPS) {
         if index > 0 {
-            let gap = &bytes[view.groups[first + index - 1].end..next.start];
+            let gap = &bytes[view.groups[first + index - 1].end()..next.start()];
             // A slash stands behind the area alone, else between two numbers.
             let parts =
                 gap.contains(&b'/') && !(plus || index == 1 && (digits[0] == 0 || gap == b"/"));
@@ -79,23 +78,23 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Vec<Entity>) {
         if into_card || count + next.len() > MAX_DIGITS {
             break;
         }
-        for (digit, byte) in digits[count..].iter_mut().zip(&bytes[next.clone()]) {
+        for (digit, byte) in digits[count..].iter_mut().zip(&bytes[next.range()]) {
             *digit = byte - b'0';
         }
         count += next.len();
         lens[index] = next.len();
-        let (end, extended) = extension(bytes, next.end);
+        let (end, extended) = extension(bytes, next.end());
         // Those of a list have four digits at their end: others with more behind `/` or `:` are dates and moments.
         let joined = joined_before || joins(bytes, end);
         if ends_badly(bytes, end) || joined && !lens[..=index].ends_with(&[3, 3, 4]) {
             continue;
         }
         // One that closes behind the number is not of the number.
-        let opens = |at: usize| at > 0 && bytes[at - 1] == b'(' && closes(&bytes[at..next.end]);
-        let paren = opens(group.start);
-        let mut start = group.start - usize::from(paren);
+        let opens = |at: usize| at > 0 && bytes[at - 1] == b'(' && closes(&bytes[at..next.end()]);
+        let paren = opens(group.start());
+        let mut start = group.start() - usize::from(paren);
         if plus {
-            start = group.start - 1 - usize::from(before(1) == b'(');
+            start = group.start() - 1 - usize::from(before(1) == b'(');
             // `(+44) 20 7946 0958`
             start -= usize::from(opens(start));
         }
@@ -161,27 +160,27 @@ fn is_full(lens: &[usize], count: usize) -> bool {
 /// Whether a group is one of four of four digits each: a card's, even where its check digit is wrong.
 fn is_card_like(view: &View<'_>, first: usize) -> bool {
     let groups = &view.groups;
-    let gap = |at: usize| &view.bytes[groups[at - 1].end..groups[at].start];
+    let gap = |at: usize| &view.bytes[groups[at - 1].end()..groups[at].start()];
     let follows = |at: usize| {
         groups[at].len() == 4
             && groups[at - 1].len() == 4
-            && groups[at].start - groups[at - 1].end <= MAX_GAP
+            && groups[at].start() - groups[at - 1].end() <= MAX_GAP
             && !gap(at).iter().any(|b| matches!(b, b',' | b'\n'))
             && gap(at) != b" / "
     };
     let ahead = (first + 1..groups.len()).take(3).take_while(|&at| follows(at)).count();
     let behind = (1..=first).rev().take(3).take_while(|&at| follows(at)).count();
     let begin = first - behind;
-    let before = groups[begin].start.checked_sub(1).map(|at| view.bytes[at]);
+    let before = groups[begin].start().checked_sub(1).map(|at| view.bytes[at]);
     // No card begins with 0.
-    ahead + behind >= 3 && view.bytes[groups[begin].start] != b'0' && before != Some(b'+')
+    ahead + behind >= 3 && view.bytes[groups[begin].start()] != b'0' && before != Some(b'+')
 }
 
 /// Whether enough digits follow each other: nearly all numbers in a text are too short, and alone.
-fn may_begin(bytes: &[u8], groups: &[Range<usize>]) -> bool {
+fn may_begin(bytes: &[u8], groups: &[Span]) -> bool {
     let mut count = groups[0].len();
     for pair in groups.windows(2).take(MAX_GROUPS - 1) {
-        if count >= MIN_DIGITS || !is_gap(&bytes[pair[0].end..pair[1].start]) {
+        if count >= MIN_DIGITS || !is_gap(&bytes[pair[0].end()..pair[1].start()]) {
             break;
         }
         count += pair[1].len();

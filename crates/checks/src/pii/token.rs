@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::context::{self, Context as C};
 use super::digits::italian_vat_sample;
-use super::{Entity, View, letters};
+use super::{Entity, Found, View, letters};
+use crate::spans::Span;
 use crate::words::{LETTER, free_after, free_before, kind};
 
 struct Row {
@@ -56,9 +57,9 @@ const ROWS: &[Row] = &[
 ];
 
 /// Tries each token, and the few numbers written with separators.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
+pub(super) fn find(view: &View<'_>, found: &mut Found) {
     let mut compact = [0u8; 20];
-    for range in &view.tokens {
+    for range in view.tokens.iter().map(Span::range) {
         if range.len() == 7 && view.bytes.get(range.end) == Some(&b'(') {
             hong_kong(view, range.start, range.end, found);
         }
@@ -69,7 +70,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             compact[..range.len()].copy_from_slice(&view.bytes[range.clone()]);
             compact[..range.len()].make_ascii_uppercase();
             judge(view, &compact[..range.len()], range.start, range.end, found);
-            italian_vat(view, &compact[..range.len()], range, found);
+            italian_vat(view, &compact[..range.len()], &range, found);
         } else if range.len() <= 4 || range.len() == 7 {
             if !view.bytes[range.start].is_ascii_digit() {
                 spaced(view, range.start, found);
@@ -78,7 +79,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
             }
         }
     }
-    for range in &view.groups {
+    for range in view.groups.iter().map(Span::range) {
         match range.len() {
             7 | 8 => {
                 dashed_letter(view, range.start, range.end, found);
@@ -92,7 +93,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
     }
 }
 
-fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Vec<Entity>) {
+fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Found) {
     for row in ROWS.iter().filter(|row| matches(row.mask, token) && (row.check)(token)) {
         let alone = if view.is_whole(&(start..end)) {
             row.whole.max(row.plain)
@@ -110,7 +111,7 @@ fn judge(view: &View<'_>, token: &[u8], start: usize, end: usize, found: &mut Ve
 }
 
 /// `IT30816210790`: an Italian number behind its country, next to its name.
-fn italian_vat(view: &View<'_>, token: &[u8], range: &Range<usize>, found: &mut Vec<Entity>) {
+fn italian_vat(view: &View<'_>, token: &[u8], range: &Range<usize>, found: &mut Found) {
     let Some(digits) = token.strip_prefix(b"IT").filter(|rest| rest.len() == 11) else { return };
     let is_one = || {
         let mut values = [0u8; 11];
@@ -143,7 +144,7 @@ fn matches(mask: &[u8], token: &[u8]) -> bool {
 }
 
 /// `12345678-Z`: a Spanish number with its letter behind a dash.
-fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let rest = &view.bytes[end..];
     if rest.len() >= 2
         && rest[0] == b'-'
@@ -167,7 +168,7 @@ fn dashed_letter(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Enti
 }
 
 /// `1EG4-TE5-MK73`: an American Medicare number as it is printed.
-fn medicare(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
+fn medicare(view: &View<'_>, start: usize, found: &mut Found) {
     let Some(printed) = view.bytes.get(start..start + 13) else { return };
     let mut token = [0u8; 11];
     let parts = [(0, 4, 0), (5, 8, 4), (9, 13, 7)];
@@ -182,7 +183,7 @@ fn medicare(view: &View<'_>, start: usize, found: &mut Vec<Entity>) {
 }
 
 /// `A123456(3)`: a number of Hong Kong.
-fn hong_kong(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+fn hong_kong(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let Some([b'(', check, b')']) = view.bytes.get(end..end + 3) else { return };
     let mut token = [0u8; 8];
     token[..7].copy_from_slice(&view.bytes[start..end]);
@@ -194,7 +195,7 @@ fn hong_kong(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>)
 }
 
 /// `12.345.678-5`, `12.345.678-K`: a Chilean number, told by its dots and its check digit.
-fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let bytes = view.bytes;
     let (Some(&b'-'), Some(&check)) = (bytes.get(end), bytes.get(end + 1)) else { return };
     // Three digits between dots, and up to two before them.
@@ -224,7 +225,7 @@ fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
 }
 
 /// `12345678-5`: a Chilean number without its dots, next to its name.
-fn dashed_rut(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+fn dashed_rut(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let Some(&[b'-', check]) = view.bytes.get(end..end + 2) else { return };
     let range = start..end + 2;
     let known = view.is_whole(&range) || context::near(view, C::Rut, start, range.end);
@@ -244,7 +245,7 @@ fn is_rut(number: &[u8], check: u8) -> bool {
 }
 
 /// `010203-123A`: a Finnish number of the last century.
-fn dashed_hetu(view: &View<'_>, start: usize, end: usize, found: &mut Vec<Entity>) {
+fn dashed_hetu(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let stop = end + 5;
     if stop <= view.bytes.len()
         && matches!(view.bytes[end], b'-' | b'+')
@@ -267,7 +268,7 @@ fn behind_pair(text: &[u8], at: usize) -> bool {
 const NINO: &[u8; 9] = b"AA999999A";
 
 /// `AB 12 34 56 C` and `AB 123456C`: a British number in groups.
-fn spaced(view: &View<'_>, begin: usize, found: &mut Vec<Entity>) {
+fn spaced(view: &View<'_>, begin: usize, found: &mut Found) {
     if !free_before(view.bytes, begin) {
         return;
     }

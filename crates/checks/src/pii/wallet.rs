@@ -1,15 +1,16 @@
 //! Addresses of crypto wallets.
 
 use super::context::{self, Context};
-use super::{Entity, View};
+use super::{Entity, Found, View};
 use crate::checksum;
+use crate::spans::Span;
 
 /// What addresses of segregated witnesses and of chains of that kind begin with.
 const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];
 
 /// Tries each long token.
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Entity>) {
-    for range in view.tokens.iter().filter(|r| (26..=90).contains(&r.len())) {
+pub(super) fn find(view: &View<'_>, found: &mut Found) {
+    for range in view.tokens.iter().map(Span::range).filter(|r| (26..=90).contains(&r.len())) {
         let token = &view.bytes[range.clone()];
         // Bitcoin and what descends from it, Tron: the first character tells which.
         let base58 =

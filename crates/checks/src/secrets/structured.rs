@@ -13,6 +13,7 @@ use super::rules::{LOGIN, RULES, Rule, Seek};
 use super::{Secret, placeholder, url};
 use crate::pii::context::Context;
 use crate::scan::{self, Scan};
+use crate::spans::Span;
 use crate::words::{ceil, floor, is_name};
 
 /// What announces a credential without a rule of this table.
@@ -177,8 +178,8 @@ fn is_random_uuid(value: &str) -> bool {
 fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
     let most = found.len() + limit;
     let mut done = 0;
-    let wallets = scan.contexts.iter().filter(|hit| hit.2 == Context::Wallet);
-    for &(start, end, _) in wallets {
+    let wallets = scan.contexts.iter().filter(|hit| hit.meaning == Context::Wallet);
+    for Range { start, end } in wallets.map(Span::range) {
         if found.len() >= most {
             break;
         }

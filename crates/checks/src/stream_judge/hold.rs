@@ -281,7 +281,7 @@ fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
     let is_title = || {
         let scan = Scan::new(&tail[from..name], Scope::Leaks);
         let leads = |end: usize| end + 3 >= titled && end < name;
-        scan.contexts.iter().any(|hit| hit.2 == Context::Name && leads(from + hit.1))
+        scan.contexts.iter().any(|hit| hit.meaning == Context::Name && leads(from + hit.end()))
     };
     if may_go_on && is_title() { name } else { tail.len() }
 }
@@ -303,7 +303,11 @@ fn birthday(tail: &str) -> usize {
         return tail.len();
     }
     let scan = Scan::new(&tail[from..], Scope::Leaks);
-    let behind = scan.contexts.iter().filter(|hit| hit.2 == Context::Birth).map(|hit| from + hit.1);
+    let behind = scan
+        .contexts
+        .iter()
+        .filter(|hit| hit.meaning == Context::Birth)
+        .map(|hit| from + hit.end());
     let begins = |end: usize| runs.iter().find(|&&at| at >= end).copied();
     let open = behind.filter(|&end| end + BIRTHDAY > tail.len()).filter_map(begins);
     open.min().unwrap_or(tail.len())

@@ -1,5 +1,7 @@
 //! Whether a word for a telephone says of the very number next to it what it is.
 
+use std::ops::Range;
+
 use super::super::context::{Context, Hit, counts, encloses};
 use super::super::{View, columns};
 use super::otherwise;
@@ -59,15 +61,15 @@ pub(super) struct Shape {
 pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, shape: Shape) -> bool {
     let hits = &view.scan.contexts;
     // Hits are ordered by their end.
-    let (front, back) = hits.split_at(hits.partition_point(|hit| hit.1 <= start));
-    let near = front.iter().rev().take_while(|hit| start - hit.1 <= REACH);
-    let mut words =
-        near.filter(|hit| matches!(hit.2, Context::Phone | Context::Called | Context::Likely));
+    let (front, back) = hits.split_at(hits.partition_point(|hit| hit.end() <= start));
+    let near = front.iter().rev().take_while(|hit| start - hit.end() <= REACH);
+    let mut words = near
+        .filter(|hit| matches!(hit.meaning, Context::Phone | Context::Called | Context::Likely));
     // A word that says less than others leaves it to those before it: "Phone contact: 5551234".
     let leading = words
         .find_map(|hit| {
             let leads = leads_up(view, hit, start, shape);
-            (leads || hit.2 != Context::Likely).then_some(leads)
+            (leads || hit.meaning != Context::Likely).then_some(leads)
         })
         .unwrap_or_default();
     leading && !counts(&view.text[end..])
@@ -77,14 +79,14 @@ pub(super) fn is_announced(view: &View<'_>, start: usize, end: usize, shape: Sha
 
 /// Whether a word leads up to a number: small words stand between, or the number is the value of a field of that name.
 fn leads_up(view: &View<'_>, hit: &Hit, start: usize, shape: Shape) -> bool {
-    let between = &view.text[hit.1..start];
+    let between = &view.text[hit.end()..start];
     // The rest of the word itself: "phones", "Telefonnummer".
     let rest = between.trim_start_matches(char::is_lowercase);
-    let is_likely = hit.2 == Context::Likely;
+    let is_likely = hit.meaning == Context::Likely;
     !is_other(&between[..between.len() - rest.len()])
         && is_told(view, hit)
         && if is_likely {
-            let says = shape.telling || shape.usual && is_somebodys(&view.text[hit.0..hit.1]);
+            let says = shape.telling || shape.usual && is_somebodys(&view.text[hit.range()]);
             says && all_words(rest, is_small) && !rest.contains('\n')
         } else {
             is_led_to(view, hit, rest, shape.usual)
@@ -99,8 +101,8 @@ fn is_somebodys(word: &str) -> bool {
 /// Whether what stands behind a word leads to a number.
 fn is_led_to(view: &View<'_>, hit: &Hit, rest: &str, usual: bool) -> bool {
     all_words(rest, is_small)
-        || usual && !is_common(&view.text[hit.0..hit.1]) && is_sentence(rest)
-        || hit.2 == Context::Phone && (is_field(rest) || is_part_of_field(rest))
+        || usual && !is_common(&view.text[hit.range()]) && is_sentence(rest)
+        || hit.meaning == Context::Phone && (is_field(rest) || is_part_of_field(rest))
 }
 
 /// Whether sentences are about a word without a number of anybody: "call the function with", "office space of".
@@ -128,14 +130,15 @@ fn is_sentence(rest: &str) -> bool {
 
 /// Whether "call" tells somebody to, and does not count what programs do: "API call 483920185", "call #1234567"; whether a
 /// letter names a line of a card, "T: "; and whether a word stands in a text, not in a name: `j.cell.2018`.
-fn is_told(view: &View<'_>, &(start, end, context): &Hit) -> bool {
+fn is_told(view: &View<'_>, hit: &Hit) -> bool {
+    let Range { start, end } = hit.range();
     let word = &view.text[start..end];
     let before = view.text[..start].trim_end_matches(' ');
     if let &[letter, b':'] = word.as_bytes() {
         return letter.is_ascii_uppercase()
             && before.chars().next_back().is_none_or(|sign| "\n|,;(·•".contains(sign));
     }
-    if context == Context::Called && view.text[..start].ends_with(['.', '/']) {
+    if hit.meaning == Context::Called && view.text[..start].ends_with(['.', '/']) {
         return false;
     }
     if !is_one_of(word, &["call", "text", "ring", "bel"]) {
@@ -153,17 +156,17 @@ fn names_behind(view: &View<'_>, hits: &[Hit], end: usize, usual: bool) -> bool 
     let is_own = |word: &str| usual && is_one_of(word, OWN);
 
     hits.iter()
-        .take_while(|hit| hit.1 <= end + 3 * REACH_BACK)
-        .filter(|hit| hit.0 >= end && hit.0 - end <= REACH_BACK)
+        .take_while(|hit| hit.end() <= end + 3 * REACH_BACK)
+        .filter(|hit| hit.start() >= end && hit.start() - end <= REACH_BACK)
         .filter(|hit| {
-            let word = &view.text[hit.0..hit.1];
-            hit.2 == Context::Phone || is_place(word) || is_own(word)
+            let word = &view.text[hit.range()];
+            hit.meaning == Context::Phone || is_place(word) || is_own(word)
         })
         .any(|hit| {
-            let between = &view.text[end..hit.0];
-            let next = view.bytes[hit.1..].iter().take(4).find(|b| !b" :>\t(".contains(b));
+            let between = &view.text[end..hit.start()];
+            let next = view.bytes[hit.end()..].iter().take(4).find(|b| !b" :>\t(".contains(b));
             !between.contains(['.', ',', ';', ':', '"', '\n'])
-                && !matches!(view.bytes.get(hit.1), Some(b':' | b'='))
+                && !matches!(view.bytes.get(hit.end()), Some(b':' | b'='))
                 && all_words(between, is_small)
                 // Another number follows, which it is the name of.
                 && !next.is_some_and(|b| b.is_ascii_digit() || *b == b'+')

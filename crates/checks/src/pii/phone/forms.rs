@@ -1,11 +1,10 @@
 //! How phone numbers are written: one row a form, and what is written like none.
 
-use std::ops::Range;
-
 use super::super::View;
 use super::super::context::{self, Context};
 use super::announced::{self, Shape};
 use super::{MIN_DIGITS, otherwise};
+use crate::spans::Span;
 
 /// A number as it is written.
 pub(super) struct Written<'a> {
@@ -19,7 +18,7 @@ pub(super) struct Written<'a> {
     /// What stands between its groups, each as its [`sign`].
     pub(super) signs: u8,
     /// Where its groups stand.
-    pub(super) groups: &'a [Range<usize>],
+    pub(super) groups: &'a [Span],
     pub(super) bytes: &'a [u8],
 }
 
@@ -126,7 +125,7 @@ impl Written<'_> {
 
     /// What stands between two groups.
     fn gaps(&self) -> impl Iterator<Item = &[u8]> {
-        self.groups.windows(2).map(|pair| &self.bytes[pair[0].end..pair[1].start])
+        self.groups.windows(2).map(|pair| &self.bytes[pair[0].end()..pair[1].start()])
     }
 
     fn has(&self, separator: u8) -> bool {
@@ -223,7 +222,7 @@ impl Written<'_> {
 
     /// Whether a pair of hexadecimal digits stands on either side, as in a dump of bytes.
     fn goes_on(&self) -> bool {
-        let (start, end) = (self.groups[0].start, self.groups[self.groups.len() - 1].end);
+        let (start, end) = (self.groups[0].start(), self.groups[self.groups.len() - 1].end());
         let is_byte = |pair: &[u8]| pair.iter().all(u8::is_ascii_hexdigit);
         let before = self.bytes[..start].trim_ascii_end();
         let behind = self.bytes[end..].trim_ascii_start();
