@@ -18,7 +18,7 @@ pub(crate) fn read_settings(settings: &Map<String, Value>) -> Result<Settings> {
     Settings::parse(settings).map_err(Error::Invalid)
 }
 
-/// Whether objects and arrays lie in one another so many times at the most.
+/// Whether objects and arrays are nested at most `most` levels deep.
 pub(crate) fn is_shallow(value: &Value, most: usize) -> bool {
     let fits = |value: &Value| most > 0 && is_shallow(value, most - 1);
     match value {

@@ -1,4 +1,4 @@
-//! Logs: what a caller notes on a trace, ratings among it.
+//! Logs: notes of a caller on a trace, ratings among them.
 
 use domain::ids::{StepId, TraceId};
 use domain::step::{ApiEndpoint, Step, StepKind};
