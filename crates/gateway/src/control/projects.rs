@@ -218,7 +218,7 @@ pub(crate) fn clean_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Refuses a text that PostgreSQL cannot store, and control characters that no caller intends.
+/// Refuses a text with a NUL character, which PostgreSQL cannot store, or of more than 16 KiB.
 pub(crate) fn check_text(field: &str, text: Option<&str>) -> Result<()> {
     match text {
         Some(text) if text.contains('\0') => {

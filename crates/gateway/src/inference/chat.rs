@@ -268,7 +268,8 @@ fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     }
 }
 
-/// Removes the choice of tools if there are none: providers refuse it.
+/// Removes the parameters of tool use, which providers refuse if there are no tools. Fails if
+/// `tool_choice` asks for a tool.
 fn without_tools(params: &mut Map<String, Value>) -> Result<()> {
     params.shift_remove("parallel_tool_calls");
     match params.get("tool_choice").map(Value::as_str) {

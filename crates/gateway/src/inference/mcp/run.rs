@@ -70,7 +70,7 @@ impl Gateway {
         }
     }
 
-    /// Runs those calls of a model that belong to the gateway, side by side. A call that has begun
+    /// Runs those calls of a model that the gateway has to run, side by side. A call that has begun
     /// is ended and recorded also when the caller hangs up: the tool may have had an effect.
     async fn run_tools(
         &self,
@@ -113,8 +113,8 @@ impl Gateway {
         Ok(Ran { step: id, finished_at, result })
     }
 
-    /// Hands the other calls to the caller. The step that waits for them holds the steps of the
-    /// finished results.
+    /// Hands the calls that the gateway does not run to the caller. The step that waits for them
+    /// refers to the steps that hold the results of the others.
     async fn hand_over(
         &self,
         context: &RequestContext,

@@ -1,5 +1,5 @@
 //! MCP servers as tools: named by a request, allowed by the project, listed, offered to any model
-//! as functions, and run by the gateway where nobody has to approve that.
+//! as functions, and run by the gateway if no approval is required.
 
 pub(crate) mod entries;
 pub(crate) mod names;
