@@ -144,7 +144,7 @@ struct Relay {
     /// Whether the text is such a refusal.
     refuses: bool,
     began: Instant,
-    /// How many times pieces were handed over.
+    /// The number of times that pieces were handed over.
     batches: usize,
     /// For metrics and the log.
     model: String,

@@ -61,7 +61,7 @@ impl Fresh {
         Self { gateway, caller, _folder: folder }
     }
 
-    /// Opens a trace and gives its id.
+    /// Opens a trace and returns its id.
     pub(crate) async fn trace(&self) -> String {
         self.gateway.open_trace(&self.caller, None::<Map<_, _>>, None).await.unwrap().id.to_string()
     }

@@ -1,7 +1,7 @@
 //! Admission: the one place that decides whether a key may call, and the order of the checks.
 //!
-//! The interface description gives 401 for a paused key in one section and 429 with a code in
-//! another. The gateway answers 429, because it carries more information.
+//! The interface description gives both 401, and 429 with a code, for a paused key. The gateway
+//! answers 429, because it carries more information.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -115,8 +115,8 @@ impl Gateway {
         {
             return;
         }
-        // The call is paid for and recorded: its answer does not depend on this. The gate refuses
-        // the next one all the same.
+        // The call is paid for and recorded: its answer does not depend on this. If this fails, the
+        // gate still refuses the next one.
         if let Err(error) = Box::pin(self.pause(&state.key, KeyStatus::Tripped)).await {
             tracing::error!(error = error.cause(), key = %state.key.id, "a key was not paused");
         }
@@ -131,7 +131,7 @@ impl Gateway {
     fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {
         let (id, secret) = bearer?.split_once('.')?;
         let known = id.parse::<KeyId>().ok().and_then(|id| self.registry.key(id));
-        // An unknown id costs the same as a wrong secret.
+        // An unknown id takes as long as a wrong secret.
         let hash = hash_secret(self.registry.pepper(), secret);
         let expected = known.as_ref().map_or([0; 32], |known| known.key.secret_hash);
         let right: bool = hash.ct_eq(&expected).into();

@@ -35,7 +35,7 @@ async fn fill<'a>(places: &'a Places, shares: &[Share], each: usize) -> Vec<Taki
     waiting
 }
 
-/// How many of them were refused since.
+/// The number of them that were refused since.
 async fn refused(waiting: &mut [Taking<'_>]) -> usize {
     let mut refused = 0;
     for taken in waiting {

@@ -25,7 +25,7 @@ use crate::state::member::Member;
 
 /// Longer texts are not tried, in bytes.
 const LARGEST_TRIAL: usize = 64 * 1024;
-/// How long a trial takes, with the time that it waits for others.
+/// The longest time of a trial, with its wait for others.
 const TRIAL_TIME: Duration = Duration::from_secs(2);
 /// Trying the patterns of a project before they are saved takes a second or two: one project at a
 /// time.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// How deep settings and configurations may be nested, far from what a JSON parser refuses.
+/// The deepest nesting of settings and configurations, far below the limit of a JSON parser.
 pub(crate) const DEEPEST: usize = 32;
 /// The largest settings, in bytes of JSON.
 const LARGEST_SETTINGS: usize = 256 * 1024;

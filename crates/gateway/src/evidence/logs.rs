@@ -20,7 +20,7 @@ pub struct LogResult {
     pub trace: TraceId,
     /// The step it is about.
     pub parent: Option<StepId>,
-    /// When it was noted.
+    /// The time of the note.
     pub created_at: Timestamp,
 }
 

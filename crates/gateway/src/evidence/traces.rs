@@ -37,7 +37,7 @@ const BASELINE: i64 = 7 * DAY;
 pub struct TracePage {
     /// The traces, newest first.
     pub traces: Vec<Trace>,
-    /// How many the filter matches; `None` above the limit.
+    /// The number of matches of the filter; `None` above the limit.
     pub total: Option<i64>,
 }
 

@@ -62,7 +62,7 @@ pub struct ChatReply {
     pub trace: TraceId,
     /// The identifier of the model that answered.
     pub model: String,
-    /// When it was asked.
+    /// The time of the request.
     pub created: Timestamp,
     /// The answer's text.
     pub text: String,
@@ -241,7 +241,7 @@ impl Gateway {
 /// Brings tools into one form, leaves out parameters without a value, and refuses parameters that
 /// would choose another model than the one that was checked, routed and funded.
 fn prepare(params: &mut Map<String, Value>) -> Result<()> {
-    // To clients null means "not given"; providers refuse it.
+    // A client's null means "not given"; providers refuse it.
     params.retain(|_, value| !value.is_null());
     let faults: Vec<String> = CHOOSES_MODEL
         .iter()

@@ -165,7 +165,7 @@ impl Gateway {
         }
         record_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
-        // Reasoning that is left out of the answer is paid for all the same.
+        // Reasoning that is left out of the answer is still paid for.
         flight.outcome.beside = beside;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());

@@ -37,7 +37,7 @@ pub struct ImageRequest {
     pub prompt: String,
     /// Width and height in pixels, as in `1024x1024`, or `auto`.
     pub size: Option<String>,
-    /// How good: a word of the model's provider, such as `high`.
+    /// The quality: a word of the model's provider, such as `high`.
     pub quality: Option<String>,
     /// The number of images; one if none is given.
     pub count: Option<u64>,

@@ -42,7 +42,7 @@ enum Job {
 }
 
 impl Job {
-    /// How often it runs.
+    /// The time between two runs.
     fn period(self, other_nodes: bool) -> Duration {
         match self {
             Self::Registry => Duration::from_millis(500),
@@ -93,7 +93,7 @@ async fn refresh(gateway: &Gateway) -> Result<()> {
     Ok(())
 }
 
-/// Logs a failure, once, here; the next run comes all the same.
+/// Logs a failure, once, here; the next run is not affected.
 fn tell(what: &'static str, done: Result<()>) {
     if let Err(error) = done {
         tracing::warn!(what, error = error.cause(), "background work failed");

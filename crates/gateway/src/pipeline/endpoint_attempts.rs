@@ -116,7 +116,7 @@ pub(super) fn tell(pass: Permit, error: Option<&providers::Error>, now: Timestam
     }
 }
 
-/// By index alone: an address may be confidential.
+/// Shows the index alone: an address may be confidential.
 impl std::fmt::Display for EndpointAttempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.here.endpoint {

@@ -56,7 +56,7 @@ pub struct Funded {
     charge: PricingBasis,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
-    /// Under a cap or a budget.
+    /// Set under a cap or a budget.
     reservation: Option<Reservation>,
     started_at: Timestamp,
     input_print: OnceLock<i64>,
@@ -197,7 +197,7 @@ impl Funded {
     }
 
     /// Keeps at most `most` of the money that is set aside when this call has ended: it, or an
-    /// attempt before it, may have been charged all the same.
+    /// attempt before it, may still have been charged.
     pub(super) fn keep(&self, most: Usd) -> Option<Reservation> {
         self.reservation.as_ref().map(|reservation| reservation.moved(most))
     }

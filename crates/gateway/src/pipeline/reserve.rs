@@ -27,7 +27,7 @@ use crate::state::caller::Caller;
 const MAX_OUTPUT: u64 = 4096;
 /// While others are about to settle, a shorter completion than this is not taken.
 const WORTHWHILE: u64 = 256;
-/// How long a call waits for others to settle.
+/// The longest wait of a call for others to settle.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
 const AROUND: u64 = 4;
@@ -45,7 +45,7 @@ pub(super) struct CostBound<'p> {
     prompt: u64,
     /// A count of the prompt's tokens that is closer to the truth.
     counted: Counted<'p>,
-    /// How many completions are asked for.
+    /// The number of completions requested.
     choices: u64,
     /// The longest completion.
     bound: u64,
@@ -152,7 +152,7 @@ pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
     prompt.thinking_budget().unwrap_or(0).saturating_add(MAX_OUTPUT)
 }
 
-/// How many completions a prompt asks for.
+/// The number of completions that a prompt requests.
 pub(super) fn choices(prompt: &Prompt) -> u64 {
     let asked = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
     asked.map(number).max().unwrap_or(1).max(1)
@@ -233,7 +233,7 @@ impl Reservation {
         }
     }
 
-    /// Takes in what was set aside for another attempt of the same call.
+    /// Adds the money that was set aside for another attempt of the same call.
     pub(super) fn take_in(&self, more: &Self) {
         self.amount.fetch_add(more.amount.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }

@@ -40,7 +40,7 @@ pub struct Screened {
     placeholders: Placeholders,
     sensitive: bool,
     leaks: Leaks,
-    /// How many bytes are judged of the prompt.
+    /// The bytes of the prompt that are judged.
     length: usize,
     context: RequestContext,
 }
@@ -196,7 +196,7 @@ impl Screened {
         }
     }
 
-    /// How many characters (bytes, in fact) the whole conversation has.
+    /// The length of the whole conversation, in bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -210,7 +210,7 @@ pub(crate) struct Replaces {
 }
 
 impl Replaces {
-    /// By the rule of an endpoint and the settings of a project.
+    /// The kinds of findings by the rule of an endpoint and the settings of a project.
     pub(crate) fn of(safety: &Safety, rule: PiiRule) -> Self {
         let pii = match rule {
             PiiRule::Route => false,

@@ -20,7 +20,7 @@ pub(super) struct UsageCost {
 }
 
 impl UsageCost {
-    /// By a call that ends now.
+    /// The usage and the cost of a call that ends now.
     pub(super) fn by(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> Self {
         let charge = funded.charge();
         let (usage, counted_here) = usage(funded, ended, now);

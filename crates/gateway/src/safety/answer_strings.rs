@@ -134,8 +134,8 @@ impl JsonPath {
         }
     }
 
-    /// Whether a picture, a sound or a film may stand here. Anywhere else a string is words,
-    /// whatever it looks like: a model could disguise forbidden text as a picture.
+    /// Whether a picture, a sound or a film may stand here. Any other string is words, whatever it
+    /// looks like: a model could disguise forbidden text as a picture.
     fn is_media(&self) -> bool {
         const MEDIA: [&str; 7] =
             ["audio", "b64_json", "image", "image_url", "images", "inline_data", "video"];

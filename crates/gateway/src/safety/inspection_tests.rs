@@ -98,8 +98,7 @@ fn projects(verdicts: &VerdictStore) -> Vec<(Policy, VerdictCache)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever came before and however a project was set up then, the cached verdict equals a
-    /// fresh one.
+    /// The cached verdict equals a fresh one, regardless of earlier messages and settings.
     #[test]
     fn a_memory_changes_nothing(events in events()) {
         let projects = projects(&VerdictStore::new());

@@ -24,7 +24,7 @@ pub struct Located {
     pub start: usize,
     /// One past the last.
     pub end: usize,
-    /// How sure and how grave, 0 to 1.
+    /// Confidence and severity, 0 to 1.
     pub score: f64,
     /// The index of the message; none for other fields of the request.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -47,7 +47,7 @@ pub(crate) struct Location<'a> {
 }
 
 impl Location<'_> {
-    /// Whether two neighbours are of the same message, or of the same field of the request.
+    /// Whether two neighbours belong to the same message, or to the same field of the request.
     pub(crate) fn belongs_with(&self, next: &Location<'_>) -> bool {
         self.message == next.message && (self.message.is_some() || self.field == next.field)
     }
@@ -244,7 +244,7 @@ fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(TextSlot<'_
             member(&key, &value, &mut |_| change(TextSlot::Kept(&mut spoiled)));
             return (!spoiled).then_some((key, value));
         }
-        // By the name that it had when it was judged.
+        // Under the name that it had when it was judged.
         let name = key.clone();
         if is_judged_key(&key) {
             change(TextSlot::Text(&mut key));

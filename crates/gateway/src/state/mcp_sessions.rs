@@ -30,7 +30,7 @@ const MOST_KEPT: u64 = 1024;
 const MOST_OF_PROJECT: usize = 128;
 const IDLE: Duration = Duration::from_mins(5);
 const AGE: Duration = Duration::from_hours(1);
-/// How long all good-byes may take at a stop.
+/// The longest time for ending all conversations at a stop.
 const PARTING: Duration = Duration::from_secs(3);
 
 type Done<T> = std::result::Result<T, McpError>;
@@ -139,7 +139,7 @@ impl Sessions {
         self.listed.run_pending_tasks();
     }
 
-    /// Says good-bye to all servers.
+    /// Ends the conversations with all servers.
     pub(crate) async fn close(&self) {
         let all: Vec<_> = self.kept.iter().map(|(_, kept)| kept).collect();
         self.kept.invalidate_all();

@@ -1,7 +1,7 @@
 //! The tokens of MCP servers: `settings.mcp.credentials`, which shows only which server has one.
 //!
-//! They lie beside the settings, sealed. In the settings `true` stands for each, so whatever shows
-//! settings (answers, audit rows, other nodes) cannot show a token.
+//! They are stored beside the settings, sealed. In the settings `true` stands for each, so no view
+//! of settings (answers, audit rows, other nodes) can show a token.
 
 use std::collections::BTreeMap;
 

@@ -19,9 +19,9 @@ pub(crate) struct PerimeterCounts(Mutex<CurrentMinute>);
 
 #[derive(Debug, Default)]
 struct CurrentMinute {
-    /// When the minute began.
+    /// The begin of the minute.
     minute: Timestamp,
-    /// How many rows were begun in it.
+    /// The number of rows begun in it.
     begun: usize,
     /// The rows of this minute, and those of earlier minutes with outdated counts.
     rows: Vec<Row>,

@@ -15,7 +15,7 @@ impl<T> Default for ByPath<T> {
 }
 
 impl<T> ByPath<T> {
-    /// How many strings there are.
+    /// The number of strings.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -20,7 +20,7 @@ pub struct Started {
     pub trace: TraceId,
     /// The identifier of the model that answers.
     pub model: String,
-    /// When it began.
+    /// The time at which it began.
     pub created: Timestamp,
     /// Parameters that the model does not have and that were left out, by name.
     pub dropped: Vec<String>,

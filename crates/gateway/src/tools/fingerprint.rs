@@ -59,7 +59,7 @@ pub(crate) fn tool(key: &Key, call: &ToolCall) -> i64 {
     short(context)
 }
 
-/// A value, whatever the order in which the members of its objects are written.
+/// A value, independent of the order of the members of its objects.
 fn value(context: &mut Context, of: &Value) {
     match of {
         Value::Object(object) => members(context, object.iter()),

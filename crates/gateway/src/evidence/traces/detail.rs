@@ -52,7 +52,7 @@ pub(super) struct Entry {
 }
 
 impl StepList {
-    /// How many there are.
+    /// The number of steps.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -126,7 +126,7 @@ struct Position {
     step: usize,
     /// Whether no step was written before it.
     is_first: bool,
-    /// How many bytes of it were written.
+    /// The number of its bytes that were written.
     offset: usize,
     /// The number of its bytes, if some were written.
     size: usize,
@@ -270,7 +270,7 @@ impl Writer {
         self.piece.len() >= PIECE
     }
 
-    /// Adds as much as fits into the piece. Gives how much that was.
+    /// Adds as much as fits into the piece. Returns how much that was.
     fn fill(&mut self, text: &[u8]) -> usize {
         let fits = text.len().min(PIECE.saturating_sub(self.piece.len()));
         self.piece.extend_from_slice(&text[..fits]);
@@ -283,7 +283,7 @@ impl Writer {
         self.pieces.send(piece).await.map_err(|_| gone())
     }
 
-    /// Sends the piece if there is room soon. Gives whether there was.
+    /// Sends the piece if there is room soon. Returns whether there was.
     async fn send_within(&mut self, patience: &mut Duration) -> Result<bool> {
         let room = match self.pieces.try_reserve() {
             Ok(room) => room,

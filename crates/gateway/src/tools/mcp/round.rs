@@ -48,7 +48,7 @@ impl Round {
         &self.offer.servers
     }
 
-    /// When the request must be over.
+    /// The time by which the request must be over.
     pub(crate) fn deadline(&self) -> Instant {
         self.offer.deadline
     }
@@ -84,7 +84,7 @@ impl Round {
         servers.find_map(|server| Some((server, server.functions.get(&call.name)?.as_str())))
     }
 
-    /// When a call of a tool that begins now must be over.
+    /// The time by which a call of a tool that begins now must be over.
     pub(crate) fn call_deadline(&self, now: Instant) -> Instant {
         self.offer.deadline.min(now + CALL_TIME)
     }
