@@ -1,4 +1,4 @@
-//! Audit: one function that writes an event, and what may be asked of them.
+//! Audit: one function that writes an event, and the queries over events.
 
 use domain::ids::OrgId;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use crate::state::member::Member;
 /// Rows that the list returns.
 const LAST: i64 = 50;
 
-/// Everything that an audit row may tell.
+/// All kinds of audit events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     LoginSuccess,
@@ -58,7 +58,7 @@ impl Event {
     }
 }
 
-/// What an event is about.
+/// The subject of an event.
 pub(crate) struct Noted<'a> {
     pub(crate) org: OrgId,
     pub(crate) event: Event,

@@ -1,4 +1,4 @@
-//! What the server tells the gateway.
+//! The settings that the server passes to the gateway.
 
 use domain::settings::Perimeter;
 
@@ -13,6 +13,7 @@ pub struct Config {
     pub max_body_memory: usize,
     /// Hosts that any model may be at, however private: names or addresses.
     pub egress_allow: Vec<String>,
-    /// A pending trace that idles for so many hours has failed, where its project says nothing.
+    /// A pending trace that is idle for this many hours has failed, unless its project sets another
+    /// time.
     pub idle_hours: u64,
 }

@@ -1,4 +1,4 @@
-//! What can become of a request, by meaning. `api` turns each into a response, in one place.
+//! The outcomes of a request, by meaning. `api` turns each into a response, in one place.
 
 use domain::money::Usd;
 
@@ -20,7 +20,7 @@ pub enum Error {
     /// The address may not call.
     #[error("Forbidden")]
     PerimeterBlock,
-    /// There is no such thing, or it belongs to somebody else: the two look alike.
+    /// Not found, or owned by another organization or project: the two look alike.
     #[error("Not found")]
     NotFound,
     /// Malformed: the request makes no sense as it stands.
@@ -32,9 +32,9 @@ pub enum Error {
     /// Well-formed but invalid, by one message of the conversation.
     #[error("messages[{index}]: {fault}")]
     InvalidMessage {
-        /// Its place among all messages.
+        /// Its index among all messages.
         index: usize,
-        /// What is wrong with it.
+        /// The fault in it.
         fault: String,
     },
     /// The project's monthly budget is used up.
@@ -49,11 +49,11 @@ pub enum Error {
     /// The key's hourly spend cap is reached; it is paused until an admin resets it.
     #[error("Kill switch engaged: hourly limit{} exceeded.", of(*.limit))]
     SpendCapped {
-        /// The cap; `None` where it was lifted since.
+        /// The cap; `None` if it was lifted since.
         limit: Option<Usd>,
     },
-    /// What the call may cost does not fit into the key's hourly cap beside what was spent and what
-    /// other calls may cost. The key is not paused.
+    /// The most that the call can cost does not fit into the key's hourly cap beside settled spend
+    /// and the reservations of other calls. The key is not paused.
     #[error("Kill switch engaged: hourly limit{} exceeded.", of(Some(*.limit)))]
     SpendReserved {
         /// The cap.
@@ -76,27 +76,27 @@ pub enum Error {
     ProviderRejected {
         /// The provider's status.
         status: u16,
-        /// The provider's own words, without secrets.
+        /// The provider's own message, without secrets.
         message: String,
     },
     /// An MCP server that the request names could not be used; the sentence names it.
     #[error("{0}")]
     McpServer(String),
-    /// The database cannot be read or written right now. After a time-out or a lost connection
-    /// nobody knows whether it has stored what it was given.
+    /// The database cannot be read or written right now. After a time-out or a lost connection it
+    /// is unknown whether the write was stored.
     #[error(
         "The gateway cannot read or store this right now ({0}). It may or may not have been recorded; try again later."
     )]
     Unavailable(String),
-    /// More is asked for at the same time than there is memory or time for.
+    /// Too many concurrent requests for the available memory or time.
     #[error("{why}; try again in {retry_after} s")]
     Busy {
-        /// What there is too much of.
+        /// The resource that is short.
         why: &'static str,
         /// Seconds until the next attempt is worth it.
         retry_after: u64,
     },
-    /// What is stored of the project makes no sense to this version.
+    /// The stored rows of the project cannot be read by this version.
     #[error(
         "This version of the gateway cannot read the project, and serves the others; its log says why"
     )]
@@ -110,7 +110,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The whole story, for logs only.
+    /// The full cause, for logs only.
     pub(crate) fn cause(self) -> String {
         match self {
             Self::Internal(cause) => cause,
@@ -139,7 +139,7 @@ impl From<store::Error> for Error {
         match error {
             store::Error::Unavailable(why) => {
                 tracing::error!(%why, "the database is unavailable");
-                // The driver's words may name files and hosts: they are for the log.
+                // The driver's message may name files and hosts: it is for the log.
                 Self::Unavailable("the database is unavailable".to_owned())
             }
             other => Self::Internal(other.to_string()),
@@ -151,7 +151,7 @@ fn of(limit: Option<Usd>) -> String {
     limit.map(|limit| format!(" of {limit}")).unwrap_or_default()
 }
 
-/// What is wrong with a request, to be told all at once.
+/// The faults of a request, reported all at once.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     sentences: Vec<String>,
@@ -168,7 +168,7 @@ impl Faults {
         &mut self.sentences
     }
 
-    /// Notes what an attempt has found; what came of it otherwise.
+    /// Notes the faults of an attempt; returns its value otherwise.
     pub(crate) fn note<T>(&mut self, attempt: Result<T>) -> Option<T> {
         match attempt {
             Ok(value) => return Some(value),

@@ -26,7 +26,7 @@ use crate::state::start_journal::StartJournal;
 #[derive(Clone, Debug)]
 pub struct Gateway(pub(crate) Arc<Inner>);
 
-/// What a [`Gateway`] is made of.
+/// The parts of a [`Gateway`].
 #[derive(Debug)]
 pub struct Inner {
     pub(crate) store: Store,
@@ -40,7 +40,7 @@ pub struct Inner {
     pub(crate) blocks: PerimeterCounts,
     pub(crate) trials: Trials,
     pub(crate) recounted: Recounted,
-    /// Tells those who wait for money that some was given back.
+    /// Notifies calls that wait for money when some was given back.
     pub(crate) settled: Arc<Notify>,
     pub(crate) bodies: BodyMemory,
     pub(crate) config: Config,

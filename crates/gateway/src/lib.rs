@@ -1,7 +1,7 @@
 //! The gateway: one use case a file, and nothing of HTTP.
 //!
-//! Invariants: no status code is named here; only `admit` decides who may call and in which
-//! order that is asked; only [`flow`] reaches a provider, and only with a funded call.
+//! Invariants: no status code is named here; only `admit` decides which keys may call and the order
+//! of the checks; only `pipeline` reaches a provider, and only with a funded call.
 
 mod admission;
 mod audit;

@@ -25,7 +25,8 @@ use crate::state::registry::Registry;
 use crate::state::start_journal::StartJournal;
 
 impl Gateway {
-    /// Loads the registry, settles what a crash has left, and starts the background jobs.
+    /// Loads the registry, settles the calls that a crash interrupted, and starts the background
+    /// jobs.
     pub async fn open(
         store: Store,
         client: providers::Client,
@@ -63,7 +64,8 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Whether the database, the writer and the registry are well. Says what is not.
+    /// Whether the database, the writer and the registry are well. The error names the one that is
+    /// not.
     pub async fn ready(&self) -> std::result::Result<(), String> {
         let ping = tokio::time::timeout(Duration::from_secs(2), self.store.ping());
         match ping.await {
@@ -73,14 +75,14 @@ impl Gateway {
         }
     }
 
-    /// Waits until another process has taken the place of this one at the database. Whoever
-    /// serves has to stop then: two would make limits inexact.
+    /// Waits until another process has taken the place of this one at the database. The server has
+    /// to stop then: two would make limits inexact.
     pub async fn displaced(&self) {
         self.store.displaced().await;
     }
 
-    /// To be cancelled before connections are cut off at a stop: calls that end by it are told from
-    /// those whose caller hung up.
+    /// The token to cancel before connections are cut off at a stop: it distinguishes calls that
+    /// end by that from those whose caller hung up.
     pub fn cut_off(&self) -> CancellationToken {
         self.cut_off.clone()
     }
@@ -98,16 +100,17 @@ impl Gateway {
         }
         match Arc::try_unwrap(self.0) {
             Ok(inner) => inner.store.close().await,
-            // A handler that outlived the deadline still holds it; the writer has been waited for
-            // by everyone whose answer left.
+            // A handler that outlived the deadline still holds it; every request whose answer left
+            // has waited for the writer.
             Err(_) => tracing::warn!("stopped while requests were still running"),
         }
     }
 }
 
-/// Settles what a crash has left, loads the registry, and marks the database as in use.
+/// Settles the calls that a crash interrupted, loads the registry, and marks the database as in
+/// use.
 async fn load(store: &Store, clock: &Clock) -> Result<Registry> {
-    // Before the registry counts what was spent.
+    // Before the registry counts the spend.
     let lost = store.settle_lost_calls(clock).await?;
     if lost > 0 {
         tracing::warn!(calls = lost, "calls whose end was lost were recorded as failed");

@@ -1,13 +1,12 @@
-//! Labels of metrics that are named by what people register. Every label is a time series that
-//! stays for as long as the process does, so there are only so many; what comes later is counted
-//! together.
+//! Labels of metrics with names that users register. Every label is a time series that stays until
+//! the process ends, so their number is bounded; later names are counted together.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use metrics::SharedString;
 
-/// What all that have no label of their own are counted as.
+/// The label of all names without one of their own.
 const OTHER: &str = "other";
 
 /// Models with a label of their own: those that were called first.
@@ -46,7 +45,7 @@ impl Labels {
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let new: Arc<str> = name.into();
-        // Another thread may have been faster, with this one or with the last place.
+        // Another thread may have been faster, with this one or with the last free label.
         if known.len() < self.most {
             known.insert(new.clone());
         }

@@ -1,4 +1,4 @@
-//! The id of the request that a task is at work for. Log lines tell it.
+//! The id of the request that a task serves. Log lines carry it.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ tokio::task_local! {
     static ID: Arc<str>;
 }
 
-/// Has work done for a request.
+/// Runs work for a request.
 pub async fn within<F: Future>(id: Arc<str>, work: F) -> F::Output {
     ID.scope(id, work).await
 }
 
-/// Work that goes on in another task, for the request that is worked for here.
+/// Work that continues in another task, for the request that is served here.
 pub(crate) fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> {
     under(current(), work)
 }
 
-/// Work for a request, if it is one's.
+/// Work for a request, if there is one.
 pub(crate) async fn under<F: Future>(id: Option<Arc<str>>, work: F) -> F::Output {
     match id {
         Some(id) => within(id, work).await,
@@ -24,7 +24,7 @@ pub(crate) async fn under<F: Future>(id: Option<Arc<str>>, work: F) -> F::Output
     }
 }
 
-/// The id of the request that is worked for here; `None` where it is none's.
+/// The id of the request that is served here; `None` if there is none.
 pub fn current() -> Option<Arc<str>> {
     ID.try_with(Arc::clone).ok()
 }

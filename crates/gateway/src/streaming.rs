@@ -1,4 +1,20 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
+//!
+//! The states of a relay:
+//!
+//! ```text
+//!            +--+ events: pieces leave
+//!            |  v
+//! start --> relaying --- end of the stream: `End` --------------------> recorded
+//!              |  |                                                       ^   ^
+//!              |  +----- an error, or too much: `Broken`, failed step ----+   |
+//!              |                                                              |
+//!              +-- blocked --> withheld --- `End` with the reason ------------+
+//! ```
+//!
+//! Once an answer is blocked its provider is no longer read. If the record cannot be written, the
+//! last piece is `Broken` in any case. A relay that is dropped before it is recorded is recorded by
+//! a task of the gateway's.
 
 mod by_path;
 mod fragments;
@@ -53,7 +69,7 @@ impl Gateway {
         }
     }
 
-    /// Calls a model and passes on what it says.
+    /// Calls a model and relays its answer.
     pub(crate) async fn relay(&self, routed: Routed) -> Result<Streamed> {
         let began = Instant::now();
         let (mut flight, upstream) = self.call_stream(routed).await?;
@@ -76,7 +92,7 @@ impl Gateway {
             created: funded.started_at(),
             dropped: upstream.dropped().to_vec(),
         };
-        // What is stored of an answer that is judged on its way is what has left of it.
+        // If an answer is judged on its way, the part that has left is stored.
         flight.outcome.instead = judging.is_some().then(String::new);
         // Boxed: each piece would move it.
         let relay = Box::new(Relay {
@@ -94,7 +110,7 @@ impl Gateway {
             batches: 0,
             model: started.model.clone(),
         });
-        // It is polled where the answer is written, and not by the request's own task.
+        // The stream is polled by the task that writes the answer, not by the request's own task.
         let request = request_id::current();
         let pieces = stream::unfold(relay, move |mut relay| {
             let request = request.clone();
@@ -107,27 +123,28 @@ impl Gateway {
     }
 }
 
-/// A stream between a provider and a caller. Dropping it records what was heard so far.
+/// A stream between a provider and a caller. Dropping it records the answer received so far.
 struct Relay {
     /// Taken when the call is recorded; nothing follows then.
     flight: Option<InFlight>,
     /// Taken when the answer must not go on.
     upstream: Option<MonitoredStream>,
-    /// Where what the model says has to be judged or restored.
+    /// Set if the answer has to be judged or restored.
     outlet: Option<OutboundFilter>,
-    /// What is judged as a whole when the answer is: see [`answer_strings::part_whole`].
+    /// The parts that are judged as a whole at the end of the answer: see
+    /// [`answer_strings::part_whole`].
     held: Vec<Map<String, Value>>,
     held_bytes: usize,
-    /// The choices that have a part in it.
+    /// The choices that have a part in `held`.
     parted: BTreeSet<u64>,
-    /// What it says beside the text.
+    /// The answer beside the text.
     fragments: Fragments,
-    /// Whether its caller reads nothing but text: why the model refuses is said there.
+    /// Whether its caller reads only text: a refusal is then sent as text.
     says_refusals: bool,
     /// Whether the text is such a refusal.
     refuses: bool,
     began: Instant,
-    /// How many times pieces were handed over.
+    /// The number of times that pieces were handed over.
     batches: usize,
     /// For metrics and the log.
     model: String,
@@ -137,7 +154,7 @@ impl Relay {
     /// The next pieces, at least one; `None` after the last.
     async fn next(&mut self) -> Option<Vec<Piece>> {
         if self.batches == 1 {
-            // The first words are written before the work that the others are.
+            // The first words are written before the work on the others.
             pause().await;
         }
         loop {
@@ -165,14 +182,14 @@ impl Relay {
                     return Some(self.broken(neutral(&error), meaning(&error)).await);
                 }
                 None => {
-                    // What was passed on leaves before the work that the end is.
+                    // The pieces passed on leave before the work at the end.
                     pause().await;
                     return Some(self.end().await);
                 }
             }
             if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
                 self.hear_rest();
-                // Nobody is to hear more: the provider may stop.
+                // No more of the answer leaves: the provider may stop.
                 self.upstream = None;
             }
             if !pieces.is_empty() {
@@ -182,7 +199,8 @@ impl Relay {
         }
     }
 
-    /// Hears what has come with the first words, where they are all that leaves: it costs as much.
+    /// Records the events that have come with the first words, if those are all that leaves: they
+    /// cost as much.
     fn hear_rest(&mut self) {
         if self.batches > 1 {
             return;
@@ -191,7 +209,7 @@ impl Relay {
         let mut nobody = Context::from_waker(Waker::noop());
         if let Poll::Ready(Some(Ok(events))) = upstream.poll_next(&mut nobody) {
             let mut unsent = Vec::new();
-            // What is too much to be judged is not judged, and does not leave either.
+            // Events beyond the bounds are not judged, and do not leave either.
             let _ = events.into_iter().try_for_each(|event| self.record_reply(event, &mut unsent));
         }
     }
@@ -258,7 +276,7 @@ impl Relay {
         }
     }
 
-    /// Notes what has left of an answer that is judged on its way: nobody knows whether more will.
+    /// Notes the part that has left of an answer that is judged on its way: it may be the last.
     fn note_left(&mut self) {
         if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
             && let Some(left) = &mut flight.outcome.instead
@@ -268,14 +286,14 @@ impl Relay {
         }
     }
 
-    /// Passes on a chunk that says more than text.
+    /// Passes on a chunk that holds more than text.
     fn pass(
         &mut self,
         mut chunk: Map<String, Value>,
         pieces: &mut Vec<Piece>,
     ) -> std::result::Result<(), TooMany> {
         if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
-            // They may tell of text that is held back.
+            // They may reveal text that is held back.
             answer_strings::clear_logprobs(&mut chunk);
             if let Some(held) = answer_strings::part_whole(&mut chunk, &mut self.parted) {
                 self.held_bytes += held.values().map(tree_bytes).sum::<usize>();
@@ -288,7 +306,7 @@ impl Relay {
                 return Err(TooMany::Chunks);
             }
         }
-        // The end of choice 0 is told once, when it is on disk.
+        // The end of choice 0 is sent once, when it is on disk.
         let says = answer_strings::hold_end(&mut chunk);
         match &mut self.outlet {
             _ if !says => {}
@@ -298,7 +316,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Records the whole answer, and says so only when that is on disk.
+    /// Records the whole answer, and sends its end only when that is on disk.
     async fn end(&mut self) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         let mut pieces = Vec::new();
@@ -319,8 +337,8 @@ impl Relay {
         pieces
     }
 
-    /// Passes on what was held back, and judges the whole answer for its step. Gives the reason why
-    /// it must not go on, if it must not.
+    /// Passes on the text that was held back, and judges the whole answer for its step. Returns the
+    /// reason if the rest must not leave.
     async fn pass_rest(
         &mut self,
         flight: &mut InFlight,
@@ -340,7 +358,8 @@ impl Relay {
         Ok(None)
     }
 
-    /// The same where the answer was judged on its way: what is judged as a whole leaves as well.
+    /// Ends an answer that was judged on its way: judges it as a whole, and passes on the parts
+    /// that were held for that. Returns the reason if they must not leave.
     async fn pass_judged(
         &mut self,
         flight: &mut InFlight,
@@ -381,7 +400,7 @@ impl Relay {
         Ok(blocked)
     }
 
-    /// Records why the answer ends before its end, and tells the caller so.
+    /// Records why the answer breaks off, and reports it to the caller.
     async fn broken(&mut self, what: String, told: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         tracing::info!(model = %self.model, %what, "a stream broke");
@@ -389,7 +408,7 @@ impl Relay {
         flight.outcome.error = Some(what);
         let mut pieces = Vec::new();
         if let Some(outlet) = &mut self.outlet {
-            // What is half a word was not judged, and does not leave.
+            // Half a word was not judged, and does not leave.
             outlet.judging = None;
             outlet.finish(&mut pieces);
         }
@@ -402,7 +421,7 @@ impl Relay {
 }
 
 impl Fragments {
-    /// Judges all that an answer has said.
+    /// Judges all strings of an answer.
     async fn judge(
         &self,
         flight: &InFlight,
@@ -414,7 +433,7 @@ impl Fragments {
     }
 }
 
-/// A caller who leaves after the first words owes for what has come with them.
+/// A caller who leaves after the first words pays for the events that have come with them.
 impl Drop for Relay {
     fn drop(&mut self) {
         if self.flight.is_some() && !std::thread::panicking() {
@@ -423,7 +442,7 @@ impl Drop for Relay {
     }
 }
 
-/// Lets the connection that carries the answer write what it has.
+/// Lets the connection that carries the answer write the pieces passed on.
 async fn pause() {
     let mut paused = false;
     poll_fn(|cx| {

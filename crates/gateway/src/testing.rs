@@ -1,4 +1,5 @@
-//! What the tests of this crate share: a gateway over a fresh database, with the sandbox model.
+//! The setup that the tests of this crate share: a gateway over a fresh database, with the sandbox
+//! model.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_
 /// Nothing that a test waits for takes longer, on however slow a machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A gateway of its own and somebody who may call it.
+/// A gateway of its own and a caller for it.
 pub(crate) struct Fresh {
     pub(crate) gateway: Gateway,
     pub(crate) caller: Caller,
@@ -35,7 +36,7 @@ impl Fresh {
         Self::on(Clock::system(), settings).await
     }
 
-    /// The same on a clock that stands still at a time.
+    /// A gateway like that of [`Fresh::with`], on a clock that stands still at a time.
     pub(crate) async fn at(now: Timestamp, settings: Value) -> Self {
         Self::on(Clock::fixed(now), settings).await
     }
@@ -60,7 +61,7 @@ impl Fresh {
         Self { gateway, caller, _folder: folder }
     }
 
-    /// Opens a trace and gives its id.
+    /// Opens a trace and returns its id.
     pub(crate) async fn trace(&self) -> String {
         self.gateway.open_trace(&self.caller, None::<Map<_, _>>, None).await.unwrap().id.to_string()
     }

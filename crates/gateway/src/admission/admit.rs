@@ -1,7 +1,7 @@
-//! Admission: the one place that decides whether a key may call, and in which order that is asked.
+//! Admission: the one place that decides whether a key may call, and the order of the checks.
 //!
-//! The interface says once that a paused key gives 401 and once that it gives 429 with a code.
-//! It is the 429 here, because it says more.
+//! The interface description gives both 401, and 429 with a code, for a paused key. The gateway
+//! answers 429, because it carries more information.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub enum Spends {
 }
 
 impl Gateway {
-    /// The gate: everything that is decided before the body is read. The order is the
-    /// order of the code, and nowhere else is it decided.
+    /// The gate: every decision that is made before the body is read. The order is the order of the
+    /// code, and is decided nowhere else.
     pub async fn gate(
         &self,
         bearer: Option<&str>,
@@ -81,7 +81,7 @@ impl Gateway {
         checked
     }
 
-    /// Whether settled spend leaves room for another call.
+    /// Refuses a call if settled spend leaves no room for another one.
     pub(crate) async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
         if let Some(budget) = caller.project.settings.monthly_budget
             && caller.project.month_spend(now) >= budget
@@ -97,14 +97,15 @@ impl Gateway {
         Ok(())
     }
 
-    /// Counts what a call has cost against its key's hour and its project's month. In the hour it
-    /// counts at the time at which the database says that it ended: [`Gateway::recount_hours`].
+    /// Counts the cost of a call against its key's hour and its project's month. In the hour it
+    /// counts at the time at which the call ended according to the database:
+    /// [`Gateway::recount_hours`].
     pub(crate) fn count(&self, caller: &Caller, ended: Timestamp, cost: Usd) {
         lock(&caller.project.month).add(self.clock.now(), cost);
         lock(&caller.key.windows).settle(ended, cost);
     }
 
-    /// Trips the key when what it has spent has reached its cap.
+    /// Trips the key when its spend has reached its cap.
     pub(crate) async fn trip_if_spent(&self, caller: &Caller) {
         // The cap may have been changed while the call ran.
         let Some(state) = self.registry.key(caller.key.key.id) else { return };
@@ -114,8 +115,8 @@ impl Gateway {
         {
             return;
         }
-        // The call is paid for and recorded: its answer does not depend on this. The gate refuses
-        // the next one all the same.
+        // The call is paid for and recorded: its answer does not depend on this. If this fails, the
+        // gate still refuses the next one.
         if let Err(error) = Box::pin(self.pause(&state.key, KeyStatus::Tripped)).await {
             tracing::error!(error = error.cause(), key = %state.key.id, "a key was not paused");
         }
@@ -130,7 +131,7 @@ impl Gateway {
     fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {
         let (id, secret) = bearer?.split_once('.')?;
         let known = id.parse::<KeyId>().ok().and_then(|id| self.registry.key(id));
-        // An unknown id costs the same as a wrong secret.
+        // An unknown id takes as long as a wrong secret.
         let hash = hash_secret(self.registry.pepper(), secret);
         let expected = known.as_ref().map_or([0; 32], |known| known.key.secret_hash);
         let right: bool = hash.ct_eq(&expected).into();
@@ -141,8 +142,8 @@ impl Gateway {
         Some(key)
     }
 
-    /// Pauses an active key for good, on disk before anyone is told. Rare and large: callers box it,
-    /// so that what happens with every request stays small.
+    /// Pauses an active key for good; the change is on disk before it is reported. Rare and large:
+    /// callers box it, so that the future of every other request stays small.
     async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
         let mut tx = self.store.begin().await?;
         let paused = tx.pause_key(key.id, status).await?;
@@ -158,7 +159,7 @@ impl Gateway {
     }
 }
 
-/// The hash under which a key's secret is known.
+/// The hash under which a key's secret is stored.
 pub(crate) fn hash_secret(pepper: &[u8; 32], secret: &str) -> [u8; 32] {
     let key = hmac::Key::new(hmac::HMAC_SHA256, pepper);
     let tag = hmac::sign(&key, secret.as_bytes());

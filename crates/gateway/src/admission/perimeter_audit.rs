@@ -1,8 +1,8 @@
-//! Requests that were refused at the perimeter, as the audit tells them.
+//! Requests that were refused at the perimeter, as the audit reports them.
 //!
-//! Nothing that an attacker can repeat fills the disk: one row an address and minute, 60 a minute in all.
-//! A row is written with the first block; what comes after it is counted here, and the row is told now and
-//! then.
+//! Nothing that an attacker can repeat fills the disk: one row an address and minute, 60 a minute
+//! in all. A row is written with the first block; later blocks are counted here, and the row is
+//! updated from time to time.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use crate::request_id;
 use crate::state::caller::Origin;
 
 impl Gateway {
-    /// Notes a request that was refused at the perimeter, also if whoever sent it hangs up meanwhile.
+    /// Notes a request that was refused at the perimeter, also if its sender hangs up meanwhile.
     pub(crate) async fn note_perimeter_block(&self, origin: &Origin, why: &'static str) {
         metrics::counter!("sluice_perimeter_blocks_total").increment(1);
         let Some(row) = self.blocks.note(origin.address, why, self.clock.now()) else { return };
@@ -26,7 +26,7 @@ impl Gateway {
             });
             gateway.blocks.written(&row, id);
         }));
-        // The task has said what went wrong, if anything did.
+        // The task has logged its failure, if there was one.
         let _ = write.await;
     }
 
@@ -44,7 +44,7 @@ impl Gateway {
         Ok(Some(id))
     }
 
-    /// Has the rows of perimeter blocks say how many there were.
+    /// Updates the counts in the audit rows of perimeter blocks.
     pub(crate) async fn flush_perimeter_audit(&self) {
         let unwritten = self.blocks.unwritten();
         if unwritten.is_empty() {

@@ -1,11 +1,11 @@
 //! The memory that bodies take: counted before it is taken, bounded for all of them together, and
 //! shared fairly by projects.
 //!
-//! A body is charged for what reading it, judging it, sending it on and recording it take at the most.
-//! The charge of a key's body is held as long as anything works on the call
-//! ([`Caller`](crate::state::caller::Caller) carries it), that of other bodies until they are read. Not charged, and
-//! bounded each by itself, are what providers answer, and the trees of JSON in strings
-//! ([`InnerJson`](domain::json_weight::InnerJson)).
+//! A body is charged for the most memory that reading, judging, forwarding and recording it can
+//! take. The charge of a key's body is held until all work on the call is done
+//! ([`Caller`](crate::state::caller::Caller) carries it), that of other bodies until they are read.
+//! Answers of providers, and the trees of JSON in strings
+//! ([`InnerJson`](domain::json_weight::InnerJson)), are not charged; each has a bound of its own.
 //!
 //! Fairness is a dynamic threshold (Choudhury and Hahne, "Dynamic queue length thresholds for
 //! shared-memory packet switches", 1998, with a factor of one): a project may hold as much as is free.
@@ -36,7 +36,8 @@ const MAX_BYTES_PER_BYTE: usize = 12;
 /// More than the allocator (mimalloc) keeps in one segment: freeing an allocation of this size has it look
 /// through everything that was freed a while ago and return that to the system.
 const RELEASE_TRIGGER: usize = 48 * 1024 * 1024;
-/// Those who have shown no credential get so much of the memory together: one part in this many.
+/// All requests without a credential together may take this fraction of the memory: one part in
+/// this many.
 const ANONYMOUS_PART: usize = 16;
 /// Shorter bodies are charged [`MAX_BYTES_PER_BYTE`] before they are weighed, which is what most of them
 /// take, and may have any proportion.
@@ -66,14 +67,14 @@ impl Held {
     }
 }
 
-/// The one whose share of the memory a body takes.
+/// The owner whose share of the memory a body takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyOwner {
     /// A key of a project.
     Project(ProjectId),
     /// A signed-in member.
     Member(UserId),
-    /// All who have shown no credential: addresses cost nothing.
+    /// All requests without a credential: addresses cost nothing.
     Anonymous,
 }
 
@@ -85,10 +86,10 @@ pub struct BodyCharge {
     bytes: usize,
 }
 
-/// The place in a [`Caller`](crate::state::caller::Caller) for the charge of its body.
+/// The slot in a [`Caller`](crate::state::caller::Caller) for the charge of its body.
 pub type ChargeSlot = Arc<OnceLock<BodyCharge>>;
 
-/// The least memory for bodies of which one may be so long.
+/// The least memory for bodies when one of them may have `max_body_bytes`.
 pub fn least_body_memory(max_body_bytes: usize) -> usize {
     max_body_bytes.saturating_mul(MAX_BYTES_PER_BYTE).saturating_add(TREE_ALLOWANCE)
 }
@@ -98,8 +99,9 @@ pub fn plain_bytes(length: usize) -> usize {
     length.saturating_mul(if length <= SHORT { MAX_BYTES_PER_BYTE } else { BYTES_PER_BYTE })
 }
 
-/// The bytes that a JSON body takes in all, as a tree or not. Fails when they are out of proportion to
-/// its length, and when it is nested more deeply than is read: also in members that nobody reads.
+/// The bytes that a JSON body takes in all, as a tree or not. Fails when they are out of proportion
+/// to its length, or when it is nested more deeply than the parser reads, also in members that are
+/// not used.
 pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
     let plain = plain_bytes(json.len());
     let weight = JsonWeight::of(json);
@@ -140,7 +142,7 @@ pub fn too_deep() -> Error {
 }
 
 impl BodyMemory {
-    /// Memory of so many bytes for all bodies together.
+    /// Memory of `limit` bytes for all bodies together.
     pub(crate) fn new(limit: usize) -> Self {
         let held = Mutex::default();
         Self(Arc::new(Shared { limit, held, freed: Notify::new() }))
@@ -151,7 +153,7 @@ impl BodyMemory {
         metrics::gauge!("sluice_body_memory_bytes").set(self.0.held().total as f64);
     }
 
-    /// Takes memory for a body, and waits a second for it where there is none.
+    /// Takes memory for a body. If there is none, waits up to a second for it.
     pub async fn charge(&self, owner: BodyOwner, bytes: usize) -> Result<BodyCharge> {
         let mut charge = BodyCharge { shared: self.0.clone(), owner, bytes: 0 };
         charge.raise(bytes).await?;
@@ -187,7 +189,7 @@ impl BodyCharge {
         }
     }
 
-    /// Holds just so many bytes from now on, where that is fewer than before.
+    /// Lowers the charge to `bytes`, if it is more.
     pub fn lower(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         if less > 0 {
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(memory.0.held().total, 60, "what it had stays");
     }
 
-    /// What the configuration allows has to fit on a gateway that is at rest.
+    /// The least memory that the configuration allows holds the largest body on an idle gateway.
     #[tokio::test(start_paused = true)]
     async fn the_largest_body_fits_into_the_least_memory() {
         let most = 43_000_000;

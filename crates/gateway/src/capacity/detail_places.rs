@@ -1,5 +1,5 @@
-//! Places for those who read details. An opened content takes as much memory as the largest request
-//! and its answer, so only a few are open at a time.
+//! Permits for reading details. An opened content takes as much memory as the largest request and
+//! its answer, so only a few are open at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::error::{Error, Result};
 
 /// Details that are read from the database at a time.
 pub(crate) const PLACES: usize = 4;
-/// Of these, those of one project: no project keeps all others waiting.
+/// The most details of one project that are read at a time: no project keeps all others waiting.
 const PLACES_OF_A_PROJECT: usize = 2;
-/// The semaphore of a project is forgotten when nobody asked for it so long.
+/// The semaphore of a project is dropped after this time without use.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
-/// The places of a gateway. Both semaphores are fair: whoever waits longest is next.
+/// The permits of a gateway. Both semaphores are fair: the longest waiter is next.
 #[derive(Debug)]
 pub(crate) struct DetailPlaces {
     all: Arc<Semaphore>,
     of_project: Cache<ProjectId, Arc<Semaphore>>,
 }
 
-/// A place. It is given back when this is dropped.
+/// A permit, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     _of_all: OwnedSemaphorePermit,
@@ -40,11 +40,12 @@ impl Default for DetailPlaces {
 }
 
 impl DetailPlaces {
-    /// Waits for a place, but not longer than this.
+    /// Waits for a permit, at most for `patience`.
     pub(crate) async fn take(&self, project: ProjectId, patience: Duration) -> Result<Place> {
         let own = || Arc::new(Semaphore::new(PLACES_OF_A_PROJECT));
         let own = self.of_project.get_with(project, own);
-        // A project waits for its own place first: no more than two of it stand in the common queue.
+        // A project waits for its own permit first: at most two of its readers stand in the common
+        // queue.
         let taken = async {
             let of_project = own.acquire_owned().await?;
             let of_all = self.all.clone().acquire_owned().await?;
@@ -56,7 +57,7 @@ impl DetailPlaces {
         }
     }
 
-    /// How many places are free.
+    /// The number of free permits.
     #[cfg(test)]
     pub(crate) fn free(&self) -> usize {
         self.all.available_permits()

@@ -18,7 +18,8 @@ task_local! {
 pub(crate) struct HangUp(Arc<AtomicBool>);
 
 impl HangUp {
-    /// That of the request which the current task serves; for work that nobody may abandon, one that never happens.
+    /// The flag of the request which the current task serves; for work that must not be abandoned,
+    /// one that is never set.
     pub(crate) fn of_current_request() -> Self {
         HANG_UP.try_with(Self::clone).unwrap_or_default()
     }
@@ -29,7 +30,8 @@ impl HangUp {
     }
 }
 
-/// Kept for as long as somebody waits for the answer to a request; dropping it stops long work on that request.
+/// Kept while the caller waits for the answer to a request; dropping it stops long work on that
+/// request.
 #[derive(Debug)]
 #[must_use]
 pub struct CallerWaits(HangUp);
@@ -40,7 +42,7 @@ impl Drop for CallerWaits {
     }
 }
 
-/// Serves a request for as long as its caller waits. Tasks that it spawns are not stopped.
+/// Serves a request while its caller waits. Tasks that it spawns are not stopped.
 pub fn until_hang_up<F: Future>(request: F) -> (CallerWaits, impl Future<Output = F::Output>) {
     let hang_up = HangUp::default();
     (CallerWaits(hang_up.clone()), HANG_UP.scope(hang_up, request))

@@ -1,10 +1,11 @@
 //! Work on long texts, done beside the threads that serve requests and shared fairly by callers.
 //!
-//! To read or judge a long text takes so long that other requests of its thread would feel it. So the
-//! thread hands its requests to another one meanwhile, and only so many do that at a time. The rest waits
-//! in a queue of queues: places go round the projects, and within a project round its keys. A project
-//! never has all places while there are two or more. Where the queue is full, those give way who have
-//! most in it. A caller who hangs up leaves the queue, and judging for it ends.
+//! Reading or judging a long text would delay the other requests of its thread. So the thread hands
+//! these requests to another one meanwhile, and only a limited number of threads does that at a
+//! time. The rest waits in a queue of queues: permits go round the projects, and within a project
+//! round its keys. A project never has all permits while there are two or more. If the queue is
+//! full, the newest waiter of the project and key with the most waiters gives way. A caller who
+//! hangs up leaves the queue, and judging for it ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZero;
@@ -22,11 +23,11 @@ use tokio::time::timeout;
 use crate::capacity::hang_up::HangUp;
 use crate::error::{Error, Result};
 
-/// Work on a text of more bytes takes a place.
+/// Work on a text of more bytes takes a permit.
 const LONG_TEXT: usize = 32 * 1024;
-/// The most texts of one project that wait for a place.
+/// The most texts of one project that wait for a permit.
 const MAX_WAITING: usize = 1024;
-/// The most texts that wait for a place.
+/// The most texts that wait for a permit.
 const MAX_WAITING_IN_ALL: usize = 8192;
 /// A text that has waited this long is refused.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -49,18 +50,18 @@ impl Share {
         Self { project: Some(project), key: None }
     }
 
-    /// Work for requests of the control plane that belong to no project: they share one place.
+    /// Work for requests of the control plane that belong to no project: they share one queue.
     pub fn of_control() -> Self {
         Self { project: None, key: None }
     }
 }
 
-/// The places of this process: one a processor.
+/// The permits of this process: one per processor.
 static PLACES: LazyLock<Places> =
     LazyLock::new(|| Places::new(available_parallelism().map_or(1, NonZero::get)));
 
-/// Does work on a text of so many bytes: at once if it is short, else when the caller's turn has come.
-/// Fails when the queue is too long or the wait was.
+/// Does work on a text of `bytes` bytes: at once if it is short, else when the caller's turn has
+/// come. Fails when the queue or the wait is too long.
 pub async fn offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) -> Result<T> {
     if is_done_here(bytes) {
         return Ok(work());
@@ -69,7 +70,7 @@ pub async fn offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) ->
     Ok(block_in_place(work))
 }
 
-/// Judges a text of so many bytes as [`offload`] does work, for as long as its caller waits: fails when the
+/// Judges a text of `bytes` bytes as [`offload`] does work, while its caller waits: fails when the
 /// caller has hung up, so that nothing follows from a verdict on a part of the text.
 pub(crate) async fn offload_judging<T>(
     share: Share,
@@ -86,13 +87,13 @@ pub(crate) async fn offload_judging<T>(
     Ok(judged)
 }
 
-/// Does work that is bounded otherwise, such as by places of its own: at once.
+/// Does work that is bounded otherwise, such as by permits of its own: at once.
 pub(crate) fn hand_over<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if is_done_here(bytes) { work() } else { block_in_place(work) }
 }
 
-/// Does work that must be done, because what it is about is paid for: it takes its turn, and waits for it
-/// as long as that takes. There is one such piece of work for a call that is in flight.
+/// Does work that must be done, because its subject is paid for: it queues, and waits without a
+/// limit. There is one such piece of work for a call that is in flight.
 pub(crate) async fn offload_always<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) -> T {
     if is_done_here(bytes) {
         return work();
@@ -105,14 +106,14 @@ fn is_done_here(bytes: usize) -> bool {
     bytes <= LONG_TEXT || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
-/// So many pieces of work at a time, and a queue for the rest.
+/// A limited number of pieces of work at a time, and a queue for the rest.
 #[derive(Clone, Debug)]
 struct Places(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
     free: usize,
-    /// The most places of one project.
+    /// The most permits of one project.
     most: usize,
     waiting: usize,
     /// The next number of a waiter.
@@ -137,7 +138,7 @@ struct Waiter {
     granted: oneshot::Sender<Place>,
 }
 
-/// A place that is held; given to the next in turn when it is dropped.
+/// A held permit; it goes to the next waiter when it is dropped.
 #[derive(Debug)]
 struct Place {
     places: Places,
@@ -156,7 +157,7 @@ impl Places {
         })))
     }
 
-    /// Waits for a place. A future that is dropped leaves the queue.
+    /// Waits for a permit. A future that is dropped leaves the queue.
     async fn take(&self, share: Share) -> Result<Place> {
         let (number, granted) = {
             let mut queue = self.queue();
@@ -177,8 +178,8 @@ impl Places {
         }
     }
 
-    /// Waits for a place however long the queue is. `None` is never given: the sender lives until it has
-    /// sent.
+    /// Waits for a permit however long the queue is. Never returns `None`: the sender lives until
+    /// it has sent.
     async fn take_always(&self, share: Share) -> Option<Place> {
         let (number, granted) = {
             let mut queue = self.queue();
@@ -196,11 +197,11 @@ impl Places {
         Place { places: self.clone(), project }
     }
 
-    /// Hands free places to those in turn.
+    /// Hands free permits to the next waiters.
     fn serve(&self) {
         loop {
             let Some((project, waiter)) = self.queue().next_in_turn() else { return };
-            // A waiter that has just left drops the place, which serves the next.
+            // A waiter that has just left drops the permit, which serves the next.
             let _ = waiter.granted.send(self.place(project));
         }
     }
@@ -230,8 +231,8 @@ impl Queue {
         }
     }
 
-    /// Makes room for one more. Where there is none, the newest of those who have most in the queue gives
-    /// way, unless the one who comes has as much: first by project, then by key.
+    /// Makes room for one more. If there is none, the newest waiter of the project, then of the
+    /// key, with the most waiters gives way, unless the newcomer's has as many.
     fn make_room(&mut self, share: Share) -> bool {
         let own = self.lanes.iter().position(|lane| lane.project == share.project);
         let own_waiting = own.map_or(0, |lane| self.lanes[lane].waiting());
@@ -270,7 +271,7 @@ impl Queue {
         (self.next - 1, receiver)
     }
 
-    /// Takes a free place for the next in turn, who is told so by the caller.
+    /// Takes a free permit for the next waiter; the caller notifies it.
     fn next_in_turn(&mut self) -> Option<(Option<ProjectId>, Waiter)> {
         let lane = self.lanes.iter().position(|lane| self.may_run(lane.project))?;
         let mut lane = self.lanes.remove(lane)?;
@@ -284,7 +285,7 @@ impl Queue {
         Some((project, waiter))
     }
 
-    /// Takes a waiter out who no longer waits.
+    /// Removes a waiter that no longer waits.
     fn leave(&mut self, share: Share, number: u64) {
         let Some(at) = self.lanes.iter().position(|lane| lane.project == share.project) else {
             return;

@@ -10,7 +10,7 @@ fn key(project: i64, key: i64) -> Share {
     Share::of_key(ProjectId(project), KeyId::from_i64(key))
 }
 
-/// Polls once: the place, if it was given at once.
+/// Polls once: the permit, if it was given at once.
 async fn now(
     taken: std::pin::Pin<&mut (impl Future<Output = Result<Place>> + ?Sized)>,
 ) -> Option<Place> {
@@ -22,7 +22,7 @@ async fn now(
 
 type Taking<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Place>> + 'a>>;
 
-/// Waiters for places, so many of each.
+/// Waiters for permits, `each` for every share.
 async fn fill<'a>(places: &'a Places, shares: &[Share], each: usize) -> Vec<Taking<'a>> {
     let mut waiting: Vec<Taking<'a>> = Vec::new();
     for _ in 0..each {
@@ -35,7 +35,7 @@ async fn fill<'a>(places: &'a Places, shares: &[Share], each: usize) -> Vec<Taki
     waiting
 }
 
-/// How many of them were refused since.
+/// The number of them that were refused since.
 async fn refused(waiting: &mut [Taking<'_>]) -> usize {
     let mut refused = 0;
     for taken in waiting {
@@ -54,7 +54,7 @@ async fn a_key_that_fills_its_projects_queue_gives_way_to_the_others() {
     assert_eq!(refused(&mut full[..MAX_WAITING - 200]).await, 0, "the newest give way");
     assert_eq!(places.queue().waiting, MAX_WAITING);
     drop((full, others));
-    // Where all have as many, nobody gives way.
+    // If all have as many, none gives way.
     let mut all = fill(&places, &[key(2, 1), key(2, 2)], MAX_WAITING / 2).await;
     assert!(matches!(places.take(key(2, 1)).await, Err(Error::Busy { .. })));
     assert!(matches!(places.take(key(2, 2)).await, Err(Error::Busy { .. })));
@@ -181,7 +181,7 @@ async fn a_caller_who_hangs_up_leaves_the_queue() {
     assert!(now(stays.as_mut()).await.is_none());
     gone.truncate(1);
     assert_eq!(places.queue().waiting, 2);
-    // The place is given to the one who stays, also where it was sent to one who left since.
+    // The permit goes to the waiter that stays, also after it was sent to one that left since.
     drop(running);
     drop(gone);
     assert!(now(stays.as_mut()).await.is_some());

@@ -8,7 +8,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::lock::lock;
 
-/// How many trials there are at a time.
+/// The most trials at a time.
 const MAX_TRIALS: usize = 2;
 
 /// Room for trials: one for a project, and [`MAX_TRIALS`] in all.

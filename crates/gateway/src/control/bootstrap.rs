@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// The sandbox model's identifier.
 const SANDBOX: &str = "sandbox";
 
-/// What the environment says about the first credentials.
+/// The first credentials as the environment gives them.
 #[derive(Clone, Debug)]
 pub struct FirstSettings {
     /// The owner's address.

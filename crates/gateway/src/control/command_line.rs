@@ -1,5 +1,5 @@
-//! What the command line writes, beside a running gateway or without one. Each write has its audit
-//! row, as those of signed-in users have.
+//! The writes of the command line, beside a running gateway or without one. Each write has its
+//! audit row, like the writes of signed-in users.
 
 use domain::ids::{OrgId, ProjectId, UserId};
 use domain::money::Usd;
@@ -23,7 +23,7 @@ pub struct NewUser {
     pub email: String,
     /// Their password, in clear.
     pub password: domain::secret::Secret,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
     /// The projects they are a member of.
     pub projects: Vec<ProjectId>,
@@ -78,7 +78,7 @@ pub async fn reset_password(
     Ok(tx.commit().await?)
 }
 
-/// Makes a key for a project. A running gateway knows it within a second.
+/// Makes a key for a project. A running gateway loads it within a second.
 pub async fn create_key(
     store: &Store,
     project: ProjectId,

@@ -1,4 +1,4 @@
-//! What `sluice doctor` asks of the registry: prices, tiers, and whether models can be reached.
+//! The checks of `sluice doctor` on the registry: prices, tiers, and whether models can be reached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::state::registry::Registry;
 pub struct Finding {
     /// Whether nothing has to be done.
     pub well: bool,
-    /// What was seen, and what to do.
+    /// The observation, and the action to take.
     pub what: String,
 }
 

@@ -30,7 +30,7 @@ pub struct NewKey {
     pub expires_at: Option<String>,
 }
 
-/// What a request changes; `None` leaves a field as it is.
+/// The fields that a request changes; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct KeyChange {
     /// A new name.
@@ -69,7 +69,7 @@ impl Gateway {
             return Err(Error::Forbidden);
         }
         if new.hourly_limit.is_some() {
-            // A limit decides where money goes.
+            // A limit is a decision about money.
             member.check_admin()?;
         }
         let mut faults = Faults::default();
@@ -125,7 +125,7 @@ impl Gateway {
         self.note_act(&mut tx, member, event, ("key", id.to_string()), metadata).await?;
         self.publish(tx).await?;
         if key.hourly_limit.is_some() {
-            // What it spent before a restart was not counted while it had no cap.
+            // Its spend before a restart was not counted while it had no cap.
             self.recount_whole_hours().await?;
         }
         self.key_view(member, id)

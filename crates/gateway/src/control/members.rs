@@ -10,9 +10,9 @@ use crate::gateway::Gateway;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
-/// A password must have so many characters at least.
+/// The least characters of a password.
 const SHORTEST_PASSWORD: usize = 8;
-/// And at most so many bytes: hashing must not become work for free.
+/// The most bytes of a password: hashing must not become work for free.
 const LONGEST_PASSWORD: usize = 1024;
 
 impl Gateway {
@@ -58,8 +58,8 @@ pub(crate) fn check_password(password: &domain::secret::Secret) -> Result<()> {
     Ok(())
 }
 
-/// What a hash costs: 19 MiB and two passes of Argon2id (OWASP Password Storage Cheat Sheet). In a debug
-/// build the least that there is: its tests start and sign in hundreds of times.
+/// The cost of a hash: 19 MiB and two passes of Argon2id (OWASP Password Storage Cheat Sheet). A
+/// debug build uses the least cost: its tests start and sign in hundreds of times.
 const HASH_COST: Params = {
     let least = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
     match least {
@@ -77,7 +77,7 @@ pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String>
         .map_err(|error| Error::Internal(format!("the password cannot be hashed: {error}")))
 }
 
-/// Whether a hash cost something else than hashes cost now.
+/// Whether a hash has another cost than new hashes have.
 pub(crate) fn is_outdated(hash: &str) -> bool {
     let cost = |params: &Params| (params.m_cost(), params.t_cost(), params.p_cost());
     let hash = argon2::PasswordHash::new(hash).ok();

@@ -30,16 +30,16 @@ const LARGEST_CONFIG: usize = 64 * 1024;
 pub struct ModelView {
     /// The model; its credential is here but is never shown.
     pub model: Arc<Model>,
-    /// What will surprise, said before it does.
+    /// Warnings about surprising behaviour, given in advance.
     pub warnings: Vec<String>,
 }
 
-/// What a request sets; `None` leaves a field as it is, or at its default.
+/// The fields that a request sets; `None` leaves a field as it is, or at its default.
 #[derive(Clone, Debug, Default)]
 pub struct ModelChange {
     /// For people.
     pub name: Option<String>,
-    /// What callers pass as `model`.
+    /// The identifier that callers pass as `model`.
     pub identifier: Option<String>,
     /// One of the six, or an alias.
     pub provider: Option<String>,
@@ -91,7 +91,7 @@ impl Gateway {
     ) -> Result<ModelView> {
         let state = self.visible_project(member, project)?;
         member.check_admin()?;
-        // What a new one must have is blank where it is not given.
+        // Required fields of a new model are blank if they are not given.
         for required in [&mut change.name, &mut change.identifier, &mut change.provider] {
             required.get_or_insert_default();
         }
@@ -167,8 +167,8 @@ impl Gateway {
         self.model(member, project, id)
     }
 
-    /// Removes a model, also one that settings name: requests that are routed there are answered that
-    /// there is no model for the tier.
+    /// Removes a model, also one that settings name: requests that are routed there are answered
+    /// that there is no model for the tier.
     pub async fn delete_model(
         &self,
         member: &Member,
@@ -184,7 +184,7 @@ impl Gateway {
         let target = ("model", id.to_string());
         let mut metadata = audited(&json!({"identifier": row.identifier}), &json!({}));
         if !named.is_empty() {
-            // What is routed there now finds no model: whoever looks into that reads it here.
+            // Requests that are routed there now find no model: the audit row gives the reason.
             metadata.insert("named_by".to_owned(), named.into());
         }
         self.note_act(&mut tx, member, Event::ModelDeleted, target, metadata).await?;
@@ -296,8 +296,8 @@ fn by_age(project: &ProjectState) -> Vec<Arc<Model>> {
     models
 }
 
-/// The credentials that a change brings, as an audit row tells them: which were set before, and that
-/// they are set now, also where one takes the place of another.
+/// The credentials that a change sets, for the audit row: whether each was set before, and that it
+/// is set now, also if one replaces another.
 fn brought(change: &ModelChange, before: &ModelRow) -> Map<String, Value> {
     let told = |was_set: bool| json!({"old": if was_set { "set" } else { "unset" }, "new": "set"});
     let own = change.api_key.iter().flatten().filter(|key| !key.expose().trim().is_empty());

@@ -29,11 +29,11 @@ pub(crate) const LONGEST_NAME: usize = 255;
 pub struct ProjectView {
     /// The project.
     pub project: Project,
-    /// What it has spent in this calendar month.
+    /// Its spend in this calendar month.
     pub month_spend: Usd,
 }
 
-/// What a request wants to change; `None` leaves a field as it is.
+/// The fields that a request changes; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectChange {
     /// A new name.
@@ -69,7 +69,7 @@ impl Gateway {
         let name = name.unwrap_or_default();
         let description = change.description.flatten();
         faults.note(check_text("Description", description.as_deref()));
-        // To try patterns takes long: not for what is refused anyway.
+        // Trying patterns takes long: it is skipped for a request that is refused anyway.
         if let Some(patch) = change.settings.as_ref().filter(|_| faults.sentences().is_empty()) {
             faults.note(check_new_patterns(&Map::new(), patch).await);
         }
@@ -115,7 +115,8 @@ impl Gateway {
             }
             known
         });
-        // Before the transaction, since it may take a second, and not for what is refused anyway.
+        // Before the transaction, since it may take a second, and skipped for a request that is
+        // refused anyway.
         if let Some(patch) = change.settings.as_ref().filter(|_| faults.sentences().is_empty()) {
             faults.note(check_new_patterns(&state.project.settings, patch).await);
         }
@@ -217,7 +218,7 @@ pub(crate) fn clean_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Refuses what PostgreSQL cannot store in a text, and what nobody means.
+/// Refuses a text with a NUL character, which PostgreSQL cannot store, or of more than 16 KiB.
 pub(crate) fn check_text(field: &str, text: Option<&str>) -> Result<()> {
     match text {
         Some(text) if text.contains('\0') => {
@@ -236,8 +237,8 @@ fn merged(
     patch: Map<String, Value>,
     models: &[&Arc<Model>],
 ) -> Result<(Settings, Vec<String>)> {
-    // What a patch does not touch is not held against it: a budget can be set although a tier's model
-    // is gone.
+    // Settings that a patch does not touch are not checked: a budget can be set although a tier's
+    // model is gone.
     let named = patch.get("routing_tiers").and_then(Value::as_object);
     let touched: Vec<Tier> =
         named.into_iter().flat_map(Map::keys).filter_map(|tier| Tier::parse(tier)).collect();

@@ -25,11 +25,12 @@ use crate::state::member::Member;
 
 /// Longer texts are not tried, in bytes.
 const LARGEST_TRIAL: usize = 64 * 1024;
-/// How long a trial takes, with the time that it waits for others.
+/// The longest time of a trial, with its wait for others.
 const TRIAL_TIME: Duration = Duration::from_secs(2);
-/// To try the patterns of a project before they are saved takes a second or two: one project at a time.
+/// Trying the patterns of a project before they are saved takes a second or two: one project at a
+/// time.
 static TRYING: Semaphore = Semaphore::const_new(1);
-/// How long one that is to be saved waits for the others.
+/// The time that a trial of patterns to be saved waits for the others.
 const TRYING_WAIT: Duration = Duration::from_secs(10);
 
 /// Which way a text goes.
@@ -42,12 +43,12 @@ pub enum Direction {
     Output,
 }
 
-/// What is to be judged, and by what.
+/// The texts to judge, and the settings to judge them by.
 #[derive(Debug)]
 pub struct SafetyTrial {
-    /// What is said.
+    /// The conversation.
     pub messages: Vec<Message>,
-    /// Which way it goes.
+    /// The direction of the texts.
     pub direction: Direction,
     /// A section of settings that is not saved, merged over the project's `settings.safety`.
     pub settings: Option<Map<String, Value>>,
@@ -56,7 +57,7 @@ pub struct SafetyTrial {
 /// The verdict.
 #[derive(Debug)]
 pub struct SafetyVerdict {
-    /// Why it would not go on; `None` where it would.
+    /// The reason for a refusal; `None` if there is none.
     pub reason: Option<String>,
     /// 0 to 1.
     pub risk_score: f64,
@@ -64,7 +65,7 @@ pub struct SafetyVerdict {
     pub review: bool,
     /// Everything that was found.
     pub findings: Vec<Located>,
-    /// The index of the finding for whose sake it would not go on.
+    /// The index of the finding that is the cause of the refusal.
     pub cause: Option<usize>,
     /// The messages as a provider would get them from chat completions, or a caller from a model.
     pub redacted: Vec<Message>,
@@ -77,7 +78,7 @@ pub struct SafetyVerdict {
 pub struct SlowRule {
     /// The list of `settings.safety` that it is in.
     pub list: &'static str,
-    /// Its place in that list.
+    /// Its index in that list.
     pub index: usize,
     /// Its name.
     pub name: String,
@@ -85,7 +86,7 @@ pub struct SlowRule {
     pub reason: &'static str,
 }
 
-/// Tells a trial that its caller has left, when it is dropped.
+/// Signals to a trial, when it is dropped, that its caller has left.
 struct Caller(Arc<AtomicBool>);
 
 impl Drop for Caller {
@@ -95,7 +96,8 @@ impl Drop for Caller {
 }
 
 impl Gateway {
-    /// Says what a project's safety would do: within two seconds, and no longer than the caller waits.
+    /// Returns the verdict that a project's safety would give: within two seconds, and no longer
+    /// than the caller waits.
     pub async fn try_safety(
         &self,
         member: &Member,
@@ -135,7 +137,8 @@ impl Gateway {
     }
 }
 
-/// What is wrong with the cost of patterns that a patch of settings adds. What else is wrong with it is found elsewhere.
+/// The faults in the cost of patterns that a patch of settings adds. Its other faults are found
+/// elsewhere.
 pub(crate) async fn check_new_patterns(
     saved: &Map<String, Value>,
     patch: &Map<String, Value>,
@@ -153,8 +156,8 @@ pub(crate) async fn check_new_patterns(
     let Ok(place) = timeout_at(Instant::now() + TRYING_WAIT, TRYING.acquire()).await else {
         return Err(Error::RateLimited { retry_after: 1 });
     };
-    // It is held as long as the work takes, which ends soon after the caller has left. An error would mean that it is
-    // closed, which nobody does.
+    // The permit is held until the work is done, which ends soon after the caller has left. An
+    // error would mean that the semaphore is closed, and nothing closes it.
     let place = place.ok();
     let caller = Caller(Arc::default());
     let has_left = caller.0.clone();

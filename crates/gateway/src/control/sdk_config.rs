@@ -1,4 +1,4 @@
-//! What a client library reads at start-up.
+//! The configuration that a client library reads at start-up.
 
 use domain::settings::Limits;
 
@@ -18,7 +18,7 @@ pub struct SdkConfig {
 }
 
 impl Gateway {
-    /// What a client of this key may count on.
+    /// The capabilities that a client of this key may count on.
     pub fn plan(&self, caller: &Caller) -> SdkConfig {
         SdkConfig {
             offline_testing: caller.project.models.values().any(|model| model.is_sandbox()),

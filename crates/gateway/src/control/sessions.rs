@@ -19,15 +19,15 @@ use crate::state::login_throttle::Trying;
 use crate::state::member::Member;
 use crate::state::perimeter_counts::network;
 
-/// A session that was not used for so long has ended, in microseconds.
+/// A session ends after this time without use, in microseconds.
 pub const SESSION_IDLE: i64 = 12 * HOUR;
 /// No session lasts longer, in microseconds.
 pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
-/// One that has ended is known as such for so long.
+/// An ended session is still recognised for this time, in microseconds.
 pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
-/// An address from which an account was signed in to is known to it for so long, in microseconds.
+/// An address from which an account was signed in to is known to it for this time, in microseconds.
 pub(crate) const NETWORK_KNOWN: i64 = 90 * DAY;
-/// So many addresses are known to an account, the latest: each is one more count of failures.
+/// The most known addresses of an account, the latest: each is one more count of failures.
 const KNOWN_NETWORKS: i64 = 10;
 /// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).
 const LONGEST_EMAIL: usize = 254;
@@ -37,7 +37,8 @@ const TOUCH_EVERY: i64 = MINUTE;
 /// Password hashes take 19 MiB and tens of milliseconds each: two at a time.
 static HASHING: Semaphore = Semaphore::const_new(2);
 
-/// What an unknown address is compared with, so that it takes as long as a known one.
+/// The hash that a password is compared with for an unknown address, so that it takes as long as
+/// for a known one.
 static NOBODY: LazyLock<String> = LazyLock::new(|| {
     crate::control::members::hash_password(&Secret::new("nobody has this password".to_owned()))
         .unwrap_or_default()
@@ -48,7 +49,7 @@ static NOBODY: LazyLock<String> = LazyLock::new(|| {
 pub struct SignedIn {
     /// The cookie's value. Known to the caller alone: only its hash is stored.
     pub token: Secret,
-    /// Who signed in.
+    /// The account that signed in.
     pub account: Account,
 }
 
@@ -58,13 +59,13 @@ impl Gateway {
         self.check_address(origin).await?;
         let email = email.trim().to_lowercase();
         let now = self.clock.now();
-        // Nobody is called so, and not every database takes it.
+        // No account has such an address, and not every database accepts it.
         let is_sound = email.len() <= LONGEST_EMAIL && !email.contains(char::is_control);
         let account = if is_sound { self.store.account(&email).await? } else { None };
         let name = if is_sound { email.as_str() } else { "" };
         let network = network(origin.address);
         let user = account.as_ref().map(|account| account.user);
-        // Looked up also where there is no account, so that it takes as long.
+        // Looked up also if there is no account, so that it takes as long.
         let since = now.minus_micros(NETWORK_KNOWN);
         let nobody = UserId(0);
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
@@ -101,7 +102,7 @@ impl Gateway {
         Ok(SignedIn { token: Secret::new(token), account })
     }
 
-    /// Who a session cookie stands for.
+    /// The member that a session cookie stands for.
     pub async fn session(&self, token: &str, origin: &Origin) -> Result<(Member, Account)> {
         self.check_address(origin).await?;
         // Ours are 64 hex digits: anything else was not made here.

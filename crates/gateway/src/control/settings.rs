@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// How deep settings and configurations may be nested, far from what a JSON parser refuses.
+/// The deepest nesting of settings and configurations, far below the limit of a JSON parser.
 pub(crate) const DEEPEST: usize = 32;
 /// The largest settings, in bytes of JSON.
 const LARGEST_SETTINGS: usize = 256 * 1024;
@@ -18,7 +18,7 @@ pub(crate) fn read_settings(settings: &Map<String, Value>) -> Result<Settings> {
     Settings::parse(settings).map_err(Error::Invalid)
 }
 
-/// Whether objects and arrays lie in one another so many times at the most.
+/// Whether objects and arrays are nested at most `most` levels deep.
 pub(crate) fn is_shallow(value: &Value, most: usize) -> bool {
     let fits = |value: &Value| most > 0 && is_shallow(value, most - 1);
     match value {

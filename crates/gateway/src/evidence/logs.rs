@@ -1,4 +1,4 @@
-//! Logs: what a caller notes on a trace, ratings among it.
+//! Logs: notes of a caller on a trace, ratings among them.
 
 use domain::ids::{StepId, TraceId};
 use domain::step::{ApiEndpoint, Step, StepKind};
@@ -20,7 +20,7 @@ pub struct LogResult {
     pub trace: TraceId,
     /// The step it is about.
     pub parent: Option<StepId>,
-    /// When it was noted.
+    /// The time of the note.
     pub created_at: Timestamp,
 }
 

@@ -15,7 +15,7 @@ use crate::state::registry::ProjectState;
 
 /// A chain of tool calls deeper than this counts as a deep loop.
 const DEEP_CHAIN: i64 = 5;
-/// The window where a request names none, in hours.
+/// The window if a request names none, in hours.
 const DEFAULT_WINDOW: i64 = 24;
 /// The longest window, in hours: ten years.
 const LONGEST_WINDOW: i64 = 87_660;
@@ -31,20 +31,20 @@ pub struct Period {
     pub end: Timestamp,
 }
 
-/// What happened in a project over a period.
+/// The figures of a project over a period.
 #[derive(Debug)]
 pub struct Stats {
     /// Which period.
     pub period: Period,
     /// Latency percentiles 50, 95, 99 and the mean, in milliseconds; `None` without calls.
     pub latency: [Option<f64>; 4],
-    /// What all calls cost.
+    /// The cost of all calls.
     pub cost: Usd,
     /// By model identifier, dearest first.
     pub by_model: Vec<(String, Usd)>,
     /// By infrastructure label, dearest first.
     pub by_infrastructure: Vec<(String, Usd)>,
-    /// What the traces earned.
+    /// The revenue of the traces.
     pub revenue: Usd,
     /// Executed requests, blocked ones included.
     pub total_requests: i64,
@@ -61,7 +61,7 @@ pub struct Stats {
 }
 
 impl Period {
-    /// Reads `window` (hours) or a pair of ISO dates, both inclusive. Nothing means the last 24
+    /// Reads `window` (hours) or a pair of ISO dates, both inclusive. Without either, the last 24
     /// hours.
     pub fn read(
         window: Option<&str>,

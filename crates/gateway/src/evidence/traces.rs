@@ -26,7 +26,8 @@ use crate::state::registry::ProjectState;
 
 use crate::state::known_traces::TraceHandle;
 
-/// The largest metadata of a trace, as JSON. It comes back with every list: it is no place for content.
+/// The largest metadata of a trace, as JSON. It is returned with every list, so it is not meant for
+/// content.
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
@@ -36,7 +37,7 @@ const BASELINE: i64 = 7 * DAY;
 pub struct TracePage {
     /// The traces, newest first.
     pub traces: Vec<Trace>,
-    /// How many the filter matches; `None` above the limit.
+    /// The number of matches of the filter; `None` above the limit.
     pub total: Option<i64>,
 }
 
@@ -84,7 +85,7 @@ impl Gateway {
         Ok(trace)
     }
 
-    /// The trace that a request names: the caller's own and known, whatever its status.
+    /// The trace that a request names: it must be the caller's own and known, whatever its status.
     pub(crate) async fn find_trace(&self, caller: &Caller, id: &str) -> Result<Arc<TraceHandle>> {
         let id: TraceId = id.parse().map_err(|_| Error::trace_not_found())?;
         let project = caller.project.id();
@@ -159,7 +160,7 @@ impl Gateway {
         }
         let handle = self.traces.known.get_with(id, || Arc::new(TraceHandle::of(&found)));
         let one = handle.grading.lock().await;
-        // From now on calls that end late know that they have to regrade, and wait for this.
+        // From now on calls that end late see that they have to regrade, and wait for this.
         handle.set(TraceStatus::Completed);
         let graded = self.grade(project, &found).await;
         if graded.is_err() {
@@ -172,7 +173,7 @@ impl Gateway {
             .ok_or(Error::NotFound)
     }
 
-    /// What is known of a trace now: the handle that a call began with may be another by its end.
+    /// The current handle of a trace: the one that a call began with may be another by its end.
     pub(crate) async fn handle_now(
         &self,
         project: &ProjectState,
@@ -186,8 +187,8 @@ impl Gateway {
         Ok(self.traces.known.get_with(handle.id, || Arc::new(TraceHandle::of(&found))))
     }
 
-    /// Grades a completed trace anew: a step or a rating came late. It is done in a task of the
-    /// gateway's, whether or not anybody waits for it.
+    /// Grades a completed trace anew: a step or a rating came late. The work is done in a task of
+    /// the gateway's, also if no caller waits for it.
     pub(crate) fn regrade(
         &self,
         project: Arc<ProjectState>,
@@ -216,8 +217,8 @@ impl Gateway {
         }))
     }
 
-    /// Grades a trace and stores the result. A trace that was graded before is measured against
-    /// the same baselines; where steps of it are gone since, its grades stay.
+    /// Grades a trace and stores the result. A trace that was graded before is measured against the
+    /// same baselines; if steps of it are gone since, its grades stay.
     pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
         let steps = crate::bounded_read::bounded(self.store.steps(trace.id)).await?;
         let baselines = match &trace.assessment {

@@ -25,12 +25,12 @@ pub struct AssistantRequest {
     pub parent: Option<i64>,
 }
 
-/// What became of a turn.
+/// The result of a turn.
 #[derive(Debug)]
 pub enum Assisted {
     /// An answer.
     Text {
-        /// What was said, and by whom.
+        /// The answer and its model.
         done: Executed,
         /// The number of this turn within its trace, from 1 on.
         turn: u64,
@@ -45,8 +45,8 @@ pub enum Assisted {
 }
 
 impl Gateway {
-    /// Answers a turn. Personal data is treated as in executions where the turn is routed, and as in
-    /// runs where the caller names the model.
+    /// Answers a turn. Personal data is treated as in executions if the turn is routed, and as in
+    /// runs if the caller names the model.
     pub async fn assist(&self, caller: &Caller, ask: AssistantRequest) -> Result<Assisted> {
         let AssistantRequest { trace_id, model, prompt, parent } = ask;
         let context =

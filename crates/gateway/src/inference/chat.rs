@@ -22,8 +22,8 @@ use crate::state::caller::Caller;
 use crate::streaming::piece::{Piece, Streamed};
 use crate::tools::function_tools;
 
-/// By these some servers of this format (routers of models, proxies, other gateways) let a caller
-/// choose the model, the provider or the address. Here the project does.
+/// Fields by which some servers of this format (routers of models, proxies, other gateways) let a
+/// caller choose the model, the provider or the address. Here the project decides.
 const CHOOSES_MODEL: [&str; 13] = [
     "models",
     "route",
@@ -40,16 +40,16 @@ const CHOOSES_MODEL: [&str; 13] = [
     "extra_body",
 ];
 
-/// A conversation that wants an answer.
+/// A conversation to be answered.
 #[derive(Debug)]
 pub struct ChatRequest {
     /// The endpoint it came in by.
     pub api_endpoint: ApiEndpoint,
-    /// The trace; without one a project that says `auto_trace` opens one.
+    /// The trace; without one a project with `auto_trace` opens one.
     pub trace_id: Option<String>,
     /// The model; without one the request is routed.
     pub model: Option<String>,
-    /// What is asked.
+    /// The prompt.
     pub prompt: Prompt,
 }
 
@@ -62,23 +62,23 @@ pub struct ChatReply {
     pub trace: TraceId,
     /// The identifier of the model that answered.
     pub model: String,
-    /// When it was asked.
+    /// The time of the request.
     pub created: Timestamp,
-    /// What it said.
+    /// The answer's text.
     pub text: String,
     /// Why it stopped.
     pub finish: FinishReason,
-    /// What was used: as the provider has told, else as it was counted here.
+    /// The usage: as the provider reported it, else as it was counted here.
     pub usage: Usage,
-    /// The provider's own answer, where it is in the chat-completions format.
+    /// The provider's own answer, if it is in the chat-completions format.
     pub native: Option<Map<String, Value>>,
     /// Why the answer was withheld, if it was.
     pub blocked: Option<String>,
-    /// Parameters that the model has not and that were left out, by name.
+    /// Parameters that the model does not have and that were left out, by name.
     pub dropped: Vec<String>,
 }
 
-/// What became of it.
+/// The result of a chat request.
 pub enum ChatAnswer {
     /// An answer.
     Reply(Box<ChatReply>),
@@ -90,7 +90,7 @@ pub enum ChatAnswer {
         step: StepId,
         /// Its trace.
         trace: TraceId,
-        /// What was found and where, if safety refused it.
+        /// The finding and its location, if safety refused it.
         cause: Option<Box<Located>>,
     },
 }
@@ -98,9 +98,9 @@ pub enum ChatAnswer {
 /// Why a conversation got no answer.
 #[derive(Debug)]
 pub struct Unanswered {
-    /// What went wrong.
+    /// The error.
     pub error: Error,
-    /// The trace that was opened for the call, if one was: nothing else tells the caller of it.
+    /// The trace that was opened for the call, if one was: the caller learns of it only from here.
     pub trace: Option<TraceId>,
 }
 
@@ -177,8 +177,8 @@ impl Gateway {
         }
     }
 
-    /// The turn of a chat completion: on the caller's trace, or on one that is opened for a call that
-    /// names none, where the project says so.
+    /// The request context of a chat completion: on the caller's trace, or on one that is opened
+    /// for a call that names none, if the project asks for that.
     async fn chat_turn(
         &self,
         caller: &Caller,
@@ -238,10 +238,10 @@ impl Gateway {
     }
 }
 
-/// Brings tools into one form, leaves out what says nothing, and refuses parameters that would choose
-/// another model than the one that was checked, routed and funded.
+/// Brings tools into one form, leaves out parameters without a value, and refuses parameters that
+/// would choose another model than the one that was checked, routed and funded.
 fn prepare(params: &mut Map<String, Value>) -> Result<()> {
-    // To clients null means "not given"; providers refuse it.
+    // A client's null means "not given"; providers refuse it.
     params.retain(|_, value| !value.is_null());
     let faults: Vec<String> = CHOOSES_MODEL
         .iter()
@@ -268,7 +268,8 @@ fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     }
 }
 
-/// Providers refuse to be told how to use tools where there are none.
+/// Removes the parameters of tool use, which providers refuse if there are no tools. Fails if
+/// `tool_choice` asks for a tool.
 fn without_tools(params: &mut Map<String, Value>) -> Result<()> {
     params.shift_remove("parallel_tool_calls");
     match params.get("tool_choice").map(Value::as_str) {

@@ -1,4 +1,4 @@
-//! Checks: what safety thinks of a text, recorded as a step.
+//! Checks: the safety verdict on a text, recorded as a step.
 
 use checks::{Finding, GiveUp, Part};
 use domain::ids::StepId;
@@ -17,15 +17,15 @@ use crate::state::caller::Caller;
 /// The verdict on a text.
 #[derive(Debug)]
 pub struct CheckResult {
-    /// Whether a request with this text would go on.
+    /// Whether a request with this text would be let through.
     pub allowed: bool,
     /// Why not.
     pub reason: Option<String>,
     /// The step that records the check.
     pub step: StepId,
-    /// What was found.
+    /// The findings.
     pub security: Security,
-    /// What forbids it.
+    /// The finding that forbids it.
     pub cause: Option<Box<Located>>,
     /// Personal data: type, start and end in Unicode scalar values.
     pub entities: Vec<(String, usize, usize)>,

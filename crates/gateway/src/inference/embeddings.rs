@@ -1,4 +1,4 @@
-//! Embeddings: texts in, vectors out, and no credential leaves for an index.
+//! Embeddings: texts in, vectors out, and no credential reaches an index.
 
 use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
@@ -14,7 +14,7 @@ use crate::pipeline::route::Refusal;
 use crate::pipeline::screen::{PiiRule, Screened, ScreeningRequest};
 use crate::state::caller::Caller;
 
-/// The model where the caller names none.
+/// The model if the caller names none.
 const DEFAULT_MODEL: &str = "text-embedding-3-small";
 /// The most texts of one request, as with OpenAI.
 pub const MOST_TEXTS: usize = 2048;
@@ -29,11 +29,11 @@ pub struct EmbeddingRequest {
     pub model: Option<String>,
     /// The texts.
     pub texts: Vec<String>,
-    /// How many numbers each vector is to have, where the model lets one choose.
+    /// The number of dimensions of each vector, if the model lets one choose.
     pub dimensions: Option<u64>,
 }
 
-/// What became of a request for embeddings.
+/// The result of a request for embeddings.
 #[derive(Debug)]
 pub enum Embeddings {
     /// Vectors, in the order of the texts.
@@ -68,8 +68,8 @@ impl Gateway {
             let model = project.model(name)?;
             providers::check_embeds(model).map_err(|error| Error::invalid(error.to_string()))
         };
-        // As with images: that the default model is not registered is not the caller's mistake, so
-        // first the texts are judged.
+        // As with images: a default model that is not registered is not the caller's mistake, so
+        // the texts are judged first.
         if ask.model.is_some() {
             check_model()?;
         }
@@ -129,7 +129,7 @@ fn prompt(texts: Vec<String>, dimensions: Option<u64>) -> Prompt {
 }
 
 /// Why texts may not leave for a model, whatever the project does with such texts elsewhere: an
-/// index keeps what it is given.
+/// index keeps its input.
 fn leak(screened: &Screened, is_public: bool) -> Option<&'static str> {
     let leaks = screened.leaks();
     if leaks.secret {
@@ -141,7 +141,7 @@ fn leak(screened: &Screened, is_public: bool) -> Option<&'static str> {
     }
 }
 
-/// What a step keeps of vectors.
+/// The form in which a step keeps vectors.
 fn shape(vectors: &[Vec<f32>]) -> Value {
     json!({"embeddings": vectors.len(), "dimensions": vectors.first().map_or(0, Vec::len)})
 }

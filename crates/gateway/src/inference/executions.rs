@@ -22,15 +22,15 @@ use crate::tools::mcp::entries;
 /// An answer.
 #[derive(Debug)]
 pub struct Executed {
-    /// What the model said.
+    /// The answer's text.
     pub output: String,
-    /// The identifier of the model that said it.
+    /// The identifier of the model that wrote it.
     pub model: String,
     /// The step that records it.
     pub step: StepId,
 }
 
-/// What is to be executed.
+/// A request to execute.
 #[derive(Debug, Default)]
 pub struct ExecuteRequest {
     /// An open trace of the caller's project.
@@ -40,20 +40,20 @@ pub struct ExecuteRequest {
     /// The tools that the model may call, in any form; a follow-up without any has those of the
     /// first round.
     pub tools: Vec<Value>,
-    /// What the tools of the parent step have answered; a follow-up answers all of them.
+    /// The results of the tools of the parent step; a follow-up answers all of them.
     pub results: Option<Vec<ToolResult>>,
     /// The step it follows from.
     pub parent: Option<i64>,
 }
 
-/// What became of an execution.
+/// The result of an execution.
 #[derive(Debug)]
 pub enum Outcome {
     /// An answer.
     Text(Executed),
     /// The model waits for tools.
     Tools {
-        /// What they are called with.
+        /// The calls that it asks for.
         calls: Vec<ToolCall>,
         /// The step that records them: the parent of the follow-up with their results.
         step: StepId,
@@ -64,7 +64,7 @@ pub enum Outcome {
         reason: String,
         /// The step that records it.
         step: StepId,
-        /// What was found and where, if safety refused it.
+        /// The finding and its location, if safety refused it.
         cause: Option<Box<Located>>,
     },
 }
@@ -150,22 +150,22 @@ impl Gateway {
     /// the call.
     pub(crate) async fn ask(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
         let (mut flight, mut reply) = self.call(routed).await?;
-        // Whoever refuses says why in a place of its own.
+        // A refusal has its reason in a field of its own.
         if reply.text.is_empty()
             && let Some(refusal) = reply.native.as_ref().and_then(answer_strings::refusal)
         {
             reply.text = refusal.to_owned();
         }
         let beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
-        // The text and the calls of tools that were offered are all that leaves, so they are all that
-        // is judged and kept.
+        // Only the text and the calls of tools that were offered leave, so only these are judged
+        // and kept.
         let offers = flight.funded()?.routed().screened().prompt().params.contains_key("tools");
         if !offers || tool_message(&reply).is_none() {
             reply.native = None;
         }
         record_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
-        // Reasoning that is left out of the answer is paid for all the same.
+        // Reasoning that is left out of the answer is still paid for.
         flight.outcome.beside = beside;
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
@@ -178,7 +178,7 @@ impl Gateway {
     }
 }
 
-/// Notes on a call what a whole answer says.
+/// Notes a whole answer on its call.
 pub(crate) fn record_reply(flight: &mut InFlight, reply: &Reply) {
     let outcome = &mut flight.outcome;
     outcome.text.clone_from(&reply.text);

@@ -1,4 +1,4 @@
-//! A conversation that goes on after its tools were run, put together from what its steps hold.
+//! A conversation that continues after its tools were run, rebuilt from the contents of its steps.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,9 @@ use crate::tools::function_tools::{ToolCall, ToolResult};
 use crate::tools::mcp::round::Server;
 
 impl Gateway {
-    /// The prompt that carries the results of the tools that the turn's parent has asked for: the
-    /// conversation as the provider saw it, its answer exactly as received, and the results. With it
-    /// goes what was offered of MCP servers.
+    /// The prompt that carries the results of the tools that the parent step has asked for: the
+    /// conversation as the provider received it, its answer exactly as received, and the results.
+    /// The tools that were offered of MCP servers go with it.
     pub(crate) async fn follow_up(
         &self,
         context: &RequestContext,
@@ -111,20 +111,19 @@ pub(crate) fn answer(flight: &InFlight) -> Result<Option<Value>> {
     Ok(answer)
 }
 
-/// What stands for what in a stored content.
+/// The placeholders of a stored content and their originals.
 fn placeholders(stored: Option<Value>) -> Option<Placeholders> {
     stored
         .map_or_else(|| Some(Placeholders::default()), |stored| serde_json::from_value(stored).ok())
 }
 
-/// What a tool has said, in its own words.
+/// The output of a tool, in its own words.
 fn said(content: Content) -> Option<String> {
     let placeholders = placeholders(content.placeholders)?;
     Some(placeholders.restore(content.output?.as_str()?))
 }
 
-/// What a run was asked and what it answered, in the caller's own words: the next call redacts them
-/// anew.
+/// The prompt and the answer of a run, in the caller's own words: the next call redacts them anew.
 fn conversation(content: Content) -> Option<(Prompt, Value)> {
     let placeholders = placeholders(content.placeholders)?;
     let mut input = content.input?;
@@ -144,8 +143,8 @@ fn conversation(content: Content) -> Option<(Prompt, Value)> {
     Some((Prompt { messages, params, ..Prompt::default() }, answer))
 }
 
-/// Puts originals back into every string but those that a provider wants back as they came. What
-/// `arguments` hold is JSON itself.
+/// Puts originals back into every string except those that a provider requires unchanged. The
+/// strings in `arguments` are JSON themselves.
 fn restore(value: &mut Value, placeholders: &Placeholders, is_json: bool) {
     if placeholders.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Images: a prompt in, URLs out, and nobody's brand in them.
+//! Images: a prompt in, URLs out, and no brands in them.
 
 use checks::Violation;
 use domain::conversation::{Message, Prompt};
@@ -15,7 +15,7 @@ use crate::pipeline::route::Refusal;
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
 
-/// The model where the caller names none.
+/// The model if the caller names none.
 const DEFAULT_MODEL: &str = "gpt-image-2";
 /// The most images of one request, and the most characters of a prompt, as with OpenAI.
 const MOST_IMAGES: u64 = 10;
@@ -23,7 +23,7 @@ const MOST_CHARACTERS: usize = 32_000;
 /// The words for how good an image is to be: OpenAI's, those of older servers in its format,
 /// Amazon's.
 const QUALITIES: [&str; 7] = ["auto", "low", "medium", "high", "standard", "hd", "premium"];
-/// What a refusal for the sake of a brand says.
+/// The reason of a refusal because of a brand.
 const BRAND: &str = "Blocked by brand/copyright check";
 
 /// Images to make.
@@ -33,22 +33,22 @@ pub struct ImageRequest {
     pub trace_id: String,
     /// The model; without one OpenAI's.
     pub model: Option<String>,
-    /// What they are to show.
+    /// The description of the images.
     pub prompt: String,
     /// Width and height in pixels, as in `1024x1024`, or `auto`.
     pub size: Option<String>,
-    /// How good: a word of the model's provider, such as `high`.
+    /// The quality: a word of the model's provider, such as `high`.
     pub quality: Option<String>,
-    /// How many; one where nothing is said.
+    /// The number of images; one if none is given.
     pub count: Option<u64>,
 }
 
-/// What became of a request for images.
+/// The result of a request for images.
 #[derive(Debug)]
 pub enum Images {
     /// Images.
     Urls {
-        /// One an image: addresses, or `data:` URLs where the provider sent the bytes.
+        /// One per image: addresses, or `data:` URLs if the provider sent the bytes.
         urls: Vec<String>,
         /// The identifier of the model that made them.
         model: String,
@@ -62,11 +62,11 @@ pub enum Images {
         /// The step that records it.
         step: StepId,
     },
-    /// Refused because of what belongs to others, at no cost.
+    /// Refused because of the rights of others, at no cost.
     Violates {
         /// A sentence.
         error: &'static str,
-        /// What was asked for that may not be.
+        /// The violations that were found.
         violations: Vec<Violation>,
         /// The step that records it.
         step: StepId,
@@ -87,8 +87,8 @@ impl Gateway {
             let model = project.model(name)?;
             providers::check_paints(model).map_err(|error| Error::invalid(error.to_string()))
         };
-        // A model that the caller names wrongly is its mistake, whatever the prompt holds. That the
-        // default one is not registered is not: first the prompt is judged.
+        // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.
+        // A default model that is not registered is not: the prompt is judged first.
         if ask.model.is_some() {
             check_model()?;
         }

@@ -1,4 +1,4 @@
-//! Simulation: where a text would go and what it might cost. Nothing is called, spent or recorded.
+//! Simulation: the route of a text and its estimated cost. Nothing is called, spent or recorded.
 
 use checks::{GiveUp, Part};
 use domain::ids::ProjectId;
@@ -19,7 +19,7 @@ use domain::conversation::Prompt;
 /// Completion tokens that an estimate assumes.
 const TYPICAL_COMPLETION: u64 = 256;
 
-/// What is simulated.
+/// A request to simulate.
 #[derive(Debug)]
 pub struct Simulation {
     /// The text.
@@ -30,7 +30,7 @@ pub struct Simulation {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// What would happen.
+/// The simulated result.
 #[derive(Debug)]
 pub enum Simulated {
     /// A model would be called.
@@ -39,7 +39,7 @@ pub enum Simulated {
         tier: Tier,
         /// The first model of the path.
         model: String,
-        /// What it might cost; `None` when the model has no price.
+        /// The estimated cost; `None` when the model has no price.
         estimated_cost: Option<Usd>,
         /// The models that would be tried, in order.
         fallback_path: Vec<String>,
@@ -65,7 +65,7 @@ pub enum Simulated {
 }
 
 impl Gateway {
-    /// Says what an execution with this text would do.
+    /// Reports the result of an execution with this text.
     pub async fn simulate(&self, caller: &Caller, ask: &Simulation) -> Result<Simulated> {
         let project = &caller.project;
         if ask.project != project.id() {

@@ -17,7 +17,8 @@ const STEP: i64 = MINUTE;
 pub(crate) struct ClockSteps {
     now: Timestamp,
     seen: Instant,
-    /// What has to be counted anew until that succeeds: the hours of keys, and the months of projects.
+    /// The counts that are due anew until that succeeds: the hours of keys, and the months of
+    /// projects.
     hours_due: bool,
     months_due: bool,
 }
@@ -28,8 +29,7 @@ impl ClockSteps {
     }
 
     /// Looks at the clock: logs and counts a step since the last look. After a step, and at the
-    /// begin of a month, what was spent is taken in from the database at once; where that fails, at the
-    /// next look.
+    /// begin of a month, spend is read from the database at once; if that fails, at the next look.
     pub(crate) async fn look(&mut self, gateway: &Gateway) -> Result<()> {
         let (now, seen) = (gateway.clock.now(), Instant::now());
         let stepped = step(self.now, now, seen.duration_since(self.seen));
@@ -63,7 +63,8 @@ impl ClockSteps {
     }
 }
 
-/// By how much more than a minute the clock has gone another way than time, in microseconds.
+/// The difference between the clock's advance and the elapsed time, if it is more than a minute, in
+/// microseconds.
 fn step(before: Timestamp, now: Timestamp, passed: Duration) -> Option<i64> {
     let step = now.0.saturating_sub(before.0).saturating_sub(micros(passed));
     (step.saturating_abs() > STEP).then_some(step)

@@ -18,7 +18,7 @@ use crate::gateway::Gateway;
 use crate::jobs::clock_steps::ClockSteps;
 use crate::lock::lock;
 
-/// Traces that one sweep fails per project at the most.
+/// The most traces that one sweep fails per project.
 const SLICE: i64 = 500;
 
 const JOBS: [Job; 6] =
@@ -30,10 +30,10 @@ enum Job {
     Registry,
     /// Saves request windows, so that a restart forgets nothing, and reports the memory of bodies.
     Windows,
-    /// Takes in what keys have spent out of this process's sight.
+    /// Reads the spend of keys that other processes recorded.
     Spend,
-    /// Settles lost calls, fails idle traces, purges what is past its retention, forgets old sessions,
-    /// counts blocks, closes connections and conversations that nobody uses.
+    /// Settles lost calls, fails idle traces, purges rows past their retention, forgets old
+    /// sessions, counts blocks, closes unused connections and conversations.
     Sweep,
     /// Notices steps of the clock.
     Clock,
@@ -42,14 +42,15 @@ enum Job {
 }
 
 impl Job {
-    /// How often it runs.
+    /// The time between two runs.
     fn period(self, other_nodes: bool) -> Duration {
         match self {
             Self::Registry => Duration::from_millis(500),
             Self::Windows | Self::Clock => Duration::from_secs(1),
             Self::Spend if other_nodes => Duration::from_secs(5),
             Self::Memory => Duration::from_secs(10),
-            // Where nobody else spends, all is known: lost calls were settled before the start.
+            // If no other process spends, all spend is counted: lost calls were settled before the
+            // start.
             Self::Spend | Self::Sweep => Duration::from_mins(1),
         }
     }
@@ -92,7 +93,7 @@ async fn refresh(gateway: &Gateway) -> Result<()> {
     Ok(())
 }
 
-/// Logs a failure, once, here; the next run comes all the same.
+/// Logs a failure, once, here; the next run is not affected.
 fn tell(what: &'static str, done: Result<()>) {
     if let Err(error) = done {
         tracing::warn!(what, error = error.cause(), "background work failed");
@@ -118,7 +119,7 @@ pub(crate) async fn save_windows(gateway: &Gateway) {
     }
 }
 
-/// Each part fails alone: what one of them meets keeps no other from its work.
+/// Each part fails alone: an error in one does not keep the others from their work.
 async fn sweep(gateway: &Gateway) {
     let now = gateway.clock.now();
     gateway.upstream.close_unused();
@@ -169,7 +170,7 @@ async fn purge_deleted_projects(gateway: &Gateway) -> Result<()> {
 }
 
 async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
-    // Whoever comes back with an old one is told that it has expired.
+    // A client that returns with an old one gets the answer that it has expired.
     let ended = now.minus_micros(SESSION_REMEMBERED);
     let (created, seen) = (ended.minus_micros(SESSION_ABSOLUTE), ended.minus_micros(SESSION_IDLE));
     gateway.store.purge_sessions(created, seen).await?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 
 impl Gateway {
-    /// Makes what is stored of projects, models and keys count on this node.
+    /// Loads the stored projects, models and keys on this node.
     pub(crate) async fn reload(&self) -> Result<()> {
         for model in self.registry.reload(&self.store).await? {
             self.upstream.forget(model);

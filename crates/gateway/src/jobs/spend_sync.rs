@@ -1,5 +1,5 @@
-//! Money that was spent out of this process's sight: before it began, on other nodes, in lost calls
-//! that were recovered. The database knows of it.
+//! Spend that this process has not counted: before it began, on other nodes, in lost calls that
+//! were recovered. The database holds it.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::lock::lock;
 const LATE: i64 = 30 * SECOND;
 
 impl Gateway {
-    /// Takes in what keys with a cap have spent since the last time.
+    /// Reads the spend of keys with a cap since the last time.
     pub(crate) async fn recount_hours(&self) -> Result<()> {
         let now = self.clock.now();
         let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(LATE);
@@ -25,16 +25,17 @@ impl Gateway {
         Ok(())
     }
 
-    /// Takes in what keys with a cap have spent in the whole hour: a key that had no cap until now
-    /// starts from what it has spent.
+    /// Reads the spend of keys with a cap in the whole hour: a key that had no cap until now starts
+    /// from its spend.
     pub(crate) async fn recount_whole_hours(&self) -> Result<()> {
         self.recount_since(self.clock.now().minus_micros(HOUR)).await
     }
 
     async fn recount_since(&self, since: Timestamp) -> Result<()> {
-        // What is read before a reset must not count after it.
+        // A read from before a reset must not count after it.
         let _steady = self.registry.steady().await;
-        // What a clock has dated later, before it went back, counts here already, and not by its date.
+        // Spend that a fast clock has dated later, before it went back, counts here already, and
+        // not by its date.
         let latest = self.clock.now().minus_micros(-HOUR).unix_seconds();
         let spent = self.store.spent_seconds(since).await?;
         for spent in spent.into_iter().filter(|spent| spent.second <= latest) {
@@ -46,7 +47,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Takes in what projects have spent in this month.
+    /// Reads the spend of projects in this month.
     pub(crate) async fn recount_months(&self) -> Result<()> {
         let now = self.clock.now();
         let spent = self.store.spend_by_project(now).await?;
@@ -54,7 +55,7 @@ impl Gateway {
         for project in self.registry.projects() {
             if let Some(spent) = spent.get(&project.id()) {
                 let mut month = lock(&project.month);
-                // A clock that went back shows a month that nobody has asked for yet.
+                // A clock that went back shows a month that was not queried yet.
                 month.total(self.clock.now());
                 month.raise(now, *spent);
             }
@@ -80,7 +81,7 @@ mod tests {
         let own = fresh.steps(&trace).await.remove(0);
         let cost = own.cost();
         assert!(cost > Usd::ZERO);
-        // As another node writes it, or whoever recovers a lost call.
+        // As another node writes it, or the recovery of a lost call.
         let mut foreign = own;
         foreign.id = gateway.store.step_id().await.unwrap();
         gateway.store.writer().step(foreign, None).await.unwrap();
@@ -110,7 +111,7 @@ mod tests {
         gateway.recount_whole_hours().await.unwrap();
         assert_eq!(hour(), Usd::ZERO);
 
-        // What a clock that was wrong has dated far ahead does not count after a restart either.
+        // Spend that a wrong clock has dated far ahead does not count after a restart either.
         let now = gateway.clock.now();
         let mut ahead = fresh.steps(&trace).await.remove(0);
         for (days, counts) in [(365, false), (0, true)] {

@@ -1,4 +1,4 @@
-//! Traces that the gateway opens for one call, and completes when that is over.
+//! Traces that the gateway opens for one call, and completes when the call is over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
 
-/// A trace that was opened for one call. Whoever works on the call holds it. When the last lets go
-/// without having completed it, because the caller hung up, a task of the gateway's completes it:
-/// by then the call is recorded.
+/// A trace that was opened for one call. All parts that work on the call hold it. When the last of
+/// them drops it without having completed it, because the caller hung up, a task of the gateway's
+/// completes it: by then the call is recorded.
 #[derive(Debug)]
 pub(crate) struct AutoTrace {
     gateway: Gateway,

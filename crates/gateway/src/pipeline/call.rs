@@ -1,4 +1,4 @@
-//! Call: the only door to the providers, and it opens to a [`Funded`] alone.
+//! Call: the only entrance to the providers, and it takes only a [`Funded`].
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -25,34 +25,35 @@ use crate::pipeline::operation::{Completion, Embedding, ImageGeneration, Operati
 use crate::pipeline::reserve::Reservation;
 use crate::pipeline::upstream::Upstream;
 
-/// The longest a call may take where the model's configuration says nothing.
+/// The longest time of a call if the model's configuration gives none.
 const TOTAL: Duration = Duration::from_mins(5);
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
 
-/// What came of one attempt.
+/// The result of one attempt.
 type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
-    /// leaves a failed step; one that was not sent a request, because it cannot do what that asks for,
+    /// leaves a failed step; a model that received no request, because it does not support it,
     /// leaves none. Nor does one whose circuit is open, unless no other leaves one.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
         self.whole_answer::<Completion>(routed).await
     }
 
-    /// The same for a stream, up to its first byte: after that there is no other model.
+    /// Calls the routed models for a stream, as [`Gateway::call`] does, up to the first byte: after
+    /// that there is no other model.
     pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, MonitoredStream)> {
         let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
         Ok((flight, MonitoredStream::new(stream, pass, self.upstream.clock.clone())))
     }
 
-    /// The same for embeddings.
+    /// Calls the routed models for embeddings, as [`Gateway::call`] does.
     pub(crate) async fn call_embed(&self, routed: Routed) -> Result<(InFlight, Embedded)> {
         self.whole_answer::<Embedding>(routed).await
     }
 
-    /// The same for images.
+    /// Calls the routed models for images, as [`Gateway::call`] does.
     pub(crate) async fn call_image_generation(
         &self,
         routed: Routed,
@@ -78,9 +79,11 @@ impl Gateway {
         let caller = &routed.screened().context().caller;
         let regions = caller.project.settings.allowed_regions.as_deref();
         let (mut last, mut unpriced) = (None, None);
-        // The first model that is left alone, and whether another has left a step.
+        // The first model that was skipped for its open circuit, and whether another has left a
+        // step.
         let (mut open, mut is_recorded) = (None, false);
-        // What earlier models may have charged: nobody else may spend it before this call has settled.
+        // The possible charges of earlier models: no other call may spend them before this call has
+        // settled.
         let mut held = None;
         for model in routed.models() {
             if let Err(error) = caller.check_charge(model, routed.screened().charge()) {
@@ -106,7 +109,7 @@ impl Gateway {
                 held = flight.funded()?.keep(before);
                 // Boxed: it is rare, and every call would carry it.
                 Box::pin(flight.withdraw()).await?;
-                // A fallback that lacks a parameter says nothing of why the model before it failed.
+                // A fallback that lacks a parameter is no reason why the model before it failed.
                 last.get_or_insert_with(|| meaning(&error));
                 continue;
             }
@@ -126,9 +129,9 @@ impl Gateway {
                 break;
             }
         }
-        // Only when no model was left to call does it matter that one has no price.
+        // A missing price matters only when no model was left to call.
         let error = last.or(unpriced).unwrap_or(Error::ProviderUnreachable);
-        // Who is told that the request is at fault has nothing to learn of circuits.
+        // Do not mention open circuits when the request itself was rejected.
         if let Some(open) = open.filter(|_| !is_recorded)
             && matches!(error, Error::ProviderUnreachable)
         {
@@ -137,10 +140,10 @@ impl Gateway {
         Err(error)
     }
 
-    /// Tries once, and then at the model's other endpoints, each with all the time of a call; where it
-    /// has none that may be called, again at the same, if the provider cannot have charged or says so.
-    /// An attempt after one that may have been charged is funded for itself. What is known of each is
-    /// noted as it is: whoever hangs up between two leaves it to be recorded.
+    /// Tries once, and then at the model's other endpoints, each with all the time of a call; if it
+    /// has none that may be called, again at the same, if the provider cannot have charged or asks
+    /// for it. An attempt after one that may have been charged is funded for itself. The state of
+    /// each is noted at once: if the caller hangs up between two, it is recorded.
     async fn attempt<M: Operation>(
         &self,
         funded: &Funded,
@@ -149,7 +152,7 @@ impl Gateway {
     ) -> Answered<(M::Answer, Option<Permit>)> {
         let Upstream { client, clock, .. } = &self.upstream;
         let model = funded.model();
-        // One of several rounds has what the others have left.
+        // One of several rounds has the time that the others have left.
         let round = funded.routed().screened().context().mcp.as_ref();
         let in_time = || {
             let end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
@@ -167,8 +170,8 @@ impl Gateway {
                 match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
                     Poll::Ready(result) => result,
                     Poll::Pending => {
-                        // Over a kept connection the provider is at work by now. The first word of a
-                        // stream is not to wait for it.
+                        // Over a kept connection the provider is at work by now. The first word of
+                        // a stream must not wait for it.
                         if M::UNSEEN {
                             funded.prepare_record();
                         }
@@ -192,7 +195,7 @@ impl Gateway {
                 && Instant::now() < in_time()
                 && places.go_on(clock.now())
             {
-                // One that hangs has not taken the time of the others.
+                // An attempt that hangs has not taken the time of the others.
                 deadline = in_time();
                 outcome.broken_off += u64::from(error.may_be_charged());
                 let what = neutral(&error);
@@ -208,7 +211,7 @@ impl Gateway {
             if Instant::now() + pause >= deadline || !places.allow(now) {
                 return Err(error);
             }
-            // Whoever hangs up now has asked for what was refused.
+            // A caller that hangs up now has asked for a request that was refused.
             (outcome.status, outcome.error) = (StepStatus::Failed, Some(neutral(&error)));
             tokio::time::sleep(pause).await;
             (outcome.status, outcome.error) = (StepStatus::Completed, None);
@@ -216,8 +219,8 @@ impl Gateway {
     }
 }
 
-/// What went wrong, without the provider's own words: they may quote the prompt, and go to the
-/// caller alone.
+/// The error without the provider's own message: that may quote the prompt, and goes to the caller
+/// alone.
 pub(crate) fn neutral(error: &providers::Error) -> String {
     match (&error.kind, error.provider_status()) {
         (ErrorKind::Unsupported(_), _) => error.to_string(),
@@ -234,12 +237,12 @@ pub(crate) fn neutral(error: &providers::Error) -> String {
     }
 }
 
-/// Whether a provider wants to be asked again soon enough to wait for it, rather than for another.
+/// Whether a provider asks for a retry soon enough to wait for it, rather than for another.
 fn is_soon(error: &providers::Error) -> bool {
     error.retry_after().is_none_or(|wait| wait <= providers::MAX_BACK_OFF)
 }
 
-/// What a caller is told of it.
+/// The error as the caller receives it.
 pub(crate) fn meaning(error: &providers::Error) -> Error {
     match &error.kind {
         ErrorKind::Rejected { status, .. } => {

@@ -16,7 +16,7 @@ use crate::tools::mcp::round::Round;
 #[derive(Debug)]
 pub struct Routed {
     screened: Screened,
-    /// Empty where the caller named the model, until the provider is at work or the call is recorded:
+    /// Empty if the caller named the model, until the provider is at work or the call is recorded:
     /// the first word of a stream does not wait for it.
     routing: OnceLock<Routing>,
     models: Vec<Arc<Model>>,
@@ -27,11 +27,11 @@ pub struct Routed {
 pub(crate) enum Fallbacks {
     /// Its fallbacks.
     Yes,
-    /// None: the answer's model is the one that was asked for.
+    /// None: the answer's model is the one that was requested.
     No,
 }
 
-/// What the router says.
+/// The router's decision.
 pub(crate) enum Choice {
     Route(Box<Routed>),
     /// The reason, and what it concerns.
@@ -39,7 +39,7 @@ pub(crate) enum Choice {
 }
 
 impl Screened {
-    /// Routes a prompt by what it is like.
+    /// Routes a prompt by its classification.
     pub(crate) fn choose(self) -> Choice {
         let project = self.context().caller.project.clone();
         let secure_trace = self.context().trace.is_sensitive();
@@ -56,7 +56,7 @@ impl Screened {
         }
     }
 
-    /// Takes the model that the caller named, and its fallbacks where the endpoint has them.
+    /// Takes the model that the caller named, and its fallbacks if the endpoint has them.
     pub(crate) fn direct(self, identifier: &str, fallbacks: Fallbacks) -> Result<Routed> {
         let screened = self;
         let project = screened.context().caller.project.clone();
@@ -83,7 +83,7 @@ impl Screened {
 }
 
 impl Screened {
-    /// What the prompt is like, with no tier chosen yet.
+    /// The classification of the prompt, with no tier chosen yet.
     fn classify(&self) -> Routing {
         let prompt = self.prompt();
         let tools = prompt.params.get("tools").and_then(serde_json::Value::as_array);
@@ -101,12 +101,12 @@ impl Routed {
         &self.screened
     }
 
-    /// The tier that was chosen; none where the caller named the model.
+    /// The tier that was chosen; none if the caller named the model.
     pub(crate) fn tier(&self) -> Option<Tier> {
         self.routing.get()?.tier
     }
 
-    /// What the prompt is like.
+    /// The classification of the prompt.
     pub(crate) fn routing(&self) -> &Routing {
         self.routing.get_or_init(|| self.screened.classify())
     }
@@ -117,7 +117,7 @@ impl Routed {
 }
 
 impl ProjectState {
-    /// What a text is like by the project's threshold, with no tier chosen yet.
+    /// The classification of a text by the project's threshold, with no tier chosen yet.
     pub(crate) fn classify(&self, text: &str, shape: &Shape) -> Routing {
         let classification = routing::classify(text, shape);
         let threshold = self.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD);

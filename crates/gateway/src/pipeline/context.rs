@@ -10,15 +10,15 @@ use crate::state::caller::Caller;
 use crate::state::known_traces::TraceHandle;
 use crate::tools::mcp::round::Round;
 
-/// Whose request it is, and where it belongs.
+/// The caller of a request, and the trace and step that it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestContext {
     pub(crate) caller: Caller,
     pub(crate) trace: Arc<TraceHandle>,
     pub(crate) parent: Option<StepId>,
     pub(crate) api_endpoint: ApiEndpoint,
-    /// The trace, where it was opened for this request alone: it is completed when the last who works
-    /// on the call lets go.
+    /// The trace, if it was opened for this request alone: it is completed when the last part that
+    /// works on the call drops it.
     pub(crate) own: Option<Arc<AutoTrace>>,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,

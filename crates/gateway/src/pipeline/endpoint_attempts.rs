@@ -9,13 +9,13 @@ use providers::{Breaker, Breakers, Permit};
 
 use crate::metric_labels;
 
-/// Where a call goes, and where else it may go.
+/// The endpoint of a call, and the other endpoints that it may go to.
 pub(super) struct EndpointAttempts {
     here: Place,
-    /// The call that may be made here, until it is known how it went. One that is not made, because it
+    /// The permit for the call here, until its result is known. A call that is not made, because it
     /// is refused for money or its caller hangs up, was no probe.
     pass: Option<Permit>,
-    /// Where it was not yet.
+    /// The endpoints that were not tried yet.
     others: vec::IntoIter<Place>,
 }
 
@@ -23,13 +23,13 @@ struct Place {
     /// The model as it is called here.
     model: Arc<Model>,
     breaker: Arc<Breaker>,
-    /// Which of the model's endpoints it is, where it has several.
+    /// The index of the endpoint, if the model has several.
     endpoint: Option<usize>,
 }
 
 impl EndpointAttempts {
-    /// The places of a model in the order of a seed, the first of them let through by its breaker;
-    /// `None` while no breaker lets a call through.
+    /// The endpoints of a model in the order of a seed, the first of them let through by its
+    /// breaker; `None` while no breaker lets a call through.
     pub(super) fn of(
         model: &Arc<Model>,
         seed: u64,
@@ -58,7 +58,7 @@ impl EndpointAttempts {
         &self.here.model
     }
 
-    /// Takes in that the call here failed.
+    /// Notes that the call here failed.
     pub(super) fn failed(&mut self, error: &providers::Error, now: Timestamp) {
         self.count("failed");
         if let Some(pass) = self.pass.take() {
@@ -66,7 +66,7 @@ impl EndpointAttempts {
         }
     }
 
-    /// Takes in that the call here was answered, or begins to be: how that goes is still to be told.
+    /// Notes that the call here was answered, or begins to be: its result is still to be reported.
     pub(super) fn answered(self) -> Option<Permit> {
         self.count("answered");
         self.pass
@@ -82,12 +82,12 @@ impl EndpointAttempts {
         }
     }
 
-    /// Whether there is another place to go on to, as far as can be told without going there.
+    /// Whether there is another endpoint to try, as far as can be seen without going there.
     pub(super) fn has_next(&self, now: Timestamp) -> bool {
         self.others.as_slice().iter().any(|place| !place.breaker.is_open(now))
     }
 
-    /// Goes on to the next place that its breaker lets through, if there is one.
+    /// Moves to the next endpoint that its breaker lets through, if there is one.
     pub(super) fn go_on(&mut self, now: Timestamp) -> bool {
         let Some((pass, place)) = next(&mut self.others, now) else { return false };
         (self.here, self.pass) = (place, Some(pass));
@@ -101,12 +101,12 @@ impl EndpointAttempts {
     }
 }
 
-/// The next place that its breaker lets through, with the call that may be made there.
+/// The next endpoint that its breaker lets through, with the permit for a call there.
 fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Permit, Place)> {
     places.find_map(|place| Some((place.breaker.allow(now)?, place)))
 }
 
-/// Tells a breaker how a call went that it has let through.
+/// Reports to a breaker how a call went that it has let through.
 pub(super) fn tell(pass: Permit, error: Option<&providers::Error>, now: Timestamp) {
     match error {
         Some(error) if error.is_endpoint_fault() => pass.fault(now),
@@ -116,7 +116,7 @@ pub(super) fn tell(pass: Permit, error: Option<&providers::Error>, now: Timestam
     }
 }
 
-/// By index alone: an address may be nobody else's business.
+/// Shows the index alone: an address may be confidential.
 impl std::fmt::Display for EndpointAttempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.here.endpoint {

@@ -1,4 +1,4 @@
-//! Fund: the most the call can cost is set aside, a step id is taken, and its start is written,
+//! Fund: the highest cost of the call is set aside, a step id is taken, and its start is written,
 //! before the call or while it is open.
 
 use std::sync::{Arc, OnceLock};
@@ -56,7 +56,7 @@ pub struct Funded {
     charge: PricingBasis,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
-    /// Under a cap or a budget.
+    /// Set under a cap or a budget.
     reservation: Option<Reservation>,
     started_at: Timestamp,
     input_print: OnceLock<i64>,
@@ -73,7 +73,8 @@ impl Caller {
         self.check_charge(model, PricingBasis::Tokens)
     }
 
-    /// The same for any kind of call.
+    /// Refuses a model whose answers, charged by `charge`, could not be counted against a cap or a
+    /// budget.
     pub(super) fn check_charge(&self, model: &Model, charge: PricingBasis) -> Result<()> {
         if self.is_bounded() && !charge.is_priced(model) {
             return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
@@ -83,7 +84,7 @@ impl Caller {
 }
 
 impl Gateway {
-    /// Funds one attempt on one of the routed models. `held` is what models before it may have charged.
+    /// Funds one attempt on one of the routed models. `held` is the possible charge of earlier models.
     pub(super) async fn fund(
         &self,
         routed: &Arc<Routed>,
@@ -118,8 +119,8 @@ impl Gateway {
         })
     }
 
-    /// Funds another attempt of a call whose last may have been charged: what that can have cost
-    /// stays set aside until the call has settled. Whether there is money for both.
+    /// Funds another attempt of a call whose last may have been charged: the possible cost of that
+    /// stays set aside until the call has settled. Returns whether there is money for both.
     pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
@@ -161,8 +162,8 @@ impl Funded {
         self.max_output_tokens
     }
 
-    /// About the completion tokens of all choices together, so many microseconds after the provider
-    /// was asked.
+    /// About the completion tokens of all choices together, `micros` microseconds after the
+    /// provider was asked.
     pub(super) fn written_within(&self, micros: i64) -> u64 {
         let prompt = self.routed.screened().prompt();
         let bound = self.max_output_tokens.unwrap_or_else(|| usual_bound(prompt));
@@ -173,18 +174,19 @@ impl Funded {
         self.started_at
     }
 
-    /// Finds out what the record will say of the prompt.
+    /// Prepares the fields of the record that describe the prompt.
     pub(super) fn prepare_record(&self) {
         self.routing();
         self.input_print();
     }
 
-    /// What the prompt is like. What no tier's model could have done has no right size.
+    /// The classification of the prompt. A request that no tier's model could have served has no
+    /// right size.
     pub(super) fn routing(&self) -> Option<&Routing> {
         self.charge.is_for_text().then(|| self.routed.routing())
     }
 
-    /// The fingerprint of what is asked. An image is another one each time: asking again repeats
+    /// The fingerprint of the request. An image is another one each time: asking again repeats
     /// nothing.
     pub(super) fn input_print(&self) -> Option<i64> {
         let screened = self.routed.screened();
@@ -194,13 +196,13 @@ impl Funded {
         repeats.then(|| *self.input_print.get_or_init(found))
     }
 
-    /// Keeps so much of what is set aside, at the most, when this call has ended: it may have been charged
-    /// all the same, or one before it.
+    /// Keeps at most `most` of the money that is set aside when this call has ended: it, or an
+    /// attempt before it, may still have been charged.
     pub(super) fn keep(&self, most: Usd) -> Option<Reservation> {
         self.reservation.as_ref().map(|reservation| reservation.moved(most))
     }
 
-    /// What the call has cost counts now, in the place of what it might have.
+    /// Counts the cost of the call from now on, instead of its highest cost.
     pub(super) fn settled(&self) {
         if let Some(reservation) = &self.reservation {
             reservation.release();

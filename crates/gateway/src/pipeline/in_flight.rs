@@ -21,7 +21,8 @@ impl Gateway {
             unsure || funded.routed().screened().context().caller.project.settings.limits.strict;
         let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
-            // Whoever gives up here leaves a call that was never made, and its start is closed.
+            // A caller that gives up here leaves a call that was never made, and its start is
+            // closed.
             flight.outcome.status = StepStatus::Failed;
             flight.outcome.error = Some(NOT_MADE.to_owned());
             Box::pin(writer.start(flight.funded()?.start())).await?;
@@ -33,20 +34,20 @@ impl Gateway {
     }
 }
 
-/// What a step says whose start was written, but no call was made.
+/// The error of a step whose start was written, but no call was made.
 const NOT_MADE: &str = "The call was given up before it was made";
-/// What a step says whose call a defect of ours has ended.
+/// The error of a step whose call ended by a defect of the gateway.
 const FAULT: &str = "The gateway failed while it handled this call";
 
-/// A funded call that is not recorded yet. If it is dropped, mostly because the caller hung up,
-/// what is known of it is recorded by a task of the gateway's.
+/// A funded call that is not recorded yet. If it is dropped, mostly because the caller hung up, a
+/// task of the gateway's records its state.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     gateway: Gateway,
-    /// Of the request that it is made for.
+    /// The id of the request that it is made for.
     request: Option<Arc<str>>,
     call: Option<Arc<Call>>,
-    /// What the model has said so far, as the provider sent it.
+    /// The outcome so far; its text is as the provider sent it.
     pub(crate) outcome: CallOutcome,
 }
 
@@ -66,7 +67,7 @@ impl InFlight {
         self.call.as_deref().map(|call| &call.funded).ok_or_else(ended_twice)
     }
 
-    /// The call, and what is known of it.
+    /// The call, and its outcome so far.
     pub(super) fn parts(&mut self) -> Result<(&Funded, &mut CallOutcome)> {
         match self.call.as_deref() {
             Some(call) => Ok((&call.funded, &mut self.outcome)),
@@ -74,8 +75,8 @@ impl InFlight {
         }
     }
 
-    /// Notes that an error of ours ends the call, and hands the error on: whoever drops the call
-    /// now has not hung up.
+    /// Notes that an error of the gateway ends the call, and returns the error: if the call is
+    /// dropped now, its caller has not hung up.
     pub(crate) fn fault(&mut self, error: Error) -> Error {
         self.outcome.status = StepStatus::Failed;
         self.outcome.error = Some(FAULT.to_owned());
@@ -84,7 +85,7 @@ impl InFlight {
 
     /// Records how it ended. Returns once that is on disk.
     pub(crate) fn finish(mut self) -> impl Future<Output = Result<Recorded>> + Send {
-        // Boxed: whoever waits would carry the call twice.
+        // Boxed: each waiting future would carry the call twice.
         Box::pin(async move {
             let Some(call) = self.call.take() else {
                 return Err(ended_twice());
@@ -106,7 +107,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// Why it is being dropped, where nothing says so yet.
+    /// Why it is being dropped, unless the outcome records a reason already.
     fn dropped_by(&self) -> (StepStatus, &'static str) {
         if std::thread::panicking() {
             (StepStatus::Failed, FAULT)

@@ -9,12 +9,12 @@ use providers::{Error, EventStream, Permit};
 
 use crate::pipeline::endpoint_attempts::tell;
 
-/// A stream that its caller reads, and an endpoint that is judged by it: by its first word, if the call
-/// was the probe of an open circuit, and by its end. Of one that is dropped before that nobody knows, nor
-/// of one that breaks off after its caller was slow to read it.
+/// A stream that its caller reads, and an endpoint that is judged by it: by its first word, if the
+/// call was the probe of an open circuit, and by its end. A stream that is dropped before that
+/// gives no verdict, nor does one that breaks off after its caller was slow to read it.
 pub(crate) struct MonitoredStream {
     stream: EventStream,
-    /// Until it is known how it went.
+    /// The permit, until the result of the stream is known.
     pass: Option<Permit>,
     reader: Reader,
     clock: Clock,
@@ -28,7 +28,7 @@ impl MonitoredStream {
         watched
     }
 
-    /// Parameters that the model has not and that were left out, by name.
+    /// Parameters that the model does not have and that were left out, by name.
     pub(crate) fn dropped(&self) -> &[String] {
         self.stream.dropped()
     }
@@ -73,19 +73,21 @@ impl MonitoredStream {
     }
 }
 
-/// Who has kept the stream waiting for so long, in microseconds, since it last waited for the provider
-/// may be why it broke off: our own time was up, or the provider gave up writing.
+/// A reader that has kept the stream waiting for this long, in microseconds, since it last waited
+/// for the provider may be the cause of its break: the gateway's time was up, or the provider gave
+/// up writing.
 const PATIENCE: i64 = 5 * SECOND;
 
-/// Whoever reads a stream, and how long it was kept waiting by them.
+/// The reader of a stream, and how long it kept the stream waiting.
 #[derive(Debug)]
 struct Reader {
     began: Timestamp,
-    /// When something was given, until more is asked for.
+    /// The time of the last batch, until more is requested.
     given: Option<Timestamp>,
-    /// Whether more was asked for before there was any.
+    /// Whether more was requested before there was any.
     waited: bool,
-    /// Microseconds in which nobody asked: since the last wait for the provider, and in all.
+    /// Microseconds in which the reader did not ask: since the last wait for the provider, and in
+    /// all.
     current_minute: i64,
     in_all: i64,
 }
@@ -126,8 +128,8 @@ impl Reader {
 mod tests {
     use super::*;
 
-    /// A reader who was given something and asked for more after so many seconds, each time; whether
-    /// the provider then let it wait for a second is told.
+    /// A reader that received a batch and asked for more after each pause in seconds; the flag is
+    /// whether the provider then let it wait for a second.
     fn after(pauses: &[(i64, bool)]) -> (Reader, Timestamp) {
         let mut now = Timestamp(1_790_000_000_000_000);
         let mut reader = Reader::new(now);

@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use crate::pipeline::fund::Funded;
 
-/// The size where the caller names none.
+/// The size if the caller names none.
 pub(crate) const DEFAULT_SIZE: &str = "1024x1024";
 
 /// One kind of call.
 pub(super) trait Operation {
     type Answer;
 
-    /// Whether it writes a text of which nothing is seen before all of it is there.
+    /// Whether it writes a text that is not seen before all of it is there.
     const UNSEEN: bool = false;
 
-    /// Asks at one place: `model` is the funded one as it is called there.
+    /// Calls one endpoint: `model` is the funded one as it is called there.
     fn call(
         client: &Client,
         funded: &Funded,

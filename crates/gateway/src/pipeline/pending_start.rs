@@ -1,5 +1,19 @@
-//! Starts are written before their calls, or a little after where calls are short: most of the work of a
+//! Starts are written before their calls, or a little later if calls are short: most of the work of a
 //! short call would be to write that it began.
+//!
+//! The states of a start:
+//!
+//! ```text
+//!            last call of the model was not short       room in the queue
+//! new call -----------------------------------> write -------------------> written
+//!    |                                          ^   |                         |
+//!    | last call was short               when due   | queue full, or          | call ends
+//!    |                                          |   v no live writer          v
+//!    +--------------------------------------> waiting -------------------> ended
+//!                                                      call ends: no start
+//! ```
+//!
+//! Under strict limits, and while the writer is slow or failing, a start is on disk before the call.
 //!
 //! One task looks after all calls that are open. A timer for each would wake a thread for each.
 
@@ -14,11 +28,11 @@ use crate::lock::lock;
 use crate::pipeline::fund::Funded;
 use crate::state::start_journal::{PendingStart, StartJournal, Tends};
 
-/// A start is written when its call has been open for so long. A call that the gateway's death ends
-/// sooner leaves nothing.
+/// A start is written when its call has been open for this long. A call that ends sooner because the
+/// gateway dies leaves nothing.
 const GRACE: Duration = Duration::from_millis(2);
-/// After a call that took longer, starts of calls of its model are not put off: the next one will be
-/// wanted too.
+/// After a call that took longer, starts of calls of its model are not deferred: the next one is
+/// probably long too.
 const SHORT: Duration = Duration::from_millis(10);
 
 /// A funded call, and whether its start still has to be written.
@@ -35,12 +49,12 @@ impl Call {
         Self { funded, began: Instant::now(), settled: Mutex::new(written) }
     }
 
-    /// From here on the start is not written: the end of the call comes next, and must not come
-    /// before it. Whether it has been.
+    /// From here on the start is not written: the end of the call comes next, and must not come before
+    /// it. Returns whether the start is written.
     pub(super) fn end(&self, starts: &StartJournal, answered: bool) -> bool {
         let written = std::mem::replace(&mut *lock(&self.settled), true);
         let is_short = self.began.elapsed() < SHORT;
-        // That a call failed at once says nothing of those that do not.
+        // A call that failed at once is no measure of those that do not.
         if answered || !is_short {
             starts.note(self.funded.model().id, is_short);
         }
@@ -65,7 +79,7 @@ impl PendingStart for Call {
 }
 
 impl Gateway {
-    /// Sees to it that the start of a call is written, if the call is not a short one.
+    /// Writes the start of a call now, or later if the call turns out not to be short.
     pub(super) fn write_start(&self, call: &Arc<Call>) {
         let may_wait = self.starts.is_short(call.funded.model().id);
         if !may_wait && call.settle(self.store.writer()) {
@@ -84,7 +98,7 @@ impl Gateway {
             sleep_until(due).await;
             let now = Instant::now();
             while let Some(call) = self.starts.take_due(now) {
-                // Where the queue of the writer is full there may be a place later.
+                // If the queue of the writer is full, there may be room later.
                 if call.upgrade().is_some_and(|call| !call.settle(self.store.writer())) {
                     self.starts.add(now + GRACE, call);
                 }

@@ -76,11 +76,11 @@ pub(crate) async fn judge_rest(project: &ProjectState, outcome: &mut CallOutcome
                 Verdict::Blocked(_) => Some(String::new()),
             }
         }
-        // Nobody knows what is in it.
+        // Its content is unknown.
         Err(_) => Some(String::new()),
     };
     outcome.message = None;
-    // Of what was judged on its way it is known what has left.
+    // If the answer was judged on its way, the part that has left is known.
     match instead {
         Some(instead) if outcome.instead.is_none() && refuses => outcome.refusal = instead,
         instead => outcome.instead = outcome.instead.take().or(instead),

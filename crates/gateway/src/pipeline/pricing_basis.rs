@@ -11,8 +11,8 @@ use crate::pipeline::tokens;
 
 /// The completion tokens of one image at Google, whatever its shape.
 const OF_GOOGLE: u64 = 1290;
-/// Those of one of 1024x1024 at OpenAI, by quality. Others take about as many more as they have more
-/// pixels.
+/// The completion tokens of an image of 1024x1024 at OpenAI, by quality. Others take about as many
+/// more as they have more pixels.
 const LOW: u64 = 272;
 const MEDIUM: u64 = 1056;
 const HIGH: u64 = 4160;
@@ -20,14 +20,14 @@ const SQUARE: u64 = 1024 * 1024;
 /// The most pixels of an image whose size is left to the provider.
 const LARGE: u64 = 1536 * 1024;
 
-/// What a provider is paid for.
+/// The unit that a provider charges for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PricingBasis {
     /// Prompt and completion tokens.
     Tokens,
     /// Prompt tokens alone (embeddings).
     Input,
-    /// So many images, where the model has a price for one; else tokens.
+    /// A number of images, if the model has a price for one; else tokens.
     Images(u64),
 }
 
@@ -42,7 +42,7 @@ impl PricingBasis {
         }
     }
 
-    /// Whether a model can be asked for what is charged so.
+    /// Whether a model can be used for a call that is charged so.
     pub(super) fn fits(self, model: &Model) -> bool {
         match self {
             Self::Tokens => true,
@@ -56,7 +56,7 @@ impl PricingBasis {
         self == Self::Tokens
     }
 
-    /// What tokens cost, where they cost anything by themselves.
+    /// The prices of tokens, if tokens are charged by themselves.
     pub(super) fn prices(self, model: &Model) -> Option<Prices> {
         match self {
             Self::Input => model.input_prices(),
@@ -65,17 +65,17 @@ impl PricingBasis {
         }
     }
 
-    /// What one image costs.
+    /// The price of one image.
     pub(super) fn image_price(self, model: &Model) -> Option<Usd> {
         model.config.image_price.filter(|_| matches!(self, Self::Images(_)))
     }
 
-    /// Whether what is asked for has a price.
+    /// Whether the call has a price.
     pub(super) fn is_priced(self, model: &Model) -> bool {
         self.image_price(model).is_some() || self.prices(model).is_some()
     }
 
-    /// The most that the images that are asked for can cost, with so many prompt tokens.
+    /// The most that the requested images can cost, with `prompt` tokens in the prompt.
     pub(super) fn most_of_images(
         self,
         model: &Model,
@@ -91,7 +91,7 @@ impl PricingBasis {
         Some(dearest(self.prices(model)?, model, prompt).cost(&usage))
     }
 
-    /// What the images that are asked for cost, as far as that is known before they are made.
+    /// The cost of the requested images, as far as it is known before they are made.
     pub(super) fn cost_of_images(self, model: &Model, prompt: &Prompt) -> Option<Usd> {
         let Self::Images(count) = self else { return None };
         match self.image_price(model) {
@@ -100,8 +100,8 @@ impl PricingBasis {
         }
     }
 
-    /// Counts what was used, where the provider has not said: for a prompt, what was answered, and
-    /// so many images.
+    /// Counts the usage, if the provider has not reported it: for a prompt, an answer, and a number
+    /// of images.
     pub(super) fn count(self, model: &Model, prompt: &Prompt, answer: &str, images: u64) -> Usage {
         let prompt_tokens = || tokens::of_texts(prompt);
         match self {
@@ -117,7 +117,7 @@ impl PricingBasis {
         }
     }
 
-    /// How many images there are, or were asked for where nobody has counted them.
+    /// The number of images made, or requested if the number made is unknown.
     pub(super) fn images(self, made: Option<u64>) -> u64 {
         match self {
             Self::Images(asked) => made.unwrap_or(asked),
@@ -130,7 +130,7 @@ impl PricingBasis {
 /// cache, for minutes or for an hour.
 pub(super) fn dearest(prices: Prices, model: &Model, prompt: &Prompt) -> Prices {
     let mut input = prices.input.max(prices.cached_input);
-    // The prompt is looked through only where that makes a difference.
+    // The prompt is searched only if that makes a difference.
     if prices.cache_write.max(prices.cache_write_1h) > input
         && providers::may_write_cache(model, prompt)
     {
@@ -142,8 +142,8 @@ pub(super) fn dearest(prices: Prices, model: &Model, prompt: &Prompt) -> Prices 
     Prices { input, ..prices }
 }
 
-/// About the completion tokens of one image, with the quality (as tokens of a square) and the pixels
-/// that are taken where the caller leaves them to the provider.
+/// About the completion tokens of one image, with the quality (as tokens of a square) and the
+/// pixels that are assumed if the caller leaves them to the provider.
 fn tokens_of_image(provider: Provider, prompt: &Prompt, unsaid: u64, pixels: u64) -> u64 {
     if provider == Provider::Gemini {
         return OF_GOOGLE;

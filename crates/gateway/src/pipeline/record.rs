@@ -28,7 +28,7 @@ use crate::tools::mcp::round::Round;
 /// Most contents take no more than this, in bytes.
 const USUAL: usize = 4096;
 
-/// Who refused a request.
+/// The phase that refused a request.
 #[derive(Debug)]
 pub(crate) struct BlockedBy {
     pub(crate) reason: String,
@@ -38,20 +38,20 @@ pub(crate) struct BlockedBy {
     pub(crate) why: &'static str,
 }
 
-/// What a tool of an MCP server did.
+/// The call of a tool of an MCP server.
 pub(crate) struct RanTool<'a> {
     /// The label of its server.
     pub(crate) server: &'a str,
     /// `None` when the server was not even asked.
     pub(crate) call: Option<&'a ToolCall>,
-    /// What the model is told.
+    /// The text that the model receives.
     pub(crate) said: &'a str,
     pub(crate) error: Option<String>,
 }
 
 impl Gateway {
-    /// Records a run step and settles what it cost. Where the model asked for tools, a step of
-    /// theirs follows it.
+    /// Records a run step and settles its cost. If the model asked for tools, a tool step follows
+    /// it.
     pub(crate) async fn record_run(
         &self,
         funded: &Funded,
@@ -82,7 +82,7 @@ impl Gateway {
             first_token: ended.first_token,
             finish: ended.finish,
             input_print: funded.input_print(),
-            // An answer that only asks for tools says nothing that could be repeated.
+            // An answer that only asks for tools has no text that could be repeated.
             output_print: (charge.is_for_text() && !ended.text.is_empty())
                 .then(|| fingerprint::text(&project.print_key, &ended.text)),
             tools,
@@ -107,7 +107,8 @@ impl Gateway {
             call: Some(call),
             user_rating: None,
         });
-        // What is stored is what leaves: a withheld answer must not be read back from its step.
+        // The stored output is the one that leaves: a withheld answer must not be read back from
+        // its step.
         let output = match &ended.message {
             Some(message) => Output::Value(message),
             None => Output::Text(ended.said()),
@@ -120,7 +121,7 @@ impl Gateway {
         };
         metrics::counter!("sluice_spend_nanodollars_total", "project" => metric_labels::project(project.id()))
             .increment(cost.0.unsigned_abs());
-        // What was spent counts from now on, even if the caller hangs up or the disk fails.
+        // The cost counts from now on, even if the caller hangs up or the disk fails.
         self.count(&context.caller, step.finished_at, cost);
         funded.settled();
         // Tools that are run here leave a step each.
@@ -129,7 +130,7 @@ impl Gateway {
             Recorded { asked: None, turn: self.store(context, step, &stored).await?, usage }
         } else {
             let run = step.id;
-            // The run is queued before anything is waited for: who hangs up now does not lose it.
+            // The run is queued before any wait: a caller that hangs up now does not lose it.
             let both = async {
                 let tools = self.record_tools(context, run, &calls, &[]);
                 tokio::try_join!(self.store(context, step, &stored), tools)
@@ -141,8 +142,8 @@ impl Gateway {
         Ok(recorded)
     }
 
-    /// Records the tools that a run step has asked for and that the caller is to run, and where the
-    /// results of the other calls of that round are. Returns the step's id.
+    /// Records the tools that a run step has asked for and that the caller is to run, and the steps
+    /// that hold the results of the other calls of that round. Returns the step's id.
     pub(crate) async fn record_tools(
         &self,
         context: &RequestContext,
@@ -179,8 +180,8 @@ impl Gateway {
         Ok((step, output))
     }
 
-    /// Records a tool that was run here: what it was called with, what the model is told, and what
-    /// went wrong. Returns the step's id and its end.
+    /// Records a tool that was run here: its arguments, the text for the model, and its error.
+    /// Returns the step's id and its end.
     pub(crate) async fn record_tool(
         &self,
         context: &RequestContext,
@@ -245,8 +246,9 @@ impl Gateway {
         Ok(id)
     }
 
-    /// Records that no model was called, because the circuit of this one, the first of the path that
-    /// could have been, is open. A step without a call costs nothing and tells no latency of a model.
+    /// Records that no model was called, because the circuit of this one, the first of the path
+    /// that could have been, is open. A step without a call costs nothing and has no latency of a
+    /// model.
     pub(super) async fn record_uncalled(&self, routed: &Routed, model: &str) -> Result<()> {
         let screened = routed.screened();
         let context = screened.context();
@@ -273,7 +275,7 @@ impl Gateway {
         self.store(context, step.into(), &stored).await.map(drop)
     }
 
-    /// A completed step of this turn with nothing in it.
+    /// A completed step of this request with nothing in it.
     pub(crate) async fn plain_step(
         &self,
         context: &RequestContext,
@@ -300,7 +302,7 @@ impl Gateway {
         })
     }
 
-    /// Returns which turn of its trace it is, where it is an answer of assistants.
+    /// Returns the number of the turn in its trace, if it is an answer of assistants.
     async fn store(
         &self,
         context: &RequestContext,
@@ -324,15 +326,15 @@ impl Gateway {
         }
         let trace = self.handle_now(project, &context.trace).await?;
         if trace.is_completed() {
-            // Whoever rates a trace, or ends a call late, finds that in its grade. The task has said what
-            // went wrong, if anything did.
+            // A rating, or a call that ends late, finds its step in the grade. The task has logged
+            // its failure, if there was one.
             let _ = self.regrade(context.caller.project.clone(), trace).await;
         }
         Ok(number)
     }
 }
 
-/// What is kept of the tool calls of an answer.
+/// The stored form of the tool calls of an answer.
 fn tool_use(
     prompt: &Prompt,
     message: Option<&Value>,

@@ -23,35 +23,36 @@ use crate::pipeline::pricing_basis::{PricingBasis, dearest};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 
-/// The longest answer where neither the caller nor the model bounds the completion.
+/// The longest answer if neither the caller nor the model bounds the completion.
 const MAX_OUTPUT: u64 = 4096;
 /// While others are about to settle, a shorter completion than this is not taken.
 const WORTHWHILE: u64 = 256;
-/// How long a call waits for others to settle.
+/// The longest wait of a call for others to settle.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
 const AROUND: u64 = 4;
-/// About the most tokens of a picture in a prompt: its bytes say nothing.
+/// About the most tokens of a picture in a prompt: its bytes give no count.
 const PER_PICTURE: u64 = 4096;
 
-/// What one call can cost at the most.
+/// The most that one call can cost.
 #[derive(Debug)]
 pub(super) struct CostBound<'p> {
     /// Each kind of prompt token at the dearest price it can have.
     prices: Option<Prices>,
-    /// What does not depend on a bound: images.
+    /// The cost that does not depend on a bound: images.
     flat: Option<Usd>,
     /// Prompt tokens that cannot be passed: no token is shorter than a byte.
     prompt: u64,
-    /// The same, closer to the truth.
+    /// A count of the prompt's tokens that is closer to the truth.
     counted: Counted<'p>,
-    /// How many completions are asked for.
+    /// The number of completions requested.
     choices: u64,
     /// The longest completion.
     bound: u64,
-    /// Whether the caller has said so: then it is not lowered.
+    /// Whether the caller has set that bound: then it is not lowered.
     is_asked: bool,
-    /// What earlier attempts of the same call have set aside: nobody else is about to settle that.
+    /// The money that earlier attempts of the same call have set aside: no other call is about to
+    /// settle it.
     held: Usd,
 }
 
@@ -67,18 +68,18 @@ impl<'p> CostBound<'p> {
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices: choices(prompt),
             bound: asked.or(model.config.max_output_tokens).unwrap_or_else(|| usual_bound(prompt)),
-            // What is to be thought is asked for as well.
+            // A thinking budget is a bound of the caller's as well.
             is_asked: asked.is_some() || prompt.thinking_budget().is_some(),
             held: Usd::ZERO,
         }
     }
 
-    /// The same for another attempt of a call: its bound stays what it was.
+    /// The bound on the cost of another attempt of a call: its completion bound stays unchanged.
     pub(super) fn bounded(self, bound: Option<u64>) -> Self {
         Self { bound: bound.unwrap_or(self.bound), is_asked: true, ..self }
     }
 
-    /// The same beside what earlier attempts have set aside.
+    /// The bound on the cost beside the money that earlier attempts have set aside.
     pub(super) fn beside(self, held: Option<&Reservation>) -> Self {
         let held = held.map_or(Usd::ZERO, |held| Usd(held.amount.load(Ordering::Relaxed)));
         Self { held, ..self }
@@ -109,7 +110,7 @@ impl<'p> CostBound<'p> {
         let room = left - cost(counted, 0);
         let each = i128::from(prices.output.0) * i128::from(self.choices);
         let afforded = u64::try_from(i128::from(room.0) * 1000 / each).ok()?;
-        // What was rounded may be a token too many.
+        // The rounded bound may be a token too many.
         let over = u64::from(!fits(cost(counted, afforded)));
         let bound = afforded.checked_sub(over)?;
         let least = least.clamp(1, self.bound.max(1));
@@ -145,13 +146,13 @@ impl Counted<'_> {
     }
 }
 
-/// The completion bound where neither the caller nor the model gives one: what the model is to think
-/// with comes on top of an answer. It is what the adapter of a format that needs a bound would send.
+/// The completion bound if neither the caller nor the model gives one: thinking tokens come on top
+/// of an answer. It is the bound that the adapter of a format that needs one would send.
 pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
     prompt.thinking_budget().unwrap_or(0).saturating_add(MAX_OUTPUT)
 }
 
-/// How many completions a prompt asks for.
+/// The number of completions that a prompt requests.
 pub(super) fn choices(prompt: &Prompt) -> u64 {
     let asked = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
     asked.map(number).max().unwrap_or(1).max(1)
@@ -206,7 +207,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Gives the money back, once: what the call has cost counts instead.
+    /// Gives the money back, once: the actual cost of the call counts instead.
     pub(super) fn release(&self) {
         let amount = Usd(self.amount.swap(0, Ordering::Relaxed));
         lock(&self.month).set_aside.give_back(amount);
@@ -214,12 +215,12 @@ impl Reservation {
         self.settled.notify_waiters();
     }
 
-    /// How much it is.
+    /// The amount of it.
     pub(super) fn amount(&self) -> Usd {
         Usd(self.amount.load(Ordering::Relaxed))
     }
 
-    /// So much of it at the most, in other hands: this one has the rest to give back.
+    /// Moves at most `most` of it to a new reservation: this one keeps the rest to give back.
     pub(super) fn moved(&self, most: Usd) -> Self {
         let all = self.amount.swap(0, Ordering::Relaxed);
         let moved = all.min(most.0);
@@ -232,7 +233,7 @@ impl Reservation {
         }
     }
 
-    /// Takes in what was set aside for another attempt of the same call.
+    /// Adds the money that was set aside for another attempt of the same call.
     pub(super) fn take_in(&self, more: &Self) {
         self.amount.fetch_add(more.amount.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -244,7 +245,7 @@ impl Drop for Reservation {
     }
 }
 
-/// What came of an attempt to set money aside.
+/// The result of an attempt to set money aside.
 enum ReserveOutcome {
     Reserved(u64, Reservation),
     /// It does not fit now; whether it may when others have settled.
@@ -271,7 +272,7 @@ impl Gateway {
         let deadline = Instant::now() + PATIENCE;
         let mut least = WORTHWHILE;
         loop {
-            // Listening begins before the look: nobody who settles in between is missed.
+            // Listening begins before the look: no settlement in between is missed.
             let mut settled = pin!(self.settled.notified());
             settled.as_mut().enable();
             let (error, others) = match self.try_reserve(caller, bill, least) {
@@ -282,7 +283,8 @@ impl Gateway {
                 return Err(error);
             }
             if !others || timeout_at(deadline, settled).await.is_err() {
-                // Nobody is left to wait for, or no time: a short completion is better than none.
+                // No other call is left to wait for, or no time: a short completion is better than
+                // none.
                 least = 1;
             }
         }
@@ -308,7 +310,7 @@ impl Gateway {
             let spent = windows.spent(now);
             let capped = bill.fit(limit - spent - windows.set_aside.total(), least);
             let Some(capped) = capped else {
-                // Whoever has settled the last of it trips the key.
+                // The call that settles the last of it trips the key.
                 let crossed = spent >= limit;
                 let error = if crossed {
                     Error::SpendCapped { limit: Some(limit) }

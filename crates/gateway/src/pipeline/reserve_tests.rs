@@ -12,7 +12,7 @@ use crate::testing::Fresh;
 
 const DOLLAR: i64 = 1_000_000_000;
 
-/// A bill of so many prompt tokens, at a dollar a thousand tokens of either kind.
+/// A cost bound for `prompt` prompt tokens, at a dollar a thousand tokens of either kind.
 fn bill(prompt: u64, bound: u64, is_asked: bool) -> CostBound<'static> {
     static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
@@ -68,7 +68,7 @@ fn what_costs_nothing_always_fits() {
     assert_eq!(images.fit(Usd(DOLLAR - 1), 1), None);
 }
 
-/// What the caller of a fresh gateway has set aside: in the hour and in the month.
+/// The money that the caller of a fresh gateway has set aside: in the hour and in the month.
 fn reserved(fresh: &Fresh) -> (Usd, Usd) {
     let caller = &fresh.caller;
     let (hour, month) =
@@ -93,7 +93,7 @@ async fn money_is_set_aside_until_the_call_has_settled() {
     assert_eq!(reserved(&fresh), (Usd::ZERO, Usd::ZERO));
 }
 
-/// Another attempt of a call does not wait for what the first has set aside.
+/// Another attempt of a call does not wait for the money that the first has set aside.
 #[tokio::test]
 async fn an_attempt_waits_for_other_calls_alone() {
     let fresh = Fresh::with(json!({"monthly_budget": 1.5})).await;
@@ -123,7 +123,7 @@ fn the_dearest_price_is_that_of_an_hour_where_the_prompt_asks_for_it() {
     let marked = |ttl: Value| json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": ttl}});
     let tool = json!({"tools": [{"type": "function", "cache_breakpoint": "1h"}]});
     for (part, params, dearest) in [
-        // Nothing is written where nobody asks for it.
+        // Nothing is written to a cache unless the request asks for it.
         (plain.clone(), json!({}), 100),
         (plain.clone(), json!({"tools": [{"type": "function"}]}), 100),
         (marked(json!("5m")), json!({}), 125),

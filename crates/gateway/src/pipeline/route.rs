@@ -15,13 +15,13 @@ use crate::safety::location::Located;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
 
-/// Why a request went no further.
+/// Why a request was refused.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) reason: String,
     /// The step that records it.
     pub(crate) step: StepId,
-    /// What was found and where, if safety refused it.
+    /// The finding and its location, if safety refused it.
     pub(crate) cause: Option<Box<Located>>,
 }
 
@@ -32,7 +32,8 @@ pub(crate) enum Gone {
 }
 
 impl Gateway {
-    /// The turn of a request: its trace is the caller's own and open, its parent is of that trace.
+    /// The context of a request: its trace is the caller's own and open, its parent is of that
+    /// trace.
     pub(crate) async fn request_context(
         &self,
         caller: &Caller,
@@ -106,7 +107,8 @@ impl Gateway {
         context: &RequestContext,
         ask: ScreeningRequest,
     ) -> Result<std::result::Result<Screened, Refusal>> {
-        // To tell what of it is judged takes a pass of its own, which belongs to the work.
+        // Finding the judged parts of the prompt takes a pass of its own, which belongs to the
+        // work.
         let bytes = context.caller.project.policy.effort(raw_size(&ask.prompt));
         match offload_judging(context.caller.share(), bytes, |give_up| context.screen(ask, give_up))
             .await??

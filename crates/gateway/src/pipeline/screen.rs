@@ -15,18 +15,18 @@ use crate::safety::inspection::security;
 use crate::safety::location::{Located, cause, locate};
 use crate::safety::{inspection, prompt_strings};
 
-/// What an endpoint does with personal data.
+/// The treatment of personal data by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PiiRule {
     /// The input stays as it is and the route decides (executions).
     Route,
     /// Placeholders go to the provider (chat completions).
     Redact,
-    /// As `settings.safety.pii.action` says (direct runs).
+    /// As `settings.safety.pii.action` requires (direct runs).
     Settings,
 }
 
-/// A prompt that wants to be judged.
+/// A prompt to be judged.
 pub(crate) struct ScreeningRequest {
     pub(crate) prompt: Prompt,
     pub(crate) pii: PiiRule,
@@ -40,12 +40,12 @@ pub struct Screened {
     placeholders: Placeholders,
     sensitive: bool,
     leaks: Leaks,
-    /// How many bytes are judged of the prompt.
+    /// The bytes of the prompt that are judged.
     length: usize,
     context: RequestContext,
 }
 
-/// What is still in a prompt when it leaves.
+/// Sensitive data that is still in a prompt when it leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaks {
     /// A credential.
@@ -54,25 +54,25 @@ pub(crate) struct Leaks {
     pub(crate) high_sensitivity: bool,
 }
 
-/// What safety says.
+/// The safety verdict on a prompt.
 pub(crate) enum Screening {
     Clear(Box<Screened>),
     Blocked(Box<Stopped>),
 }
 
-/// A request that goes no further.
+/// A request that was refused.
 pub(crate) struct Stopped {
     pub(crate) reason: String,
     /// The finding that weighed most.
     pub(crate) cause: Option<Box<Located>>,
-    /// What was found, and the prompt, for the record.
+    /// The findings, and the prompt, for the record.
     pub(crate) security: Security,
     pub(crate) prompt: Prompt,
 }
 
 impl RequestContext {
-    /// Judges everything that a prompt says, and redacts what the endpoint's rule and the project's
-    /// settings ask for.
+    /// Judges all texts of a prompt, and redacts as the endpoint's rule and the project's settings
+    /// require.
     pub(crate) fn screen(&self, ask: ScreeningRequest, give_up: GiveUp<'_>) -> Result<Screening> {
         let project = &self.caller.project;
         let report = project.inspect(&ask.prompt, give_up);
@@ -96,7 +96,8 @@ impl RequestContext {
             secret: report.secret_leaked() && !replaces.secrets,
             high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
         };
-        // Counted here, beside the threads that serve requests: to tell files from texts takes a pass.
+        // Counted here, beside the threads that serve requests: distinguishing files from texts
+        // takes a pass.
         let length = prompt_strings::length(&prompt);
         let context = self.clone();
         let screened =
@@ -104,8 +105,8 @@ impl RequestContext {
         Ok(Screening::Clear(Box::new(screened)))
     }
 
-    /// Judges what a tool of an MCP server was called with and what it said, and redacts it as a
-    /// prompt of executions: for the record, before the next prompt that holds it is screened.
+    /// Judges the arguments and the result of a call of an MCP tool, and redacts them as a prompt
+    /// of executions: for the record, before the next prompt that holds them is screened.
     pub(crate) fn judge_tool(&self, message: Message) -> Result<JudgedTool> {
         let project = &self.caller.project;
         let mut prompt = Prompt { messages: vec![message], ..Prompt::default() };
@@ -125,7 +126,7 @@ impl RequestContext {
     }
 }
 
-/// What a tool was called with and what it said, as they may be kept.
+/// The arguments and the result of a tool call, as they may be kept.
 pub(crate) struct JudgedTool {
     pub(super) message: Message,
     pub(super) security: Security,
@@ -133,17 +134,17 @@ pub(crate) struct JudgedTool {
 }
 
 impl Screened {
-    /// What may go to a provider.
+    /// The prompt that may go to a provider.
     pub(crate) fn prompt(&self) -> &Prompt {
         &self.prompt
     }
 
-    /// What was found.
+    /// The findings.
     pub(crate) fn security(&self) -> &Security {
         &self.security
     }
 
-    /// What stands for what.
+    /// The placeholders and their originals.
     pub(crate) fn placeholders(&self) -> &Placeholders {
         &self.placeholders
     }
@@ -153,12 +154,12 @@ impl Screened {
         self.sensitive
     }
 
-    /// What is still in it of what must not go everywhere.
+    /// The sensitive data that is still in it.
     pub(crate) fn leaks(&self) -> Leaks {
         self.leaks
     }
 
-    /// By what a call with it is charged.
+    /// The basis on which a call with it is charged.
     pub(super) fn charge(&self) -> PricingBasis {
         PricingBasis::of(self.context.api_endpoint, &self.prompt)
     }
@@ -167,7 +168,7 @@ impl Screened {
         &self.context
     }
 
-    /// The text by which it is classified: the last thing a user said. Placeholders are taken out:
+    /// The text by which it is classified: the last text of a user. Placeholders are taken out:
     /// their digits are random and would move the verdict.
     pub(crate) fn question(&self) -> Cow<'_, str> {
         let said = self.last_said();
@@ -195,13 +196,13 @@ impl Screened {
         }
     }
 
-    /// How many characters (bytes, in fact) the whole conversation has.
+    /// The length of the whole conversation, in bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
 }
 
-/// What does not leave as it is.
+/// The kinds of findings that are replaced before a prompt leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replaces {
     pii: bool,
@@ -209,7 +210,7 @@ pub(crate) struct Replaces {
 }
 
 impl Replaces {
-    /// By the rule of an endpoint and the settings of a project.
+    /// The kinds of findings by the rule of an endpoint and the settings of a project.
     pub(crate) fn of(safety: &Safety, rule: PiiRule) -> Self {
         let pii = match rule {
             PiiRule::Route => false,
@@ -219,7 +220,7 @@ impl Replaces {
         Self { pii, secrets: safety.secrets == Action::Redact }
     }
 
-    /// What of a report this is about.
+    /// The findings of a report that are to be replaced.
     pub(crate) fn these(self, report: &Report) -> Vec<&Finding> {
         let is_replaced = |finding: &&Finding| match finding.category {
             Category::Pii => self.pii,
@@ -230,7 +231,7 @@ impl Replaces {
     }
 }
 
-/// What was found in a request and in its answer, together.
+/// The findings in a request and in its answer, together.
 pub(super) fn merged(input: &Security, output: &Security) -> Security {
     if input.findings.is_none() && output.findings.is_none() {
         return input.clone();
@@ -253,7 +254,7 @@ pub(super) fn merged(input: &Security, output: &Security) -> Security {
     }
 }
 
-/// Puts placeholders in the place of findings, which are ordered by part.
+/// Replaces findings, which are ordered by part, with placeholders.
 pub(crate) fn redact(
     prompt: &mut Prompt,
     findings: &[&Finding],

@@ -1,4 +1,4 @@
-//! The form in which what a step holds is stored.
+//! The stored form of a step's content.
 
 use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
 use domain::step::ApiEndpoint;
@@ -23,7 +23,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// What was asked, and what the placeholders in it stand for.
+    /// The prompt, and the originals of the placeholders in it.
     pub(super) fn asked(screened: &'a Screened) -> Self {
         let (prompt, placeholders) = (screened.prompt(), screened.placeholders());
         Self {
@@ -39,7 +39,7 @@ impl<'a> Stored<'a> {
 #[serde(untagged)]
 pub(super) enum Input<'a> {
     Text(&'a str),
-    /// What is to be embedded.
+    /// The texts to embed.
     Texts(Vec<&'a str>),
     Messages(&'a [Message]),
     Value(&'a Value),
@@ -55,7 +55,7 @@ pub(crate) enum Output<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// What a door has been asked.
+    /// The request of an endpoint.
     pub(super) fn of(api_endpoint: ApiEndpoint, prompt: &'a Prompt) -> Self {
         match prompt.messages.as_slice() {
             [_, _, ..] if api_endpoint == ApiEndpoint::Embeddings => {

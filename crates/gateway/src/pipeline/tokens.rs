@@ -1,9 +1,9 @@
-//! Token counts where a provider gives none.
+//! Token counts for providers that report none.
 //!
 //! A vocabulary would be exact for some models and wrong for the others, and weighs more than the
 //! rest of the binary. Texts are cut as the vocabularies in use cut them first (a word with the
 //! space before it, up to three digits, a run of signs), and long words count for several tokens.
-//! What is counted so is marked as estimated wherever it shows.
+//! Such counts are marked as estimated wherever they show.
 
 use domain::conversation::{Body, Prompt};
 use domain::usage::Usage;
@@ -16,8 +16,8 @@ const PER_MESSAGE: u64 = 3;
 /// About what hosted models write in a second: large ones less, small ones more.
 const PER_SECOND: u64 = 50;
 
-/// About the tokens that a model has written of an answer that nobody has seen, so many microseconds
-/// after it was asked.
+/// About the tokens that a model has written, `micros` microseconds after it was asked, of an
+/// answer that was not seen yet.
 pub(crate) fn written_within(micros: i64) -> u64 {
     u64::try_from(micros).unwrap_or(0).saturating_mul(PER_SECOND).div_ceil(1_000_000)
 }
@@ -53,7 +53,7 @@ pub(crate) fn of_texts(prompt: &Prompt) -> u64 {
     prompt.texts().map(text).sum()
 }
 
-/// What a character is to a tokenizer.
+/// The class of a character for a tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Latin,
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn near_what_a_vocabulary_gives() {
-        // What a vocabulary of 200,000 tokens gives.
+        // The counts of a vocabulary of 200,000 tokens.
         for (sample, tokens) in [
             ("Hello, world!", 4),
             ("The quick brown fox jumps over the lazy dog.", 10),

@@ -1,4 +1,4 @@
-//! The providers, and how their endpoints have fared. Only this room reaches them.
+//! The providers, and the state of their endpoints. Only this module and its siblings reach them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use providers::{Breakers, Client};
 
 use crate::pipeline::endpoint_attempts::EndpointAttempts;
 
-/// The providers, behind a door that takes nothing but funded calls.
+/// The providers, reached only by funded calls.
 pub struct Upstream {
     pub(super) client: Client,
     pub(super) breakers: Breakers,
-    /// How many calls have been given a place: the seed of the next one's.
+    /// The number of calls that were given an endpoint: the seed of the next one's.
     placed: AtomicU64,
     pub(super) clock: Clock,
 }
@@ -30,17 +30,17 @@ impl Upstream {
         Self { client, breakers: Breakers::default(), placed: AtomicU64::new(0), clock }
     }
 
-    /// Closes connections that nobody has used for a while.
+    /// Closes connections that were not used for a while.
     pub(crate) fn close_unused(&self) {
         self.client.close_unused();
     }
 
-    /// Forgets how a model has fared that was changed or deleted. Calls that run go on.
+    /// Forgets the breakers of a model that was changed or deleted. Calls that run continue.
     pub(crate) fn forget(&self, model: ModelId) {
         self.breakers.forget(model);
     }
 
-    /// Where a model is called, in one of the allowed regions; `None` while its circuits are open.
+    /// The endpoints of a model, in one of the allowed regions; `None` while its circuits are open.
     pub(super) fn places(
         &self,
         model: &Arc<Model>,

@@ -1,4 +1,4 @@
-//! The usage and the cost of a call, from what is known of its end.
+//! The usage and the cost of a call, computed from its outcome.
 
 use domain::money::Usd;
 use domain::step::{FinishReason, StepStatus};
@@ -10,17 +10,17 @@ use crate::pipeline::fund::Funded;
 use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::tokens;
 
-/// What one call has used and cost.
+/// The usage and the cost of one call.
 pub(super) struct UsageCost {
     pub(super) usage: Usage,
     pub(super) cost: Usd,
-    /// Whether the cost, or the tokens where they cost nothing, rest on something that the provider has
-    /// not said.
+    /// Whether the cost, or the tokens if they cost nothing, rest on figures that the provider has
+    /// not reported.
     pub(super) estimated: bool,
 }
 
 impl UsageCost {
-    /// By a call that ends now.
+    /// The usage and the cost of a call that ends now.
     pub(super) fn by(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> Self {
         let charge = funded.charge();
         let (usage, counted_here) = usage(funded, ended, now);
@@ -36,7 +36,8 @@ impl UsageCost {
     }
 }
 
-/// What images cost, and whether their number is a guess: a caller who hangs up does not stop them.
+/// The cost of images, and whether their number is a guess: a caller who hangs up does not stop
+/// them.
 fn images(charge: PricingBasis, price: Usd, ended: &CallOutcome) -> (Usd, bool) {
     match (ended.images, ended.status) {
         (None, StepStatus::Failed) => (Usd::ZERO, false),
@@ -44,9 +45,9 @@ fn images(charge: PricingBasis, price: Usd, ended: &CallOutcome) -> (Usd, bool) 
     }
 }
 
-/// About what the attempts have cost that broke off before the last one: their prompts, since nobody
-/// knows what a provider has made of them, or their images. A call that failed as a whole cost
-/// nothing that was told.
+/// About the cost of the attempts that broke off before the last one: their prompts, since the
+/// provider's further work is unknown, or their images. A call that failed without any usage adds
+/// nothing.
 fn broken_off(funded: &Funded, usage: &Usage, ended: &CallOutcome) -> Usd {
     if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
         return Usd::ZERO;
@@ -57,7 +58,7 @@ fn broken_off(funded: &Funded, usage: &Usage, ended: &CallOutcome) -> Usd {
     images.or_else(asked).unwrap_or_default().times(ended.broken_off)
 }
 
-/// Tokens used, and whether they rest on anything but sound counts of the provider. A call that
+/// Tokens used, and whether they rest on anything but plausible counts of the provider. A call that
 /// failed before the provider sent anything used nothing.
 fn usage(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> (Usage, bool) {
     let nothing_came =

@@ -1,5 +1,4 @@
-//! Every string of an answer in the chat-completions format that a caller receives, and where it
-//! stands.
+//! Every string of an answer in the chat-completions format that a caller receives, and its path.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -24,31 +23,32 @@ const NOT_SAID: [&str; 13] = [
     "service_tier",
     "usage",
     "obfuscation",
-    // It goes back to the provider as it came, or its signatures do not fit any more.
+    // Returned to the provider as it came, or its signatures do not fit any more.
     STATE,
 ];
 pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
-/// A call of a tool, before there could be several. Adapters write it once more among the others.
+/// A call of a tool, in the form from before there could be several. Adapters write it once more
+/// among the others.
 const LEGACY: &str = "function_call";
-/// Whoever refuses says why in a place of its own.
+/// A refusal has its reason in a field of its own.
 const REFUSAL: &str = "refusal";
-/// The longest `type` by which items are told apart.
+/// The longest `type` that distinguishes items.
 const LONGEST_KIND: usize = 64;
-/// Says the text again, token by token.
+/// Repeats the text, token by token.
 const LOGPROBS: &str = "logprobs";
 
-/// Where a string stands.
+/// The path of a string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct JsonPath {
     choice: Option<u64>,
-    /// The fields and items on the way to it, within its choice if it has one.
+    /// The fields and items of the path, within its choice if it has one.
     way: Vec<Segment>,
 }
 
 #[derive(Clone, Debug)]
 enum Segment {
     Field(String),
-    /// An item of a list. What is no number is no index, and what is long is no kind.
+    /// An item of a list. Only a number is an index, and a long `type` is no kind.
     Item {
         index: Option<Number>,
         kind: Option<String>,
@@ -57,7 +57,7 @@ enum Segment {
 }
 
 impl PartialEq for Segment {
-    /// Pieces of one item share an index where they have one; only the first need say more.
+    /// Pieces of one item share an index if they have one; only the first has to hold more.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Field(name), Self::Field(other)) => name == other,
@@ -96,18 +96,18 @@ impl JsonPath {
         self.way.iter().map(|step| size_of::<Segment>() + step.text().len()).sum()
     }
 
-    /// Whether it is JSON inside a string: what a tool is called with.
+    /// Whether it is JSON inside a string: the arguments of a tool.
     pub(crate) fn is_json(&self) -> bool {
         self.way.last().is_some_and(|step| step.is("arguments"))
     }
 
-    /// Whether it is a piece of a string that further chunks go on with.
+    /// Whether it is a piece of a string that further chunks continue.
     pub(crate) fn is_fragment(&self) -> bool {
         self.way.first().is_some_and(|step| step.is("delta"))
     }
 
-    /// Whether it is a note to the text, or says what the text is: it comes whole, beside what goes on
-    /// in pieces.
+    /// Whether it is a note to the text, or the type of the text: it comes whole, beside strings
+    /// that come in pieces.
     pub(crate) fn is_note(&self) -> bool {
         const NOTES: [&str; 4] = ["annotations", "citations", STOP_DETAILS, STOP_SEQUENCE];
         const LABELS: [&str; 5] = ["channel", "format", "phase", "recipient", "status"];
@@ -124,7 +124,7 @@ impl JsonPath {
             && self.way.get(1).is_some_and(|of| of.is("content"))
     }
 
-    /// Whether it is what choice 0 refuses with.
+    /// Whether it is the refusal of choice 0.
     pub(crate) fn is_refusal(&self) -> bool {
         match self.way.as_slice() {
             [message, refusal] => {
@@ -134,8 +134,8 @@ impl JsonPath {
         }
     }
 
-    /// Whether a picture, a sound or a film may stand here. Anywhere else a string is words, whatever
-    /// it looks like: a model could dress up as a picture what it should not say.
+    /// Whether a picture, a sound or a film may stand here. Any other string is words, whatever it
+    /// looks like: a model could disguise forbidden text as a picture.
     fn is_media(&self) -> bool {
         const MEDIA: [&str; 7] =
             ["audio", "b64_json", "image", "image_url", "images", "inline_data", "video"];
@@ -155,8 +155,8 @@ impl JsonPath {
         }
     }
 
-    /// Whether it says a call of a tool again, in the form of before there were several: an answer in
-    /// that form has each call twice.
+    /// Whether it repeats a call of a tool in the older form, for a single call: an answer in that
+    /// form has each call twice.
     pub(crate) fn is_legacy(&self) -> bool {
         self.way.get(1).is_some_and(|step| step.is(LEGACY))
     }
@@ -166,7 +166,7 @@ impl JsonPath {
         self.way.get(1).is_some_and(|step| step.is("tool_calls"))
     }
 
-    /// The index of the tool call of choice 0 that it is the name or the arguments of.
+    /// The index of the tool call of choice 0, if the string is its name or its arguments.
     pub(crate) fn tool_call(&self) -> Option<u64> {
         match self.way.as_slice() {
             [_, _, Segment::Item { index, .. }, function, _]
@@ -178,7 +178,7 @@ impl JsonPath {
         }
     }
 
-    /// A chunk that says a piece of this string and nothing else.
+    /// A chunk that holds a piece of this string and nothing else.
     pub(crate) fn chunk(&self, piece: String) -> Map<String, Value> {
         let choice = self.way.iter().rev().fold(Value::from(piece), |inner, step| match step {
             Segment::Field(name) => json!({ name: inner }),
@@ -234,8 +234,8 @@ impl Segment {
     }
 }
 
-/// Calls `see` with every string of an answer or a chunk, in an order that is always the same. Empty
-/// ones, words of the format, bytes of media and log probabilities are passed over.
+/// Calls `see` with every string of an answer or a chunk, in a fixed order. Empty ones, words of
+/// the format, bytes of media and log probabilities are passed over.
 pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&JsonPath, &mut String)) {
     let mut place = JsonPath::default();
     for (name, value) in answer {
@@ -288,7 +288,7 @@ fn inside(value: &mut Value, place: &mut JsonPath, see: &mut impl FnMut(&JsonPat
     }
 }
 
-/// How many bytes a whole answer says beside the text of choice 0: each call of a tool once.
+/// The bytes of a whole answer beside the text of choice 0: each call of a tool counts once.
 pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
     let mut bytes = 0;
     each(answer, |place, text| {
@@ -299,14 +299,14 @@ pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
     bytes
 }
 
-/// What choice 0 of an answer or a chunk refuses with.
+/// The refusal of choice 0 of an answer or a chunk.
 pub(crate) fn refusal(answer: &Map<String, Value>) -> Option<&str> {
     let choices = answer.get("choices")?.as_array()?;
     let first = choices.iter().find(|choice| index(choice) == 0)?;
     ["message", "delta"].iter().find_map(|said| first.get(*said)?.get(REFUSAL)?.as_str())
 }
 
-/// Takes what choice 0 refuses with out of a chunk, where it says anything.
+/// Takes the refusal of choice 0 out of a chunk, if it is not empty.
 pub(crate) fn take_refusal(chunk: &mut Map<String, Value>) -> Option<String> {
     let said = refusal(chunk).filter(|said| !said.is_empty())?.to_owned();
     for choice in choices(chunk).filter(|choice| index(choice) == 0) {
@@ -317,7 +317,7 @@ pub(crate) fn take_refusal(chunk: &mut Map<String, Value>) -> Option<String> {
     Some(said)
 }
 
-/// Sets the text of choice 0 of a whole answer: all of it in the first part, where it has parts.
+/// Sets the text of choice 0 of a whole answer: all of it in the first part, if it has parts.
 pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
     let mut text = text.to_owned();
     each(answer, |place, said| {
@@ -327,7 +327,7 @@ pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
     });
 }
 
-/// The strings of what a provider wants back: they are judged, and never changed.
+/// The strings of a provider's state: they are judged, and never changed.
 pub(crate) fn of_state<'a>(state: &'a Value, see: &mut impl FnMut(&'a str)) {
     match state {
         Value::String(text) => see(text),
@@ -337,7 +337,7 @@ pub(crate) fn of_state<'a>(state: &'a Value, see: &mut impl FnMut(&'a str)) {
     }
 }
 
-/// What each choice's provider wants back.
+/// The provider's state of each choice.
 pub(crate) fn states(answer: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     let choices = answer.get("choices").and_then(Value::as_array);
     choices.into_iter().flatten().filter_map(|choice| {
@@ -352,7 +352,7 @@ pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
     calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
 }
 
-/// Takes out what a provider wants back: it repeats words that did not leave.
+/// Takes out the provider's state: it repeats words that did not leave.
 pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
     for choice in choices(answer) {
         for said in ["message", "delta"] {
@@ -363,7 +363,7 @@ pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the log probabilities from choices whose text has changed: they would tell the old one.
+/// Takes the log probabilities from choices whose text has changed: they would reveal the old one.
 pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &BTreeSet<Option<u64>>) {
     for choice in choices(answer) {
         if changed.contains(&Some(index(choice)))
@@ -381,9 +381,9 @@ pub(crate) fn clear_logprobs(chunk: &mut Map<String, Value>) {
     }
 }
 
-/// Takes out of a chunk what is of use only as a whole: calls of tools, what a provider wants back,
-/// and the ends of further choices that have such. `parted` are the choices of which something was
-/// taken out. `None` when there is nothing of the kind.
+/// Takes out of a chunk the parts that are of use only as a whole: calls of tools, the provider's
+/// state, and the ends of further choices that have such. `parted` are the choices that a part was
+/// taken from. `None` when there is nothing of the kind.
 pub(crate) fn part_whole(
     chunk: &mut Map<String, Value>,
     parted: &mut BTreeSet<u64>,
@@ -416,8 +416,8 @@ pub(crate) fn ended(chunk: &mut Map<String, Value>) -> impl Iterator<Item = u64>
     ended.map(|choice| index(choice))
 }
 
-/// Takes the end of choice 0 out of a chunk: it is said once, when the call is recorded. Returns
-/// whether the chunk says anything still.
+/// Takes the end of choice 0 out of a chunk: it is sent once, when the call is recorded. Returns
+/// whether anything is left in the chunk.
 pub(crate) fn hold_end(chunk: &mut Map<String, Value>) -> bool {
     let mut says = false;
     for choice in choices(chunk) {

@@ -1,4 +1,4 @@
-//! Judges what a prompt says, message by message.
+//! Judges the texts of a prompt, message by message.
 
 use checks::{GiveUp, Part, Policy, Report, Verdict};
 use domain::conversation::{Prompt, Role};
@@ -11,12 +11,11 @@ use crate::state::verdict_cache::{Hasher, VerdictCache};
 use domain::step::Security;
 use serde::Serialize;
 
-/// Of shorter messages the verdict is found as fast as it is looked up, in bytes.
+/// The verdict on a shorter message, in bytes, is found as fast as it is looked up.
 const WORTH_KEEPING: usize = 256;
 
 impl ProjectState {
-    /// Judges everything that a prompt says. Of messages that it has judged lately it remembers what
-    /// it found.
+    /// Judges all texts of a prompt. Reuses cached verdicts for messages seen recently.
     pub(crate) fn inspect(&self, prompt: &Prompt, give_up: GiveUp<'_>) -> Report {
         let report = judge(&self.policy, prompt, Some(&self.memory), give_up);
         self.note_slow(&report);
@@ -33,20 +32,20 @@ impl ProjectState {
     }
 }
 
-/// Judges everything that a prompt says, and remembers nothing.
+/// Judges all texts of a prompt, and caches nothing.
 pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
     judge(policy, prompt, None, GiveUp::Never)
 }
 
-/// Judges everything that a prompt says in a trial, and remembers nothing. Patterns are given up once `stop` answers that
-/// nobody waits any more.
+/// Judges all texts of a prompt in a trial, and caches nothing. Patterns are given up once `stop`
+/// answers that the caller has left.
 pub(crate) fn try_inspect(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
     let all = said(prompt);
     let give_up = GiveUp::Patterns(stop);
     policy.conclude_trial(groups(&all).map(|group| verdict(policy, group, give_up)))
 }
 
-/// Judges everything that a prompt says in a trial as if a model had said it.
+/// Judges all texts of a prompt in a trial as if a model had written them.
 pub(crate) fn try_output(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
     let mut read = Vec::with_capacity(prompt.messages.len());
     prompt_strings::each(prompt, |_, said| read.push(said.reading()));
@@ -74,16 +73,16 @@ fn said(prompt: &Prompt) -> Vec<(Location<'_>, TextPart<'_>)> {
     all
 }
 
-/// What is judged together: the strings of a message.
+/// The groups that are judged together: the strings of a message.
 fn groups<'p, 'a>(
     all: &'a [(Location<'p>, TextPart<'p>)],
 ) -> impl Iterator<Item = &'a [(Location<'p>, TextPart<'p>)]> {
     all.chunk_by(|(one, _), (next, _)| one.belongs_with(next))
 }
 
-/// Whether a message, or a field of a request, is worth remembering. As long as no model has spoken,
-/// only the application's instructions and tools may have come before or will come again: the question
-/// may be the only one, and to remember it would take time for nothing.
+/// Whether a verdict on a message, or on a field of a request, is worth caching. Until a model has
+/// answered, only the application's instructions and tools may have come before or will come again:
+/// the question may be the only one, and caching it would cost time for nothing.
 fn may_return(group: &[(Location<'_>, TextPart<'_>)], goes_on: bool) -> bool {
     let length = || group.iter().map(|(_, said)| said.length()).sum::<usize>();
     let is_new = |(spot, _): &(Location<'_>, _)| spot.origin == Origin::User;
@@ -108,7 +107,8 @@ fn verdict(
     verdict
 }
 
-/// All that a verdict depends on beside the policy: what is said, how it is read, and who says it.
+/// All that a verdict depends on beside the policy: the texts, how they are read, and who wrote
+/// them.
 fn hashed(memory: &VerdictCache, group: &[(Location<'_>, TextPart<'_>)]) -> Hasher {
     let mut hasher = memory.hasher();
     for (spot, said) in group {
@@ -131,7 +131,7 @@ fn hashed(memory: &VerdictCache, group: &[(Location<'_>, TextPart<'_>)]) -> Hash
     hasher
 }
 
-/// What a step keeps of a report and its findings.
+/// The stored form of a report and its findings.
 pub(crate) fn security(report: &Report, findings: &impl Serialize) -> Security {
     if report.is_clean() {
         return Security { risk_score: report.risk_score, ..Security::default() };

@@ -12,7 +12,7 @@ use crate::state::verdict_cache::VerdictStore;
 
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
-/// What messages are made of: harmless and not, in several scripts.
+/// The parts of messages: harmless and not, in several scripts.
 const SENTENCES: [&str; 12] = [
     "The harbour was quiet when the ferry came in, and nobody spoke of the storm any more.",
     "Write to jane.doe@acme.org or call +49 30 901820 before noon.",
@@ -28,14 +28,14 @@ const SENTENCES: [&str; 12] = [
     "",
 ];
 
-/// One thing that happens to a conversation.
+/// One change to a conversation.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Somebody says this.
+    /// A message of one role.
     TextPart { role: usize, sentences: Vec<usize>, as_call: bool },
-    /// The application leaves out what it said first.
+    /// The application leaves out its first messages.
     Shortened,
-    /// It offers a tool that is described so.
+    /// It offers a tool with this description.
     Offers(Vec<usize>),
     /// The project is set up in another way.
     Settings(usize),
@@ -98,8 +98,7 @@ fn projects(verdicts: &VerdictStore) -> Vec<(Policy, VerdictCache)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever was said before and however a project was set up then: what is remembered is what
-    /// would be found.
+    /// The cached verdict equals a fresh one, regardless of earlier messages and settings.
     #[test]
     fn a_memory_changes_nothing(events in events()) {
         let projects = projects(&VerdictStore::new());
@@ -143,7 +142,7 @@ fn in_parts(role: &str, name: &str, sentences: &[usize]) -> Message {
 #[test]
 fn parts_that_are_read_together_are_remembered_as_such() {
     let (policy, memory) = projects(&VerdictStore::new()).swap_remove(0);
-    // Half of a credential at a time, with enough around it to be remembered.
+    // Half of a credential at a time, with enough around it to be cached.
     let sentences = [0, 3, 0, 0];
     for name in ["text", "note", "text"] {
         let messages = vec![in_parts("tool", name, &sentences)];
@@ -161,7 +160,7 @@ fn what_was_said_before_is_not_judged_again() {
     let question = Message::user(long(SENTENCES[3]));
     let is_blocked = |messages: &[Message]| {
         let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
-        // To be told from a verdict of its own, what is remembered of all messages is that they are harmless.
+        // The cached verdict on every message is that it is harmless, unlike a fresh one.
         strings_of(&prompt, |group| {
             memory.verdict(hashed(&memory, group), || policy.judge(&[]));
         });
@@ -181,7 +180,8 @@ fn strings_of(prompt: &Prompt, mut see: impl FnMut(&[(Location<'_>, TextPart<'_>
     all.chunk_by(|(one, _), (next, _)| one.belongs_with(next)).for_each(&mut see);
 }
 
-/// What a conversation of 40 turns costs: `cargo test --release -p gateway -- --ignored --nocapture conversation_of`.
+/// The cost of a conversation of 40 turns: `cargo test --release -p gateway -- --ignored
+/// --nocapture conversation_of`.
 #[test]
 #[ignore = "measures, and asserts nothing"]
 fn conversation_of_40_turns() {

@@ -1,4 +1,4 @@
-//! Findings, and where in a request they stand.
+//! Findings, and their locations in a request.
 
 use checks::{Finding, Report};
 use domain::conversation::Prompt;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::safety::prompt_strings;
 
-/// The most characters of a field's name that are told: a caller may name fields as it likes.
+/// The most characters of a field's name that are reported: a caller may choose any names.
 const LONGEST_NAME: usize = 64;
 
 /// Something that was found in a request, and where.
@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 64;
 pub struct Located {
     /// Which kind of check found it.
     pub category: Category,
-    /// What it is; see [`checks::Finding`].
+    /// Its kind; see [`checks::Finding`].
     #[serde(rename = "type")]
     pub kind: String,
     /// The index of the string among all that are judged.
@@ -24,12 +24,12 @@ pub struct Located {
     pub start: usize,
     /// One past the last.
     pub end: usize,
-    /// How sure and how grave, 0 to 1.
+    /// Confidence and severity, 0 to 1.
     pub score: f64,
     /// The index of the message; none for other fields of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<usize>,
-    /// Who speaks in that message.
+    /// The role of that message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
     /// The field of the message, or of the request.
@@ -54,7 +54,7 @@ impl Located {
     }
 }
 
-/// The findings of a report on a prompt, with their places. They are ordered by part.
+/// The findings of a report on a prompt, with their locations. They are ordered by part.
 pub(crate) fn locate(prompt: &Prompt, report: &Report) -> Vec<Located> {
     let mut all: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
     if all.is_empty() {
@@ -73,7 +73,7 @@ pub(crate) fn locate(prompt: &Prompt, report: &Report) -> Vec<Located> {
     all
 }
 
-/// What made a request stop, if safety did.
+/// The finding that made safety refuse a request, if it did.
 pub(crate) fn cause(report: &Report, located: &[Located]) -> Option<Box<Located>> {
     let finding = report.block.as_ref()?.finding?;
     located.get(finding).cloned().map(Box::new)

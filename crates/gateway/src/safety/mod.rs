@@ -1,4 +1,5 @@
-//! Safety around a call: the strings of prompts and answers, their inspection, and the places of findings.
+//! Safety around a call: the strings of prompts and answers, their inspection, and the locations of
+//! findings.
 
 pub(crate) mod answer_strings;
 pub(crate) mod inspection;

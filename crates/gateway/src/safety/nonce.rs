@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 
-/// A number that nobody can guess.
+/// An unpredictable random number.
 pub(crate) fn nonce() -> Result<u64> {
     Ok(u64::from_be_bytes(store::random::<8>()?))
 }

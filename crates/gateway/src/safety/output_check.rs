@@ -1,4 +1,4 @@
-//! What a model has said, judged before it leaves and put back into the caller's own words.
+//! The answer of a model, judged before it leaves and put back into the caller's own words.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -34,19 +34,19 @@ impl<'a> AnswerString<'a> {
     }
 }
 
-/// What was found in an answer, for its step, and what follows.
+/// The findings in an answer, for its step, and the verdict.
 pub(crate) struct Judged {
     pub(crate) security: Security,
     pub(crate) verdict: Verdict,
 }
 
-/// What becomes of an answer.
+/// The verdict on an answer.
 pub(crate) enum Verdict {
     /// It leaves as it is.
     Fine,
-    /// These strings take the place of those that were judged; `None` leaves one as it is.
+    /// These strings replace those that were judged; `None` leaves one as it is.
     Redacted(Vec<Option<String>>),
-    /// It does not leave: the reason says why.
+    /// It does not leave, for this reason.
     Blocked(String),
 }
 
@@ -82,8 +82,8 @@ fn judge_all(project: &ProjectState, said: &[AnswerString<'_>], redactor: &mut R
     Judged { security, verdict }
 }
 
-/// The finding for whose sake an answer does not leave, and a sentence that says so. Without a
-/// finding there were too many to judge.
+/// The finding that keeps an answer from leaving, and a sentence for the reason. Without a finding
+/// there were too many to judge.
 pub(crate) fn refused(policy: &Policy, report: &Report) -> Option<(Option<usize>, String)> {
     let blocks = |finding: &Finding| policy.output_action(finding.category) == Action::Block;
     let Some(index) = report.findings.iter().position(blocks) else {
@@ -93,7 +93,7 @@ pub(crate) fn refused(policy: &Policy, report: &Report) -> Option<(Option<usize>
     Some((Some(index), withheld(Some(&report.findings[index]))))
 }
 
-/// A sentence that says why an answer does not leave.
+/// The reason why an answer does not leave, as a sentence.
 pub(crate) fn withheld(finding: Option<&Finding>) -> String {
     let Some(finding) = finding else {
         return "Blocked by output check: the answer contains too much to judge".to_owned();
@@ -105,18 +105,18 @@ pub(crate) fn withheld(finding: Option<&Finding>) -> String {
     format!("Blocked by output check: the answer contains {what} ({})", finding.kind)
 }
 
-/// What is replaced in an answer before it leaves.
+/// The findings that are replaced in an answer before it leaves.
 pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Finding> {
     let is_replaced = |finding: &&Finding| policy.output_action(finding.category) == Action::Redact;
     report.findings.iter().filter(is_replaced).collect()
 }
 
-/// Puts back what placeholders stand for.
+/// Replaces placeholders with their originals.
 pub(crate) fn restored(placeholders: &Placeholders, place: &JsonPath, text: &str) -> String {
     if place.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
 }
 
-/// Everything that a whole answer says: the text first, what its provider wants back last.
+/// All strings of a whole answer: the text first, the provider's state last.
 pub(crate) fn said<'a>(
     text: &'a str,
     native: Option<&mut Map<String, Value>>,
@@ -137,7 +137,7 @@ pub(crate) fn said<'a>(
     said
 }
 
-/// Puts strings in the place of those that [`said`] has given.
+/// Replaces the strings that [`said`] has given.
 pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     let mut new = new.into_iter();
     let text = new.next().flatten();
@@ -162,7 +162,7 @@ pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     }
 }
 
-/// Puts back what placeholders stand for, in the text and in the provider's own form.
+/// Replaces placeholders with their originals, in the text and in the provider's own form.
 pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     if placeholders.is_empty() {
         return;

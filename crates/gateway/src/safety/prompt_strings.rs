@@ -1,4 +1,4 @@
-//! Everything in a request that says something, in one fixed order: what safety judges and redacts.
+//! All texts of a request, in one fixed order, for safety to judge and redact.
 
 use checks::{FileKind, Finding, Reading, Redactor, file_kind, label, long_number};
 use domain::conversation::{Body, Prompt};
@@ -9,11 +9,12 @@ use domain::conversation::PROVIDER_STATE as STATE;
 
 /// Shorter names of fields hold nothing that has to be judged.
 const LONG_KEY: usize = 6;
-/// What a tool is called with is JSON inside a string.
+/// The arguments of a tool are JSON inside a string.
 const ARGUMENTS: &str = "arguments";
-/// The names of fields of which the texts of content parts are made; a part may be a text itself.
+/// The names of fields that hold the texts of content parts; a part may be a text itself.
 const READ: [&str; 3] = ["text", "content", ""];
-/// The names of fields that hold files in base64, without a word on what they are, in small letters and without `_`.
+/// The names of fields that hold files in base64, without a description of their kind, in small
+/// letters and without `_`.
 const FILES: [&str; 18] = [
     "data",
     "filedata",
@@ -35,24 +36,24 @@ const FILES: [&str; 18] = [
     "video",
 ];
 
-/// Where something stands in a request.
+/// The location of a text in a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location<'a> {
     pub(crate) origin: Origin,
-    /// The index of its message, and who speaks there.
+    /// The index of its message, and the role of that.
     pub(crate) message: Option<(usize, &'static str)>,
-    /// The field of the message, or of the request where it belongs to none.
+    /// The field of the message, or of the request if it belongs to none.
     pub(crate) field: &'a str,
 }
 
 impl Location<'_> {
-    /// Whether two neighbours are of the same message, or of the same field of the request.
+    /// Whether two neighbours belong to the same message, or to the same field of the request.
     pub(crate) fn belongs_with(&self, next: &Location<'_>) -> bool {
         self.message == next.message && (self.message.is_some() || self.field == next.field)
     }
 }
 
-/// Something that is judged for itself.
+/// A text that is judged for itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TextPart<'a> {
     Text(&'a str),
@@ -60,26 +61,27 @@ pub(crate) enum TextPart<'a> {
     Read(&'a str),
     /// JSON inside a string.
     Json(&'a str),
-    /// A file of text, and whether it does not say itself that it is a file.
+    /// A file of text, and whether only its field shows that it is a file.
     File(&'a str, bool),
     /// A long number and the name of its field.
     Number(&'a str, &'a Number),
 }
 
-/// The same where it can be replaced.
+/// A part of a prompt in a form in which it can be replaced.
 pub(crate) enum TextSlot<'a> {
     Text(&'a mut String),
     Json(&'a mut String),
     File(&'a mut String, bool),
     Number(&'a mut Value),
-    /// Of what a provider wants back as it came: it is left out whole where something in it would
-    /// have to be replaced.
+    /// A part of a provider's state, which is returned unchanged: it is left out whole if something
+    /// in it would have to be replaced.
     Kept(&'a mut bool),
 }
 
 impl<'a> TextPart<'a> {
-    /// What safety reads. A number comes with the name of its field, as a person would write it: most
-    /// mean nothing without, and a text of nothing but a number is taken for an identity number.
+    /// The text that safety reads. A number comes with the name of its field, as a person would
+    /// write it: most mean nothing without it, and a text of only a number is taken for an identity
+    /// number.
     pub(crate) fn reading(self) -> Reading<'a> {
         match self {
             Self::Text(text) | Self::Read(text) => Reading::Plain(text.into()),
@@ -93,7 +95,7 @@ impl<'a> TextPart<'a> {
         }
     }
 
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub(crate) fn length(self) -> usize {
         match self {
             Self::Text(text) | Self::Read(text) | Self::Json(text) | Self::File(text, _) => {
@@ -133,7 +135,7 @@ impl TextSlot<'_> {
     }
 }
 
-/// Calls `see` with everything that a prompt says, long names of fields included.
+/// Calls `see` with all texts of a prompt, long names of fields included.
 pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Location<'a>, TextPart<'a>)) {
     for (index, message) in prompt.messages.iter().enumerate() {
         let origin = message.role.origin();
@@ -155,18 +157,19 @@ pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Location<'a>, Tex
     }
 }
 
-/// How many bytes the strings of a prompt have that are judged.
+/// The bytes of the strings of a prompt that are judged.
 pub(crate) fn length(prompt: &Prompt) -> usize {
     let mut length = 0;
     each(prompt, |_, said| length += said.length());
     length
 }
 
-/// How many bytes a value counts that is no string, in [`raw_size`].
+/// The bytes that a value other than a string counts in [`raw_size`].
 const SMALL_VALUE: usize = 8;
 
-/// About how many bytes have to be read to judge a prompt: all of its strings and names, those of pictures
-/// included, and its numbers, each with the name of its field. Nothing is read or decoded to count them.
+/// About the bytes that have to be read to judge a prompt: all of its strings and names, those of
+/// pictures included, and its numbers, each with the name of its field. Nothing is read or decoded
+/// to count them.
 pub(crate) fn raw_size(prompt: &Prompt) -> usize {
     let messages = prompt.messages.iter().map(|message| {
         let body = match &message.body {
@@ -194,10 +197,10 @@ fn raw_value(name: &str, value: &Value) -> usize {
     }
 }
 
-/// How many bytes a number has that is judged, at least.
+/// The least bytes of a number that is judged.
 const LONG_NUMBER: usize = 16;
 
-/// How many bytes are judged of a prompt, at least: its strings, and its numbers with their names.
+/// The least bytes that are judged of a prompt: its strings, and its numbers with their names.
 pub(crate) fn judged_length(prompt: &Prompt) -> usize {
     let mut length = 0;
     each(prompt, |_, said| {
@@ -209,7 +212,7 @@ pub(crate) fn judged_length(prompt: &Prompt) -> usize {
     length
 }
 
-/// Calls `change` with everything that a prompt says, in the order of [`each`].
+/// Calls `change` with all texts of a prompt, in the order of [`each`].
 pub(crate) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(TextSlot<'_>)) {
     for message in &mut prompt.messages {
         match &mut message.body {
@@ -241,7 +244,7 @@ fn members_mut(map: &mut Map<String, Value>, change: &mut impl FnMut(TextSlot<'_
             member(&key, &value, &mut |_| change(TextSlot::Kept(&mut spoiled)));
             return (!spoiled).then_some((key, value));
         }
-        // By the name that it had when it was judged.
+        // Under the name that it had when it was judged.
         let name = key.clone();
         if is_judged_key(&key) {
             change(TextSlot::Text(&mut key));
@@ -283,19 +286,19 @@ fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(TextSlot<'
     }
 }
 
-/// Names of fields are short; what is longer may be anything.
+/// Names of fields are short; a longer one may be anything.
 fn is_judged_key(key: &str) -> bool {
     key.len() >= LONG_KEY
 }
 
-/// A number with few digits says nothing of a person.
+/// Whether a number has enough digits to identify a person.
 fn is_long(number: &Number) -> bool {
-    // Most numbers are small, and telling by their digits takes time.
+    // Most numbers are small, and counting their digits takes time.
     number.as_i64().is_none_or(|value| value.unsigned_abs() >= 1_000_000)
         && long_number(&number.to_string()).is_some()
 }
 
-/// What kind of file a string of a field is, and whether the field alone makes it one.
+/// The kind of file in a string of a field, and whether the field alone makes it one.
 fn file(name: &str, text: &str) -> (FileKind, bool) {
     let letters = || name.bytes().filter(|byte| *byte != b'_').map(|b| b.to_ascii_lowercase());
     let is_bare = FILES.iter().any(|file| letters().eq(file.bytes()));
@@ -429,7 +432,7 @@ mod tests {
         }
     }
 
-    /// What a provider wants back is judged with the rest, and is left out rather than changed.
+    /// A provider's state is judged with the rest, and is left out rather than changed.
     #[test]
     fn the_state_of_a_provider_goes_whole_or_not_at_all() {
         let message = json!({"role": "assistant", "content": "Hm.",

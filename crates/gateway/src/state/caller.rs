@@ -1,4 +1,4 @@
-//! The caller of a request: an authenticated key, and the place the request comes from.
+//! The caller of a request: an authenticated key, and the origin of the request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ pub struct Caller {
     pub key: Arc<KeyState>,
     /// Its project.
     pub project: Arc<ProjectState>,
-    /// The memory that is held for the body of its request, as long as anything works on that.
+    /// The memory that is held for the body of its request, until all work on that is done.
     pub charge: ChargeSlot,
 }
 
 impl Caller {
-    /// By whom work on its texts is shared.
+    /// The share that work on its texts counts for.
     pub fn share(&self) -> Share {
         Share::of_key(self.project.id(), self.key.key.id)
     }
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The address that counts for perimeter rules.
     pub address: IpAddr,
-    /// What the client says of itself.
+    /// The client's own description of itself.
     pub user_agent: String,
 }

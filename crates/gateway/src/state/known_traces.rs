@@ -1,4 +1,4 @@
-//! What the request path knows of traces without a query.
+//! The traces that the request path finds without a query.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -11,28 +11,28 @@ use moka::sync::Cache;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-/// Open traces that are known without a query.
+/// The most open traces that are found without a query.
 const KNOWN: u64 = 100_000;
-/// For so long its status is believed: another node may have completed it.
+/// The time for which a cached status is valid: another node may have completed the trace.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
-/// For so long the usual pause between steps is not asked for again.
+/// The time for which the usual pause between steps is cached.
 const GAP_FOR: Duration = Duration::from_mins(10);
-/// One that nothing was asked of for so long is not kept.
+/// A trace is dropped after this time without use.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
-/// For so long a trace that was not found is not looked up again.
+/// The time for which a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 
-/// What the request path knows of a trace.
+/// The cached state of a trace.
 #[derive(Debug)]
 pub(crate) struct TraceHandle {
     pub(crate) id: TraceId,
     pub(crate) project: ProjectId,
     status: AtomicU8,
     sensitive: bool,
-    /// How often a regrading was asked for.
+    /// The number of regradings that were requested.
     pub(crate) regrades: AtomicU64,
-    /// One grading at a time: the last one has seen every step. How many of what was asked for have been
-    /// served.
+    /// One grading at a time: the last one has seen every step. The number of requests that have
+    /// been served.
     pub(crate) grading: Mutex<u64>,
 }
 
@@ -76,20 +76,21 @@ pub(crate) fn asks_secure(sensitivity: Option<&Value>) -> bool {
     sensitivity.and_then(Value::as_str) == Some("secure")
 }
 
-/// The traces that the request path knows.
+/// The cache of traces for the request path.
 #[derive(Debug)]
 pub(crate) struct KnownTraces {
     pub(crate) known: Cache<TraceId, Arc<TraceHandle>>,
     pub(crate) unknown: Cache<(ProjectId, TraceId), ()>,
-    /// The usual pause between two steps, in milliseconds, where there are enough to tell.
+    /// The usual pause between two steps, in milliseconds, if there are enough to compute it.
     pub(crate) gaps: Cache<ProjectId, Option<f64>>,
 }
 
 impl KnownTraces {
-    /// Where other nodes complete traces too, what is known of one is not believed for long.
+    /// An empty cache. If other nodes complete traces too, its entries are valid for a short time
+    /// only.
     pub(crate) fn new(has_other_nodes: bool) -> Self {
         let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
-        // The newest are asked for, not those that were asked for most.
+        // The newest traces are used, not those that were used most.
         let known = Cache::builder().max_capacity(KNOWN).eviction_policy(EvictionPolicy::lru());
         let known = known.time_to_idle(FORGOTTEN_AFTER);
         let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };

@@ -1,4 +1,4 @@
-//! List prices of well-known models, for definitions that give none.
+//! List prices of well-known models, for definitions without prices.
 //!
 //! They come from `prices.txt`, which `scripts/update-prices` makes of the price file in a litellm
 //! package. It is read when the first model is opened.
@@ -20,7 +20,7 @@ struct Row {
     prices: ListPrices,
 }
 
-/// Prices of a vendor: USD per 1,000 tokens, and for one image; `None` where the list has none.
+/// Prices of a vendor: USD per 1,000 tokens, and for one image; `None` if the list has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListPrices {
     pub(crate) input: Option<Usd>,
@@ -32,9 +32,9 @@ pub(crate) struct ListPrices {
 }
 
 impl ListPrices {
-    /// Fills in what a definition leaves to the list, with the prices for input and output that it
-    /// gives. Those of the cache belong to the list's price of the input, that of images to no price
-    /// of tokens: another one takes them away.
+    /// Fills in the prices that a definition leaves to the list, with the prices for input and
+    /// output that it gives. Those of the cache belong to the list's price of the input, that of
+    /// images to no price of tokens: another price removes them.
     pub(crate) fn complete(
         &self,
         config: &mut ModelConfig,
@@ -42,7 +42,7 @@ impl ListPrices {
         output: Option<Usd>,
     ) {
         if input.is_none() || input == self.input {
-            // A price for minutes that was given is what one for an hour follows from.
+            // A price for an hour follows from a given price for minutes.
             if config.cache_write_price.is_none() {
                 config.cache_write_1h_price = config.cache_write_1h_price.or(self.cache_write_1h);
             }

@@ -1,4 +1,4 @@
-//! Failures to sign in: after too many an account or an address has to wait.
+//! Failures to sign in: after too many, an account or an address has to wait.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;
 const FAILURE_WINDOW: i64 = 15 * MINUTE;
-/// Accounts, other names and addresses that are watched at once, each.
+/// The most accounts, other names and addresses, each, that are watched at once.
 const WATCHED: usize = 10_000;
 
 /// Failures to sign in.
@@ -24,18 +24,18 @@ pub(crate) struct LoginThrottle(Mutex<Failures>);
 
 #[derive(Debug, Default)]
 struct Failures {
-    /// Of accounts. Made-up names cannot drive them out. Every network that an account knows has a
-    /// count of its own there; all others have one between them, so that strangers can use up their
+    /// Failures of accounts. Made-up names cannot drive them out. Every network that an account
+    /// knows has a count of its own there; all others share one, so that strangers can use up their
     /// own tries only.
     accounts: Recent<(UserId, Option<IpAddr>)>,
-    /// Of names that nobody has: they are refused as those of accounts are.
+    /// Failures of names without an account: they are refused like those of accounts.
     strangers: Recent<String>,
-    /// Of addresses; IPv6 by /64.
+    /// Failures of addresses; IPv6 by /64.
     networks: Recent<IpAddr>,
 }
 
-/// When each of at most [`WATCHED`] has failed. Under attack those whose last failure is the longest
-/// past make room.
+/// The times of the failures of at most [`WATCHED`] keys. Under attack those whose last failure is
+/// the oldest make room.
 #[derive(Debug)]
 struct Recent<K> {
     /// The half that is being filled.
@@ -43,16 +43,16 @@ struct Recent<K> {
     older: HashMap<K, VecDeque<Timestamp>>,
 }
 
-/// Who tries to sign in, and where from.
+/// An attempt to sign in: the name and the network.
 pub(crate) struct Trying<'a> {
-    /// The account and whether it knows the network, or the name that nobody has.
+    /// The account and whether it knows the network, or a name without an account.
     pub(crate) who: std::result::Result<(UserId, bool), &'a str>,
-    /// Where the attempt comes from: an IPv4 address, or an IPv6 /64.
+    /// The network of the attempt: an IPv4 address, or an IPv6 /64.
     pub(crate) network: IpAddr,
 }
 
 impl Trying<'_> {
-    /// What failures of the account are counted by.
+    /// The key that counts failures of the account.
     fn account(&self) -> std::result::Result<(UserId, Option<IpAddr>), &str> {
         self.who.map(|(user, is_known)| (user, is_known.then_some(self.network)))
     }
@@ -77,8 +77,8 @@ impl LoginThrottle {
         Ok(())
     }
 
-    /// Takes back what a success has booked: everything in the count that it was booked in for the
-    /// account, for the address this.
+    /// Takes back what a success has booked: the whole count of the account that it was booked in,
+    /// and this one failure of the address.
     pub(crate) fn forgive(&self, trying: &Trying<'_>, booked: Timestamp) {
         let mut all = lock(&self.0);
         if let Ok(account) = trying.account() {
@@ -194,7 +194,7 @@ mod tests {
             throttle.book(&known(1, 1), at(second)).unwrap();
         }
         assert!(throttle.book(&known(1, 1), at(7)).is_err(), "a known address has six as well");
-        // From another known address the owner gets in, and opens the account to nobody else.
+        // From another known address the owner gets in, and no other address gains access.
         throttle.book(&known(1, 2), at(8)).unwrap();
         throttle.forgive(&known(1, 2), at(8));
         assert!(throttle.book(&trying(Ok(1), 107), at(9)).is_err());

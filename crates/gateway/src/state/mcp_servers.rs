@@ -1,4 +1,4 @@
-//! The servers that a project allows, with the tokens they want to see.
+//! The servers that a project allows, with the tokens that they require.
 
 use domain::project::Project;
 use domain::secret::Secret;
@@ -14,7 +14,7 @@ use crate::state::mcp_tokens::Tokens;
 pub(crate) struct Allowed(Vec<(McpAddress, Option<Secret>)>);
 
 impl Allowed {
-    /// Opens what a project has stored. What is no address allows nothing.
+    /// Opens the stored servers of a project. An entry that is no address allows nothing.
     pub(crate) fn open(
         project: &Project,
         settings: &Settings,
@@ -31,7 +31,7 @@ impl Allowed {
     /// The token of a server, if there is one; an error that names the server when it is not
     /// allowed.
     pub(crate) fn check(&self, server: &McpAddress) -> Result<Option<&Secret>> {
-        // Its own entry says more than one for all of its host.
+        // Its own entry is more specific than one for all of its host.
         let own = self.0.iter().find(|(entry, _)| entry == server);
         let entry = own.or_else(|| self.0.iter().find(|(entry, _)| entry.covers(server)));
         entry.map(|(_, token)| token.as_ref()).ok_or_else(|| {

@@ -1,8 +1,9 @@
-//! Conversations with MCP servers that go on after a request, and what their servers have listed.
+//! Conversations with MCP servers that outlive a request, and the tools that their servers have
+//! listed.
 //!
 //! Nothing is shared between projects, or between tokens. A server that gives a conversation an id
-//! may tie to it what was done there, so such a one is kept for its trace alone. What nobody uses
-//! ends soon, and nothing lasts long.
+//! may tie its state to it, so such a conversation is kept for its trace alone. Unused entries end
+//! soon, and nothing lasts long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +20,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::state::mcp_shares::Shares;
 
-/// How long a list of tools is believed, where the server does not say that it is another one.
+/// The time for which a list of tools is valid, unless the server reports a change.
 const LISTED_FOR: Duration = Duration::from_mins(1);
 /// The most bytes of all lists that are kept.
 const MOST_LISTED: u64 = 32 * 1024 * 1024;
-/// The most conversations that are kept, and those of one project; how long one is that nobody uses,
-/// and how long any is.
+/// The most conversations that are kept, and those of one project; the time after which an unused
+/// one ends, and after which any ends.
 const MOST_KEPT: u64 = 1024;
 const MOST_OF_PROJECT: usize = 128;
 const IDLE: Duration = Duration::from_mins(5);
 const AGE: Duration = Duration::from_hours(1);
-/// How long all good-byes may take at a stop.
+/// The longest time for ending all conversations at a stop.
 const PARTING: Duration = Duration::from_secs(3);
 
 type Done<T> = std::result::Result<T, McpError>;
@@ -43,11 +44,11 @@ pub(crate) struct To<'a> {
     pub(crate) token: Option<&'a Secret>,
 }
 
-/// Whose a conversation is.
+/// The owner of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Owner {
     project: ProjectId,
-    /// `None` where all requests of the project may have it.
+    /// `None` if all requests of the project may share it.
     trace: Option<TraceId>,
     address: McpAddress,
 }
@@ -61,7 +62,7 @@ struct Kept {
     is_stateful: bool,
 }
 
-/// What a server has listed to who shows this token.
+/// The tools that a server has listed for a token.
 #[derive(Clone, Debug)]
 struct Listed {
     token: Option<Secret>,
@@ -106,7 +107,8 @@ impl Sessions {
                 let tools: Arc<[McpTool]> = session.tools(until).await?.into();
                 let token = to.token.cloned();
                 self.listed.insert(place.clone(), Listed { token, tools: tools.clone() });
-                // What was heard before is forgotten by whoever hears it, but this was not there yet.
+                // A change that was reported before is handled by its receiver, but this list was
+                // not there yet.
                 if session.changes() != before {
                     self.listed.invalidate(&place);
                 }
@@ -130,14 +132,14 @@ impl Sessions {
         self.with_session(to, until, call).await
     }
 
-    /// Lets go of what nobody has used for a while.
+    /// Drops conversations and lists that were not used for a while.
     pub(crate) fn sweep(&self) {
         self.kept.run_pending_tasks();
         self.shares.retain(|owner| self.kept.contains_key(owner));
         self.listed.run_pending_tasks();
     }
 
-    /// Says good-bye to all servers.
+    /// Ends the conversations with all servers.
     pub(crate) async fn close(&self) {
         let all: Vec<_> = self.kept.iter().map(|(_, kept)| kept).collect();
         self.kept.invalidate_all();
@@ -147,12 +149,12 @@ impl Sessions {
                 session.close().await;
             }
         });
-        // A server that does not listen is left.
+        // A server that does not answer is left.
         let _ = timeout(PARTING, join_all(parting)).await;
     }
 
-    /// Does something in the conversation with a server, and once more in a new one where the server
-    /// does not know the old one any more: then it has done nothing.
+    /// Runs an operation in the conversation with a server, and once more in a new one if the
+    /// server does not recognise the old one any more: then it has done nothing.
     async fn with_session<T, F>(
         &self,
         to: To<'_>,
@@ -173,13 +175,13 @@ impl Sessions {
             McpError::Unreachable | McpError::Malformed | McpError::Status(_) | McpError::Gone,
         ) = done
         {
-            // The next one greets the server anew.
+            // The next conversation greets the server anew.
             self.forget(to, &session, until).await;
         }
         done
     }
 
-    /// The open conversation with a server, or a new one. Who finds it being opened waits for it.
+    /// The open conversation with a server, or a new one. If it is being opened, waits for it.
     async fn session(&self, to: To<'_>, until: Instant) -> Done<Arc<McpSession>> {
         let common = self.slot(to, None);
         let mut common = locked(&common, to.token, until).await?;
@@ -209,18 +211,18 @@ impl Sessions {
         Ok(own.session.insert(session).clone())
     }
 
-    /// Greets a server. What it lists is not believed any more once it says that it has changed.
+    /// Greets a server. Its list is dropped once it reports that the list has changed.
     async fn open(&self, to: To<'_>, until: Instant) -> Done<Arc<McpSession>> {
         let (listed, place) = (self.listed.clone(), (to.project, to.address.clone()));
         let forget = move || listed.invalidate(&place);
         self.client.open(to.address, to.token, forget, until).await.map(Arc::new)
     }
 
-    /// Lets go of a conversation in which something is wrong, if it is still the one that is kept.
+    /// Drops a conversation in which something is wrong, if it is still the one that is kept.
     async fn forget(&self, to: To<'_>, session: &Arc<McpSession>, until: Instant) {
         for trace in [None, Some(to.trace)] {
             let Some(slot) = self.kept.get(&to.owner(trace)) else { continue };
-            // Whoever holds it for long is opening another one.
+            // A task that holds it for long is opening another one.
             if let Ok(mut kept) = timeout_at(until, slot.lock()).await {
                 kept.session.take_if(|kept| Arc::ptr_eq(kept, session));
             }
@@ -248,7 +250,7 @@ impl Kept {
     }
 }
 
-/// A slot, without what another token has left in it.
+/// A slot, without the conversation that another token has left in it.
 async fn locked<'a>(
     slot: &'a Mutex<Kept>,
     token: Option<&Secret>,

@@ -1,4 +1,4 @@
-//! How many conversations each project may keep: one project alone cannot use up those of all.
+//! The most conversations that each project may keep: one project alone cannot use up those of all.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use domain::ids::ProjectId;
 
 use crate::lock::lock;
 
-/// What each project keeps, those that were used last at the end.
+/// The conversations that each project keeps, the last used at the end.
 #[derive(Debug)]
 pub(crate) struct Shares<K> {
     most: usize,
@@ -16,12 +16,12 @@ pub(crate) struct Shares<K> {
 }
 
 impl<K: Clone + Eq + Hash> Shares<K> {
-    /// So many for each project at most.
+    /// At most `most` for each project.
     pub(crate) fn of(most: usize) -> Self {
         Self { most, used: Mutex::default() }
     }
 
-    /// Notes that a project uses one. Where it has too many now, gives the one that it has not used
+    /// Notes that a project uses one. If it has too many now, returns the one that it has not used
     /// for the longest time: that one goes.
     pub(crate) fn note(&self, project: ProjectId, key: &K) -> Option<K> {
         let mut used = lock(&self.used);

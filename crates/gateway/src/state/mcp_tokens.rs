@@ -1,7 +1,7 @@
 //! The tokens of MCP servers: `settings.mcp.credentials`, which shows only which server has one.
 //!
-//! They lie beside the settings, sealed. In the settings `true` stands for each, so whatever shows
-//! settings (answers, audit rows, other nodes) cannot show a token.
+//! They are stored beside the settings, sealed. In the settings `true` stands for each, so no view
+//! of settings (answers, audit rows, other nodes) can show a token.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use store::SealingKey;
 
 use crate::error::{Error, Result};
 
-/// What ties the sealed tokens to their place.
+/// The context that ties the sealed tokens to their field.
 const PLACE: &str = "project:mcp_credentials";
 /// The longest token, in bytes.
 const LONGEST_TOKEN: usize = 8 * 1024;
@@ -24,7 +24,7 @@ const KNOWN: [&str; 2] = ["allowed_servers", "credentials"];
 /// Tokens by the entry of `allowed_servers` that they are for.
 pub(crate) struct Tokens(BTreeMap<String, Secret>);
 
-/// What a patch says of tokens: a new one, or none any more.
+/// The tokens in a patch: a new one, or none any more.
 pub(crate) struct Given(BTreeMap<String, Option<Secret>>);
 
 impl Given {
@@ -114,7 +114,7 @@ impl Given {
     }
 }
 
-/// What is wrong with a list of servers.
+/// The faults in a list of servers.
 pub(crate) fn faults(servers: &[String], egress_allow: &[String]) -> Vec<String> {
     let fault = |entry: &String| {
         let checked = McpAddress::read(entry).and_then(|address| address.check(egress_allow));

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::state::caller::Origin;
 use crate::state::registry::ProjectState;
 
-/// A signed-in user, and where the request comes from.
+/// A signed-in user, and the origin of the request.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The user.
@@ -16,11 +16,11 @@ pub struct Member {
     pub email: String,
     /// The organization.
     pub org: OrgId,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
     /// The projects they were made a member of.
     pub projects: Vec<ProjectId>,
-    /// Where the request comes from.
+    /// The origin of the request.
     pub origin: Origin,
 }
 

@@ -1,4 +1,4 @@
-//! State of a running gateway, below every use case: nothing here knows the gateway.
+//! State of a running gateway, below every use case: nothing here depends on the gateway.
 
 pub(crate) mod caller;
 pub(crate) mod known_traces;

@@ -10,20 +10,20 @@ use crate::lock::lock;
 
 /// Rows that may be written in a minute.
 const ROWS_A_MINUTE: usize = 60;
-/// Rows of past minutes that may still have to be told of what came after them.
+/// The most rows of past minutes that may still have to be updated with later blocks.
 const PAST_ROWS: usize = 10 * ROWS_A_MINUTE;
 
-/// What has been refused lately.
+/// The requests that were refused in the current minute, and rows that are not up to date.
 #[derive(Debug, Default)]
 pub(crate) struct PerimeterCounts(Mutex<CurrentMinute>);
 
 #[derive(Debug, Default)]
 struct CurrentMinute {
-    /// When the minute began.
+    /// The begin of the minute.
     minute: Timestamp,
-    /// How many rows were begun in it.
+    /// The number of rows begun in it.
     begun: usize,
-    /// The rows of this minute, and those of minutes before that do not say all.
+    /// The rows of this minute, and those of earlier minutes with outdated counts.
     rows: Vec<Row>,
     /// Blocked requests of addresses that have no row, since the last row.
     others: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Row {
 }
 
 impl PerimeterCounts {
-    /// Counts a block. The row to write, where one is due.
+    /// Counts a block. Returns the row to write, if one is due.
     pub(crate) fn note(&self, address: IpAddr, why: &'static str, now: Timestamp) -> Option<Row> {
         let network = network(address);
         let mut current_minute = lock(&self.0);
@@ -87,7 +87,7 @@ impl PerimeterCounts {
         }
     }
 
-    /// The rows that do not say all yet, as they should be.
+    /// The rows with outdated counts, as they should be.
     pub(crate) fn unwritten(&self) -> Vec<Row> {
         let current_minute = lock(&self.0);
         let unwritten = |row: &&Row| row.id.is_some() && row.told < row.count;
@@ -98,7 +98,7 @@ impl PerimeterCounts {
         rows
     }
 
-    /// Notes that rows say all that they were to say.
+    /// Notes that rows are up to date.
     pub(crate) fn told(&self, rows: &[Row]) {
         let mut current_minute = lock(&self.0);
         for row in rows {
@@ -109,7 +109,7 @@ impl PerimeterCounts {
     }
 }
 
-/// What one customer of a provider has: an IPv4 address, or an IPv6 /64.
+/// The network of one customer of a provider: an IPv4 address, or an IPv6 /64.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -133,7 +133,7 @@ mod tests {
         let one: IpAddr = "10.0.0.1".parse().unwrap();
         let two: IpAddr = "2001:db8::1".parse().unwrap();
         let neighbour: IpAddr = "2001:db8::2".parse().unwrap();
-        // What rows are to say, by their ids.
+        // The counts to write, by the ids of their rows.
         let tell = || {
             let unwritten = blocks.unwritten();
             blocks.told(&unwritten);
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(other.metadata["count"], 1);
         assert_eq!(tell(), [(7, 3.into())]);
         assert!(blocks.note(neighbour, WHY, at(3)).is_none());
-        // What came at the end of a minute is told in the next, also where the row was written late.
+        // Blocks at the end of a minute are written in the next, also if the row was written late.
         assert_eq!(blocks.note(one, WHY, at(61)).unwrap().metadata["count"], 1);
         blocks.written(&other, Some(8));
         assert_eq!(tell(), [(8, 2.into())]);

@@ -2,6 +2,6 @@
 
 use std::sync::atomic::AtomicI64;
 
-/// Until when the hours of keys are known to hold what the database holds.
+/// The time up to which the hours of keys hold the spend in the database.
 #[derive(Debug, Default)]
 pub(crate) struct Recounted(pub(crate) AtomicI64);

@@ -1,9 +1,9 @@
 //! The registry: an immutable snapshot of projects, models and keys, read on the hot path without
 //! a lock or a query.
 //!
-//! Writes go to the store first; then the snapshot is loaded anew and published. What other
-//! processes write is noticed by a version number that a job polls. A project that cannot be read
-//! is not served, and says so; the others are.
+//! Writes go to the store first; then the snapshot is loaded anew and published. Writes of other
+//! processes are noticed by a version number that a job polls. A project that cannot be read is not
+//! served, and is reported; the others are served.
 
 mod rows;
 
@@ -63,7 +63,7 @@ impl ProjectState {
         }
     }
 
-    /// What it has spent in this calendar month.
+    /// Its spend in this calendar month.
     pub fn month_spend(&self, now: Timestamp) -> Usd {
         lock(&self.month).total(now)
     }
@@ -78,7 +78,7 @@ impl ProjectState {
 #[derive(Debug)]
 struct Unreadable {
     why: String,
-    /// What it has spent goes on counting for when it can.
+    /// Its spend continues to count for the time when it can be read.
     month: Arc<Mutex<MonthSpend>>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Loads everything, with what was spent and counted before a restart.
+    /// Loads everything, with the spend and the counts from before a restart.
     pub(crate) async fn load(store: &Store, clock: &Clock) -> Result<Self> {
         let registry = Self {
             snapshot: ArcSwap::default(),
@@ -125,7 +125,7 @@ impl Registry {
     /// models that are gone, or reached in another way.
     pub(crate) async fn reload(&self, store: &Store) -> Result<Vec<ModelId>> {
         let _one = self.loading.lock().await;
-        // Read first: what changes while we read is noticed by the next poll.
+        // Read first: a change during the read is noticed by the next poll.
         let version = store.registry_version().await?;
         let rows = Rows::read(store).await?;
         let old = self.snapshot.load();
@@ -159,7 +159,7 @@ impl Registry {
         Ok(replaced)
     }
 
-    /// The version of what was read last.
+    /// The version that was read last.
     pub(crate) fn version(&self) -> i64 {
         self.snapshot.load().version
     }
@@ -219,7 +219,7 @@ impl Registry {
     ) -> Result<ProjectState> {
         let bad = |faults: Vec<String>| Error::Internal(faults.join("; "));
         let settings = Settings::parse(&project.settings).map_err(bad)?;
-        // As long as its safety stays what it was, a project goes on by what it knows.
+        // While its safety stays unchanged, a project keeps its policy and its cached verdicts.
         let same = old.filter(|old| *old.policy.safety() == settings.safety);
         let (policy, memory) = match same {
             Some(old) => (old.policy.clone(), old.memory.clone()),
@@ -251,7 +251,7 @@ impl Registry {
         })
     }
 
-    /// Takes back from the ledger what was spent, and from checkpoints what was counted.
+    /// Takes back the spend from the ledger, and the counts from checkpoints.
     async fn recall(&self, store: &Store, now: Timestamp) -> Result<()> {
         let (months, seconds, windows) = tokio::try_join!(
             store.spend_by_project(now),
@@ -269,7 +269,7 @@ impl Registry {
                 lock(&state.windows).restore(&bytes, state.key.reset_at);
             }
         }
-        // What a clock has dated later, before it was put right, does not count.
+        // Spend that a clock has dated later, before it was put right, does not count.
         let latest = now.plus(Duration::from_hours(1)).unix_seconds();
         for spent in seconds.into_iter().filter(|spent| spent.second <= latest) {
             if let Some(state) = snapshot.keys.get(&spent.key) {
@@ -282,14 +282,14 @@ impl Registry {
 }
 
 impl Snapshot {
-    /// What a project has spent, served or not.
+    /// The spend of a project, served or not.
     fn month(&self, id: ProjectId) -> Option<Arc<Mutex<MonthSpend>>> {
         let served = self.projects.get(&id).map(|state| &state.month);
         served.or_else(|| self.unreadable.get(&id).map(|project| &project.month)).cloned()
     }
 
-    /// Adds the keys of a project with what they had counted before. Without limits, where those
-    /// cannot be read, they count on under the old ones.
+    /// Adds the keys of a project with their earlier counts. Without limits, if those cannot be
+    /// read, they count on under the old ones.
     fn add_keys(&mut self, keys: Vec<Key>, limits: Option<&Limits>, old: &Self) {
         for key in keys {
             let windows = match old.keys.get(&key.id) {
@@ -326,7 +326,7 @@ impl Snapshot {
         self.projects.values().flat_map(|state| state.models.values())
     }
 
-    /// Says once what cannot be read.
+    /// Logs once which projects cannot be read.
     fn tell_unreadable(&self, old: &Self) {
         for (project, Unreadable { why, .. }) in &self.unreadable {
             if old.unreadable.get(project).is_none_or(|known| known.why != *why) {

@@ -1,4 +1,18 @@
 //! The starts of open calls that are not written yet.
+//!
+//! One task looks after them while there are any:
+//!
+//! ```text
+//!           a call is added: start the task
+//!        +-----------------------------------+
+//!        |                                   v
+//!      idle                                tended --+ a call is added
+//!        ^                                   |  ^   | or settled
+//!        +-----------------------------------+  +---+
+//!           no call is left, or the task panics
+//! ```
+//!
+//! The states of one start are described in the `pending_start` module of the pipeline.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
@@ -13,7 +27,7 @@ use crate::lock::lock;
 
 /// An open call whose start may still have to be written.
 pub(crate) trait PendingStart: Debug + Send + Sync {
-    /// Writes the start if it still has to be. Whether it needs no further look.
+    /// Writes the start if it still has to be. Returns whether it needs no further look.
     fn settle(&self, writer: &Writer) -> bool;
 }
 
@@ -23,7 +37,7 @@ pub(crate) struct StartJournal {
     waiting: Mutex<Waiting>,
     /// The models whose last answered call was a short one.
     short: Mutex<HashSet<ModelId>>,
-    /// Where the task runs: a loop that serves connections may be busy with one of them.
+    /// The runtime of the task: a loop that serves connections may be busy with one of them.
     pub(crate) runtime: Handle,
 }
 
@@ -35,7 +49,7 @@ struct Waiting {
 }
 
 impl StartJournal {
-    /// None yet. Their task will run where this is called.
+    /// An empty journal. Its task will run on the current runtime.
     pub(crate) fn here() -> Self {
         Self { waiting: Mutex::default(), short: Mutex::default(), runtime: Handle::current() }
     }
@@ -55,19 +69,19 @@ impl StartJournal {
         lock(&self.short).contains(&model)
     }
 
-    /// Forgets how a model's calls were that was changed or deleted.
+    /// Forgets the last call of a model that was changed or deleted.
     pub(crate) fn forget(&self, model: ModelId) {
         lock(&self.short).remove(&model);
     }
 
-    /// Adds a call. Says whether a task is needed to look after it.
+    /// Adds a call. Returns whether a task has to be started to look after it.
     pub(crate) fn add(&self, due: Instant, call: Weak<dyn PendingStart>) -> bool {
         let mut waiting = lock(&self.waiting);
         waiting.calls.push_back((due, call));
         !std::mem::replace(&mut waiting.tended, true)
     }
 
-    /// When the oldest is due. Where there is none, the task ends.
+    /// The time at which the oldest is due. If there is none, the task ends.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let mut waiting = lock(&self.waiting);
         let due = waiting.calls.front().map(|(due, _)| *due);
@@ -81,7 +95,7 @@ impl StartJournal {
     }
 }
 
-/// Held by the task. A defect that one call meets must not keep the starts of later ones from being
+/// Held by the task. A defect in one call must not keep the starts of later ones from being
 /// written: the next call starts the task anew.
 pub(crate) struct Tends<'a>(pub(crate) &'a StartJournal);
 

@@ -10,8 +10,8 @@ use store::{ModelRow, SealingKey};
 use crate::error::{Error, Result};
 use crate::state::list_prices;
 
-/// What ties a sealed credential to its place. The data key is the project's own, so a credential
-/// cannot move between projects.
+/// The context that ties a sealed credential to its field. The data key is the project's own, so a
+/// credential cannot move between projects.
 pub(crate) const CREDENTIAL: &str = "model:api_key";
 
 /// Opens a stored definition.

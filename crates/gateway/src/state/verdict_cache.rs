@@ -1,10 +1,10 @@
-//! What safety has said of messages, kept for when they come again: an application sends its whole
+//! Verdicts of safety on messages, kept for when they come again: an application sends its whole
 //! conversation with every turn.
 //!
-//! Nothing of a message is kept. A verdict holds places and types, and is found by a keyed hash of all
-//! that it depends on: the texts, who wrote them, and the compiled policy, each of which has a random
-//! key of its own. So nobody can make a text that is taken for another, and no verdict outlives the
-//! settings, the project or the process that it belongs to.
+//! No text of a message is kept. A verdict holds locations and types, and is found by a keyed hash
+//! of all that it depends on: the texts, who wrote them, and the compiled policy, each of which has
+//! a random key of its own. So a text cannot be crafted to match another, and no verdict outlives
+//! the settings, the project or the process that it belongs to.
 
 use aws_lc_rs::hmac;
 use checks::Verdict;
@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// The most memory that verdicts take, in bytes, about: some 25,000 messages.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
-/// What an entry takes beside its verdict, in bytes.
+/// The bytes of an entry beside its verdict.
 const OVERHEAD: usize = 300;
 
 /// The first half of an HMAC-SHA256 tag.
@@ -35,7 +35,7 @@ impl VerdictStore {
             u32::try_from(verdict.bytes() + OVERHEAD).unwrap_or(u32::MAX)
         };
         let kept = Cache::builder().max_capacity(most).weigher(weigh);
-        // A conversation that goes on comes before what was often asked long ago.
+        // A conversation that continues comes before messages that were frequent long ago.
         Self(kept.eviction_policy(EvictionPolicy::lru()).build())
     }
 }
@@ -48,7 +48,7 @@ pub(crate) struct VerdictCache {
 }
 
 impl VerdictCache {
-    /// An empty one, which no verdict of another policy can be found in.
+    /// An empty cache, in which no verdict of another policy can be found.
     pub(crate) fn new(kept: VerdictStore) -> Result<Self> {
         let key = store::random::<32>()?;
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key), kept })
@@ -103,7 +103,7 @@ mod tests {
         hasher
     }
 
-    /// Whether a memory judges, rather than remembers.
+    /// Whether a cache judges a text anew.
     fn judges(memory: &VerdictCache, fields: &[&str]) -> bool {
         let mut judged = false;
         memory.verdict(hashed(memory, fields), || {

@@ -1,4 +1,4 @@
-//! What is kept for each string of a streamed answer, found by where the string stands.
+//! A value for each string of a streamed answer, found by the string's path.
 
 use indexmap::IndexMap;
 
@@ -15,7 +15,7 @@ impl<T> Default for ByPath<T> {
 }
 
 impl<T> ByPath<T> {
-    /// How many strings there are.
+    /// The number of strings.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -25,14 +25,15 @@ impl<T> ByPath<T> {
         self.0.get_index_of(place)
     }
 
-    /// What is kept for a string, and its number. One that begins gets what `begin` makes.
+    /// The value of a string, and its number. A string that begins gets the value that `begin`
+    /// makes.
     pub(super) fn at(&mut self, place: &JsonPath, begin: impl FnOnce() -> T) -> (usize, &mut T) {
         let number =
             self.number(place).unwrap_or_else(|| self.0.insert_full(place.clone(), begin()).0);
         (number, &mut self.0[number])
     }
 
-    /// A string that has begun, by its number, and what is kept for it.
+    /// A string that has begun, by its number, and its value.
     pub(super) fn get_mut(&mut self, number: usize) -> Option<(&JsonPath, &mut T)> {
         self.0.get_index_mut(number)
     }

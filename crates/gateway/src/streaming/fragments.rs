@@ -1,4 +1,4 @@
-//! What a streamed answer says beside the text of choice 0, put together from its chunks.
+//! The answer of a stream beside the text of choice 0, put together from its chunks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,14 +9,14 @@ use crate::safety::answer_strings::JsonPath;
 use crate::safety::output_check::AnswerString;
 use crate::streaming::by_path::ByPath;
 
-/// No stream has more strings: what every choice says, thinks and calls tools with.
+/// The most strings of a stream: the texts, reasoning and tool calls of all choices.
 pub(super) const MOST_STRINGS: usize = 16_384;
 
-/// The most bytes of what a streamed answer says: all of it is kept for the record. Four times what any
-/// model writes at once.
+/// The most bytes of a streamed answer: all of it is kept for the record. Four times the longest
+/// answer of any model.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The most bytes of the ways to all strings of a stream, and of one of them: fields and items on it.
+/// The most bytes of the paths of all strings of a stream, and of one of them: its fields and items.
 const MAX_WAY_BYTES: usize = 32 * 1024 * 1024;
 const LONGEST_WAY: usize = 16 * 1024;
 
@@ -24,7 +24,7 @@ const LONGEST_WAY: usize = 16 * 1024;
 /// tree of kilobytes.
 pub(super) const MAX_HELD_CHUNKS: usize = 32_768;
 
-/// The most bytes that they take together: more than so many ordinary ones do.
+/// The most bytes of these chunks together: more than `MAX_HELD_CHUNKS` ordinary ones take.
 pub(super) const MAX_HELD_BYTES: usize = 96 * 1024 * 1024;
 
 /// The reason why a stream is left before its end.
@@ -50,13 +50,13 @@ pub(super) enum TooMany {
     Held,
 }
 
-/// What a chunk has said beside the text of choice 0.
+/// The additions of a chunk beside the text of choice 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Added {
-    /// How long it is, with each call of a tool once.
+    /// Their bytes, with each call of a tool once.
     pub(super) bytes: usize,
-    /// Whether a model has written any of it, piece by piece. Notes come from elsewhere, and what a
-    /// provider wants back repeats what was written.
+    /// Whether a model has written any of them, piece by piece. Notes have other sources, and the
+    /// provider's state repeats earlier text.
     pub(super) goes_on: bool,
 }
 
@@ -64,19 +64,19 @@ pub(super) struct Added {
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     strings: ByPath<String>,
-    /// Those that came whole, and whether each is JSON: most come with every chunk again.
+    /// The strings that came whole, and whether each is JSON: most come again with every chunk.
     whole: BTreeSet<(String, bool)>,
-    /// The tool calls of choice 0 by their index, and what its provider wants back with them.
+    /// The tool calls of choice 0 by their index, and the provider's state that belongs to them.
     calls: BTreeMap<u64, Map<String, Value>>,
     state: Option<Value>,
     /// The bytes of all strings.
     bytes: usize,
-    /// The bytes of the ways to them.
+    /// The bytes of their paths.
     ways: usize,
 }
 
 impl Fragments {
-    /// Takes in what a chunk says.
+    /// Adds the strings of a chunk.
     pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<Added, TooMany> {
         self.add_calls(chunk)?;
         let mut bounds = Ok(());
@@ -106,8 +106,8 @@ impl Fragments {
         bounds.map(|()| added)
     }
 
-    /// Takes in a string, or a piece of one, unless it is known. Bounded before anything is kept of it:
-    /// one chunk may have very many, each with a long way to it.
+    /// Adds a string, or a piece of one, unless it was added before. Bounded before anything of it
+    /// is kept: one chunk may have very many, each with a long path.
     fn add_string(&mut self, place: &JsonPath, text: &str) -> Result<bool, TooMany> {
         if place.is_fragment() {
             let way = place.bytes();
@@ -168,27 +168,27 @@ impl Fragments {
         Ok(())
     }
 
-    /// The message of choice 0, where it calls tools.
+    /// The message of choice 0, if it calls tools.
     pub(super) fn message(&self, text: &str) -> Option<Value> {
         message(text, &self.calls, self.state.as_ref())
     }
 
-    /// The same with strings in the place of what [`Fragments::said`] has given, and without what
-    /// the provider wants back: it repeats what was replaced.
+    /// The message of choice 0 with the strings of [`Fragments::said`] replaced, and without the
+    /// provider's state: that repeats the replaced text.
     pub(super) fn redacted_message(&self, text: &str, new: &[Option<String>]) -> Option<Value> {
         let mut calls = self.calls.clone();
         for ((place, old), new) in self.strings.iter().zip(new.iter().skip(1)) {
             let (Some(index), Some(new)) = (place.tool_call(), new) else { continue };
             let field = if place.is_json() { "arguments" } else { "name" };
             let said = calls.get_mut(&index)?.get_mut("function")?.get_mut(field)?;
-            // What cannot be replaced is not kept.
+            // A string that cannot be replaced is not kept.
             let whole = said.as_str().filter(|said| said.contains(old.as_str()))?;
             *said = whole.replacen(old.as_str(), new, 1).into();
         }
         message(text, &calls, None)
     }
 
-    /// Everything, after the text of choice 0.
+    /// All strings, after the text of choice 0.
     pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<AnswerString<'a>> {
         let strings = self.strings.iter().map(|(place, text)| (text, place.is_json()));
         let whole = self.whole.iter().map(|(text, is_json)| (text, *is_json));
@@ -198,7 +198,7 @@ impl Fragments {
         std::iter::once(AnswerString::text(text)).chain(others).collect()
     }
 
-    /// What puts these strings in the place of what [`Fragments::said`] has given.
+    /// The replacement of the strings of [`Fragments::said`] by these.
     pub(super) fn replaced_by(&self, new: &[Option<String>]) -> Replacement {
         let new = self.strings.iter().zip(new.iter().skip(1));
         Replacement(
@@ -207,7 +207,7 @@ impl Fragments {
     }
 }
 
-/// The message of choice 0, where it calls tools, with what its provider wants back.
+/// The message of choice 0, if it calls tools, with its provider's state.
 fn message(
     text: &str,
     calls: &BTreeMap<u64, Map<String, Value>>,
@@ -237,14 +237,14 @@ fn whole_call(piece: &Value) -> Map<String, Value> {
     ])
 }
 
-/// What takes the place of strings of an answer whose chunks have all come: the first piece of a
-/// string becomes all of it, the others become nothing.
+/// The replacement of strings of an answer whose chunks have all come: the first piece of a string
+/// becomes all of it, the others become empty.
 #[derive(Debug)]
 pub(super) struct Replacement(HashMap<JsonPath, String>);
 
 impl Replacement {
-    /// Replaces what a chunk says; in the order in which the chunks came. What the provider wants
-    /// back is left out: it repeats what was replaced.
+    /// Replaces the strings of a chunk; the chunks follow in the order in which they came. The
+    /// provider's state is left out: it repeats the replaced text.
     pub(super) fn apply(&mut self, chunk: &mut Map<String, Value>) {
         answer_strings::each(chunk, |place, text| {
             if let Some(new) = self.0.get_mut(place) {
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// What is kept for each string holds nothing that a provider may make long.
+    /// The bytes kept for each string include none that a provider can make long.
     #[test]
     fn the_ways_to_strings_are_bounded() {
         let long = "n".repeat(500_000);

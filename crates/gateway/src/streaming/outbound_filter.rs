@@ -1,9 +1,9 @@
-//! The way out of a streamed answer: its strings are judged where the project asks for it, and
-//! originals are put back where their placeholders stand.
+//! The way out of a streamed answer: its strings are judged if the project asks for it, and
+//! placeholders are replaced with their originals.
 //!
-//! Each string of each choice is a [`StringFilter`], which holds back what may still become a finding or a
-//! placeholder. What is held back is never overtaken by what the choice says later: it leaves, as it
-//! is, before the choice goes on elsewhere or ends. Only tool calls run beside each other.
+//! Each string of each choice is a [`StringFilter`], which holds back text that may still become a
+//! finding or a placeholder. Later text of the choice never overtakes it: it leaves, as it is,
+//! before the choice continues elsewhere or ends. Only tool calls run beside each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ use crate::streaming::string_filter::{Judging, StringFilter};
 pub(super) struct OutboundFilter {
     placeholders: Placeholders,
     pub(super) judging: Option<Judging>,
-    /// The text of choice 0, whichever way it comes.
+    /// The text of choice 0, in whichever form it comes.
     text: StringFilter,
-    /// What of it was judged and has left, before it was restored.
+    /// The part of it that was judged and has left, before it was restored.
     left: String,
-    /// The same of what choice 0 refuses with.
+    /// The part of the refusal of choice 0 that was judged and has left, before it was restored.
     refused: String,
     others: ByPath<StringFilter>,
-    /// Those of them that hold something back.
+    /// The other strings that hold something back.
     holding: BTreeSet<Holding>,
 }
 
@@ -37,10 +37,10 @@ pub(super) struct OutboundFilter {
 /// number.
 type Holding = (Option<u64>, bool, usize);
 
-/// What a chunk has of one choice.
+/// The part of a chunk that belongs to one choice.
 #[derive(Default)]
 struct Share {
-    /// Whether it says anything, and anything but calls of tools.
+    /// Whether it holds any string, and any beside calls of tools.
     speaks: bool,
     has_words: bool,
     ends: bool,
@@ -59,17 +59,17 @@ impl OutboundFilter {
         }
     }
 
-    /// Why the answer must not go on, if it must not.
+    /// Why the rest of the answer must not leave, if it must not.
     pub(super) fn blocked(&self) -> Option<&str> {
         self.judging.as_ref()?.blocked.as_deref()
     }
 
-    /// What more has left of the text of choice 0, as it was judged.
+    /// The text of choice 0 that has left since the last call, as it was judged.
     pub(super) fn left(&mut self) -> String {
         std::mem::take(&mut self.left)
     }
 
-    /// What more has left of what choice 0 refuses with, as it was judged.
+    /// The refusal of choice 0 that has left since the last call, as it was judged.
     pub(super) fn refused(&mut self) -> String {
         std::mem::take(&mut self.refused)
     }
@@ -85,7 +85,7 @@ impl OutboundFilter {
         }
     }
 
-    /// Takes a chunk that says more than that.
+    /// Takes a chunk that holds more than the text of choice 0.
     pub(super) fn native(&mut self, mut chunk: Map<String, Value>, pieces: &mut Vec<Piece>) {
         let mut shares: BTreeMap<Option<u64>, Share> = BTreeMap::new();
         for choice in answer_strings::ended(&mut chunk) {
@@ -122,7 +122,7 @@ impl OutboundFilter {
         pieces.push(Piece::Native(chunk));
     }
 
-    /// Gives what is held back.
+    /// Passes on the text that is held back.
     pub(super) fn finish(&mut self, pieces: &mut Vec<Piece>) {
         self.release_text(pieces);
         self.release(self.holding.iter().copied().collect(), pieces);
@@ -136,7 +136,7 @@ impl OutboundFilter {
         self.text.restored(&judged)
     }
 
-    /// A string with what may leave of it.
+    /// Takes a string, or a piece of one; returns the text that may leave.
     fn string_out(&mut self, place: &JsonPath, text: &str, ends: bool) -> String {
         if !place.is_fragment() || place.is_note() {
             return match &mut self.judging {
@@ -183,7 +183,7 @@ impl OutboundFilter {
         self.holding.range(all).copied().collect()
     }
 
-    /// Gives what is held back of strings that are over.
+    /// Passes on the text that is held back of strings that are over.
     fn release(&mut self, over: Vec<Holding>, pieces: &mut Vec<Piece>) {
         for holding in over {
             self.holding.remove(&holding);

@@ -22,7 +22,7 @@ fn tool(index: u64, arguments: &str) -> Value {
     json!({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
 }
 
-/// What each choice says, in order: the field, a piece of it, or `end`.
+/// The strings of each choice, in order: the field, a piece of it, or `end`.
 fn outcome(pieces: &[Piece]) -> Vec<(u64, String, String)> {
     let mut all = Vec::new();
     for piece in pieces {
@@ -51,7 +51,7 @@ fn outcome(pieces: &[Piece]) -> Vec<(u64, String, String)> {
     all
 }
 
-/// What is heard of one field.
+/// The whole text of one field.
 fn whole(outcome: &[(u64, String, String)], choice: u64, field: &str) -> String {
     let of = outcome.iter().filter(|(of, name, _)| *of == choice && name == field);
     of.map(|(_, _, text)| text.as_str()).collect()
@@ -148,7 +148,7 @@ fn log_probabilities_go_with_the_text_they_tell() {
     assert_eq!(logprobs, [json!("To "), Value::Null, Value::Null]);
 }
 
-/// What one choice says: its text, then what it calls a tool with.
+/// The strings of one choice: its text, then the arguments of a tool call.
 #[derive(Clone, Debug)]
 struct Speech {
     text: String,
@@ -177,7 +177,7 @@ proptest! {
             .iter()
             .map(|said| (said.text.chars().collect(), said.arguments.chars().collect()))
             .collect();
-        // Whoever has not said all at the end says the rest at once.
+        // A choice that is not complete at the end sends the rest at once.
         let last = (0..speeches.len()).flat_map(|choice| [(choice, usize::MAX, true); 2]);
         for (choice, length, native) in turns.into_iter().chain(last) {
             let choice = choice % speeches.len();

@@ -1,4 +1,4 @@
-//! What a streamed answer is made of.
+//! The pieces of a streamed answer.
 
 use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::pipeline::route::Refusal;
 use crate::safety::location::Located;
 
-/// What is known of a stream before its first piece.
+/// The data of a stream that are known before its first piece.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// The step that will record it.
@@ -20,9 +20,9 @@ pub struct Started {
     pub trace: TraceId,
     /// The identifier of the model that answers.
     pub model: String,
-    /// When it began.
+    /// The time at which it began.
     pub created: Timestamp,
-    /// Parameters that the model has not and that were left out, by name.
+    /// Parameters that the model does not have and that were left out, by name.
     pub dropped: Vec<String>,
 }
 
@@ -31,13 +31,13 @@ pub struct Started {
 pub enum Piece {
     /// More text.
     Text(String),
-    /// A chunk in the chat-completions format that says more than text.
+    /// A chunk in the chat-completions format that holds more than text.
     Native(Map<String, Value>),
     /// The end, recorded.
     End {
         /// Why the model stopped.
         finish: FinishReason,
-        /// What was used: as the provider has told, else as it was counted here.
+        /// The usage: as the provider reported it, else as it was counted here.
         usage: Usage,
         /// Why the answer was withheld, if it was.
         blocked: Option<String>,
@@ -58,7 +58,7 @@ pub enum Streamed {
         step: StepId,
         /// Its trace.
         trace: TraceId,
-        /// What was found and where, if safety refused it.
+        /// The finding and its location, if safety refused it.
         cause: Option<Box<Located>>,
     },
 }

@@ -1,5 +1,5 @@
-//! One string of a streamed answer on its way out: judged where the project asks for it, then put
-//! back into the caller's own words.
+//! One string of a streamed answer on its way out: judged if the project asks for it, then put back
+//! into the caller's own words.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::state::registry::ProjectState;
 pub(super) struct Judging {
     project: Arc<ProjectState>,
     pub(super) redactor: Redactor,
-    /// Why the answer must not go on. Nothing leaves any more then.
+    /// Why the rest of the answer must not leave. Nothing leaves any more then.
     pub(super) blocked: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Judging {
         Self { project, redactor: Redactor::of_answer(nonce), blocked: None }
     }
 
-    /// What may leave of a string that came whole.
+    /// The part that may leave of a string that came whole.
     pub(super) fn whole(&mut self, text: &str) -> String {
         let mut judge = StreamJudge::default();
         let mut out = self.more(&mut judge, text);
@@ -62,7 +62,7 @@ pub(super) struct StringFilter {
 }
 
 impl StringFilter {
-    /// The beginning of a string, of the text of choice 0 where there is no place.
+    /// The beginning of a string; of the text of choice 0 if there is no path.
     pub(super) fn new(placeholders: &Placeholders, place: Option<&JsonPath>) -> Self {
         let restorer = match place {
             Some(place) if place.is_json() => placeholders.json_stream(),
@@ -76,7 +76,7 @@ impl StringFilter {
         self.judge.holds() || self.restorer.holds()
     }
 
-    /// Takes more of the string; gives what may leave of it, not restored yet.
+    /// Takes more of the string; returns the part that may leave, not restored yet.
     pub(super) fn judged<'t>(
         &mut self,
         text: &'t str,
@@ -88,17 +88,18 @@ impl StringFilter {
         }
     }
 
-    /// Gives what the judge holds back, as if nothing followed.
+    /// Returns the text that the judge holds back, as if nothing followed.
     pub(super) fn judged_rest(&mut self, judging: Option<&mut Judging>) -> String {
         judging.map(|judging| judging.rest(&mut self.judge)).unwrap_or_default()
     }
 
-    /// Puts back what placeholders stand for in what was judged; gives what is certain.
+    /// Replaces placeholders in judged text with their originals; returns the part that is certain.
     pub(super) fn restored(&mut self, judged: &str) -> String {
         self.restorer.push(judged)
     }
 
-    /// The same at the end of the string, or where it is interrupted.
+    /// Restores judged text like `restored`, at the end of the string or of a part that is
+    /// interrupted.
     pub(super) fn restored_rest(&mut self, judged: &str) -> String {
         let mut out = self.restorer.push(judged);
         out.push_str(&self.restorer.rest());

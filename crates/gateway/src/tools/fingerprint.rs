@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tools::function_tools::ToolCall;
 
-/// Parameters that tell of the caller or of how a call is handled, and change nothing in the answer.
+/// Parameters that describe the caller or how a call is handled, and change nothing in the answer.
 const BESIDE: [&str; 7] = [
     "metadata",
     "prompt_cache_key",
@@ -17,8 +17,8 @@ const BESIDE: [&str; 7] = [
     "user",
 ];
 
-/// The fingerprint of a model and what it was asked: the conversation and every parameter that an
-/// answer depends on.
+/// The fingerprint of a model and its request: the conversation and every parameter that an answer
+/// depends on.
 pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
     let mut context = Context::with_key(key);
     field(&mut context, model.as_bytes());
@@ -59,7 +59,7 @@ pub(crate) fn tool(key: &Key, call: &ToolCall) -> i64 {
     short(context)
 }
 
-/// A value, whatever the order in which the members of its objects are written.
+/// A value, independent of the order of the members of its objects.
 fn value(context: &mut Context, of: &Value) {
     match of {
         Value::Object(object) => members(context, object.iter()),

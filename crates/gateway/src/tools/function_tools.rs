@@ -14,10 +14,10 @@ const MOST_TOOLS: usize = 256;
 /// The names under which the forms give the schema of a tool's arguments.
 const SCHEMAS: [&str; 3] = ["parameters", "inputSchema", "input_schema"];
 
-/// What else of a flat declaration belongs to its function.
+/// The other fields of a flat declaration that belong to its function.
 const FLAT: [&str; 3] = ["name", "description", "strict"];
-/// Members beside the function that stay: where a prompt may be kept up to, in the gateway's words
-/// and in those of callers.
+/// Members beside the function that stay: the end of the part of a prompt to cache, in the
+/// gateway's form and in that of callers.
 const BESIDE: [&str; 2] = [CACHE_BREAKPOINT, CACHE_CONTROL];
 
 /// A call that a model asks for.
@@ -27,11 +27,11 @@ pub struct ToolCall {
     pub id: String,
     /// The tool.
     pub name: String,
-    /// What it is called with; text that is no JSON object stands under `_raw`.
+    /// Its arguments; text that is no JSON object stands under `_raw`.
     pub arguments: Map<String, Value>,
 }
 
-/// What a tool has answered.
+/// The result of a tool.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
     /// The call that it answers.
@@ -43,8 +43,8 @@ pub struct ToolResult {
 }
 
 /// Brings declarations into the function-calling form. The others are that of MCP (`inputSchema`)
-/// and a flat hash (`name`, `description`, `parameters`). What names another type of tool than
-/// `function` stays as it is: a provider may know it.
+/// and a flat hash (`name`, `description`, `parameters`). A declaration of another type than
+/// `function` stays as it is: a provider may support it.
 pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
     check_number(tools)?;
     for (index, tool) in tools.iter_mut().enumerate() {
@@ -60,7 +60,7 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
             Some(_) => return Err(fault("function must be an object")),
             None => {
                 let mut flat = std::mem::take(given);
-                // What else a server says of its tools is not for a model.
+                // The other fields of a server's tools are not for a model.
                 flat.retain(|name, _| {
                     FLAT.contains(&name.as_str()) || SCHEMAS.contains(&name.as_str())
                 });
@@ -97,7 +97,8 @@ pub(crate) fn check_number(tools: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is neither a function nor an MCP server: the gateway's own doors know nothing else.
+/// Refuses tools that are neither a function nor an MCP server: the gateway's own endpoints support
+/// no others.
 pub(crate) fn check_known(tools: &[Value]) -> Result<()> {
     let is_known = |tool: &Value| tool.get("function").is_some() || entries::is_entry(tool);
     match tools.iter().position(|tool| !is_known(tool)) {

@@ -24,7 +24,7 @@ pub struct TraceDetail {
     pub trace: Trace,
     /// Its figures.
     pub figures: TraceFigures,
-    /// What its run steps cost so far, those that are gone included.
+    /// The cost of its run steps so far, those that are gone included.
     pub total_cost: Usd,
     /// The latest step that was routed.
     pub routed: Option<Step>,
@@ -32,8 +32,8 @@ pub struct TraceDetail {
     pub steps: StepList,
 }
 
-/// The steps that a detail shows. It is all that is held of them while nothing of the detail is taken,
-/// so an entry is small.
+/// The steps that a detail shows. Only this list is held until the detail is written, so an entry
+/// is small.
 #[derive(Debug)]
 pub struct StepList {
     pub(super) trace: TraceId,
@@ -47,12 +47,12 @@ pub(super) struct Entry {
     pub(super) id: StepId,
     /// Bytes of its findings and other texts.
     pub(super) texts: u32,
-    /// Bytes of its sealed content; 0 where none is shown.
+    /// Bytes of its sealed content; 0 if none is shown.
     pub(super) sealed: u32,
 }
 
 impl StepList {
-    /// How many there are.
+    /// The number of steps.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -68,7 +68,7 @@ impl Gateway {
     pub async fn trace(&self, caller: &Caller, id: &str) -> Result<TraceDetail> {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let project = caller.project.id();
-        // First of all whose it is: nothing of another project is read.
+        // The owner is checked first: nothing of another project is read.
         let trace = crate::bounded_read::bounded(self.store.trace(project, id))
             .await?
             .ok_or(Error::NotFound)?;

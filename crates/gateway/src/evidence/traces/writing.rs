@@ -8,10 +8,10 @@
 //!      +------ a second has passed between two steps <---+----> ended
 //! ```
 //!
-//! Contents are open only while a detail is being read, and the number of [places](crate::capacity::detail_places) for
-//! that is small. While the caller takes nothing the task holds the list of steps, [`MOST_PIECES`]
-//! pieces in the channel, one that is being filled and how far it came; the content is dropped and
-//! opened again when all pieces have been taken.
+//! Contents are open only while a detail is being read, and the number of
+//! [permits](crate::capacity::detail_places) for that is small. While the caller takes nothing the
+//! task holds the list of steps, [`MOST_PIECES`] pieces in the channel, one that is being filled
+//! and its position; the content is dropped and opened again when all pieces have been taken.
 //!
 //! Each opening therefore writes at least `MOST_PIECES * PIECE` (320 KiB) of a content or its rest, and
 //! a content of `n` bytes is opened at most `2 + n / 320 KiB` times, however slowly it is read: 34 times
@@ -40,15 +40,15 @@ const MOST_PIECES: usize = 5;
 /// Bytes of sealed contents, and of what findings take in memory, that are read at once; a single step
 /// may have more.
 const BATCH: usize = 256 * 1024;
-/// A finding takes about so many times its text.
+/// A finding takes about this many times the bytes of its text.
 const FINDINGS: usize = 8;
 /// Content that is worth compressing is rarely compressed better.
 const COMPRESSED: usize = 8;
 /// All waits for the caller while a detail is being read.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// A detail that was read for so long lets others have its place.
+/// A detail that was read for this long gives up its permit to others.
 const TURN: Duration = Duration::from_secs(1);
-/// The longest wait for a place.
+/// The longest wait for a permit.
 const QUEUE: Duration = Duration::from_mins(1);
 /// The longest time that a detail may take.
 const WHOLE: Duration = Duration::from_mins(15);
@@ -57,21 +57,21 @@ const STEP_GONE: &str = "a step that was half written has gone";
 /// Writes a step with its content into a text.
 pub type WriteStep = fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()>;
 
-/// How a detail is put into text. What a step is presented as depends on nothing but the step and its
-/// content: it may be presented again, to go on from the middle.
+/// The text form of a detail. The text of a step depends only on the step and its content: it may
+/// be written again to continue from the middle.
 #[derive(Debug)]
 pub struct DetailText {
-    /// What stands before the steps.
+    /// The text before the steps.
     pub head: Vec<u8>,
-    /// What stands between two steps.
+    /// The text between two steps.
     pub between: &'static [u8],
-    /// What stands after the steps.
+    /// The text after the steps.
     pub end: &'static [u8],
     /// Writes a step with its content, which is a [`domain::step::Content`] as JSON.
     pub step: WriteStep,
 }
 
-/// What goes to the caller. A channel that closes without an end was broken off.
+/// A message to the caller. A channel that closes without an end was broken off.
 #[derive(Debug)]
 enum Sent {
     Piece(Vec<u8>),
@@ -115,24 +115,24 @@ struct Writer {
     steps: StepList,
     text: DetailText,
     pieces: mpsc::Sender<Sent>,
-    /// What comes next and does not fill a piece yet.
+    /// The next text, which does not fill a piece yet.
     piece: Vec<u8>,
     at: Position,
 }
 
-/// How far a detail has been written.
+/// The position in a detail up to which it is written.
 struct Position {
     /// The index of the step.
     step: usize,
     /// Whether no step was written before it.
     is_first: bool,
-    /// How many bytes of it were written.
+    /// The number of its bytes that were written.
     offset: usize,
-    /// How many it has, where some were written.
+    /// The number of its bytes, if some were written.
     size: usize,
 }
 
-/// A step as it is read, and its place in the list.
+/// A step as it is read, and its index in the list.
 struct ReadStep {
     index: usize,
     step: Step,
@@ -163,7 +163,7 @@ impl Writer {
         self.write_short(&head).await?;
         drop(head);
         while self.at.step < self.steps.len() {
-            // Nothing is opened for a caller who has not taken what there is.
+            // No content is opened for a caller that has not taken the pieces that there are.
             self.pieces.reserve_many(MOST_PIECES).await.map_err(|_| gone())?;
             let project = self.steps.project.id();
             let place = self.gateway.details.take(project, QUEUE).await?;
@@ -175,7 +175,7 @@ impl Writer {
         self.pieces.send(Sent::End).await.map_err(|_| gone())
     }
 
-    /// Writes what is no step, however long the caller takes for it.
+    /// Writes text other than a step, however long the caller takes for it.
     async fn write_short(&mut self, mut text: &[u8]) -> Result<()> {
         while !text.is_empty() {
             if self.is_full() {
@@ -186,8 +186,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads and writes steps until all are written, the caller takes nothing, or others are to have
-    /// their turn.
+    /// Reads and writes steps until all are written, the caller takes nothing, or its time with the
+    /// permit is over.
     async fn read(&mut self) -> Result<()> {
         let (began, mut patience) = (Instant::now(), PATIENCE);
         while self.at.step < self.steps.len() {
@@ -236,7 +236,7 @@ impl Writer {
         Ok((read.collect(), next + ids.len()))
     }
 
-    /// A step as it is shown. Where it was begun before, it must be what it was: steps and contents go
+    /// A step as it is shown. If it was begun before, it must be unchanged: steps and contents go
     /// when their retention is over.
     fn present(
         &mut self,
@@ -247,7 +247,7 @@ impl Writer {
         let (text, key) = (&self.text, &self.steps.project.sealing);
         let between = if self.at.is_first { &[][..] } else { text.between };
         let size = content.as_ref().map_or(0, SealedContent::size).saturating_mul(COMPRESSED);
-        // Its place bounds it.
+        // Bounded by its permit.
         let shown = hand_over(size, || {
             let content = content.map(|content| content.open(key)).transpose()?;
             let content = content.as_deref();
@@ -270,7 +270,7 @@ impl Writer {
         self.piece.len() >= PIECE
     }
 
-    /// Adds as much as fits into the piece. Gives how much that was.
+    /// Adds as much as fits into the piece. Returns how much that was.
     fn fill(&mut self, text: &[u8]) -> usize {
         let fits = text.len().min(PIECE.saturating_sub(self.piece.len()));
         self.piece.extend_from_slice(&text[..fits]);
@@ -283,7 +283,7 @@ impl Writer {
         self.pieces.send(piece).await.map_err(|_| gone())
     }
 
-    /// Sends the piece if there is room soon. Gives whether there was.
+    /// Sends the piece if there is room soon. Returns whether there was.
     async fn send_within(&mut self, patience: &mut Duration) -> Result<bool> {
         let room = match self.pieces.try_reserve() {
             Ok(room) => room,

@@ -1,4 +1,4 @@
-//! What a request offers of MCP servers, and the conversations with them.
+//! The tools of MCP servers that a request offers, and the conversations with these servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Gateway {
         Ok(Round::first(servers, deadline))
     }
 
-    /// What a follow-up offers: the servers of the conversation that it carries on.
+    /// The offer of a follow-up: the servers of the conversation that it carries on.
     pub(crate) fn offer_again(context: &RequestContext, servers: Vec<Server>) -> Result<Round> {
         for server in &servers {
             context.caller.project.mcp.check(&server.address()?)?;
@@ -73,7 +73,7 @@ pub(crate) async fn call_tool(
     gateway.mcp.call(to, tool, &call.arguments, deadline).await
 }
 
-/// A server as a turn may call it; an error where the project does not allow it.
+/// A server as a request may call it; an error if the project does not allow it.
 fn to<'a>(context: &'a RequestContext, address: &'a McpAddress) -> Result<To<'a>> {
     let project = &context.caller.project;
     let token = project.mcp.check(address)?;

@@ -19,7 +19,7 @@ use crate::tools::function_tools;
 use crate::tools::function_tools::{ToolCall, ToolResult};
 use crate::tools::mcp::round::Round;
 
-/// What a step says whose call a stop of ours has ended.
+/// The error of a step whose call was ended by a stop of the gateway.
 const STOPPED: &str = "The gateway stopped before this call ended";
 
 /// A tool that was run.
@@ -30,8 +30,8 @@ struct Ran {
 }
 
 impl Gateway {
-    /// Asks a model and runs the tools that it wants, by turns, until it answers or waits for the
-    /// caller. Every round is screened, routed, funded and recorded like a request of its own.
+    /// Calls a model and runs the tools that it asks for, by turns, until it answers or waits for
+    /// the caller. Every round is screened, routed, funded and recorded like a request of its own.
     pub(crate) async fn converse(
         &self,
         mut context: RequestContext,
@@ -70,8 +70,8 @@ impl Gateway {
         }
     }
 
-    /// Runs those of a model's calls that are ours, side by side. What has begun is ended and
-    /// recorded also when the caller hangs up: the tool may have done something.
+    /// Runs those calls of a model that the gateway has to run, side by side. A call that has begun
+    /// is ended and recorded also when the caller hangs up: the tool may have had an effect.
     async fn run_tools(
         &self,
         context: &RequestContext,
@@ -113,8 +113,8 @@ impl Gateway {
         Ok(Ran { step: id, finished_at, result })
     }
 
-    /// Hands the calls that are not ours to the caller. The step that waits for them knows where the
-    /// results of the others are.
+    /// Hands the calls that the gateway does not run to the caller. The step that waits for them
+    /// refers to the steps that hold the results of the others.
     async fn hand_over(
         &self,
         context: &RequestContext,
@@ -145,8 +145,8 @@ impl Gateway {
     }
 }
 
-/// What a model is told of a call, and what is wrong with it. A fault is told in plain words: models
-/// often know another way.
+/// The answer of a call for the model, and its error. An error is given in plain words: models
+/// often find another way.
 fn told(answer: std::result::Result<McpAnswer, McpError>) -> (String, Option<String>) {
     match answer {
         Ok(McpAnswer { text, is_error: false }) => (text, None),

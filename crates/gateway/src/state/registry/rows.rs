@@ -1,4 +1,5 @@
-//! What the store holds of every project, sorted by project, with what cannot be read of it.
+//! The stored rows of every project, sorted by project, with the faults of those that cannot be
+//! read.
 
 use std::collections::HashMap;
 
@@ -29,7 +30,8 @@ pub(super) struct Of<T> {
 
 impl Rows {
     pub(super) async fn read(store: &Store) -> Result<Self> {
-        // Projects first: whatever belongs to one of them was written with it, and is seen after it.
+        // Projects first: rows that belong to one of them were written with it, and are seen after
+        // it.
         let projects = store.projects().await?;
         let (models, keys, data_keys) =
             tokio::try_join!(store.models(), store.keys(), store.data_keys())?;

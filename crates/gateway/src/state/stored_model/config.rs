@@ -1,4 +1,4 @@
-//! What `additional_config` of a model says.
+//! The contents of `additional_config` of a model.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
     Ok((config, given))
 }
 
-/// What was read when it was saved, and would not be saved now.
+/// Refuses texts that a stored configuration may hold, but that are not saved any more.
 pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()> {
     let mut faults = Vec::new();
     for (key, text) in [
@@ -59,7 +59,8 @@ pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
 }
 
-/// Reads `additional_config`, and the endpoints in it, which need the rest of the model to be placed.
+/// Reads `additional_config`, and the endpoints in it, which need the rest of the model to become
+/// complete.
 pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>), Vec<String>> {
     let all: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| vec![format!("additional_config: {error}")])?;
@@ -120,7 +121,7 @@ pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
     Ok((config, given))
 }
 
-/// An amount in USD; `None` where it is negative or none at all.
+/// An amount in USD; `None` if it is negative, too large or not a number.
 pub(crate) fn amount(dollars: f64) -> Option<Usd> {
     Usd::from_dollars(dollars).filter(|_| dollars >= 0.0)
 }

@@ -13,9 +13,9 @@ use store::{ModelRow, SealingKey};
 
 use crate::error::{Error, Result};
 
-/// Where they stand in `additional_config`.
+/// Their field in `additional_config`.
 const LIST: &str = "endpoints";
-/// What ties the sealed credentials to their place.
+/// The context that ties the sealed credentials to their field.
 const CREDENTIALS: &str = "model:endpoint_keys";
 /// The most endpoints of one model.
 const MOST: usize = 32;
@@ -25,14 +25,14 @@ const LONGEST_URL: usize = 2048;
 /// An endpoint as the configuration describes it.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// `None`: where the model is.
+    /// `None`: the model's address.
     base_url: Option<String>,
     weight: f64,
     /// `None`: the model's.
     region: Option<String>,
 }
 
-/// What a request says of an endpoint's credential: nothing, that there is none, or what it is.
+/// The credential of an endpoint in a request: not given, removed, or set.
 pub(crate) type Asked = Option<Option<Secret>>;
 
 /// The credentials that a row holds, each with the address that it is for, in the order of the list.
@@ -47,7 +47,7 @@ pub(crate) fn take_keys(config: &mut Map<String, Value>, faults: &mut Vec<String
     let Some(Value::Array(entries)) = config.get_mut(LIST) else { return Vec::new() };
     let take = |(index, entry): (usize, &mut Value)| {
         let entry = entry.as_object_mut()?;
-        // Who sends back what was shown means nothing by it.
+        // A caller that sends back the shown configuration does not change anything by this field.
         entry.remove("has_api_key");
         match entry.remove("api_key")? {
             Value::Null => Some(None),
@@ -133,8 +133,8 @@ fn fault(index: usize, what: &str) -> String {
     format!("additional_config.endpoints[{index}] {what}")
 }
 
-/// Checks where a row's model is called: at its own address, unless none of its endpoints is there,
-/// and at those of its endpoints.
+/// Checks the addresses at which a row's model is called: its own, unless none of its endpoints is
+/// there, and those of its endpoints.
 pub(crate) fn check_addresses(
     row: &ModelRow,
     given: &[Given],
@@ -163,7 +163,7 @@ impl Given {
 }
 
 impl Held {
-    /// What a row holds before it is changed.
+    /// The credentials that a row holds before it is changed.
     pub(crate) fn of(row: &ModelRow, given: &[Given], sealing: &SealingKey) -> Result<Self> {
         let mut keys = open_keys(row, sealing)?.into_iter();
         let address = |endpoint: &Given| endpoint.address(row).map(str::to_owned);
@@ -181,8 +181,8 @@ impl Held {
     }
 }
 
-/// Seals the credentials of a row's endpoints, those that a request brings and of the others those
-/// that are held for the same address, and notes in the configuration which endpoint has one.
+/// Seals the credentials of a row's endpoints: those that a request brings, and for the others
+/// those that are held for the same address. Notes in the configuration which endpoint has one.
 pub(crate) fn settle(
     row: &mut ModelRow,
     mut config: Map<String, Value>,
@@ -220,13 +220,13 @@ pub(crate) fn open_keys(row: &ModelRow, sealing: &SealingKey) -> Result<Vec<Opti
     Ok(keys.into_iter().map(|key| key.map(Secret::new)).collect())
 }
 
-/// Without the words of the parser: they may quote what it was given.
+/// Without the message of the parser: it may quote its input.
 fn unreadable(row: &ModelRow, error: &serde_json::Error) -> Error {
     Error::Internal(format!("model {}: credentials of endpoints ({:?})", row.id, error.classify()))
 }
 
 /// The model as it is called at each of its endpoints. One at the model's own address uses the
-/// model's credential where it has none.
+/// model's credential if it has none.
 pub(crate) fn place(model: &Model, given: Vec<Given>, keys: Vec<Option<Secret>>) -> Vec<Endpoint> {
     let mut bare = model.clone();
     bare.config.all.remove(LIST);
@@ -237,8 +237,7 @@ pub(crate) fn place(model: &Model, given: Vec<Given>, keys: Vec<Option<Secret>>)
         let api_key = keys.next().flatten().or_else(|| shared.cloned());
         let mut own = Model { base_url, api_key, ..bare.clone() };
         if let Some(region) = endpoint.region {
-            // Where the endpoint says which of the provider's regions it is in, the model's word is
-            // of others.
+            // If the endpoint names its region of the provider, the model's region is not used.
             if providers::is_aws_region(&region) {
                 own.config.all.remove("region");
             }

@@ -15,7 +15,7 @@ const LONGEST_LABEL: usize = 64;
 /// A server that a request names.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// What the caller calls it.
+    /// The caller's name for it.
     pub(crate) label: String,
     pub(crate) address: McpAddress,
     /// Whether the gateway runs its tools; else the caller is asked.

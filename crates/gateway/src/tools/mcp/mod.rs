@@ -1,5 +1,5 @@
 //! MCP servers as tools: named by a request, allowed by the project, listed, offered to any model
-//! as functions, and run by the gateway where nobody has to approve that.
+//! as functions, and run by the gateway if no approval is required.
 
 pub(crate) mod entries;
 pub(crate) mod names;
@@ -7,11 +7,11 @@ pub(crate) mod round;
 
 use std::time::Duration;
 
-/// How often a model may be asked in one request.
+/// The most calls of a model in one request.
 pub(crate) const MOST_ROUNDS: u32 = 10;
-/// How many tools are run at once for one answer of a model.
+/// The most tools that are run at once for one answer of a model.
 pub(crate) const MOST_CALLS: usize = 32;
-/// How long one call of a tool, or the list of a server's tools, may take.
+/// The longest time of one call of a tool, or of listing a server's tools.
 pub(crate) const CALL_TIME: Duration = Duration::from_secs(30);
-/// How long a request with all its rounds may take.
+/// The longest time of a request with all its rounds.
 pub(crate) const TOTAL: Duration = Duration::from_mins(5);

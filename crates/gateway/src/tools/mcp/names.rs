@@ -1,12 +1,12 @@
-//! The names under which models know the tools of MCP servers.
+//! The names of the tools of MCP servers for models.
 
 use std::collections::{HashMap, HashSet};
 
 /// The longest name of a function that every provider takes.
 const LONGEST: usize = 64;
 
-/// Gives every tool of every server a name of its own that all providers take: its own name where
-/// nothing else is called so, else one that begins with the label of its server.
+/// Gives every tool of every server a name of its own that all providers accept: its own name if
+/// nothing else has it, else one that begins with the label of its server.
 pub(crate) struct Names {
     taken: HashSet<String>,
     uses: HashMap<String, usize>,

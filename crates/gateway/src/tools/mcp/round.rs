@@ -1,4 +1,4 @@
-//! One round of a conversation with a model that tools of MCP servers are offered to.
+//! One round of a conversation with a model that is offered tools of MCP servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::tools::function_tools::ToolCall;
 use crate::tools::mcp::{CALL_TIME, MOST_CALLS, MOST_ROUNDS};
 
-/// A server whose tools are offered. It is kept with every run of the conversation, so that a
-/// follow-up knows whose tools they are.
+/// A server whose tools are offered. It is stored with every run of the conversation, so that a
+/// follow-up can map tools to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Server {
-    /// What the caller calls it.
+    /// The caller's name for it.
     pub(crate) label: String,
     pub(crate) url: String,
     /// Whether the gateway runs its tools.
@@ -25,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) functions: BTreeMap<String, String>,
 }
 
-/// One round of a conversation with a model that MCP tools are offered to.
+/// One round of a conversation with a model that is offered MCP tools.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     offer: Arc<Offer>,
@@ -48,7 +48,7 @@ impl Round {
         &self.offer.servers
     }
 
-    /// When the request must be over.
+    /// The time by which the request must be over.
     pub(crate) fn deadline(&self) -> Instant {
         self.offer.deadline
     }
@@ -84,7 +84,7 @@ impl Round {
         servers.find_map(|server| Some((server, server.functions.get(&call.name)?.as_str())))
     }
 
-    /// When a call of a tool that begins now must be over.
+    /// The time by which a call of a tool that begins now must be over.
     pub(crate) fn call_deadline(&self, now: Instant) -> Instant {
         self.offer.deadline.min(now + CALL_TIME)
     }

@@ -37,7 +37,7 @@ fn plain(_: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Res
     into.write_all(content.unwrap_or(b"nothing")).map_err(serde_json::Error::io)
 }
 
-/// What is written of a trace of notes with these sizes.
+/// The text that is written of a trace of notes with these sizes.
 fn whole(sizes: &[usize]) -> String {
     let note = |(number, size): (usize, &usize)| {
         format!(r#"{{"input":null,"output":{{"text":"{}"}}}}"#, number.to_string().repeat(*size))
@@ -46,7 +46,7 @@ fn whole(sizes: &[usize]) -> String {
     format!("<{}>", notes.join(", "))
 }
 
-/// Takes all that comes. Gives it, and whether it came to its end.
+/// Takes all pieces. Returns the text, and whether it came to its end.
 async fn drain(mut pieces: mpsc::Receiver<Sent>) -> (String, bool) {
     let mut all = Vec::new();
     while let Some(sent) = pieces.recv().await {
@@ -108,7 +108,7 @@ async fn no_content_is_open_while_a_caller_takes_nothing() {
     let mut pieces = slow.pop().unwrap();
     let (mut all, mut stalled) = (Vec::new(), 0);
     loop {
-        // One who takes all that there is and then nothing for a while.
+        // A caller that takes all that there is and then nothing for a while.
         for _ in 0..pieces.len() {
             if let Some(Sent::Piece(piece)) = pieces.recv().await {
                 all.extend(piece);
