@@ -57,7 +57,7 @@ impl KeyWindows {
     }
 
     /// Counts an authenticated request for loop detection, refused ones too. Returns true if the
-    /// requests in the window exceed the limit, that is for every request of a loop.
+    /// requests in the window exceed the limit.
     pub fn record_attempt(&mut self, now: Timestamp) -> bool {
         self.last_used = now;
         self.changed = true;

@@ -27,7 +27,7 @@ use crate::error::Error;
 
 /// Time limit for making a connection, the proxy and TLS included.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// Keep-alive interval for idle connections, and the time limit for unacknowledged data.
+/// Keep-alive interval and number of probes of idle connections, and time limit for unacknowledged data.
 const PROBES_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 #[cfg(target_os = "linux")]

@@ -232,7 +232,7 @@ pub(crate) fn parts(key: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
     texts.push(part.to_owned());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    // An id made from a response's id may contain the credential.
+    // An echo as the response's id is a part of invented call ids, without underscores.
     if part.len() <= MOST_UNIQUE_CHARS && part.contains('_') {
         texts.extend(Some(part.replace('_', "")).filter(|letters| letters.len() >= SHORTEST));
     }
