@@ -10,13 +10,13 @@ pub const MIN_DRIFT_SAMPLES: u64 = 50;
 pub struct Profile {
     /// All run steps.
     pub samples: u64,
-    /// By length of the output.
+    /// Counts by length of the output.
     pub output_length: Vec<u64>,
     /// Number of refusals.
     pub refusals: u64,
-    /// By latency.
+    /// Counts by latency.
     pub latency: Vec<u64>,
-    /// By language of the output.
+    /// Counts by language of the output.
     pub language: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! How steps follow from each other.
+//! The graph of steps: their parents and follow-ups.
 
 use std::collections::HashMap;
 

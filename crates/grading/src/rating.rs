@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// The mean rating of a trace; `None` when nobody rated it.
+/// The mean rating of a trace; `None` without ratings.
 pub(crate) fn average(steps: &[Step]) -> Option<f64> {
     let logs = steps.iter().filter(|step| step.kind == StepKind::Log);
     let ratings: Vec<f64> = logs.filter_map(|step| step.user_rating).collect();

@@ -59,7 +59,7 @@ fn weight(weights: &[f64; 4], times: usize) -> f64 {
     weights[times.saturating_sub(1).min(weights.len() - 1)]
 }
 
-/// Up to 0.3 when the last third of the runs took several times as long as the first.
+/// Returns up to 0.3 when the last third of the runs took several times as long as the first.
 fn growth(runs: &[&Step]) -> f64 {
     if runs.len() < 4 {
         return 0.0;
@@ -72,7 +72,7 @@ fn growth(runs: &[&Step]) -> f64 {
     0.1 * (last.max(100.0) / first.max(100.0)).log2().clamp(0.0, 3.0)
 }
 
-/// Up to 0.45 when the longest pause between steps is far beyond the project's usual one.
+/// Returns up to 0.45 when the longest pause between steps is far beyond the project's usual one.
 fn idleness(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let Some(typical) = typical_gap_ms.filter(|gap| gap.is_finite() && *gap >= 0.0) else {
         return 0.0;

@@ -1,15 +1,18 @@
 //! Circuit breakers: an endpoint that keeps failing is left alone for a while.
 //!
 //! ```text
-//!           5 faults in a row, or a fault with half
-//!           of 20 or more calls in 30 s failed
-//!   Closed ----------------------------------------> Open
-//!     ^                                              |  ^  the newest probe fails (open for 30 s), or
-//!     |                first call after 30 s: a probe|  |  is dropped (the next call is the probe)
-//!     |                                              v  |
-//!     +-------------------------------------------- Probing --+
-//!           a probe begins to be answered,             ^      |  no outcome for 30 s:
-//!           or succeeds                                +------+  the next call is the probe
+//!             5 faults in a row, or a fault that makes
+//!             half of 20 or more calls in 30 s faults
+//!  +--------+ ----------------------------------------> +------+
+//!  | Closed |                                           | Open |
+//!  +--------+                                           +------+
+//!      ^                                                 |    ^
+//!      |                    first call after 30 s: probe |    | probe fails: open for 30 s;
+//!      |                                                 v    | dropped: the next call is the probe
+//!      |                                              +---------+
+//!      +--------------------------------------------- | Probing | <-+ no outcome for 30 s:
+//!             a probe begins to be answered, or       +---------+ --+ the next call is the probe
+//!             succeeds, even one that was replaced
 //! ```
 
 use std::collections::HashMap;
@@ -57,8 +60,8 @@ impl Default for State {
 }
 
 impl Breaker {
-    /// Lets a call through if the circuit is closed, or open for long enough: that call is then the
-    /// probe.
+    /// Lets a call through, or returns `None`. A call that is let through while the circuit is not closed
+    /// is the probe.
     pub fn allow(self: &Arc<Self>, now: Timestamp) -> Option<Permit> {
         let mut state = self.state();
         let probe = match *state {

@@ -41,7 +41,7 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}{message}", place(*.at_message))]
 pub struct Error {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: ErrorKind,
     /// The index of the message of the prompt that cannot be sent.
     at_message: Option<usize>,
@@ -64,7 +64,7 @@ pub(crate) struct ErrorDetails {
     pub(crate) message: Option<String>,
     /// The account is out of credit: waiting does not help.
     pub(crate) spent: bool,
-    /// The key is wrong, whatever the status says.
+    /// The key is wrong, whatever the status.
     pub(crate) wrong_key: bool,
     /// The model took too long or failed, as Bedrock reports with 408 and 424.
     pub(crate) of_model: bool,

@@ -177,7 +177,7 @@ impl Pool {
         Ok(Connected::Own(Box::new(Http1 { sender, driver, ended_unheard: false, proxied })))
     }
 
-    /// Closes the connections that nobody has used for a while.
+    /// Closes the connections that were not used for a while.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let mut expired = Vec::new();

@@ -161,7 +161,7 @@ impl Client {
         probing.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
     }
 
-    /// Closes connections that nobody has used for a while.
+    /// Closes connections that were not used for a while.
     pub fn close_unused(&self) {
         self.0.public.sweep();
         self.0.private.sweep();

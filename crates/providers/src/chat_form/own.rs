@@ -96,7 +96,7 @@ enum Block<'a> {
 impl<'a> Block<'a> {
     fn of(block: &'a Value) -> Self {
         match text(block.get("type")) {
-            // Of the other formats' blocks, only Anthropic's name their kind.
+            // Among the other formats' blocks, only Anthropic's name their kind.
             "" => Self::unnamed(block),
             "text" => Self::Text(text(block.get("text"))),
             "tool_use" => Self::Call(Call::of(block, "id", "input")),

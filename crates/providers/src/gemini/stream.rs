@@ -42,7 +42,7 @@ impl Decoder for Reader {
         let answer = &mut self.answer;
         let was_finished = answer.finish.is_some();
         let last = self.sse.end(|data| answer.hear(data, events));
-        // Parts after the reason to stop take nothing back.
+        // An unreadable rest after the reason to stop takes nothing back.
         if !was_finished {
             last?;
         }

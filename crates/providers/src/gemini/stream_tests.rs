@@ -11,7 +11,7 @@ fn reader() -> Reader {
     Reader::new(&Model { identifier: "gemini-3.1-pro".to_owned(), ..model })
 }
 
-/// As Google writes a stream: CRLF, and no mark for the end.
+/// Writes a stream as Google does: CRLF, and no mark for the end.
 fn written(data: &[Value]) -> Vec<u8> {
     data.iter().flat_map(|data| format!("data: {data}\r\n\r\n").into_bytes()).collect()
 }

@@ -137,7 +137,7 @@ async fn what_is_wrong_with_an_answer_is_told_apart() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_left() {
-    // One message that never ends, and messages that never answer.
+    // The first stream has one message that never ends, the second messages that never answer.
     let message = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
     for (said, part) in [("x".repeat(0x4000), "1 MiB"), (message, "4 MiB")] {
         let chunk = format!("{:x}\r\n{said}\r\n", said.len()).into_bytes();

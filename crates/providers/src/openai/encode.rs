@@ -37,7 +37,7 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     {
         return Err(Error::lacking(attempt.model, name));
     }
-    // Other servers of the format may take parameters that are unknown here.
+    // Other servers of the format may take rounds that the vendor refuses.
     if is_vendor(attempt.model) {
         rounds::check(&attempt.prompt.messages)?;
     }
