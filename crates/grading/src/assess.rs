@@ -9,11 +9,11 @@ use domain::step::{Call, Step, StepKind};
 use crate::verdict::{Verdict, judged, print, verdicts};
 use crate::{graph, rating};
 
-/// A deeper chain of tool calls has run away.
+/// A deeper chain of tool calls counts as run away.
 const MAX_CHAIN_DEPTH: usize = 5;
-/// So many identical calls are a loop.
+/// Number of identical calls that counts as a loop.
 const LOOP: usize = 3;
-/// Users who rate below this are unhappy.
+/// A mean user rating below this lowers the grade by one letter.
 const POOR_RATING: f64 = 0.4;
 /// The worst share, in percent, that still earns A, B, C and D.
 const CUT_OFFS: [(i128, Grade); 4] =
@@ -46,14 +46,14 @@ pub fn assess(steps: &[Step], baselines: Baselines) -> Assessment {
     }
 }
 
-/// Whether a step has a part in grades and figures: one without can come late and change nothing.
+/// Whether a step has a part in grades and figures; any other step can arrive late and change nothing.
 pub fn counts(step: &Step) -> bool {
     matches!(step.kind, StepKind::Run | StepKind::ToolCall) || step.user_rating.is_some()
 }
 
-/// The worse of the two shares, and then what shares do not show. (Waste above 40 %, calls that took
-/// twice their baseline in all, or the wrong tier throughout with waste above 70 % already
-/// are a D or an F by the cut-offs.)
+/// The worse of the two shares, lowered further by signals that the shares do not show. (Waste above 40
+/// %, calls that took twice their baseline in all, or the wrong tier throughout with waste above 70 %
+/// already are a D or an F by the cut-offs.)
 fn overall(
     waste: Grade,
     latency: Grade,
@@ -113,7 +113,7 @@ fn calls(steps: &[Step]) -> impl Iterator<Item = &Call> {
     runs.filter_map(|step| step.call.as_ref())
 }
 
-/// Cost by a label, dearest first, equal ones by name.
+/// Returns the cost by label, the highest first, equal ones by name.
 fn grouped(steps: &[Step], label: impl Fn(&Call) -> &String) -> Vec<(String, Usd)> {
     let mut sums: BTreeMap<&String, Usd> = BTreeMap::new();
     for call in calls(steps) {

@@ -1,26 +1,26 @@
-//! Whether a model behaves otherwise than it did: bias drift.
+//! Bias drift: whether a model's behaviour has changed between two windows.
 
 /// A figure that moved by more than this is flagged.
 pub const DRIFT_LIMIT: f64 = 0.2;
-/// With fewer run steps in either window nothing is said.
+/// Least number of run steps in each window for a drift report.
 pub const MIN_DRIFT_SAMPLES: u64 = 50;
 
-/// How a model answered in a window: counts per bin. Bins mean the same in every window.
+/// A model's answers in a window, as counts per bin. Bins mean the same in every window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Run steps in all.
+    /// All run steps.
     pub samples: u64,
-    /// By length of the output.
+    /// Counts by length of the output.
     pub output_length: Vec<u64>,
-    /// How many refused.
+    /// Number of refusals.
     pub refusals: u64,
-    /// By latency.
+    /// Counts by latency.
     pub latency: Vec<u64>,
-    /// By language of the output.
+    /// Counts by language of the output.
     pub language: Vec<u64>,
 }
 
-/// How far each figure of a model moved from one window to the next.
+/// The change of each figure of a model from one window to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriftReport {
     /// The model's identifier.
@@ -37,7 +37,7 @@ pub struct DriftReport {
     pub latency: f64,
     /// PSI of output language.
     pub language: f64,
-    /// Whether any of them is above [`DRIFT_LIMIT`].
+    /// Whether any of the indices is above [`DRIFT_LIMIT`].
     pub flagged: bool,
 }
 

@@ -28,8 +28,8 @@ fn fidelity(declared: &[Value], call: &Value, budget: &Budget) -> f64 {
     if fits { 1.0 } else { 0.5 }
 }
 
-/// The arguments of a call: JSON in a string, as the format has it, or an object as some servers
-/// send it. Nothing at all stands for no arguments.
+/// Returns the arguments of a call: JSON in a string, as the format has it, or an object as some
+/// servers send it. Missing arguments are read as none.
 fn arguments(call: &Value) -> Option<Value> {
     match call.pointer("/function/arguments") {
         None | Some(Value::Null) => Some(Value::Object(serde_json::Map::new())),

@@ -22,11 +22,11 @@ pub struct TraceFigures {
     pub chain_depth: usize,
     /// Time spent on tools; `None` when there were none.
     pub tool_overhead_ms: Option<f64>,
-    /// How likely the work goes round in circles, 0 to 1.
+    /// Probability that the work goes round in circles, 0 to 1.
     pub stall_probability: f64,
     /// Whether tools were called as they were declared, 0 to 1; 1.0 without calls.
     pub tool_fidelity_score: f64,
-    /// How alike the shadow model answered. Steps do not hold it: this is `None`.
+    /// Similarity of the shadow model's answer. Steps do not hold it: this is `None`.
     pub shadow_score: Option<f64>,
     /// Whether any step held personal data.
     pub pii_detected: bool,
@@ -36,10 +36,10 @@ pub struct TraceFigures {
     pub secret_leaked: bool,
 }
 
-/// The figures of a trace by its steps, given in the order of (`started_at`, id).
+/// Computes the figures of a trace from its steps, given in the order of (`started_at`, id).
 ///
 /// Shadow calls count as steps and nothing else: nobody waited for them. `typical_gap_ms` is the
-/// project's median time between two steps, where it is known.
+/// project's median time between two steps, if known.
 pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64>) -> TraceFigures {
     let waited_for = || steps.iter().filter(|step| !is_shadow(step));
     let mut latencies: Vec<f64> = waited_for().map(|step| millis(step.latency())).collect();
@@ -72,7 +72,7 @@ fn tool_fidelity(steps: &[Step]) -> f64 {
     if calls > 0.0 { sum / calls } else { 1.0 }
 }
 
-/// The nearest-rank percentile of sorted values, `p` from 0 to 100; `None` of nothing.
+/// Returns the nearest-rank percentile of sorted values, `p` from 0 to 100; `None` without values.
 pub fn percentile(sorted_ms: &[f64], p: f64) -> Option<f64> {
     let rank = (p.clamp(0.0, 100.0) / 100.0 * sorted_ms.len() as f64).ceil() as usize;
     sorted_ms.get(rank.saturating_sub(1)).copied()

@@ -1,4 +1,4 @@
-//! How steps follow from each other.
+//! The graph of steps: their parents and follow-ups.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,8 @@ pub(crate) fn chain_depth(steps: &[Step]) -> usize {
     depths.into_values().max().unwrap_or(0)
 }
 
-/// Microseconds spent on tools: their own time where the gateway ran them, and the wait until a
-/// follow-up carried their results. `None` when no model asked for a tool.
+/// Microseconds spent on tools: their own time if the gateway ran them, plus the wait until a follow-up
+/// carried their results. `None` when no model asked for a tool.
 pub(crate) fn tool_overhead(steps: &[Step]) -> Option<i64> {
     let mut follow_ups: HashMap<StepId, &Step> = HashMap::new();
     for step in steps.iter().filter(|step| step.kind == StepKind::Run) {

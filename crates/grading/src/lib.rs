@@ -1,7 +1,7 @@
 //! Grading: the steps of a trace in, letters and figures out.
 //!
-//! Pure functions: no clock, no I/O, no content. Whatever a step was measured against comes in with
-//! it, so that the same steps and baselines always grade alike.
+//! Pure functions: no clock, no I/O, no content. A step's baselines come in with it, so that the same
+//! steps and baselines always grade alike.
 
 mod assess;
 mod drift;

@@ -1,4 +1,4 @@
-//! What users thought of the work.
+//! User ratings of the work.
 
 use std::borrow::Cow;
 use std::fmt::{self, Formatter};
@@ -6,11 +6,10 @@ use std::fmt::{self, Formatter};
 use domain::step::{Step, StepKind};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The rating that a log's output carries, 0 to 1. The output is JSON text: nothing of it but the rating
-/// is read.
+/// Reads the rating in a log's output, 0 to 1. The output is JSON text; nothing but the rating is read.
 ///
-/// `user_rating` is a boolean; or a number, divided by `rating_max` beside it; without that, a
-/// fraction below 1 is taken as it is and anything else counts stars out of five.
+/// `user_rating` is a boolean; or a number, divided by `rating_max` beside it. Without `rating_max`, a
+/// number below 1 is taken as it is and any other counts stars out of five.
 pub fn user_rating(output: &str) -> Option<f64> {
     let Rated { rating, most } = serde_json::from_str(output).ok()?;
     let rating = match (rating, most) {
@@ -23,7 +22,7 @@ pub fn user_rating(output: &str) -> Option<f64> {
     rating.is_finite().then(|| rating.clamp(0.0, 1.0))
 }
 
-/// What of an output is about a rating.
+/// The members of an output that make up a rating.
 struct Rated {
     rating: Scalar,
     most: Scalar,
@@ -116,7 +115,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// The mean rating of a trace; `None` when nobody rated it.
+/// The mean rating of a trace; `None` without ratings.
 pub(crate) fn average(steps: &[Step]) -> Option<f64> {
     let logs = steps.iter().filter(|step| step.kind == StepKind::Log);
     let ratings: Vec<f64> = logs.filter_map(|step| step.user_rating).collect();

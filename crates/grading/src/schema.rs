@@ -1,7 +1,7 @@
 //! Whether a value fits a JSON Schema (draft 2020-12), as tools declare their arguments.
 //!
 //! Schemas come from callers, and a reference may lead round in circles or branch without end: the work
-//! is bounded, and what is left undone passes. So does what this does not know: `format`, which only
+//! is bounded, and anything left undone passes. Unsupported keywords pass too: `format`, which only
 //! describes, `unevaluated...`, references out of the schema, patterns that are long or no linear-time
 //! regular expression.
 
@@ -11,25 +11,25 @@ use std::collections::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// A schema nested deeper than this is too much work.
+/// Schemas nested deeper than this are too much work.
 const MAX_DEPTH: usize = 64;
-/// The work that the calls of one answer may make together: a step is a comparison of two values.
+/// Most steps of work for the calls of one answer together; a step is a comparison of two values.
 const MAX_STEPS: usize = 20_000;
-/// What a new pattern counts for in steps.
+/// Steps that a new pattern costs.
 const PATTERN_STEPS: usize = 100;
-/// How many bytes of a text are searched for a step.
+/// Bytes of a text that are searched per step.
 const STEP_BYTES: usize = 16;
-/// The longest pattern that is used, in bytes, and how large it may become.
+/// The longest pattern that is used, in bytes, and the largest size that it may compile to.
 const MAX_PATTERN: usize = 256;
 const PATTERN_SIZE: usize = 16 * 1024;
-/// The longest text that is held against a pattern, in bytes.
+/// The longest text that is matched against a pattern, in bytes.
 const MAX_SEARCHED: usize = 32 * 1024;
 
-/// The work that is left.
+/// The remaining work, in steps.
 pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {
-    /// For the calls of one answer.
+    /// Returns the budget for the calls of one answer.
     pub(crate) fn of_answer() -> Self {
         Self(Cell::new(MAX_STEPS))
     }
@@ -43,7 +43,7 @@ impl Budget {
     }
 }
 
-/// Whether a value fits a schema. Once the budget is spent, all does.
+/// Whether a value fits a schema. Once the budget is spent, every value fits.
 pub(crate) fn fits(schema: &Value, value: &Value, budget: &Budget) -> bool {
     let (patterns, is_unsure) = (RefCell::default(), Cell::default());
     let check = Check { root: schema, budget, patterns, is_unsure };
@@ -53,9 +53,9 @@ pub(crate) fn fits(schema: &Value, value: &Value, budget: &Budget) -> bool {
 struct Check<'a> {
     root: &'a Value,
     budget: &'a Budget,
-    /// Those met so far; `None` where one cannot be used.
+    /// Patterns met so far; `None` for one that cannot be used.
     patterns: RefCell<HashMap<String, Option<Regex>>>,
-    /// Whether something has passed for not being known.
+    /// Whether something has passed because it could not be checked.
     is_unsure: Cell<bool>,
 }
 
@@ -89,7 +89,7 @@ impl Check<'_> {
             }
     }
 
-    /// The same where it matters that what is not known passes: `None` then.
+    /// Whether a value fits a schema; `None` if the result depends on something that passed unchecked.
     fn surely_fits(&self, schema: &Value, value: &Value, depth: usize) -> Option<bool> {
         let before = self.is_unsure.replace(false);
         let fits = self.fits(schema, value, depth);
@@ -108,7 +108,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a reference within the schema leads to: a JSON pointer (RFC 6901) behind a `#`.
+    /// Returns the target of a reference within the schema: a JSON pointer (RFC 6901) behind a `#`.
     fn referred(&self, to: &Value) -> Option<&Value> {
         self.budget.take(to.as_str().map_or(0, str::len) / STEP_BYTES);
         let found = to.as_str().and_then(|to| self.root.pointer(to.strip_prefix('#')?));
@@ -155,7 +155,7 @@ impl Check<'_> {
         let named = object("patternProperties").into_iter().flatten();
         let patterns: Vec<_> =
             named.map(|(pattern, rule)| (self.compiled(pattern), rule)).collect();
-        // Which members are others is not known where a pattern cannot be used.
+        // The additional members cannot be determined if a pattern cannot be used.
         let others = rules
             .get("additionalProperties")
             .filter(|_| patterns.iter().all(|(pattern, _)| pattern.is_some()));
@@ -227,7 +227,7 @@ impl Check<'_> {
                 .is_none_or(|pattern| self.matches(&pattern, text))
     }
 
-    /// Whether two values are the same to JSON Schema: `1` and `1.0` are.
+    /// Whether two values are equal to JSON Schema: `1` and `1.0` are.
     fn equal(&self, one: &Value, other: &Value) -> bool {
         self.budget.take(1);
         if self.budget.is_spent() {
@@ -256,14 +256,14 @@ impl Check<'_> {
     }
 }
 
-/// Whether exactly one fits, as far as that is known.
+/// Whether exactly one fits, as far as can be determined.
 fn is_one(fitting: impl Iterator<Item = Option<bool>>) -> bool {
     let all: Vec<Option<bool>> = fitting.collect();
     let sure = all.iter().filter(|fits| **fits == Some(true)).count();
     sure == 1 || (sure == 0 && all.contains(&None))
 }
 
-/// What follows of `if`: `then` or `else`, or nothing where it is not known which.
+/// Returns the branch of `if` that applies, `then` or `else`; `None` if that cannot be determined.
 fn branch(rules: &Map<String, Value>, surely: impl Fn(&Value) -> Option<bool>) -> Option<&Value> {
     let fits = surely(rules.get("if")?)?;
     rules.get(if fits { "then" } else { "else" })
@@ -273,7 +273,7 @@ fn number_fits(rules: &Map<String, Value>, number: f64) -> bool {
     let bound = |key: &str| rules.get(key).and_then(Value::as_f64);
     let is_multiple = |of: f64| {
         let times = number / of;
-        // Tenths are no binary fractions: 0.3 is a multiple of 0.1 all the same.
+        // Tenths are no binary fractions; 0.3 still counts as a multiple of 0.1.
         of <= 0.0 || (times - times.round()).abs() < 1e-9 * times.abs().max(1.0)
     };
     bound("minimum").is_none_or(|least| number >= least)
@@ -283,7 +283,7 @@ fn number_fits(rules: &Map<String, Value>, number: f64) -> bool {
         && bound("multipleOf").is_none_or(is_multiple)
 }
 
-/// Whether a count lies between two bounds, where they are given.
+/// Whether a count lies between two bounds; a missing bound does not limit it.
 fn within(rules: &Map<String, Value>, least: &str, most: &str, found: impl Fn() -> usize) -> bool {
     rules.get(least).and_then(count).is_none_or(|least| found() >= least)
         && rules.get(most).and_then(count).is_none_or(|most| found() <= most)
@@ -295,7 +295,7 @@ fn count(value: &Value) -> Option<usize> {
 }
 
 fn is_a(word: &str, value: &Value) -> bool {
-    // Some vendors write the types in capitals. None is longer than these.
+    // Some vendors write the types in capitals. No type is longer than seven bytes.
     if word.len() > 7 {
         return true;
     }

@@ -86,7 +86,7 @@ fn what_is_not_known_passes() {
     assert!(!fits(&json!(false), &json!("x")));
     let named = json!({"patternProperties": {"(?=x)": {}}, "additionalProperties": false});
     assert!(fits(&named, &json!({"x": 1})));
-    // What is known counts beside it.
+    // Known keywords beside an unknown pattern count.
     assert!(!fits(&json!({"pattern": "(?=x)", "type": "number"}), &json!("x")));
     let one = json!({"oneOf": [{"$ref": "#/nowhere"}, {"minLength": 1}, {"type": "string"}]});
     assert!(!fits(&one, &json!("x")));
@@ -113,7 +113,7 @@ fn work_is_charged_by_how_much_it_is() {
     assert!(fits(&json!({"allOf": refers, "$defs": {"slow": slow}}), &json!(text)));
     let list = json!((0..5000).collect::<Vec<_>>());
     assert!(fits(&json!({"allOf": vec![json!({"uniqueItems": true}); 100]}), &list));
-    // What is long to look through is paid for, also where nothing is found.
+    // Long searches use up the budget, also if nothing is found.
     let types = [vec!["null"; 5000], vec!["object"]].concat();
     let types = json!({"type": types});
     let needs: Map<String, Value> = (0..5000).map(|n| (n.to_string(), json!(["x"]))).collect();
@@ -123,7 +123,7 @@ fn work_is_charged_by_how_much_it_is() {
         let schema = json!({"allOf": refers, "$defs": {"long": long}});
         assert!(super::fits(&schema, &json!({}), &budget) && budget.is_spent());
     }
-    // The calls of one answer share what there is.
+    // The calls of one answer share one budget.
     let budget = Budget::of_answer();
     assert!(!super::fits(&json!({"type": "null"}), &json!(1), &budget));
     budget.take(MAX_STEPS);

@@ -1,4 +1,4 @@
-//! How likely the work of a trace goes round in circles.
+//! Probability that the work of a trace goes round in circles.
 
 use std::collections::HashMap;
 
@@ -8,21 +8,21 @@ use domain::time::millis;
 use crate::figures::is_shadow;
 use crate::graph;
 
-/// What a second, third, fourth and later identical tool call weighs.
+/// Weights of a first, second, third, and fourth or later identical tool call.
 const REPEATED_CALLS: [f64; 4] = [0.0, 0.15, 0.42, 0.75];
-/// What a second, third, fourth and later identical answer weighs.
+/// Weights of a first, second, third, and fourth or later identical answer.
 const REPEATED_OUTPUTS: [f64; 4] = [0.0, 0.1, 0.25, 0.4];
-/// A deeper chain that also repeats itself is a stall.
+/// A chain deeper than this that also repeats itself is a stall.
 const DEEP: usize = 5;
-/// Above the 0.7 from which a trace is flagged.
+/// Floor of the probability of a stalled trace, above the 0.7 from which a trace is flagged.
 const STALLED: f64 = 0.75;
-/// Each ten times the usual gap between steps weighs this much,
+/// Weight of each factor of ten between the usual gap of steps and the longest one.
 const IDLE_WEIGHT: f64 = 0.15;
-/// but a gap below a second is no idleness.
+/// Gaps below this count as this long, so that they are no idleness.
 const IDLE_FROM_MS: f64 = 1000.0;
 
-/// From 0 (a single clean run) to 1. The signs are taken as independent: the probability is that
-/// of at least one being right, so that each can only raise it.
+/// Returns the probability from 0 (a single clean run) to 1. The signs are taken as independent: the
+/// probability is that of at least one being right, so that each can only raise it.
 pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let runs: Vec<&Step> =
         steps.iter().filter(|step| step.kind == StepKind::Run && !is_shadow(step)).collect();
@@ -43,7 +43,7 @@ pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     (1.0 - clean).max(floor)
 }
 
-/// How often the print that is met most often was met.
+/// Number of occurrences of the most frequent fingerprint.
 fn most_alike<'a, P>(runs: &[&'a Step], prints: impl Fn(&'a Call) -> P) -> usize
 where
     P: IntoIterator<Item = &'a i64>,
@@ -59,7 +59,7 @@ fn weight(weights: &[f64; 4], times: usize) -> f64 {
     weights[times.saturating_sub(1).min(weights.len() - 1)]
 }
 
-/// Up to 0.3 when the last third of the runs took several times as long as the first.
+/// Returns up to 0.3 when the last third of the runs took several times as long as the first.
 fn growth(runs: &[&Step]) -> f64 {
     if runs.len() < 4 {
         return 0.0;
@@ -68,11 +68,11 @@ fn growth(runs: &[&Step]) -> f64 {
     let mean =
         |part: &[&Step]| part.iter().map(|s| millis(s.latency())).sum::<f64>() / third as f64;
     let (first, last) = (mean(&runs[..third]), mean(&runs[runs.len() - third..]));
-    // Below 100 ms a ratio says nothing.
+    // Below 100 ms a ratio is meaningless.
     0.1 * (last.max(100.0) / first.max(100.0)).log2().clamp(0.0, 3.0)
 }
 
-/// Up to 0.45 when the longest pause between steps is far beyond the project's usual one.
+/// Returns up to 0.45 when the longest pause between steps is far beyond the project's usual one.
 fn idleness(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let Some(typical) = typical_gap_ms.filter(|gap| gap.is_finite() && *gap >= 0.0) else {
         return 0.0;

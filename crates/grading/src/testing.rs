@@ -30,7 +30,8 @@ pub(crate) fn step(id: i64, kind: StepKind, parent: Option<i64>) -> Step {
     }
 }
 
-/// A run step of the input `print` on `model`, of 1,000 prompt and no completion tokens.
+/// A run step with the input fingerprint `print` on `model`, with 1,000 prompt and no completion
+/// tokens.
 pub(crate) fn run(id: i64, model: &str, cost: i64, millis: i64, print: i64) -> Step {
     let mut step = step(id, StepKind::Run, None);
     step.finished_at = Timestamp(step.started_at.0 + millis * 1000);

@@ -1,4 +1,4 @@
-//! What is wrong with one run step.
+//! The faults of one run step.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use domain::step::{Call, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::{SECOND, millis};
 
-/// So many samples make a model's own p95 a baseline.
+/// Number of samples from which a model's own p95 is a baseline.
 const MIN_SAMPLES: u64 = 20;
-/// Without them: this long for any answer,
+/// Baseline for any answer of a model with fewer samples, in microseconds.
 const FLOOR: i64 = 2 * SECOND;
-/// and this much for each token of it.
+/// Addition to that baseline for each token of the answer, in microseconds.
 const PER_TOKEN: i64 = 30_000;
 
-/// A run step that counts for grades, and what it wasted.
+/// A run step that counts for grades, and its waste.
 pub(crate) struct Verdict {
     pub(crate) step: StepId,
     pub(crate) cost: Usd,
@@ -76,7 +76,7 @@ pub(crate) fn verdicts(steps: &[Step], baselines: &Baselines) -> Vec<Verdict> {
         .collect()
 }
 
-/// What makes two calls identical.
+/// Returns the model and input fingerprint that make two calls identical.
 pub(crate) fn print(call: &Call) -> Option<(&str, i64)> {
     Some((call.model.as_str(), call.input_print?))
 }
@@ -136,13 +136,13 @@ fn right_size<'a>(
     (right > Usd::ZERO && over).then_some((tier, right))
 }
 
-/// What a call cost without the attempts that broke off before it: no other model would have spared
-/// those.
+/// Returns the cost of a call without the attempts that broke off before it: no other model would have
+/// avoided those.
 fn cost_of_answer(call: &Call) -> Usd {
     call.prices.map_or(call.cost, |prices| prices.cost(&call.usage).min(call.cost))
 }
 
-/// How long a call may take before it counts as slow, in microseconds.
+/// Returns the time after which a call counts as slow, in microseconds.
 fn latency_baseline(call: &Call, baselines: &Baselines) -> i64 {
     let known = baselines.latency.iter().find(|baseline| baseline.model == call.model);
     if let Some(baseline) = known.filter(|baseline| baseline.samples >= MIN_SAMPLES) {

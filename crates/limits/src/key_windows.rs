@@ -7,7 +7,7 @@ use domain::time::{HOUR, SECOND, Timestamp};
 use crate::spend::{HourSpend, Reserved};
 use crate::window::Window;
 
-/// As far back as loops are looked for, in seconds.
+/// The longest window of loop detection, in seconds.
 pub const LONGEST_LOOP_WINDOW: u64 = 86_400;
 
 /// The key has made too many requests in the rolling hour.
@@ -23,7 +23,7 @@ pub struct KeyWindows {
     requests: Window,
     attempts: Window,
     spend: HourSpend,
-    /// For calls with the key that have not settled.
+    /// Money reserved for calls with the key that have not settled.
     pub set_aside: Reserved,
     limits: Limits,
     last_used: Timestamp,
@@ -31,7 +31,7 @@ pub struct KeyWindows {
 }
 
 impl KeyWindows {
-    /// Empty windows under these limits.
+    /// Creates empty windows under these limits.
     pub fn new(limits: &Limits) -> Self {
         let (requests, attempts) = windows(limits);
         Self {
@@ -56,13 +56,14 @@ impl KeyWindows {
         (self.requests, self.attempts, self.limits) = (requests, attempts, limits.clone());
     }
 
-    /// Counts an authenticated request for loop detection, refused ones too. True when it is the
-    /// one that shows a loop.
+    /// Counts an authenticated request for loop detection, refused ones too. Returns true if the
+    /// requests in the window exceed the limit.
     pub fn record_attempt(&mut self, now: Timestamp) -> bool {
         self.last_used = now;
         self.changed = true;
         let Some(limit) = self.limits.loop_requests else { return false };
-        // One more than the limit says all there is to say: a caller that goes on costs no memory.
+        // One entry above the limit is enough to detect a loop: a caller that continues costs no
+        // memory.
         if self.attempts.count(now.0) <= limit {
             self.attempts.add(now.0);
         }
@@ -82,36 +83,36 @@ impl KeyWindows {
         Ok(())
     }
 
-    /// What was spent in the rolling hour.
+    /// Returns the money spent in the rolling hour.
     pub fn spent(&mut self, now: Timestamp) -> Usd {
         self.spend.total(now)
     }
 
-    /// Adds what a call that ended then has cost. Returns what was spent in the rolling hour.
+    /// Adds the cost of a call at the time it ended. Returns the money spent in the rolling hour.
     pub fn settle(&mut self, ended: Timestamp, cost: Usd) -> Usd {
         self.spend.add(ended, cost);
         self.spend.total(ended)
     }
 
-    /// Takes in that at least so much was spent in the second of a time, by whomever.
+    /// Raises the spend in the second of `at` to at least `least`, whoever spent it.
     pub fn raise_spent(&mut self, at: Timestamp, least: Usd) {
         self.spend.raise(at, least);
     }
 
-    /// A fresh start after a reset: loop and spend count from now on. What is set aside for calls that
-    /// run stays so: they will be paid for.
+    /// Resets the key: loop and spend count from now on. Reservations for running calls stay: those
+    /// calls will be paid for.
     pub fn reset(&mut self) {
         self.attempts.clear();
         self.spend.clear();
     }
 
-    /// The last authenticated request that was seen here.
+    /// Returns the time of the last authenticated request on this node.
     pub fn last_used(&self) -> Option<Timestamp> {
         (self.last_used != Timestamp::default()).then_some(self.last_used)
     }
 
-    /// What must survive a restart, if it has changed since it was last asked for: the windows as
-    /// bytes and the time of last use.
+    /// Returns the state that must survive a restart, if it has changed since the last checkpoint: the
+    /// windows as bytes and the time of last use.
     pub fn checkpoint(&mut self) -> Option<(Vec<u8>, Timestamp)> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -130,7 +131,7 @@ impl KeyWindows {
         Some((bytes, self.last_used))
     }
 
-    /// Takes back what a checkpoint holds; damaged bytes are taken as far as they go.
+    /// Restores the windows from a checkpoint; damaged bytes are read as far as possible.
     pub fn restore(&mut self, bytes: &[u8], reset_at: Option<Timestamp>) {
         let mut rest = bytes;
         let since = reset_at.unwrap_or_default().0;

@@ -1,7 +1,7 @@
 //! Limits: rolling windows of requests and money, counted in memory.
 //!
-//! Pure: the clock is a parameter, nothing is read or written. Which key has which windows, and
-//! in which order they are asked, is the gateway's business.
+//! Pure: the clock is a parameter, nothing is read or written. The gateway decides which key has which
+//! windows, and in which order they are checked.
 
 mod key_windows;
 mod spend;

@@ -6,22 +6,22 @@ use std::time::Duration;
 use domain::money::Usd;
 use domain::time::{HOUR, Timestamp};
 
-/// What was spent in the rolling hour, second by second.
+/// Money spent in the rolling hour, second by second.
 #[derive(Clone, Debug, Default)]
 pub struct HourSpend {
     /// Unix second and amount, oldest first.
     seconds: VecDeque<(i64, Usd)>,
     total: Usd,
-    /// What was dated later than it counts, by that date, oldest first: when the clock gets there,
-    /// the database has it there, and it has counted.
+    /// Amounts moved to an earlier second, by their original date, oldest first: the database reports
+    /// them at that date, when they have already counted.
     moved: VecDeque<(i64, Usd)>,
 }
 
-/// Of so many seconds at the most it is remembered that their amounts were moved.
+/// Most seconds whose moved amounts are remembered.
 const MOVED: usize = 8_192;
 
 impl HourSpend {
-    /// What was spent within the hour that ends now.
+    /// Returns the money spent within the hour that ends now.
     pub fn total(&mut self, now: Timestamp) -> Usd {
         self.bring_back(now);
         let oldest = now.minus_micros(HOUR).unix_seconds();
@@ -37,14 +37,14 @@ impl HourSpend {
         self.total
     }
 
-    /// Adds what was spent at a time.
+    /// Adds money spent at a time.
     pub fn add(&mut self, at: Timestamp, amount: Usd) {
         *at_second(&mut self.seconds, at.unix_seconds()) += amount;
         self.total += amount;
     }
 
-    /// Takes in that at least so much was spent in the second of a time, by whomever. What is
-    /// known here already may be a part of it or more.
+    /// Raises the spend in the second of `at` to at least `least`, whoever spent it. Amounts already
+    /// counted here may be a part of it or more.
     pub fn raise(&mut self, at: Timestamp, least: Usd) {
         let second = at.unix_seconds();
         let moved = self.moved.binary_search_by_key(&second, |(moved, _)| *moved);
@@ -55,9 +55,9 @@ impl HourSpend {
         self.total += missing;
     }
 
-    /// A clock that went back by more than an hour leaves amounts that would count for longer than
-    /// they should, for years perhaps: they count for an hour from now on, and not again when the
-    /// clock reaches their date.
+    /// Moves amounts from a clock that went back by more than an hour. They would count for longer than
+    /// they should, for years perhaps: they count for an hour from now on, and not again when the clock
+    /// reaches their date.
     fn bring_back(&mut self, now: Timestamp) {
         let latest = now.plus(Duration::from_hours(1)).unix_seconds();
         if self.seconds.back().is_none_or(|(second, _)| *second <= latest) {
@@ -73,14 +73,14 @@ impl HourSpend {
         *at_second(&mut self.seconds, now.unix_seconds()) += sum;
     }
 
-    /// Forgets everything that was spent. What was moved does not come back at its date.
+    /// Forgets all spend. Moved amounts do not come back at their date.
     pub fn clear(&mut self) {
         self.seconds.clear();
         self.total = Usd::ZERO;
     }
 }
 
-/// The amount of a second. Calls are added in about the order in which they end.
+/// Returns the amount of a second. Calls are added in about the order in which they end.
 fn at_second(seconds: &mut VecDeque<(i64, Usd)>, second: i64) -> &mut Usd {
     let place = seconds.partition_point(|(known, _)| *known < second);
     if seconds.get(place).is_none_or(|(known, _)| *known != second) {
@@ -89,56 +89,56 @@ fn at_second(seconds: &mut VecDeque<(i64, Usd)>, second: i64) -> &mut Usd {
     &mut seconds[place].1
 }
 
-/// Money that is set aside: it is not spent yet, and nobody else may spend it.
+/// Reserved money: it is not spent yet, and nobody else may spend it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reserved(Usd);
 
 impl Reserved {
-    /// All of it.
+    /// Returns all reserved money.
     pub fn total(self) -> Usd {
         self.0
     }
 
-    /// Sets money aside for a call.
+    /// Reserves money for a call.
     pub fn add(&mut self, amount: Usd) {
         self.0 += amount;
     }
 
-    /// Gives back what was set aside for a call.
+    /// Releases the reservation of a call.
     pub fn give_back(&mut self, amount: Usd) {
         self.0 = self.0 - amount;
     }
 }
 
-/// Months whose sums are kept beside that of the month that counts.
+/// Number of months whose sums are kept beside that of the current month.
 const OTHER_MONTHS: usize = 2;
 
-/// What was spent in a calendar month.
+/// Money spent in a calendar month.
 ///
 /// A clock that steps over the end of a month and back frees nothing: every month that it has shown
-/// keeps its own sum, and after a step back the sum of the later month goes on counting until the
-/// clock reaches another month.
+/// keeps its own sum, and after a step back the sum of the later month keeps counting until the clock
+/// reaches another month.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonthSpend {
     start: Timestamp,
     total: Usd,
-    /// Since the clock went back: what counted before, and all since.
+    /// The sum that counted before the clock went back, plus all spend since.
     carried: Option<Usd>,
     /// Other months that the clock has shown, by their start.
     others: [(Timestamp, Usd); OTHER_MONTHS],
-    /// For calls that have not settled, whenever they began.
+    /// Money reserved for calls that have not settled, whenever they began.
     pub set_aside: Reserved,
 }
 
 impl MonthSpend {
-    /// What was spent in the month that `now` lies in, and at least what counted before the clock
-    /// went back.
+    /// Returns the money spent in the month of `now`, but at least the sum that counted before the
+    /// clock went back.
     pub fn total(&mut self, now: Timestamp) -> Usd {
         self.roll(now);
         self.counted()
     }
 
-    /// Adds what was spent now.
+    /// Adds money spent now.
     pub fn add(&mut self, now: Timestamp, amount: Usd) {
         self.roll(now);
         self.total += amount;
@@ -147,10 +147,10 @@ impl MonthSpend {
         }
     }
 
-    /// Takes in that at least so much was spent in the month that `now` lies in, by whomever.
+    /// Raises the spend in the month of `now` to at least `least`, whoever spent it.
     pub fn raise(&mut self, now: Timestamp, least: Usd) {
         if now < self.start {
-            // Read before the month ended.
+            // `now` was read before the month ended.
             let start = now.month_start();
             if let Some((_, total)) = self.others.iter_mut().find(|(known, _)| *known == start) {
                 *total = (*total).max(least);
@@ -166,7 +166,7 @@ impl MonthSpend {
     }
 
     fn roll(&mut self, now: Timestamp) {
-        // A day is the least that two month starts can be apart; most calls end here.
+        // Two month starts are at least 28 days apart; most calls end here.
         if now >= self.start && now.0 - self.start.0 < 28 * 24 * HOUR {
             return;
         }
@@ -177,7 +177,7 @@ impl MonthSpend {
         let went_back = start < self.start;
         let counted = self.counted();
         let known = self.others.iter().position(|(known, _)| *known == start);
-        // The place of the month that counts now, else that of the earliest.
+        // The slot of the month that counts now, else that of the earliest month.
         let place = known.or_else(|| (0..OTHER_MONTHS).min_by_key(|place| self.others[*place].0));
         let total = known.map_or(Usd::ZERO, |known| self.others[known].1);
         if let Some(place) = place {
@@ -221,13 +221,13 @@ mod tests {
     fn what_others_spent_counts_once() {
         let at = |second: i64| Timestamp(second * SECOND);
         let mut spend = HourSpend::default();
-        // Own calls; the database holds the first of them, and one of somebody else.
+        // Own calls; the database holds the first of them, and one of another node.
         spend.add(at(1_000), Usd(2));
         spend.add(at(1_000), Usd(3));
         spend.raise(at(1_000), Usd(4));
         spend.raise(at(999), Usd(10));
         assert_eq!(spend.total(at(1_001)), Usd(15), "no more than is certain");
-        // Now it holds them all, and says so again and again.
+        // Now the database holds them all, and reports them again and again.
         for _ in 0..3 {
             spend.raise(at(1_000), Usd(7));
             spend.raise(at(999), Usd(10));
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(month.total(at("2026-02-11")), Usd(9));
         assert_eq!(month.total(at("2026-03-01")), Usd(0));
         month.add(at("2026-03-02"), Usd(3));
-        // What the ledger has of February comes late, and what it has of March in time.
+        // The ledger's sum of February comes late, that of March in time.
         month.raise(at("2026-02-28"), Usd(6));
         assert_eq!(month.total(at("2026-03-03")), Usd(3));
         month.raise(at("2026-03-03"), Usd(4));
@@ -332,7 +332,7 @@ mod tests {
             spend.raise(at(5_400), Usd(3));
             assert_eq!(spend.total(at(second)), Usd(0), "{second}");
         }
-        // What is new in a second whose amount was moved counts.
+        // New spend in a second whose amount was moved counts.
         let mut spend = HourSpend::default();
         spend.add(at(5_400), Usd(3));
         assert_eq!(spend.total(at(0)), Usd(3));
@@ -342,7 +342,7 @@ mod tests {
         spend.add(at(5_400), Usd(1));
         spend.raise(at(5_400), Usd(6));
         assert_eq!(spend.total(at(5_400)), Usd(3));
-        // They count for an hour, not until the clock is there again.
+        // Amounts count for an hour, not until the clock reaches their date.
         let mut spend = HourSpend::default();
         spend.add(at(0), Usd(1));
         spend.add(at(50_000_000), Usd(5));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Up to this many requests are kept each with its own time, so that counting is exact.
+/// Up to this many requests are kept with their own times, so that counting is exact.
 const EXACT: u64 = 10_000;
 /// Above that, times are rounded to this part of the window: memory stays bounded, and a request
 /// counts for at most 0.03 % of the window too long.
@@ -22,13 +22,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of so many microseconds for a limit of so many requests.
+    /// Creates a window of `length` microseconds for a limit of `limit` requests.
     pub fn new(length: i64, limit: u64) -> Self {
         let grain = if limit <= EXACT { 1 } else { (length / PARTS).max(1) };
         Self { length, grain, entries: VecDeque::new(), total: 0 }
     }
 
-    /// How many requests lie within the window that ends now.
+    /// Returns the number of requests within the window that ends now.
     pub fn count(&mut self, now: i64) -> u64 {
         self.bring_back(now);
         while let Some(&(at, count)) = self.entries.front()
@@ -40,8 +40,8 @@ impl Window {
         self.total
     }
 
-    /// Makes requests count from now on that would count for more than two windows: their time
-    /// came from a clock that has gone back since.
+    /// Makes requests that would count for more than two windows count from now on: their time came
+    /// from a clock that has gone back since.
     fn bring_back(&mut self, now: i64) {
         let latest = now.saturating_add(self.length + self.grain);
         if self.entries.back().is_none_or(|(at, _)| *at <= latest) {
@@ -57,7 +57,7 @@ impl Window {
         self.add_many(now, 1);
     }
 
-    /// Counts several requests of one time.
+    /// Counts several requests at one time.
     pub fn add_many(&mut self, now: i64, count: u64) {
         // Rounded up, so that rounding makes a request count longer and never shorter.
         let at = (now + self.grain - 1).div_euclid(self.grain) * self.grain;
@@ -68,7 +68,8 @@ impl Window {
         }
     }
 
-    /// When so many requests will have left the window: the time until there is room again.
+    /// Returns the time until enough requests have left the window for one more to fit, in
+    /// microseconds.
     pub fn until_room(&self, now: i64, limit: u64) -> i64 {
         let mut over = (self.total + 1).saturating_sub(limit);
         for &(at, count) in &self.entries {
@@ -86,7 +87,7 @@ impl Window {
         self.total = 0;
     }
 
-    /// The times and counts, oldest first, for a checkpoint.
+    /// Returns the times and counts, oldest first, for a checkpoint.
     pub fn entries(&self) -> impl Iterator<Item = (i64, u64)> {
         self.entries.iter().copied()
     }

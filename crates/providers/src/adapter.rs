@@ -1,5 +1,5 @@
-//! What every vendor's directory provides: a pure translation in both directions, and how a
-//! request shows its credential.
+//! The interface of every vendor's directory: a pure translation in both directions, and how a request
+//! carries its credential.
 
 use domain::conversation::{Body, Prompt, Reply, StreamEvent};
 use domain::model::{Model, Provider};
@@ -31,7 +31,7 @@ impl Call {
         key_of(model).map_or(Ok(()), |key| self.set_secret(name, key))
     }
 
-    /// Shows a key as a bearer token.
+    /// Sends a key as a bearer token.
     pub(crate) fn set_bearer(&mut self, key: &str) -> Result<(), Error> {
         self.set_secret(AUTHORIZATION, &format!("Bearer {key}"))
     }
@@ -45,22 +45,22 @@ impl Call {
     }
 }
 
-/// A model's key; `None` where it has none, or a blank one.
+/// Returns a model's key; `None` if it has none, or a blank one.
 pub(crate) fn key_of(model: &Model) -> Option<&str> {
     let key = model.api_key.as_ref().map(|key| key.expose().trim());
     key.filter(|key| !key.is_empty())
 }
 
-/// The body of a request, and what it leaves out.
+/// The body of a request, and the parameters it leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct Encoded {
     pub(crate) body: Vec<u8>,
-    /// Parameters that the format has not, harmless to leave out; the caller is told.
+    /// Parameters that the format lacks, harmless to leave out; they are reported to the caller.
     pub(crate) dropped: Vec<String>,
 }
 
 impl Encoded {
-    /// Writes a request that says what a prompt does.
+    /// Writes a request with the content of a prompt.
     pub(crate) fn write(
         request: &impl Serialize,
         prompt: &Prompt,
@@ -73,7 +73,7 @@ impl Encoded {
     }
 }
 
-/// About how many bytes the body will have.
+/// Estimates the bytes of the body.
 fn size(prompt: &Prompt) -> usize {
     let text = |body: &Body| match body {
         Body::Text(text) => text.len() + text.len() / 16,
@@ -86,45 +86,44 @@ fn size(prompt: &Prompt) -> usize {
 
 /// One wire format.
 pub(crate) trait Adapter: Send + Sync {
-    /// The URL that the model is called at, without a credential.
+    /// Returns the URL that the model is called at, without a credential.
     fn endpoint(&self, model: &Model, stream: bool) -> Result<String, Error>;
 
-    /// The body of the request.
+    /// Writes the body of the request.
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error>;
 
-    /// Puts the credential on the request, and whatever headers the vendor requires. The time is
-    /// for formats that sign it.
+    /// Puts the credential on the request, and the headers that the vendor requires. The time is for
+    /// formats that sign it.
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error>;
 
-    /// Whether a prompt may be written to a cache of a model for longer than five minutes, as it goes
-    /// out.
+    /// Whether a prompt, as it is sent, may be written to a model's cache for longer than five minutes.
     fn keeps_for_an_hour(&self, _model: &Model, _prompt: &Prompt) -> bool {
         false
     }
 
-    /// Whether a prompt may be written to a cache of a model at all: some vendors do that, and bill it,
+    /// Whether a prompt may be written to a model's cache at all: some vendors do that, and bill it,
     /// without being asked.
     fn writes_cache(&self, _model: &Model, _prompt: &Prompt) -> bool {
         true
     }
 
-    /// A whole answer of a model.
+    /// Reads a whole answer of a model.
     fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error>;
 
-    /// The content type of a streamed answer.
+    /// Returns the content type of a streamed answer.
     fn stream_type(&self) -> &'static str {
         "text/event-stream"
     }
 
-    /// A reader for one streamed answer of a model.
+    /// Returns a reader for one streamed answer of a model.
     fn decoder(&self, model: &Model) -> Box<dyn Decoder>;
 
-    /// How it makes embeddings, if it does.
+    /// Returns its way to make embeddings, if it has one.
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         None
     }
 
-    /// How it makes images, if it does.
+    /// Returns its way to make images, if it has one.
     fn painter(&self) -> Option<&'static dyn Painter> {
         None
     }
@@ -144,7 +143,7 @@ pub struct EmbeddingRequest<'a> {
     pub model: &'a Model,
     /// At least one text.
     pub inputs: &'a [String],
-    /// How many numbers each vector is to have, where the model lets one choose.
+    /// Number of components of each vector, if the model lets one choose.
     pub dimensions: Option<u64>,
 }
 
@@ -155,22 +154,22 @@ pub struct Embedded {
     pub vectors: Vec<Vec<f32>>,
     /// The name the provider gave the model.
     pub upstream_model: Option<String>,
-    /// The tokens of the texts, if the provider said.
+    /// The tokens of the texts, if the provider reported them.
     pub tokens: Option<u64>,
-    /// Whether the tokens are those of a part of the texts: the others were not counted.
+    /// Whether the tokens are those of only a part of the texts: the others were not counted.
     pub is_part: bool,
 }
 
 /// One vendor's way to make embeddings.
 pub(crate) trait Embedder: Send + Sync {
-    /// The requests; their answers are joined in order.
+    /// Returns the requests; their answers are joined in order.
     fn requests(&self, ask: &EmbeddingRequest<'_>) -> Result<Vec<Outgoing>, Error>;
 
-    /// The vectors of one answer.
+    /// Reads the vectors of one answer.
     fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Embedded, Error>;
 }
 
-/// Width and height of a size such as `1024x1024`, in pixels, neither of them zero.
+/// Parses the width and height of a size such as `1024x1024`, in pixels, neither of them zero.
 pub fn sides(size: &str) -> Option<(u32, u32)> {
     let side = |text: &str| text.parse().ok().filter(|side| *side > 0);
     let (width, height) = size.split_once('x')?;
@@ -182,49 +181,49 @@ pub fn sides(size: &str) -> Option<(u32, u32)> {
 pub struct ImageRequest<'a> {
     /// The model to call.
     pub model: &'a Model,
-    /// What it is to show.
+    /// The description of the image.
     pub prompt: &'a str,
     /// Width and height in pixels, as in `1024x1024`.
     pub size: &'a str,
-    /// How good, in the provider's own words; `None` leaves it to the provider.
+    /// The quality, in the provider's own words; `None` leaves it to the provider.
     pub quality: Option<&'a str>,
-    /// How many.
+    /// Number of images.
     pub count: u64,
 }
 
-/// Images, as URLs: addresses, or `data:` URLs where the provider sent the bytes.
+/// Images, as URLs: addresses, or `data:` URLs if the provider sent the bytes.
 #[derive(Debug, Default, PartialEq)]
 pub struct GeneratedImages {
     /// One URL an image.
     pub urls: Vec<String>,
     /// The name the provider gave the model.
     pub upstream_model: Option<String>,
-    /// What was used, if the provider said.
+    /// The usage, if the provider reported it.
     pub usage: Option<Usage>,
 }
 
 /// One vendor's way to make images.
 pub(crate) trait Painter: Send + Sync {
-    /// The requests; their answers are joined in order.
+    /// Returns the requests; their answers are joined in order.
     fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error>;
 
-    /// The images of one answer.
+    /// Reads the images of one answer.
     fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error>;
 }
 
 /// Reads one streamed answer, piece by piece.
 pub(crate) trait Decoder: Send + Sync {
-    /// Reads on, and adds every event that became whole.
+    /// Reads the next bytes, and adds every event that they complete.
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error>;
 
-    /// The bytes are over: an error if the answer is not.
+    /// Ends the input: an error if the answer is not complete.
     fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error>;
 
-    /// Whether the provider said that the answer is over.
+    /// Whether the provider has marked the end of the answer.
     fn is_done(&self) -> bool;
 }
 
-/// The adapter of a provider.
+/// Returns the adapter of a provider.
 pub(crate) fn adapter(provider: Provider) -> &'static dyn Adapter {
     match provider {
         Provider::Openai => &Openai,
@@ -236,12 +235,12 @@ pub(crate) fn adapter(provider: Provider) -> &'static dyn Adapter {
     }
 }
 
-/// How a model makes embeddings.
+/// Returns a model's way to make embeddings.
 pub(crate) fn embedder(model: &Model) -> Result<&'static dyn Embedder, Error> {
     adapter(model.provider).embedder().ok_or_else(|| without(model, "embeddings"))
 }
 
-/// How a model makes images. The sandbox makes none.
+/// Returns a model's way to make images. The sandbox makes none.
 pub(crate) fn painter(model: &Model) -> Result<&'static dyn Painter, Error> {
     let painter = adapter(model.provider).painter().filter(|_| !model.is_sandbox());
     painter.ok_or_else(|| without(model, "images"))

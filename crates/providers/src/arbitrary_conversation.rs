@@ -1,37 +1,37 @@
-//! Conversations by chance, for the tests of every format, and what is said in them.
+//! Random conversations for the tests of every format, and the content expected of their requests.
 
 use domain::conversation::{Body, Message, Prompt, Role};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// What somebody says, in the order in which it must arrive.
+/// A piece of expected content, in the order in which it must arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
-    /// By whom; the application is `system` in the newer word too.
+    /// Speaker and text; the application is `system` also under its newer name.
     Text(&'static str, String),
-    /// A picture of the user's, in base64.
+    /// An image of the user's, in base64.
     Image(String),
     /// Id, name and arguments.
     Call(String, String, Value),
-    /// What the call of this id gave back.
+    /// Id and result of a call.
     Result(String, String),
 }
 
 #[derive(Clone, Debug)]
 enum Turn {
-    /// In the newer word or the older, in one piece or several.
+    /// Whether the role has the newer name, and the text in one or several parts.
     System(bool, Vec<String>),
     User(String),
-    /// Texts, and pictures in base64.
+    /// Texts, and images in base64.
     Parts(Vec<Result<String, String>>),
     Assistant(String),
-    /// Why the model would not answer.
+    /// The reason why the model refused.
     Refusal(String),
     Tools(Round),
 }
 
-/// Parallel calls of tools after a text, and what they gave back, the last one first where the order is
-/// not theirs.
+/// Parallel calls of tools after a text, and their results, the last one first if they are not in the
+/// order of the calls.
 #[derive(Clone, Debug)]
 struct Round {
     text: Option<String>,
@@ -72,7 +72,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
-/// What a caller asks, and what is said in it.
+/// A caller's prompt, and its content.
 pub(crate) fn conversation() -> impl Strategy<Value = (Prompt, Vec<Said>)> {
     prop::collection::vec(turn(), 0..8).prop_map(|turns| {
         let mut written = Written::default();
@@ -84,7 +84,7 @@ pub(crate) fn conversation() -> impl Strategy<Value = (Prompt, Vec<Said>)> {
     })
 }
 
-/// What is said, for formats in which the application speaks before everybody else.
+/// The content in the order of formats in which the application speaks before everybody else.
 pub(crate) fn system_first(said: Vec<Said>) -> Vec<Said> {
     let (mut first, rest): (Vec<_>, Vec<_>) =
         said.into_iter().partition(|said| matches!(said, Said::Text("system", _)));
@@ -92,8 +92,8 @@ pub(crate) fn system_first(said: Vec<Said>) -> Vec<Said> {
     first
 }
 
-/// What is said in a request whose system stands apart and whose messages hold blocks; `block` reads
-/// one, and is told who speaks.
+/// The content of a request whose system prompt is apart and whose messages hold blocks; `block` reads
+/// one, given its speaker.
 pub(crate) fn said_in_blocks(
     body: &Value,
     block: impl Fn(&'static str, &Value) -> Said,
@@ -114,7 +114,7 @@ pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// The messages of a caller, and what is said in them.
+/// The messages of a caller, and their content.
 #[derive(Default)]
 struct Written {
     messages: Vec<Message>,

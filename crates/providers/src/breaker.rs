@@ -1,4 +1,19 @@
 //! Circuit breakers: an endpoint that keeps failing is left alone for a while.
+//!
+//! ```text
+//!             5 faults in a row, or a fault that makes
+//!             half of 20 or more calls in 30 s faults
+//!  +--------+ ----------------------------------------> +------+
+//!  | Closed |                                           | Open |
+//!  +--------+                                           +------+
+//!      ^                                                 |    ^
+//!      |                    first call after 30 s: probe |    | probe fails: open for 30 s;
+//!      |                                                 v    | dropped: the next call is the probe
+//!      |                                              +---------+
+//!      +--------------------------------------------- | Probing | <-+ no outcome for 30 s:
+//!             a probe begins to be answered, or       +---------+ --+ the next call is the probe
+//!             succeeds, even one that was replaced
+//! ```
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -6,11 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use domain::ids::ModelId;
 use domain::time::{SECOND, Timestamp};
 
-/// So many faults in a row open the circuit.
+/// Number of faults in a row that open the circuit.
 const IN_A_ROW: u32 = 5;
-/// From so many calls in the window on, half of them failing opens it.
+/// Least number of calls in the window for half of them failing to open the circuit.
 const ENOUGH_CALLS: u32 = 20;
-/// How long it stays open, and how long a probe may take to report.
+/// Time that the circuit stays open, and time that a probe may take to report, in microseconds.
 const OPEN_FOR: i64 = 30 * SECOND;
 /// The window is kept as ten slots of three seconds.
 const SLOTS: usize = 10;
@@ -45,7 +60,8 @@ impl Default for State {
 }
 
 impl Breaker {
-    /// Lets a call out now, or not. From an open circuit that call is the probe.
+    /// Lets a call through, or returns `None`. A call that is let through while the circuit is not closed
+    /// is the probe.
     pub fn allow(self: &Arc<Self>, now: Timestamp) -> Option<Permit> {
         let mut state = self.state();
         let probe = match *state {
@@ -59,7 +75,7 @@ impl Breaker {
         Some(Permit { breaker: Arc::clone(self), probe })
     }
 
-    /// Whether a call would be held back, without making it the probe: for plans and displays.
+    /// Whether a call would be rejected now, without making it the probe: for plans and displays.
     pub fn is_open(&self, now: Timestamp) -> bool {
         match *self.state() {
             State::Closed { .. } => false,
@@ -88,7 +104,7 @@ impl Breaker {
                 let (calls, faults) = count(slots, now, 1);
                 *in_a_row >= IN_A_ROW || (calls >= ENOUGH_CALLS && faults * 2 >= calls)
             }
-            // One that was replaced says nothing that the newer one will not.
+            // Only the newest probe can open the circuit again.
             State::Probing { since } => probe == Some(*since),
             State::Open { .. } => false,
         };
@@ -97,7 +113,8 @@ impl Breaker {
         }
     }
 
-    /// The probe that began then tells nothing: the next call is the probe, if no other is yet.
+    /// Withdraws a probe without an outcome: the next call is the probe, unless another has replaced
+    /// it.
     fn give_back(&self, probe: Timestamp) {
         let mut state = self.state();
         if matches!(*state, State::Probing { since } if since == probe) {
@@ -110,30 +127,30 @@ impl Breaker {
     }
 }
 
-/// A call that a breaker has let through. Dropped before its outcome is told, it counts as one that
-/// did not go out.
+/// A call that a breaker has let through. Dropped without an outcome, it counts as one that was not
+/// sent.
 #[derive(Debug)]
 #[must_use]
 pub struct Permit {
     breaker: Arc<Breaker>,
-    /// When it became the probe of an open circuit, if it did.
+    /// The time at which it became the probe of an open circuit, if it did.
     probe: Option<Timestamp>,
 }
 
 impl Permit {
-    /// The endpoint answered; an answer that finds fault with the request counts too.
+    /// Records an answer of the endpoint; one that rejects the request counts too.
     pub fn success(mut self, now: Timestamp) {
         self.breaker.success(self.probe.take().is_some(), now);
     }
 
-    /// The endpoint failed.
+    /// Records a failure of the endpoint.
     pub fn fault(mut self, now: Timestamp) {
         let probe = self.probe.take();
         self.breaker.fault(probe, now);
     }
 
-    /// The endpoint has begun to answer, which is all that a probe is to find out. How it goes on is
-    /// still to be told.
+    /// Records that the endpoint has begun to answer, which is enough for a probe. The outcome of the
+    /// whole call is still to be recorded.
     pub fn begun(mut self, now: Timestamp) -> Self {
         if self.probe.take().is_some() {
             self.breaker.success(true, now);
@@ -174,8 +191,8 @@ fn count(slots: &mut [Slot; SLOTS], now: Timestamp, fault: u32) -> (u32, u32) {
 pub struct Breakers(RwLock<HashMap<(ModelId, usize), Arc<Breaker>>>);
 
 impl Breakers {
-    /// The breaker of one endpoint of a model, 0 where it has but one; a closed one when it was
-    /// not called yet.
+    /// Returns the breaker of one endpoint of a model, 0 if it has only one; a closed one if it was not
+    /// called yet.
     pub fn get(&self, model: ModelId, endpoint: usize) -> Arc<Breaker> {
         let place = (model, endpoint);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&place).cloned();
@@ -185,7 +202,7 @@ impl Breakers {
         })
     }
 
-    /// Forgets all endpoints of a model that was deleted, or of which an address or key changed.
+    /// Forgets all endpoints of a model that was deleted, or whose address or key has changed.
     pub fn forget(&self, model: ModelId) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(known, _), _| *known != model);

@@ -1,5 +1,5 @@
-//! How a connection to a provider is made: straight or by way of the egress proxy, under the
-//! rules of a pool, with TLS where the address asks for it.
+//! Connections to providers: direct or through the egress proxy, under the rules of a pool, with TLS if
+//! the address asks for it.
 
 use std::io;
 use std::pin::Pin;
@@ -25,22 +25,22 @@ use url::Url;
 use crate::egress::{Egress, Resolver};
 use crate::error::Error;
 
-/// How long a connection may take to make, the proxy and TLS included.
+/// Time limit for making a connection, the proxy and TLS included.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// How a peer that is gone is noticed while nothing is sent, and while something is.
+/// Keep-alive interval and number of probes of idle connections, and time limit for unacknowledged data.
 const PROBES_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNHEARD_TIME: Duration = Duration::from_secs(30);
 
-/// Our name towards providers and proxies.
+/// The gateway's name towards providers and proxies.
 pub(crate) const OUR_NAME: HeaderValue =
     HeaderValue::from_static(concat!("sluice/", env!("CARGO_PKG_VERSION")));
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
-/// A connection was not there in time.
+/// A connection was not made in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the time to connect is over")]
 pub(crate) struct TooSlow;
@@ -84,8 +84,8 @@ fn sockets(resolver: Resolver) -> HttpConnector<Resolver> {
     let mut sockets = HttpConnector::new_with_resolver(resolver);
     sockets.enforce_http(false);
     sockets.set_nodelay(true);
-    // Shared out among the addresses of a name, so that one of them that is dead leaves time for
-    // the next.
+    // The limit is shared out among the addresses of a name, so that a dead one leaves time for the
+    // next.
     sockets.set_connect_timeout(Some(CONNECT_TIME));
     sockets.set_keepalive(Some(PROBES_EVERY));
     sockets.set_keepalive_interval(Some(PROBES_EVERY));
@@ -95,7 +95,7 @@ fn sockets(resolver: Resolver) -> HttpConnector<Resolver> {
     sockets
 }
 
-/// Makes what lies below TLS.
+/// Makes the connection below TLS.
 #[derive(Clone)]
 struct Dialler {
     straight: HttpConnector<Resolver>,
@@ -123,7 +123,7 @@ impl Service<Uri> for Dialler {
     }
 }
 
-/// The way to a provider below TLS: a socket, or a connection to the proxy, which may itself be
+/// A connection to a provider below TLS: a socket, or a connection to the proxy, which may itself be
 /// under TLS.
 pub(crate) struct Line {
     io: MaybeHttpsStream<TokioIo<TcpStream>>,
@@ -133,7 +133,7 @@ pub(crate) struct Line {
 
 impl Connection for Line {
     fn connected(&self) -> Connected {
-        // Without the addresses of the socket, which would be copied into every answer.
+        // The addresses of the socket are left out: they would be copied into every answer.
         Connected::new().proxy(self.forwarded)
     }
 }
@@ -182,14 +182,14 @@ impl Write for Line {
 pub(crate) struct Proxy {
     uri: Uri,
     authorization: Option<HeaderValue>,
-    /// Which addresses it serves.
+    /// The addresses that it serves.
     matcher: Matcher,
     /// Makes connections to the proxy itself.
     connector: HttpsConnector<HttpConnector<Resolver>>,
 }
 
 impl Proxy {
-    /// The proxy that the operator named, if any. `tls` must not negotiate a protocol: proxies
+    /// Creates the proxy that the operator named, if any. `tls` must not negotiate a protocol: proxies
     /// speak HTTP/1.1.
     pub(crate) fn new(egress: &Egress, tls: ClientConfig) -> Result<Option<Self>, Error> {
         let Some(text) = &egress.proxy else { return Ok(None) };
@@ -210,8 +210,8 @@ impl Proxy {
         self.matcher.intercept(to).is_some()
     }
 
-    /// What proves us to the proxy on a request that it reads itself. Through a tunnel it reads
-    /// none, and the provider must not see this.
+    /// Returns the proxy credentials for a request that the proxy reads itself. Through a tunnel it
+    /// reads none, and the provider must not see them.
     pub(crate) fn forwarding_authorization(&self, to: &Uri) -> Option<HeaderValue> {
         let forwarded = to.scheme() == Some(&Scheme::HTTP) && self.serves(to);
         self.authorization.clone().filter(|_| forwarded)
@@ -232,7 +232,7 @@ impl Proxy {
     }
 }
 
-/// A proxy without a scheme is one that speaks plain HTTP.
+/// Parses a proxy's URL. A proxy without a scheme speaks plain HTTP.
 fn proxy_url(text: &str) -> Option<Url> {
     let url =
         if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("http://{text}")) };

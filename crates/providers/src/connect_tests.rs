@@ -1,4 +1,4 @@
-//! Real TLS, and a real proxy.
+//! Tests with real TLS and a real proxy.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::transport::Client;
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}"#;
 
-/// A provider under TLS, with a certificate of an authority of its own. It answers with long heads.
+/// A provider under TLS, with a certificate of its own authority. It answers with long heads.
 struct Secure {
     port: u16,
     ca_file: tempfile::NamedTempFile,
@@ -83,7 +83,7 @@ impl Secure {
     }
 }
 
-/// A proxy that leads every tunnel to one address, and what it was asked.
+/// A proxy that leads every tunnel to one address, and the targets it was asked for.
 async fn tunnels_to(target: u16) -> (u16, Arc<Mutex<Vec<String>>>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -141,7 +141,7 @@ async fn the_protocol_is_what_both_sides_know() {
 async fn who_is_not_vouched_for_is_not_called() {
     let server = Secure::new(&["h2"]).await;
     let by_name = private(&format!("https://localhost:{}/v1", server.port));
-    // Trusted, but for its names alone.
+    // The certificate is trusted, only its names do not match.
     let by_address = private(&format!("https://127.0.0.1:{}/v1", server.port));
     for (egress, model) in [(Egress::default(), by_name), (server.egress(), by_address)] {
         let error = call(egress, &model).await.unwrap_err();
@@ -186,7 +186,7 @@ async fn a_handshake_without_end_is_left() {
 async fn a_tunnel_leads_through_the_proxy() {
     let server = Secure::new(&["h2", "http/1.1"]).await;
     let (port, asked, _tasks) = tunnels_to(server.port).await;
-    // The proxy is where only it may be: at a private address, by a name.
+    // The proxy is at a private address, by a name, which only a proxy may be.
     let proxy = Some(format!("http://me:p%40ss@localhost:{port}"));
     let model = model(Provider::Openai, Some("https://llm.example.org/v1"));
     let answer = call(Egress { proxy, ..server.egress() }, &model).await;
@@ -261,7 +261,7 @@ async fn exceptions_are_called_straight() {
 
 #[tokio::test]
 async fn a_name_that_nobody_has_is_named_as_the_cause() {
-    // Longer than a label may be: no server is asked.
+    // The name is longer than a label may be: no server is asked.
     let model = private(&format!("http://{}.example/v1", "x".repeat(64)));
     let error = call(Egress::default(), &model).await.unwrap_err();
     let said = error.to_string();

@@ -1,7 +1,7 @@
-//! Counts of tokens as providers report them, each read for itself.
+//! Counts of tokens as providers report them, each read independently.
 //!
-//! A count is a non-negative whole number, `12` or `12.0`. Anything else in its place (negative,
-//! fractional, a text, a list) makes no sense and spoils neither the answer nor the counts beside it.
+//! A count is a non-negative whole number, `12` or `12.0`. Any other value (negative, fractional, a
+//! text, a list) is nonsense and spoils neither the answer nor the counts beside it.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 /// One count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// It is not there, or null.
+    /// The member is missing, or null.
     #[default]
     Missing,
     Sound(u64),
@@ -20,7 +20,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// The number, where it is one.
+    /// Returns the number, if it is one.
     pub(crate) fn known(self) -> Option<u64> {
         match self {
             Self::Sound(count) => Some(count),
@@ -32,13 +32,13 @@ impl Count {
         self == Self::Nonsense
     }
 
-    /// A count that is left out where it is none: 0 then.
+    /// Returns an optional count: 0 if it is missing.
     pub(crate) fn or_none(self, open: &mut Open) -> u64 {
         open.detail |= self.is_nonsense();
         self.known().unwrap_or(0)
     }
 
-    /// A later report of the same count. Nonsense takes nothing back, nor does a zero.
+    /// Combines the count with a later report of it. Nonsense takes nothing back, nor does a zero.
     pub(crate) fn followed_by(self, later: Self) -> Self {
         match (self, later) {
             (known, Self::Missing) => known,
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Count {
                 Ok(u64::try_from(count).map_or(Count::Nonsense, Count::Sound))
             }
 
-            /// Casts of floats saturate: what is too much stays too much.
+            /// Casts of floats saturate: a count that is too large stays too large.
             fn visit_f64<E>(self, count: f64) -> Result<Count, E> {
                 let is_whole = count >= 0.0 && count.fract() == 0.0;
                 Ok(if is_whole { Count::Sound(count as u64) } else { Count::Nonsense })
@@ -98,19 +98,19 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// Counts that stand in an object of their own.
+/// Counts in an object of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Group<T> {
-    /// It is not there, or null.
+    /// The member is missing, or null.
     #[default]
     Missing,
     Known(T),
-    /// Something else stands in its place.
+    /// The member is no object.
     Nonsense,
 }
 
 impl<T: Copy + Default> Group<T> {
-    /// A later report of the same counts. Nonsense takes nothing back.
+    /// Combines the counts with a later report of them. Nonsense takes nothing back.
     pub(crate) fn followed_by(self, later: Self) -> Self {
         match (self, later) {
             (known, Self::Missing) => known,
@@ -119,7 +119,7 @@ impl<T: Copy + Default> Group<T> {
         }
     }
 
-    /// The counts; none of them where they make no sense.
+    /// Returns the counts; none of them if they make no sense.
     pub(crate) fn read(self, open: &mut Open) -> T {
         open.detail |= matches!(self, Self::Nonsense);
         match self {
@@ -176,9 +176,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Group<T> {
     }
 }
 
-/// Cache writes by how long they are kept: of `total`, so many for an hour and so many for minutes.
-/// The total is the authority; what it does not hold of the split is left out, and what the split does
-/// not explain is left open.
+/// Splits cache writes by how long they are kept: `hour` and `minutes` are parts of `total`. The total
+/// is the authority; the hour's part is capped at it, and the rest that the split does not explain is
+/// left open.
 pub(crate) fn split_writes(total: Count, hour: Count, minutes: Count, usage: &mut Usage) {
     let (hour, minutes) = (hour.or_none(&mut usage.open), minutes.or_none(&mut usage.open));
     let sum = hour.saturating_add(minutes);

@@ -1,8 +1,9 @@
-//! Takes the credentials that a call has sent out of its answer, where a provider echoes them.
+//! Removes the credentials of a call from its answer, in case a provider echoes them.
 //!
-//! Callers and traces must not learn them. A whole answer is cleaned string by string. In a stream
-//! each string that goes on from chunk to chunk has a channel of its own: only its end waits, and only
-//! where it is the beginning of a credential. A text that ends in at least half of one loses that, too.
+//! Callers and traces must not learn them. A whole answer is cleaned string by string. In a stream each
+//! string that continues from chunk to chunk has a channel of its own: only its end is withheld, and
+//! only if it is the beginning of a credential. A text that ends in at least half of one loses that,
+//! too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,10 +16,11 @@ use crate::chat_form::ids::MOST_UNIQUE_CHARS;
 
 /// The replacement of a credential.
 pub(crate) const MASK: &str = "***";
-/// A shorter credential is no secret, and would be found in ordinary words.
+/// Shortest credential that is removed: a shorter one is no secret, and would be found in ordinary
+/// words.
 pub(crate) const SHORTEST: usize = 8;
 
-/// The credentials of one call, in the forms that an echo has.
+/// The credentials of one call, in the forms that an echo can have.
 #[derive(Debug)]
 pub(crate) struct Credentials {
     /// Longest first: one may be a part of another.
@@ -33,7 +35,7 @@ struct Form {
 }
 
 impl Credentials {
-    /// Credentials of a key; `None` where it cannot be distinguished from an ordinary word.
+    /// Returns the credentials of a key; `None` if it cannot be distinguished from an ordinary word.
     pub(crate) fn of(key: Option<&Secret>) -> Option<Self> {
         let mut texts = Vec::new();
         for part in parts(key?.expose()).filter(|part| part.len() >= SHORTEST) {
@@ -48,14 +50,14 @@ impl Credentials {
         Some(Self { forms: texts.into_iter().map(form).collect(), shortest })
     }
 
-    /// Whether a text holds one.
+    /// Whether a text contains a credential.
     pub(crate) fn are_in(&self, text: &str) -> bool {
         let text = text.as_bytes();
         text.len() >= self.shortest
             && self.forms.iter().any(|form| form.finder.find(text).is_some())
     }
 
-    /// The text without them, where it holds any.
+    /// Returns the text without credentials, if it contains any.
     pub(crate) fn masked(&self, text: &str) -> Option<String> {
         if !self.are_in(text) {
             return None;
@@ -69,12 +71,12 @@ impl Credentials {
         Some(clean)
     }
 
-    /// How many bytes at the end of a text are the beginning of a credential that may go on.
+    /// Number of bytes at the end of a text that are the beginning of a credential.
     pub(crate) fn begun_at_end(&self, text: &str) -> usize {
         self.forms.iter().map(|form| form.begun_at_end(text.as_bytes())).max().unwrap_or(0)
     }
 
-    /// Whether so much of a credential is better hidden than shown.
+    /// Whether the beginning of a credential is long enough to be hidden.
     pub(crate) fn is_much(&self, begun: &str) -> bool {
         begun.len() >= SHORTEST
             && self
@@ -83,12 +85,12 @@ impl Credentials {
                 .any(|form| form.text.starts_with(begun) && 2 * begun.len() >= form.text.len())
     }
 
-    /// Whether a text that does not go on has nothing to clean.
+    /// Whether a complete text has nothing to clean.
     pub(crate) fn is_clean(&self, text: &str) -> bool {
         !self.are_in(text) && !self.is_much(&text[text.len() - self.begun_at_end(text)..])
     }
 
-    /// Cleans a text that does not go on. Whether there was anything to clean.
+    /// Cleans a complete text. Returns whether there was anything to clean.
     pub(crate) fn clean(&self, text: &mut String) -> bool {
         let masked = self.masked(text);
         let is_masked = masked.is_some();
@@ -104,7 +106,8 @@ impl Credentials {
         is_masked || is_cut
     }
 
-    /// Cleans every string of a value, the names of members too. Whether there was anything to clean.
+    /// Cleans every string of a value, the names of members too. Returns whether there was anything to
+    /// clean.
     pub(crate) fn clean_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => self.clean(text),
@@ -128,7 +131,7 @@ impl Credentials {
         changed
     }
 
-    /// Cleans the names of members. Whether there was anything to clean.
+    /// Cleans the names of members. Returns whether there was anything to clean.
     pub(crate) fn clean_names(&self, members: &mut Map<String, Value>) -> bool {
         if !members.keys().any(|name| self.are_in(name)) {
             return false;
@@ -140,8 +143,8 @@ impl Credentials {
         true
     }
 
-    /// Cleans texts that readers join, such as the parts of a content: a credential may be cut over
-    /// several.
+    /// Cleans texts that readers join, such as the parts of a content: a credential may be split over
+    /// several. Returns whether there was anything to clean.
     fn clean_parts(&self, items: &mut [Value]) -> bool {
         let text = |item: &Value| item.get("text").and_then(Value::as_str).map(str::len);
         if items.iter().filter_map(text).take(2).count() < 2 {
@@ -166,8 +169,8 @@ impl Credentials {
         true
     }
 
-    /// Cleans the next piece of a text that goes on: what was held back comes before it, and what may
-    /// be the beginning of a credential is held back. Whether a credential was in it.
+    /// Cleans the next piece of an unfinished text: the withheld text comes before it, and an end that
+    /// may begin a credential is withheld. Returns whether it contained a credential.
     pub(crate) fn pass(&self, held: &mut String, piece: &mut String) -> bool {
         if !held.is_empty() {
             held.push_str(piece);
@@ -185,7 +188,7 @@ impl Credentials {
         found
     }
 
-    /// The rest of a text that does not go on.
+    /// Returns the withheld end of a text that is complete.
     pub(crate) fn rest<'a>(&self, held: &'a str) -> &'a str {
         if self.is_much(held) { MASK } else { held }
     }
@@ -198,7 +201,7 @@ impl Credentials {
         }
         let Some(native) = &mut reply.native else { return };
         if self.clean_members(native) {
-            // They repeat the text, token by token.
+            // Log probabilities repeat the text, token by token.
             let choices = native.get_mut("choices").and_then(Value::as_array_mut);
             for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
                 choice.shift_remove("logprobs");
@@ -217,23 +220,23 @@ impl Form {
     }
 }
 
-/// The key, and the parts of one that is written `id:secret:token`.
+/// Returns the key, and the parts of one that is written `id:secret:token`.
 pub(crate) fn parts(key: &str) -> impl Iterator<Item = &str> {
     let key = key.trim();
     let inside = key.contains(':').then(|| key.split(':').map(str::trim));
     std::iter::once(key).chain(inside.into_iter().flatten())
 }
 
-/// A credential as it may be written in an answer: as it is, in JSON within a text, in a URL, and in
-/// base64 where it is a name and a password.
+/// Adds the forms in which a credential may be written in an answer: as it is, in JSON within a text,
+/// in a URL, and in base64 if it is a name and a password.
 pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
     texts.push(part.to_owned());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    // As a response's id it may have become a part of others.
+    // An echo as the response's id is a part of invented call ids, without underscores.
     if part.len() <= MOST_UNIQUE_CHARS && part.contains('_') {
         texts.extend(Some(part.replace('_', "")).filter(|letters| letters.len() >= SHORTEST));
     }
-    // Most keys are written the same everywhere.
+    // Most keys are written the same in every form.
     if part.bytes().all(is_plain) {
         return;
     }

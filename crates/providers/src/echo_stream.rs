@@ -1,4 +1,4 @@
-//! Takes credentials out of the events of a stream.
+//! Removes credentials from the events of a stream.
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,38 @@ use crate::echo::Credentials;
 use crate::echo_ways::Way;
 use crate::error::Error;
 
-/// So much of a credential at the end of a text takes the log probabilities of its tokens away.
+/// Least bytes of a credential's beginning at the end of a text for which the log probabilities of its
+/// tokens are removed.
 const TOLD_BY_TOKENS: usize = 4;
 
-/// So many strings wait at once at the most, beside the text, with so many bytes.
+/// Most strings that are withheld at once, beside the text, and most bytes of them.
 pub(crate) const MOST_WAITING: usize = 4096;
 pub(crate) const MOST_WAITING_BYTES: usize = 1024 * 1024;
-/// No string that goes on from chunk to chunk stands deeper.
+/// Most segments in the path of a string that continues from chunk to chunk.
 const DEEPEST: usize = 8;
 
 /// Cleans one stream.
 #[derive(Debug)]
 pub(crate) struct EchoFilter {
     credentials: Option<Credentials>,
-    /// The end of the text of choice 0 that waits.
+    /// The withheld end of the text of choice 0.
     text: String,
-    /// Those of other strings, by their places.
+    /// The withheld ends of other strings, by their paths.
     others: BTreeMap<Vec<Segment>, String>,
-    /// The bytes of these.
+    /// The bytes of `others`.
     bytes: usize,
-    /// A count of tokens that came behind what waits: it must not overtake it.
+    /// A count of tokens that came after the withheld text: it must not overtake it.
     usage: Option<Usage>,
-    /// Whether more strings would have to wait than may.
+    /// Whether more strings would have to be withheld than allowed.
     is_full: bool,
 }
 
-/// A step on the way to a string that goes on. The first names the choice.
+/// A segment of the path to a string that continues. The first names the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Segment {
     Choice(u64),
     Member(&'static str),
-    /// An item of a list, by its own index where it has one.
+    /// An item of a list, by its own index if it has one.
     Item(u64),
 }
 
@@ -51,7 +52,7 @@ impl Segment {
     }
 }
 
-/// The place of the text of choice 0.
+/// The path of the text of choice 0.
 const TEXT: [Segment; 2] = [Segment::Choice(0), Segment::Member("content")];
 
 impl EchoFilter {
@@ -67,8 +68,8 @@ impl EchoFilter {
         }
     }
 
-    /// Cleans the events from a place on. An error where too many strings would have to wait: what
-    /// comes after that is left out.
+    /// Cleans the events from index `from` on. Returns an error if too many strings would have to be
+    /// withheld; the events after that are left out.
     pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) -> Result<(), Error> {
         let Some(credentials) = self.credentials.take() else { return Ok(()) };
         let holds_nothing = self.holds_nothing();
@@ -98,7 +99,7 @@ impl EchoFilter {
         Ok(())
     }
 
-    /// Hands over what waits: nothing comes any more.
+    /// Releases the withheld text at the end of the stream.
     pub(crate) fn end(&mut self, events: &mut Vec<StreamEvent>) {
         let Some(credentials) = self.credentials.take() else { return };
         self.flush(&credentials, None, events);
@@ -131,7 +132,7 @@ impl EchoFilter {
                 events.push(StreamEvent::Model(name));
             }
             StreamEvent::Finish(_) => {
-                // Choice 0 ends; others may go on.
+                // Choice 0 ends; others may continue.
                 self.flush(credentials, Some(0), events);
                 self.release_usage(events);
                 events.push(event);
@@ -153,14 +154,14 @@ impl EchoFilter {
         self.text.is_empty() && self.others.is_empty()
     }
 
-    /// Hands over a count that is of the words before it alone, where more of them come now.
+    /// Releases a count of earlier text before more text follows.
     fn count_before(&mut self, more_comes: bool, events: &mut Vec<StreamEvent>) {
         if more_comes {
             events.extend(self.usage.take().map(StreamEvent::Usage));
         }
     }
 
-    /// Hands over a count when the words that it is of have left.
+    /// Releases a count once the text that it counts has left.
     fn release_usage(&mut self, events: &mut Vec<StreamEvent>) {
         self.count_before(self.holds_nothing(), events);
     }
@@ -195,7 +196,7 @@ impl EchoFilter {
                 }
             }
             if ends {
-                // Strings that go on no more leave before the end.
+                // Completed strings leave before the end of their choice.
                 self.flush(credentials, Some(index), events);
             }
             if tells {
@@ -210,7 +211,7 @@ impl EchoFilter {
         chunk.insert("choices".to_owned(), choices);
     }
 
-    /// Cleans a part of a delta. Whether it held a credential, or may.
+    /// Cleans a part of a delta. Returns whether it contains a credential, or may.
     fn delta(
         &mut self,
         credentials: &Credentials,
@@ -247,8 +248,8 @@ impl EchoFilter {
         tells
     }
 
-    /// Gives the strings of a choice's last delta what waits of them. The last part of a string that
-    /// has several gets it.
+    /// Appends the withheld ends to the strings of a choice's last delta. The last part of a string
+    /// that has several gets it.
     fn drain(
         &mut self,
         credentials: &Credentials,
@@ -312,7 +313,7 @@ impl EchoFilter {
         tells
     }
 
-    /// What waits of the string at a place.
+    /// Returns the withheld end of the string at a path.
     fn waiting(&self, place: &[Segment]) -> &str {
         if place == TEXT {
             return &self.text;
@@ -329,7 +330,7 @@ impl EchoFilter {
         waiting
     }
 
-    /// Hands over what waits, of one choice or of all.
+    /// Releases the withheld text of one choice or of all.
     fn flush(
         &mut self,
         credentials: &Credentials,
@@ -349,7 +350,7 @@ impl EchoFilter {
         }
     }
 
-    /// Takes the strings of one choice, without a look at those of others.
+    /// Takes the strings of one choice, without visiting those of others.
     fn take_choice(&mut self, choice: u64) -> BTreeMap<Vec<Segment>, String> {
         let of_choice = self.others.range(vec![Segment::Choice(choice)]..);
         let places: Vec<_> = of_choice
@@ -361,7 +362,7 @@ impl EchoFilter {
     }
 }
 
-/// Whether nothing in a part of a chunk has to be cleaned, or to wait.
+/// Whether nothing in a part of a chunk has to be cleaned or withheld.
 fn is_plain(credentials: &Credentials, way: Way, name: &str, value: &Value) -> bool {
     !credentials.are_in(name)
         && value_is_plain(credentials, way.into(name).map_or(Way::Whole, |(_, way)| way), value)
@@ -381,13 +382,13 @@ fn value_is_plain(credentials: &Credentials, way: Way, value: &Value) -> bool {
     }
 }
 
-/// Whether a part of a chunk holds words that tokens were counted for, or a call.
+/// Whether a part of a chunk contains a call, or text whose tokens were counted.
 fn speaks(way: Way, value: &Value) -> bool {
     match value {
         Value::String(text) => !text.is_empty() && (way.goes_on() || way == Way::Calls),
         Value::Array(items) => items.iter().any(|item| speaks(way, item)),
         Value::Object(members) => members.iter().any(|(name, value)| {
-            // All of a call is written by the model.
+            // The model writes all of a call.
             let beside = if way == Way::Calls { way } else { Way::Whole };
             speaks(way.into(name).map_or(beside, |(_, way)| way), value)
         }),
@@ -401,12 +402,12 @@ fn push_text(text: &str, events: &mut Vec<StreamEvent>) {
     }
 }
 
-/// The place of the string that a path leads to: the parts of a content are one text.
+/// Returns the path of the string that a path belongs to: the parts of a content are one text.
 fn place_of(way: Way, path: &[Segment]) -> &[Segment] {
     if way == Way::Content { &path[..2] } else { path }
 }
 
-/// The text of a delta's content.
+/// Returns the text of a delta's content.
 fn content_of(delta: &Value) -> String {
     match delta.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -417,7 +418,7 @@ fn content_of(delta: &Value) -> String {
     }
 }
 
-/// A chunk with nothing but the end of one string.
+/// Creates a chunk with nothing but the end of one string.
 fn rest_chunk(place: &[Segment], text: &str) -> StreamEvent {
     let (mut value, mut choice) = (Value::from(text), 0);
     for segment in place.iter().rev() {

@@ -105,7 +105,7 @@ fn native(delta: Value) -> StreamEvent {
     StreamEvent::Native { text, chunk }
 }
 
-/// A stream of these events as its reader gets it, event by event.
+/// The events that the reader of a stream of these events receives, event by event.
 fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     let key = key(KEY);
     let mut filter = EchoFilter::new(Some(&key));
@@ -119,7 +119,7 @@ fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     all
 }
 
-/// The strings at a place of the deltas, one after the other, and the texts.
+/// The strings at a path of the deltas, one after the other, and the texts.
 fn joined(events: &[StreamEvent], place: &str) -> (String, String) {
     let (mut texts, mut strings) = (String::new(), String::new());
     for event in events {
@@ -160,7 +160,7 @@ fn a_stream_that_breaks_off_shows_no_more_than_the_beginning_of_a_key() {
     assert_eq!(joined(&cut, ""), ("Key: ***".to_owned(), String::new()));
 }
 
-/// A text cut at these places, of which some fall together.
+/// A text cut at these indices, of which some may coincide.
 fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     let mut places: Vec<_> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
     places.extend([0, text.len()]);
@@ -245,7 +245,7 @@ fn strings_that_come_whole_do_not_wait() {
     assert!(shown.contains("https://a.example/?key=***"), "{shown}");
 }
 
-/// A delta with a piece of a string at a place, in which numbers are items of lists.
+/// A delta with a piece of a string at a path, in which numbers are items of lists.
 fn delta_at(place: &str, piece: &str) -> Value {
     place.rsplit('/').filter(|name| !name.is_empty()).fold(json!(piece), |inner, name| {
         if name == "0" { json!([inner]) } else { json!({name: inner}) }
@@ -332,7 +332,7 @@ fn a_count_does_not_overtake_the_words_it_is_of() {
     let state = native(json!({"provider_state": {"provider": "gemini"}}));
     let thought = |text: &str| native(json!({"reasoning_content": text}));
     for (events, expected) in [
-        // As Gemini, and servers that report with the last text.
+        // Usage as Gemini reports it, and servers that report it with the last text.
         (
             vec![text("It is"), used(4), state.clone(), end.clone()],
             vec![text("It i"), state, text("s"), used(4), end.clone()],
@@ -342,7 +342,7 @@ fn a_count_does_not_overtake_the_words_it_is_of() {
             vec![text("It is"), used(4), used(5), end.clone(), StreamEvent::Done],
             vec![text("It i"), text("s"), used(5), end.clone(), StreamEvent::Done],
         ),
-        // More came after it.
+        // More text came after the usage.
         (
             vec![text("It is"), used(4), text(" so"), used(5)],
             vec![text("It i"), used(4), text("s so"), used(5)],
@@ -371,14 +371,14 @@ fn only_so_many_bytes_wait() {
             of_choices(0, count - 10, "", &json!("stop")),
             of_choices(0, count - 10, &long[..15_000], &json!(null)),
         ];
-        // Those that have left do not count.
+        // Strings that have left do not count.
         filter.pass(&mut events, 0).unwrap();
     }
     let mut events = vec![of_choices(count, 20, &long[..15_000], &json!(null))];
     assert!(filter.pass(&mut events, 0).is_err());
 }
 
-/// A chunk in which so many choices say something, from one on.
+/// A chunk with a refusal for each of `count` choices, from index `from` on.
 fn of_choices(from: usize, count: usize, refusal: &str, reason: &Value) -> StreamEvent {
     let choice =
         |index| json!({"index": index, "delta": {"refusal": refusal}, "finish_reason": reason});
@@ -403,7 +403,7 @@ fn only_so_many_strings_wait() {
     assert_eq!(rest.len(), MOST_WAITING);
 }
 
-/// As many as may wait end one after the other, in any order and more than once.
+/// The most strings that may be withheld end one after the other, in any order and more than once.
 #[test]
 fn each_of_many_choices_ends_by_itself() {
     let mut events = vec![of_choices(0, MOST_WAITING, &KEY[..9], &json!(null))];

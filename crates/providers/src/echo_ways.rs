@@ -1,10 +1,10 @@
-//! The strings of a stream that go on from chunk to chunk: where they stand. An adapter of a vendor's
-//! format writes no other places; servers of the chat-completions format have more names for them.
+//! The paths of strings in a stream that continue from chunk to chunk. Adapters of vendors' formats
+//! write no other paths; servers of the chat-completions format have more names for them.
 
-/// A kind of place in a chunk.
+/// A kind of position in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Anywhere but on the way to a string that goes on: strings come whole.
+    /// Any position not on a path to a string that continues: strings come whole.
     Whole,
     Delta,
     /// The text of an answer, as one string or in parts.
@@ -14,12 +14,12 @@ pub(crate) enum Way {
     /// Calls of tools.
     Calls,
     Sound,
-    /// Other strings that go on.
+    /// Other strings that continue.
     Words,
 }
 
-/// The members of chunks that lead to strings that go on from chunk to chunk. Every other string comes
-/// whole.
+/// The members of chunks on paths to strings that continue from chunk to chunk. Every other string
+/// comes whole.
 const WAYS: [(Way, &str, Way); 29] = [
     (Way::Whole, "delta", Way::Delta),
     (Way::Delta, "content", Way::Content),
@@ -53,18 +53,18 @@ const WAYS: [(Way, &str, Way); 29] = [
 ];
 
 impl Way {
-    /// The way on through a member, with its name.
+    /// Returns the position inside a member, with its name.
     pub(crate) fn into(self, name: &str) -> Option<(&'static str, Self)> {
         let next = WAYS.iter().find(|(from, member, _)| *from == self && *member == name);
         next.map(|(_, member, to)| (*member, *to))
     }
 
-    /// Whether its strings may stand in a list.
+    /// Whether its strings may be in a list.
     pub(crate) fn has_items(self) -> bool {
         matches!(self, Self::Content | Self::Thoughts | Self::Calls)
     }
 
-    /// Whether a string here goes on in the next chunk.
+    /// Whether a string here continues in the next chunk.
     pub(crate) fn goes_on(self) -> bool {
         matches!(self, Self::Content | Self::Thoughts | Self::Words)
     }

@@ -1,5 +1,5 @@
-//! Where calls may go. One rule for every connection: it is checked where the name is resolved,
-//! so that what was checked is what is dialled.
+//! Rules for the addresses that may be called. One rule for every connection: it is checked when the
+//! name is resolved, so that the checked address is the one that is dialled.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ use crate::tls;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How outbound connections are made.
+/// Configuration of outbound connections.
 #[derive(Clone, Default)]
 pub struct Egress {
     /// Host names or addresses, without port, that may be called although they are private
@@ -38,8 +38,8 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Refuses what [`Client::new`](crate::Client::new) would refuse, and hosts that no URL can
-    /// have. Says what is wrong.
+    /// Refuses a configuration that [`Client::new`](crate::Client::new) would refuse, and hosts that no
+    /// URL can have. The error names the fault.
     pub fn check(&self) -> Result<(), Error> {
         for host in &self.allow {
             if !can_be_a_host(without_brackets(host)) {
@@ -55,7 +55,7 @@ impl Egress {
     }
 }
 
-/// Without the proxy, whose URL may hold a password.
+/// Prints all but the proxy, whose URL may hold a password.
 impl fmt::Debug for Egress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Egress")
@@ -98,8 +98,8 @@ pub fn validate_base_url(
     Ok(())
 }
 
-/// An http address without credentials and parameters. The error is the rest of a sentence that
-/// begins with what was read.
+/// Parses an http address without credentials and parameters. The error is the rest of a sentence that
+/// begins with the text that was read.
 pub(crate) fn well_formed(text: &str) -> Result<Url, &'static str> {
     if text.len() > 2048 || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err("is not a valid URL");
@@ -117,18 +117,18 @@ pub(crate) fn well_formed(text: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// Why a place is not called.
+/// The reason why an address is not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// Metadata services, link-local and the like.
     #[error("cloud metadata and link-local addresses are never called")]
     Never,
-    /// A private place, asked for by a public model.
+    /// A private address, requested by a public model.
     #[error("private addresses are only called for private models or hosts in SLUICE_EGRESS_ALLOW")]
     Private,
 }
 
-/// The rules themselves.
+/// The egress rules.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     names: HashSet<String>,
@@ -148,8 +148,8 @@ impl Rules {
         rules
     }
 
-    /// Whether a call may go to this host, as far as its spelling tells: names are checked again
-    /// when they are resolved, literal addresses never are.
+    /// Whether a call may go to this host, as far as its spelling shows: names are checked again when
+    /// they are resolved, literal addresses never are.
     pub(crate) fn check(&self, host: &Host<&str>, private: bool) -> Result<(), Refusal> {
         match host {
             Host::Ipv4(address) => self.check_address(IpAddr::V4(*address), private),
@@ -190,13 +190,13 @@ impl Rules {
     }
 }
 
-/// An entry of the operator's list without the brackets that addresses have in URLs.
+/// Returns an entry of the operator's list without the brackets that addresses have in URLs.
 fn without_brackets(entry: &str) -> &str {
     let entry = entry.trim();
     entry.strip_prefix('[').and_then(|e| e.strip_suffix(']')).unwrap_or(entry)
 }
 
-/// Whether a URL can have this host, spelled as URLs are once they are read.
+/// Whether a URL can have this host, in the spelling of a parsed URL.
 fn can_be_a_host(bare: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     bare.parse::<IpAddr>().is_ok()
@@ -218,18 +218,18 @@ struct Guard {
     private: bool,
 }
 
-/// A name has no address, or nobody could be asked.
+/// A name has no address, or no resolver could be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("the name could not be resolved")]
 pub(crate) struct Unresolved(#[source] io::Error);
 
 impl Resolver {
-    /// Under the rules, for the models of one kind.
+    /// Creates a resolver under the rules, for the models of one kind.
     pub(crate) fn guarded(rules: Arc<Rules>, private: bool) -> Self {
         Self(Some(Guard { rules, private }))
     }
 
-    /// Under no rule: for the proxy's own name, which the operator chose.
+    /// Creates a resolver under no rule: for the proxy's own name, which the operator chose.
     pub(crate) fn open() -> Self {
         Self(None)
     }
@@ -244,7 +244,7 @@ impl Resolver {
 }
 
 impl Guard {
-    /// The addresses that may be called; an error when there were some, and none may be.
+    /// Returns the addresses that may be called; an error when there were some, and none may be.
     fn filter(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Where a model is called, read once: a URL is taken apart, checked and put together again only
-//! the first time it is seen.
+//! The address of a model, parsed once: a URL is taken apart, checked and put together again only the
+//! first time it is seen.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,15 +11,15 @@ use crate::connect::Proxy;
 use crate::egress::{Refusal, Rules};
 use crate::error::Error;
 
-/// More addresses than these are not remembered at the same time.
+/// Most addresses that are remembered at the same time.
 const MOST_REMEMBERED: usize = 4096;
 
 /// An address as the transport needs it.
 pub(crate) struct Endpoint {
     pub(crate) uri: Uri,
-    /// What the rules say of the host as it is written: for public models and for private ones.
+    /// The verdicts of the rules on the host as it is written: for public models and for private ones.
     verdicts: [Result<(), Refusal>; 2],
-    /// What the egress proxy wants to see on the request itself.
+    /// The credentials for the egress proxy that go on the request itself.
     pub(crate) proxy_authorization: Option<HeaderValue>,
 }
 
@@ -33,20 +33,21 @@ impl Endpoint {
             return Err(invalid());
         }
         let verdicts = [false, true].map(|private| rules.check(&host, private));
-        // The host as the URL standard spells it: what is checked is what is dialled.
+        // The host as the URL standard spells it, so that the checked host is the one that is dialled.
         let uri = Uri::try_from(url.as_str()).map_err(|_| invalid())?;
         let proxy_authorization = proxy.and_then(|proxy| proxy.forwarding_authorization(&uri));
         Ok(Self { uri, verdicts, proxy_authorization })
     }
 
-    /// The rules on the host as it is written: a literal address never reaches the resolver.
+    /// Checks the host as it is written against the rules: a literal address never reaches the
+    /// resolver.
     pub(crate) fn check(&self, private: bool) -> Result<(), Error> {
         self.verdicts[usize::from(private)].map_err(Error::forbidden)
     }
 }
 
-/// The addresses seen so far, by their text. The text alone decides what an address is, so nothing
-/// here can grow stale; and it holds no credential.
+/// The addresses seen so far, by their text. The text alone decides what an address is, so nothing here
+/// can grow stale; and it contains no credential.
 #[derive(Default)]
 pub(crate) struct Endpoints(RwLock<HashMap<String, Arc<Endpoint>>>);
 

@@ -1,4 +1,4 @@
-//! Why a call failed, and what may be done about it.
+//! Errors of calls, and the possible remedies.
 
 use std::error::Error as StdError;
 use std::io;
@@ -14,14 +14,14 @@ use crate::egress::{Refusal, Unresolved};
 use crate::pool::Failure;
 use crate::scrub::scrub;
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The provider could not be reached, took too long, answered 5xx, or answered nonsense.
     Unreachable,
-    /// The provider answered as it should; what the model has made is no answer.
+    /// The provider answered as it should, but the model's output is no answer.
     Unusable,
-    /// The provider wants fewer requests (429).
+    /// The provider asks for fewer requests (429).
     RateLimited,
     /// The provider would not serve this request (any other 4xx).
     Rejected {
@@ -41,9 +41,9 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}{message}", place(*.at_message))]
 pub struct Error {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// Which message of the prompt cannot be sent.
+    /// The index of the message of the prompt that cannot be sent.
     at_message: Option<usize>,
     message: String,
     status: Option<u16>,
@@ -54,66 +54,67 @@ pub struct Error {
     is_misconfigured: bool,
     /// Whether a part of the call was answered.
     is_of_rest: bool,
-    /// Boxed: few errors have one, and every result carries the room for it.
+    /// Boxed: few errors have one, and every result reserves the space for it.
     usage: Option<Box<Usage>>,
 }
 
-/// What a provider says in the body of an error.
+/// The details of a provider's error, from its body.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorDetails {
     pub(crate) message: Option<String>,
     /// The account is out of credit: waiting does not help.
     pub(crate) spent: bool,
-    /// The key is wrong, whatever the status says.
+    /// The key is wrong, whatever the status.
     pub(crate) wrong_key: bool,
-    /// It tells that the model took too long or failed, as Bedrock does with 408 and 424.
+    /// The model took too long or failed, as Bedrock reports with 408 and 424.
     pub(crate) of_model: bool,
-    /// How long it wants to be left alone, where that is not in a header.
+    /// The wait that the provider asks for, if that is not in a header.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Error {
-    /// Whether the same model may be tried again: the provider cannot have charged, or says so.
+    /// Whether the same model may be tried again: the provider cannot have charged, or reports that it
+    /// has not.
     pub fn retryable_here(&self) -> bool {
         self.retryable
     }
 
-    /// Whether the provider may have charged without having said what: it got the request, and its
-    /// answer did not come in time, broke off or cannot be used. One that answered with an error has
-    /// not charged.
+    /// Whether the provider may have charged without reporting how much: it got the request, and its
+    /// answer did not come in time, broke off or cannot be used. A provider that answered with an error
+    /// has not charged.
     pub fn may_be_charged(&self) -> bool {
         self.broke_off
     }
 
-    /// How long the provider asked to be left alone.
+    /// Returns the wait that the provider asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether it speaks against the endpoint (a circuit breaker counts it), not against the
-    /// request or our own configuration.
+    /// Whether it is the fault of the endpoint (a circuit breaker counts it), not of the request or our
+    /// own configuration.
     pub fn is_endpoint_fault(&self) -> bool {
         matches!(self.kind, ErrorKind::Unreachable | ErrorKind::RateLimited)
     }
 
-    /// Whether it was refused here: nothing was sent.
+    /// Whether the call was refused here: nothing was sent.
     pub fn is_ours(&self) -> bool {
         matches!(self.kind, ErrorKind::Unsupported(_) | ErrorKind::Forbidden)
     }
 
-    /// Whether the request was refused here, for what it asks: no other request need fail.
+    /// Whether the request was refused here, for its content: no other request need fail.
     pub fn refuses_request(&self) -> bool {
         matches!(self.kind, ErrorKind::Unsupported(_)) && !self.is_misconfigured
     }
 
-    /// Whether another endpoint of the same model may succeed, and has nothing to pay for again.
+    /// Whether another endpoint of the same model may succeed, without paying twice for a part of the
+    /// call.
     pub fn endpoint_helps(&self) -> bool {
         let asks_too_much = matches!(self.kind, ErrorKind::Unsupported(_));
         self.fallback_helps() && !asks_too_much && !self.is_of_rest
     }
 
-    /// Whether another model may succeed: always, but where the provider finds fault with the
-    /// request itself.
+    /// Whether another model may succeed: always, unless the provider rejects the request itself.
     pub fn fallback_helps(&self) -> bool {
         match self.kind {
             // Google answers 400 to a wrong key, which is no fault of the request.
@@ -124,31 +125,32 @@ impl Error {
         }
     }
 
-    /// The HTTP status that the provider answered with, where it answered.
+    /// Returns the HTTP status of the provider's answer, if it answered.
     pub fn provider_status(&self) -> Option<u16> {
         self.status
     }
 
-    /// Which message of the prompt cannot be sent to this provider, if it is one.
+    /// Returns the index of the message of the prompt that cannot be sent to this provider, if that is
+    /// the cause.
     pub fn at_message(&self) -> Option<usize> {
         self.at_message
     }
 
-    /// What the provider has told of the tokens that were used all the same: for an answer that is
-    /// of no use, or before it failed.
+    /// Returns the usage that the provider reported all the same: for an answer that is of no use, or
+    /// before it failed.
     pub fn usage(&self) -> Option<Usage> {
         self.usage.as_deref().copied()
     }
 
-    /// The same error where a part of the call was answered: that is not to be paid for a second
-    /// time. What the rest has used, nobody has told.
+    /// Returns the error for a call of which a part was answered: that part is not to be paid for a
+    /// second time. The usage of the rest is unknown.
     pub(crate) fn after(self, usage: Option<Usage>) -> Self {
         let usage = sum(usage, self.usage()).map(Box::new);
         Self { retryable: false, is_of_rest: true, usage, ..self }
     }
 
-    /// The same error of an answer that tells all that it has used. Some servers tell nothing, and
-    /// write it as 0.
+    /// Returns the error for an answer with a usage report. Some servers report nothing, and write it
+    /// as 0.
     pub(crate) fn having_used(self, usage: Option<Usage>) -> Self {
         let Some(told) = usage.filter(|usage| usage.prompt > 0 || usage.completion > 0) else {
             return self;
@@ -157,23 +159,23 @@ impl Error {
         Self { broke_off, ..self.after(usage) }
     }
 
-    /// The provider could not be reached; nothing of the request was sent.
+    /// Creates the error of a provider that could not be reached; nothing of the request was sent.
     pub(crate) fn unsent(message: impl Into<String>) -> Self {
         Self { retryable: true, ..Self::fault(message) }
     }
 
-    /// The provider's answer did not come, or not to its end, or is of no use, after the request was
-    /// sent.
+    /// Creates the error of an answer that did not come, was cut off, or is of no use, after the
+    /// request was sent.
     pub(crate) fn broke_off(message: impl Into<String>) -> Self {
         Self { broke_off: true, ..Self::fault(message) }
     }
 
-    /// Not a word of the provider's answer came in time.
+    /// Creates the error of an answer that did not begin in time.
     pub(crate) fn late() -> Self {
         Self::broke_off("The provider did not begin to answer in time")
     }
 
-    /// The provider failed, and asking again is no remedy.
+    /// Creates the error of a provider that failed, and for which a retry is no remedy.
     pub(crate) fn fault(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Unreachable,
@@ -190,22 +192,23 @@ impl Error {
         }
     }
 
-    /// The model has made no answer of what it was asked for, and says so.
+    /// Creates the error of a model that reports that it made no answer of the requested kind.
     pub(crate) fn unusable(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Unusable, ..Self::broke_off(message) }
     }
 
-    /// The provider's answer makes no sense; it was made all the same.
+    /// Creates the error of a malformed answer; it may be charged all the same.
     pub(crate) fn malformed(what: impl std::fmt::Display) -> Self {
         Self { broke_off: true, ..Self::foreign(what) }
     }
 
-    /// What answered is no model: a page, or something that stands before the provider.
+    /// Creates the error of an answer that does not come from a model: a page, or something in front of
+    /// the provider.
     pub(crate) fn foreign(what: impl std::fmt::Display) -> Self {
         Self::fault(format!("The provider sent a malformed answer: {what}"))
     }
 
-    /// The provider's answer is an error, whatever its status; `said` is its message.
+    /// Creates the error of an answer that is an error, whatever its status; `said` is its message.
     pub(crate) fn answered(said: Option<String>) -> Self {
         match said {
             Some(said) => Self::fault(format!("The provider answered with an error: {said}")),
@@ -213,38 +216,38 @@ impl Error {
         }
     }
 
-    /// The answer ended before its end was told.
+    /// Creates the error of an answer without its end.
     pub(crate) fn cut_off() -> Self {
         Self::broke_off("The provider's answer was cut off")
     }
 
-    /// The egress rules forbid it.
+    /// Creates the error of an address that the egress rules forbid.
     pub(crate) fn forbidden(refusal: Refusal) -> Self {
         Self { kind: ErrorKind::Forbidden, ..Self::fault(refusal.to_string()) }
     }
 
-    /// The model's definition, or the gateway's configuration, lets no call be made.
+    /// Creates the error of a model definition or gateway configuration that allows no call.
     pub(crate) fn misconfigured(what: impl Into<String>) -> Self {
         Self { is_misconfigured: true, ..Self::unsupported(what) }
     }
 
-    /// It cannot be done with this provider.
+    /// Creates the error of a request that this provider does not support.
     pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         let what = what.into();
         Self { kind: ErrorKind::Unsupported(what.clone()), ..Self::fault(what) }
     }
 
-    /// A message of the prompt cannot be sent to this provider.
+    /// Creates the error of a message of the prompt that cannot be sent to this provider.
     pub(crate) fn in_message(index: usize, what: impl Into<String>) -> Self {
         Self { at_message: Some(index), ..Self::unsupported(what) }
     }
 
-    /// A model has no such parameter, or not with this value.
+    /// Creates the error of a parameter that a model lacks, or not with this value.
     pub(crate) fn lacking(model: &Model, what: impl std::fmt::Display) -> Self {
         Self::unsupported(format!("{what} is not supported by model {}", model.identifier))
     }
 
-    /// The provider answered with a status that is no success.
+    /// Creates the error of an answer whose status is no success.
     pub(crate) fn status(status: u16, said: ErrorDetails, retry_after: Option<Duration>) -> Self {
         let wrong_key = said.wrong_key;
         let retry_after = retry_after.or(said.retry_after);
@@ -269,7 +272,7 @@ impl Error {
         }
     }
 
-    /// What kept the request from being sent or answered.
+    /// Creates the error of a request that was not sent or not answered.
     pub(crate) fn sending(failure: &Failure) -> Self {
         if let Some(refusal) = causes(failure).find_map(|cause| cause.downcast_ref::<Refusal>()) {
             return Self::forbidden(*refusal);
@@ -287,13 +290,12 @@ impl Error {
         }
     }
 
-    /// What kept the answer from coming to its end.
+    /// Creates the error of an answer that was not read to its end.
     pub(crate) fn reading(error: &hyper::Error) -> Self {
         Self::broke_off(format!("The connection to the provider broke: {}", root_cause(error)))
     }
 
-    /// The same error with every credential taken out; the last thing that happens to one before
-    /// it leaves this crate.
+    /// Removes every credential from the error; the last step before it leaves this crate.
     pub(crate) fn sealed(mut self, key: Option<&Secret>) -> Self {
         self.message = scrub(&self.message, key);
         if let ErrorKind::Rejected { message, .. } | ErrorKind::Unsupported(message) =
@@ -309,7 +311,7 @@ fn place(at_message: Option<usize>) -> String {
     at_message.map(|index| format!("messages[{index}]: ")).unwrap_or_default()
 }
 
-/// What was told of two parts of a call together.
+/// Adds the reports on two parts of a call.
 pub(crate) fn sum<T: Add<Output = T>>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one + other),
@@ -317,7 +319,7 @@ pub(crate) fn sum<T: Add<Output = T>>(one: Option<T>, other: Option<T>) -> Optio
     }
 }
 
-/// An error and what lies below it. None of them names an address.
+/// Returns an error and its causes. None of them names an address.
 fn causes<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {

@@ -18,23 +18,23 @@ use crate::error::Error;
 use crate::pool::Body;
 use crate::transport::Attempt;
 
-/// The most bytes of a stream.
+/// Most bytes of a stream.
 const MOST_STREAM_BYTES: usize = 128 * 1024 * 1024;
-/// So many events are handed over at once at most.
+/// Number of events from which a batch is handed over.
 const BATCH: usize = 256;
-/// Up to the first word reads are decoded in pieces of so many bytes: it leaves before what has come
-/// with it is looked at.
+/// Reads up to the first word are decoded in pieces of this many bytes: the word leaves before the
+/// bytes behind it are decoded.
 const FIRST: usize = 256;
-/// So many reads without an event before other tasks get their turn.
+/// Number of reads without an event after which other tasks are scheduled.
 const READS: usize = 64;
-/// How long the first word is waited for, once anything has come, before the caller is told that the
-/// call was accepted: until then another model can answer in its place. A model may think for longer,
-/// and some proxies between us and the caller give up after half a minute.
+/// Time to wait for the first word, once any bytes have come, before the caller learns that the call
+/// was accepted: until then another model can answer instead. A model may think for longer, and some
+/// proxies between us and the caller give up after half a minute.
 const BEGIN_TIME: Duration = Duration::from_secs(15);
-/// The most events before the first word: no format has more than a few.
+/// Most events before the first word: no format has more than a few.
 const MOST_FIRST: usize = 1024;
-/// How long the end of the connection is waited for after the end of the answer: a connection
-/// that was read to its end can be used again.
+/// Time to wait for the end of the connection after the end of the answer: a connection that was read
+/// to its end can be used again.
 const END_TIME: Duration = Duration::from_millis(20);
 
 /// A streamed answer. Dropping it ends the call.
@@ -45,11 +45,11 @@ pub struct EventStream {
     echo: EchoFilter,
     deadline: Pin<Box<Sleep>>,
     bytes: usize,
-    /// Whether a word was said.
+    /// Whether the first word has come.
     begun: bool,
-    /// What came with the first word and before it, until it is asked for.
+    /// Events up to the batch of the first word, until they are taken.
     first: Vec<StreamEvent>,
-    /// What has come with the first word.
+    /// Bytes that came with the first word, not decoded yet.
     rest: Bytes,
     phase: Phase,
     dropped: Vec<String>,
@@ -62,7 +62,7 @@ enum Source {
 
 enum Phase {
     Reading,
-    /// The answer is over; the connection may not be.
+    /// The answer is complete; the connection may not be.
     Ending,
     /// The error that is still to be handed over.
     Failed(Error),
@@ -98,8 +98,9 @@ impl EventStream {
         }
     }
 
-    /// Waits for the first byte, until `head` at the latest, and a little for the first word. A stream
-    /// that has nothing in its place, or an error, has not begun: another model can still be asked.
+    /// Waits for the first byte, until `head` at the latest, and up to [`BEGIN_TIME`] for the first
+    /// word. A stream without any byte by then, or with an error, has not begun: another model can
+    /// still be asked.
     pub(crate) async fn begin(mut self, head: Instant) -> Result<Self, Error> {
         let soon = Instant::now() + BEGIN_TIME;
         let mut wait = pin!(sleep_until(head));
@@ -118,7 +119,7 @@ impl EventStream {
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                     Poll::Ready(None) => break,
                     Poll::Pending => {
-                        // Whoever sends a sign of life is at work.
+                        // A provider that sends any bytes is at work.
                         if is_silent && self.bytes > 0 {
                             is_silent = false;
                             wait.as_mut().reset(soon);
@@ -143,24 +144,24 @@ impl EventStream {
         Self { dropped, ..self }
     }
 
-    /// Whether the model has said a word of it.
+    /// Whether the first word of the answer has come.
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Parameters that the model has not and that were left out, by name.
+    /// Returns the names of the parameters that the model lacks and that were left out.
     pub fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
-    /// The next batch of events, never empty: all that has come, but for what is behind the first word
-    /// by more than [`FIRST`] bytes. `None` at the clean end; an error is the last item. May be dropped
-    /// between reads without loss.
+    /// Returns the next batch of events, never empty: all that have come, except those more than
+    /// [`FIRST`] bytes behind the first word. `None` at the clean end; an error is the last item. May
+    /// be dropped between reads without loss.
     pub async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// [`EventStream::next`] for callers that are polled themselves.
+    /// Polls [`EventStream::next`], for callers that are polled themselves.
     pub fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -188,7 +189,7 @@ impl EventStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
-        // What has come is not late, whenever it is asked for.
+        // Bytes that have come are not late, whenever they are asked for.
         if self.rest.is_empty() && self.deadline.as_mut().poll(cx).is_ready() {
             return self.fail(Vec::new(), Error::broke_off("The provider's answer took too long"));
         }
@@ -219,7 +220,7 @@ impl EventStream {
         Poll::Ready(Some(Ok(events)))
     }
 
-    /// What is left of an earlier read, or the next one.
+    /// Returns the rest of an earlier read, or the next one.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.rest))));
@@ -235,7 +236,7 @@ impl EventStream {
         Poll::Ready(read)
     }
 
-    /// Decodes what was read, up to the first word or all of it, and notices the end.
+    /// Decodes a read, up to the first word or all of it, and detects the end.
     fn take(
         &mut self,
         read: Option<Result<Bytes, Error>>,
@@ -270,7 +271,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// What came before the error is handed over first.
+    /// Ends the stream with an error. The events before it are handed over first.
     fn fail(
         &mut self,
         mut events: Vec<StreamEvent>,
@@ -286,7 +287,7 @@ impl EventStream {
         Poll::Ready(Some(Ok(events)))
     }
 
-    /// Ready when the connection is at its end, or was waited for long enough.
+    /// Ready when the connection is at its end, or the time to wait for it is over.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..READS {
             match self.source.poll_read(cx) {
@@ -303,7 +304,7 @@ impl EventStream {
     }
 }
 
-/// Adds what comes before the first word. Of what was used only the last word counts: a stream may say
+/// Adds the events before the first word. Consecutive usage reports are merged: a stream may consist of
 /// nothing else.
 fn keep(events: Vec<StreamEvent>, first: &mut Vec<StreamEvent>) {
     for event in events {
@@ -319,7 +320,7 @@ fn keep(events: Vec<StreamEvent>, first: &mut Vec<StreamEvent>) {
     }
 }
 
-/// The error of a stream that has not begun, with what was counted of it: that is paid for.
+/// Returns the error of a stream that has not begun, with its usage so far: that is paid for.
 fn paid(error: Error, told: &[StreamEvent]) -> Error {
     let used = told.iter().rev().find_map(|event| match event {
         StreamEvent::Usage(usage) => Some(*usage),
@@ -332,14 +333,14 @@ fn paid(error: Error, told: &[StreamEvent]) -> Error {
         _ => None,
     });
     match (used, prompt) {
-        // It says itself what was used.
+        // The error has a usage of its own.
         _ if error.usage().is_some() => error,
         (None, Some(prompt)) => error.after(Some(prompt)),
         (used, _) => error.having_used(used),
     }
 }
 
-/// Whether a model says something: of more than text too, as it reasons or calls tools.
+/// Whether an event carries a part of the answer: text, reasoning, or a call of a tool.
 fn is_a_word(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Text(text) => !text.is_empty(),

@@ -165,8 +165,8 @@ async fn what_a_stream_without_a_word_has_used_is_paid_for() {
     }
 }
 
-/// What comes of a stream of which this is all that ever comes, and how long it was waited for. Once
-/// it is asked for, its silence takes no time.
+/// Returns the result of a stream that falls silent after these bytes, and the time waited for it. The
+/// silence takes no real time.
 async fn silent_after(bytes: Vec<u8>) -> (Result<EventStream, Error>, u64) {
     let server = Server::new(vec![step(bytes, After::Hang)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
@@ -210,7 +210,7 @@ async fn what_is_no_stream_is_refused_at_its_head() {
     assert!(error.to_string().contains("no streams here"));
 }
 
-/// Names the model with every byte, and has nothing else.
+/// A decoder that names the model with every byte, and returns nothing else.
 struct Names;
 
 impl Decoder for Names {

@@ -1,5 +1,5 @@
-//! Servers of one's own that speak the chat-completions format: it differs from OpenAI's only in
-//! that there is no endpoint to fall back on.
+//! Servers of one's own with the chat-completions format: the only difference from OpenAI's is that
+//! there is no endpoint to fall back on.
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;

@@ -1,4 +1,4 @@
-//! JSON of providers, read as it is meant.
+//! Lenient reading of providers' JSON.
 //!
 //! Some cut a text between the two halves of a character and escape each half by itself. That is
 //! JSON, but no text: strict readers refuse the whole answer for it.
@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// A shorter text is weighed only where it may be more than it seems: else its tree takes little.
+/// A text up to this size is weighed only if it may have a reserved name: otherwise its tree is small.
 const SHORT: usize = 16 * 1024;
-/// The bytes that the tree of any answer may take: log probabilities of thousands of tokens, each with the
-/// twenty that were likeliest, are as dense as anything that is meant.
+/// Bytes that the tree of any answer may take: log probabilities of thousands of tokens, each with the
+/// twenty likeliest, are as dense as any honest answer.
 const TREE_ALLOWANCE: usize = 64 * 1024 * 1024;
-/// What stands for half a character.
+/// Replacement for half a character.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
-/// Reads JSON, with a replacement for what is no character.
+/// Reads JSON, with a replacement for each half of a character.
 pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(json).or_else(|error| match mended(json) {
         Some(mended) => serde_json::from_slice(&mended),
@@ -25,13 +25,13 @@ pub(crate) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     })
 }
 
-/// Reads an answer that must be an object, unless it has more values than there is memory for.
+/// Reads an answer that must be an object, unless it has too many values for its size.
 pub(crate) fn object(json: &[u8]) -> Result<Map<String, Value>, Error> {
     check_weight(json)?;
     read(json).map_err(|_| Error::malformed("it is no JSON object"))
 }
 
-/// Reads any value, within the same bounds; `None` for what is none.
+/// Reads any value, within the bounds of [`check_weight`]; `None` if it is no JSON.
 pub(crate) fn value(json: &[u8]) -> Option<Value> {
     check_weight(json).ok()?;
     read(json).ok()
@@ -59,8 +59,8 @@ pub(crate) fn check_weight(json: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same JSON with a replacement for each escape of half a character that stands without the other
-/// half; `None` where there is none.
+/// Returns the JSON with a replacement for each escape of half a character that lacks the other half;
+/// `None` if there is none.
 pub(crate) fn mended(json: &[u8]) -> Option<Vec<u8>> {
     let mut mended: Option<Vec<u8>> = None;
     let mut at = 0;
@@ -81,7 +81,7 @@ pub(crate) fn mended(json: &[u8]) -> Option<Vec<u8>> {
     mended
 }
 
-/// The number in an escape such as `\ud83d`, where one begins here.
+/// Returns the number in an escape such as `\ud83d`, if one begins here.
 fn unit(json: &[u8]) -> Option<u16> {
     let digits = json.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

@@ -1,10 +1,10 @@
 //! Calls to model providers and MCP servers: the wire formats, and the only place that opens a
 //! connection to them.
 //!
-//! An adapter is a pure translation between the canonical conversation and one vendor's bytes;
-//! the transport carries those bytes under the egress rules and time limits. Nothing here knows
-//! of projects' settings, money, routing, the database or HTTP towards callers: which model is
-//! called, how often, and what a failure costs is decided elsewhere.
+//! An adapter is a pure translation between the canonical conversation and one vendor's bytes; the
+//! transport carries those bytes under the egress rules and time limits. Nothing here depends on
+//! projects' settings, money, routing, the database or HTTP towards callers: which model is called, how
+//! often, and what a failure costs is decided elsewhere.
 
 mod adapter;
 mod anthropic;
@@ -54,8 +54,7 @@ pub use transport::{Attempt, Client};
 use domain::conversation::Prompt;
 use domain::model::Model;
 
-/// Refuses a model of which no embeddings can be asked; what its provider makes of it is another
-/// matter.
+/// Refuses a model whose provider has no embeddings; the provider may still reject the request.
 pub fn check_embeds(model: &Model) -> Result<(), Error> {
     adapter::embedder(model).map(drop)
 }
@@ -78,7 +77,7 @@ pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
     }
 }
 
-/// Refuses a model of which no images can be asked.
+/// Refuses a model whose provider makes no images.
 pub fn check_paints(model: &Model) -> Result<(), Error> {
     adapter::painter(model).map(drop)
 }

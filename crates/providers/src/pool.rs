@@ -1,9 +1,8 @@
 //! Connections to providers, kept open for the next call.
 //!
-//! An HTTP/1 connection is driven by the call that uses it. No task stands between the two: a call
-//! costs no switches of tasks, and all that a provider sent in one packet is read in one go, so a
-//! burst of events can leave in one write. HTTP/2 connections are shared by calls and have a task
-//! of their own.
+//! An HTTP/1 connection is driven by the call that uses it. No task runs between the two: a call costs
+//! no task switches, and everything that a provider sent in one packet is read at once, so a burst of
+//! events can leave in one write. HTTP/2 connections are shared by calls and have a task of their own.
 
 use std::collections::{HashMap, VecDeque};
 use std::error::Error as _;
@@ -30,32 +29,33 @@ use tower_service::Service as _;
 
 use crate::connect::{Connector, Wire};
 
-/// How long the first words of HTTP/2 on a new connection may take.
+/// Time limit of the HTTP/2 handshake on a new connection.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
-/// How many unused connections a runtime keeps to one provider, and how long: a little less than most
-/// load balancers do. Many servers close theirs after 5 seconds already; a handshake for each call
-/// that comes after that would cost more than the few that meet it, which are sent again.
+/// Number of unused connections that a runtime keeps to one provider, and the time for which it keeps
+/// them: a little less than most load balancers do. Many servers close theirs after 5 seconds already;
+/// a handshake for each call that comes after that would cost more than the few that meet it, which are
+/// sent again.
 const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_secs(55);
 /// A kept connection that ends within this time of a request has most likely ended before it.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// The most bytes of the head of an answer over HTTP/1, and for which room is made to read: the
-/// buffers have up to twice as many. A connection keeps what its largest read took as long as its
-/// stream lasts: left to itself, a burst makes that 400 KiB.
+/// Most bytes of the head of an answer over HTTP/1, and of a single read: the buffers have up to twice
+/// as many. A connection keeps the buffer of its largest read as long as its stream lasts: without the
+/// bound, a burst makes that 400 KiB.
 const LARGEST_READ: usize = 32 * 1024;
-/// The most bytes of the head of an answer over HTTP/2, where reads are as large as frames.
+/// Most bytes of the head of an answer over HTTP/2, where reads are as large as frames.
 const LARGEST_HEAD: u32 = 32 * 1024;
-/// How an HTTP/2 connection that went away is noticed.
+/// Interval of pings, and the time limit of their answers, to detect a dead HTTP/2 connection.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_TIME: Duration = Duration::from_secs(10);
 
-/// What goes wrong between a request and the head of its answer.
+/// A failure between a request and the head of its answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// No connection could be made; nothing was sent.
     #[error("no connection could be made")]
     Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The connection broke, or what came over it is no HTTP.
+    /// The connection broke, or the bytes that came over it are no HTTP.
     #[error("the connection failed")]
     Http(#[from] hyper::Error),
 }
@@ -63,9 +63,9 @@ pub(crate) enum Failure {
 /// Whether a request may reach its server twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resend {
-    /// At worst it is paid for twice.
+    /// Resending is allowed: at worst the request is paid for twice.
     Allowed,
-    /// What it asks for would be done twice.
+    /// Resending is forbidden: its action would be done twice.
     Never,
 }
 
@@ -80,8 +80,8 @@ pub(crate) struct Pool {
 struct Server {
     scheme: Scheme,
     authority: Authority,
-    /// The runtime that watches the connections. One that another runtime watches would wake two
-    /// threads for each thing that comes.
+    /// The runtime that watches the connections. A connection that another runtime watches would wake
+    /// two threads for each read.
     runtime: Option<runtime::Id>,
 }
 
@@ -101,9 +101,9 @@ impl Pool {
         Self { connector, kept: Arc::default() }
     }
 
-    /// Sends a request with an absolute URI, and returns the head of the answer as soon as it is
-    /// there. A request is sent again if nothing of it had left; and once, where that is harmless, if
-    /// it met the end of a connection that had been kept.
+    /// Sends a request with an absolute URI, and returns the head of the answer as soon as it has come.
+    /// A request is sent again if nothing of it had left; and once, if resending is allowed, if a kept
+    /// connection ended before its answer.
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -111,7 +111,7 @@ impl Pool {
     ) -> Result<Response<Body>, Failure> {
         let uri = request.uri().clone();
         let server = Server::of(&uri)?;
-        // The end of a kept connection, where the request has met one.
+        // The error of a kept connection that ended before the answer to the request.
         let mut met = None;
         loop {
             let mut again = None;
@@ -128,9 +128,9 @@ impl Pool {
                 (Ok(response), _) => return Ok(response),
                 (Err(Unsent::Again(unsent)), _) => request = *unsent,
                 // Most likely the server closed the connection just before it was used again, and has
-                // not read the request: RFC 9112, 9.3.1. It may have, which nobody can tell; official
-                // clients send it again all the same, over a connection of which this cannot be. One
-                // that ends later was at work.
+                // not read the request: RFC 9112, 9.3.1. It may have read it, which cannot be detected;
+                // official clients send it again all the same, over a new connection, which cannot have
+                // been kept too long. A connection that ends later was at work.
                 (Err(Unsent::Closed(error)), Some(unanswered)) if began.elapsed() < AT_ONCE => {
                     met = Some(error);
                     request = *unanswered;
@@ -140,8 +140,8 @@ impl Pool {
                 (Err(Unsent::Failed(failure)), _) => return Err(failure),
             }
         }
-        // In boxes what few calls do: the state of a handshake would be in the future of every call.
-        // What was sent once nobody may take for a request that was not.
+        // Rare steps are boxed: the state of a handshake would be in the future of every call. A
+        // request that was sent once must not be reported as unsent.
         let mut failed = |failure: Failure| met.take().map_or(failure, Into::into);
         let sent = match Box::pin(self.connect(uri)).await.map_err(&mut failed)? {
             Connected::Own(connection) => self.kept.own(&server, connection, request).await,
@@ -177,7 +177,7 @@ impl Pool {
         Ok(Connected::Own(Box::new(Http1 { sender, driver, ended_unheard: false, proxied })))
     }
 
-    /// Closes the connections that nobody has used for a while.
+    /// Closes the connections that were not used for a while.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let mut expired = Vec::new();
@@ -195,9 +195,9 @@ enum Connected {
 }
 
 enum Unsent {
-    /// Nothing of the request has left.
+    /// Nothing of the request was sent.
     Again(Box<Request<Full<Bytes>>>),
-    /// The connection ended, and not a byte of an answer had come.
+    /// The connection ended before a byte of an answer had come.
     Closed(hyper::Error),
     Failed(Failure),
 }
@@ -211,22 +211,22 @@ impl Unsent {
     }
 }
 
-/// An HTTP/1 connection with what drives it. Kept in a box: it is some kilobytes, and changes hands
+/// An HTTP/1 connection with its driver. Kept in a box: it takes some kilobytes, and changes hands
 /// often.
 struct Http1 {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
     driver: Option<http1::Connection<Wire, Full<Bytes>>>,
-    /// Whether it ended without a byte that was not read.
+    /// Whether it ended without unread bytes.
     ended_unheard: bool,
-    /// Whether a proxy reads the requests: it wants whole URIs.
+    /// Whether a proxy reads the requests: it requires whole URIs.
     proxied: bool,
 }
 
 impl Http1 {
-    /// Lets the connection do what it can.
+    /// Lets the connection make progress.
     fn drive(&mut self, cx: &mut Context<'_>) {
-        // How a connection ended is told by the answer that it carried.
+        // The answer on the connection reports how it ended.
         if let Some(driver) = &mut self.driver
             && Pin::new(driver).poll(cx).is_ready()
         {
@@ -234,7 +234,7 @@ impl Http1 {
         }
     }
 
-    /// Whether the server has said nothing since its last answer. Asked at the end of the connection.
+    /// Whether the server has sent nothing since its last answer. Called at the end of the connection.
     fn is_unheard(&mut self) -> bool {
         match self.driver.take() {
             Some(driver) => driver.into_parts().read_buf.is_empty(),
@@ -242,7 +242,7 @@ impl Http1 {
         }
     }
 
-    /// Whether a request can be sent over it. Notices that the server has closed it.
+    /// Whether a request can be sent over it. Detects that the server has closed it.
     async fn is_ready(&mut self) -> bool {
         poll_fn(|cx| {
             self.drive(cx);
@@ -285,8 +285,8 @@ impl Http1 {
     }
 }
 
-/// Whether an error means that the connection ended, rather than that something is wrong with what came
-/// over it.
+/// Whether an error means that the connection ended, rather than that the bytes that came over it are
+/// wrong.
 fn is_end(error: &hyper::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let ended = |io: &io::Error| {
@@ -298,7 +298,7 @@ fn is_end(error: &hyper::Error) -> bool {
         || error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).is_some_and(ended)
 }
 
-/// Puts the URI into the form that HTTP/1 sends, and the host beside it.
+/// Puts the URI into the form that HTTP/1 sends, and adds the `Host` header.
 fn address(request: &mut Request<Full<Bytes>>, proxied: bool) {
     let uri = request.uri().clone();
     if let Some(authority) = uri.authority()
@@ -312,7 +312,7 @@ fn address(request: &mut Request<Full<Bytes>>, proxied: bool) {
     }
 }
 
-/// The host as servers expect it: without the port that goes without saying.
+/// Returns the host as servers expect it: without the default port.
 fn host<'a>(scheme: Option<&Scheme>, authority: &'a Authority) -> &'a str {
     let usual = if scheme == Some(&Scheme::HTTPS) { 443 } else { 80 };
     match authority.port_u16() {
@@ -365,7 +365,7 @@ impl IdleConnections {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, Unsent> {
         if sender.ready().await.is_err() {
-            // It takes no more calls, so that the next one must not meet it again.
+            // It takes no more calls, so the next call must not get it again.
             locked(&self.shared).remove(server);
             return Err(Unsent::Again(Box::new(request)));
         }
@@ -373,7 +373,7 @@ impl IdleConnections {
         Ok(response.map(|incoming| Body { incoming, own: None }))
     }
 
-    /// The connection that was used last: the others may be closed when they are not needed.
+    /// Takes the connection that was used last: the others may be closed when they are not needed.
     fn take(&self, server: &Server) -> Option<Box<Http1>> {
         let last = locked(&self.unused).get_mut(server)?.pop_back()?;
         (last.since.elapsed() <= IDLE_TIME).then_some(last.connection)
@@ -384,7 +384,7 @@ impl IdleConnections {
             return;
         }
         let now = Instant::now();
-        // Closed after the lock is given back.
+        // Expired connections are closed after the lock is released.
         let mut expired = Vec::new();
         let mut unused = locked(&self.unused);
         let unused = unused.entry(server).or_default();
@@ -394,7 +394,7 @@ impl IdleConnections {
         }
     }
 
-    /// Sends over a connection that carries nothing else meanwhile.
+    /// Sends over a connection that carries no other request meanwhile.
     async fn own(
         self: &Arc<Self>,
         server: &Server,
@@ -413,13 +413,13 @@ fn take_expired(unused: &mut VecDeque<Unused>, now: Instant, expired: &mut Vec<U
     }
 }
 
-/// What the lock protects is whole after every step, also of one that panicked.
+/// Locks a mutex, also after a panic: its content is valid after every step.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The body of an answer. Read to its end, it gives its connection back; dropped before, it closes
-/// it, which tells the provider to stop.
+/// The body of an answer. Read to its end, it returns its connection; dropped before, it closes the
+/// connection, which makes the provider stop.
 pub(crate) struct Body {
     incoming: Incoming,
     own: Option<Own>,

@@ -14,11 +14,11 @@ use crate::error::{Error, ErrorDetails};
 use crate::lenient;
 use crate::pool::Body;
 
-/// The most bytes that are read of an error, and how long that may take.
+/// Most bytes that are read of an error, and the time limit for reading them.
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 const ERROR_TIME: Duration = Duration::from_secs(5);
 
-/// Lets an answer through if its body is what the adapter reads; makes an error of every other.
+/// Accepts an answer if its body is what the adapter reads; makes an error of every other.
 pub(crate) async fn accept(
     response: Response<Body>,
     expected: &str,
@@ -49,7 +49,7 @@ pub(crate) async fn accept(
     if html {
         return Err(Error::foreign("it is an HTML page"));
     }
-    // Only a stream must be labelled: what claims to be JSON is proved by reading it.
+    // Only a stream must be labelled: JSON is verified by reading it.
     let streamed = expected != JSON;
     if streamed && !kind.is_empty() && !kind.eq_ignore_ascii_case(expected) {
         let found = said(response.into_body(), deadline).await.message.unwrap_or_default();
@@ -61,26 +61,26 @@ pub(crate) async fn accept(
 /// The content type of whole answers.
 pub(crate) const JSON: &str = "application/json";
 
-/// The content type without its parameters; empty when there is none.
+/// Returns the content type without its parameters; empty when there is none.
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether the bytes of a body are not those that were written.
+/// Whether the body is compressed or otherwise encoded.
 fn is_encoded(headers: &HeaderMap) -> bool {
     let encoding = headers.get(CONTENT_ENCODING);
     encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// What kind of error it is, where a header says so: AWS's own way.
+/// Returns the kind of error, if a header names it, as AWS does.
 fn error_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get("x-amzn-errortype")?.to_str().ok()?;
     let name = value.split(':').next().unwrap_or_default().trim();
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// A whole body of so many bytes at the most.
+/// Reads a whole body of at most `most` bytes.
 pub(crate) async fn whole(
     response: Response<Body>,
     deadline: Instant,
@@ -134,7 +134,7 @@ async fn collect(mut body: Body, declared: usize, most: usize) -> Result<Bytes, 
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-/// What the provider says in the body of an error.
+/// Reads the details in the body of an error.
 async fn said(body: Body, deadline: Instant) -> ErrorDetails {
     let limit = deadline.min(Instant::now() + ERROR_TIME);
     match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
@@ -177,7 +177,7 @@ fn said_of(answer: &Map<String, Value>) -> ErrorDetails {
     }
 }
 
-/// Whether an answer names an error; some servers name none in a good one.
+/// Whether an answer contains an error; some servers put an empty one into a good answer.
 pub(crate) fn names_error(answer: &Map<String, Value>) -> bool {
     answer.get("error").is_some_and(|error| match error {
         Value::Null => false,
@@ -187,12 +187,12 @@ pub(crate) fn names_error(answer: &Map<String, Value>) -> bool {
     })
 }
 
-/// The error that came in the place of an answer, with a status of 200, or of what was left of one. What
-/// finds fault with the request, or with the key, is told as the status that it names.
+/// Returns the error that came in place of an answer, with a status of 200, or of the rest of one. An
+/// error that rejects the request or the key is reported with the status that it names.
 pub(crate) fn error_within(answer: &Map<String, Value>) -> Error {
     let error = answer.get("error").and_then(Value::as_object).unwrap_or(answer);
     match named_status(error) {
-        // 408, 424 and Google's 499 find no fault with it; 429 asks for fewer of them.
+        // 408, 424 and Google's 499 do not reject the request; 429 asks for fewer requests.
         Some(status @ (400..=407 | 409..=423 | 425..=498)) => {
             Error::status(status, said_of(answer), None)
         }
@@ -200,7 +200,7 @@ pub(crate) fn error_within(answer: &Map<String, Value>) -> Error {
     }
 }
 
-/// The status that an error names: as a number, or by a word of OpenAI's and Anthropic's.
+/// Returns the status that an error names: as a number, or by a word of OpenAI's and Anthropic's.
 fn named_status(error: &Map<String, Value>) -> Option<u16> {
     let number = |value: &Value| match value {
         Value::Number(number) => number.as_u64()?.try_into().ok(),
@@ -220,7 +220,7 @@ fn named_status(error: &Map<String, Value>) -> Option<u16> {
     named.clone().find_map(number).or_else(|| named.find_map(word))
 }
 
-/// Bytes as a text, if they are one. Its last character may be cut off.
+/// Returns bytes as a text, if they are UTF-8. Its last character may be cut off.
 fn as_text(bytes: &[u8]) -> Option<&str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
@@ -231,12 +231,12 @@ fn as_text(bytes: &[u8]) -> Option<&str> {
     }
 }
 
-/// A duration as Google writes it in the details of an error: seconds, as in `1.5s`.
+/// Parses a duration as Google writes it in the details of an error: seconds, as in `1.5s`.
 fn retry_delay(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The message of an error object, in any of the shapes that servers use.
+/// Returns the message of an error object, in any of the shapes that servers use.
 pub(crate) fn message_in(answer: &Map<String, Value>) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -250,8 +250,8 @@ pub(crate) fn message_in(answer: &Map<String, Value>) -> Option<String> {
         .filter(|text| !text.is_empty())
 }
 
-/// How long the provider wants to be left alone: seconds, a date, or the milliseconds that OpenAI
-/// sends beside them.
+/// Returns the wait that the provider asks for: seconds, a date, or the milliseconds that OpenAI sends
+/// beside them.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |value: &http::HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
     let number = |text: String| text.parse::<f64>().ok().filter(|number| *number >= 0.0);
@@ -366,7 +366,7 @@ mod tests {
             let is_refused = matches!(told.kind, crate::ErrorKind::Rejected { .. });
             assert_eq!(is_refused, status.is_some_and(|status| status != 429), "{error}");
         }
-        // Some servers write no object around it.
+        // Some servers write no `error` object around it.
         let bare = r#"{"object":"error","message":"too long","type":"BadRequestError","code":400}"#;
         let told = error_within(&serde_json::from_str(bare).unwrap());
         assert_eq!(
@@ -379,7 +379,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever it is, it is read, and what is told of it is short.
+        /// Any bytes can be read as an error, and its message is short.
         #[test]
         fn any_bytes_are_an_error(
             text in "\\PC{0,2000}",

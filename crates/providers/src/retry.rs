@@ -1,21 +1,21 @@
-//! How long to wait before the same model is tried again.
+//! Wait before the same model is tried again.
 
 use std::time::Duration;
 
-/// The longest wait. Where a provider asks for more, another model is the better choice.
+/// Longest wait. If a provider asks for more, another model is the better choice.
 pub const MAX_BACK_OFF: Duration = Duration::from_secs(5);
 
 const FIRST: Duration = Duration::from_millis(200);
 
-/// The wait before attempt `attempt + 1`, when `attempt` (from 1) has just failed: doubling from
-/// 200 ms, half of it left to chance, at least what the provider asked for, at most
+/// Returns the wait before attempt `attempt + 1`, when `attempt` (from 1) has just failed: doubling
+/// from 200 ms, half of it left to chance, at least what the provider asked for, at most
 /// [`MAX_BACK_OFF`]. `jitter` lies between 0 and 1.
 pub fn back_off(attempt: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
     let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 0.5 };
     let doublings = attempt.saturating_sub(1).min(10);
     let whole = FIRST.saturating_mul(1 << doublings).min(MAX_BACK_OFF);
     let wait = whole.mul_f64(0.5 + jitter / 2.0);
-    // Callers that were told the same time must not all come back in the same moment.
+    // Callers that were given the same wait must not all come back in the same moment.
     let asked = retry_after
         .map_or(Duration::ZERO, |asked| asked.min(MAX_BACK_OFF).mul_f64(1.0 + jitter / 10.0));
     wait.max(asked).min(MAX_BACK_OFF)

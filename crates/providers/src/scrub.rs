@@ -1,16 +1,16 @@
-//! Takes credentials out of texts that people will read.
+//! Removes credentials from texts that people will read.
 
 use domain::secret::Secret;
 
 use crate::echo::{MASK, written};
 
-/// The most characters of a provider's text that are passed on.
+/// Most characters of a provider's text that are passed on.
 const MOST_CHARS: usize = 500;
-/// How the credentials of known vendors begin.
+/// Prefixes of the credentials of known vendors.
 const PREFIXES: [&str; 12] =
     ["sk-", "sk_", "rk-", "AIza", "AKIA", "ASIA", "gsk_", "xai-", "hf_", "ghp_", "eyJ", "ABSK"];
 
-/// The text without the key, without anything that looks like a credential, without control
+/// Returns the text without the key, without anything that looks like a credential, without control
 /// characters that storage or terminals choke on, and at most 500 characters long.
 pub(crate) fn scrub(text: &str, key: Option<&Secret>) -> String {
     let mut text = text.to_owned();
@@ -26,7 +26,7 @@ pub(crate) fn scrub(text: &str, key: Option<&Secret>) -> String {
     mask_lookalikes(&text).chars().map(printable).take(MOST_CHARS).collect()
 }
 
-/// The key, and the parts of one that is written `id:secret:token`.
+/// Returns the key, and the parts of one that is written `id:secret:token`.
 fn key_parts(key: &Secret) -> impl Iterator<Item = &str> {
     let whole = Some(key.expose().trim()).filter(|whole| whole.len() >= 4);
     whole.into_iter().chain(key.expose().split(':').filter(|part| part.len() >= 8))
@@ -60,7 +60,7 @@ fn mask_lookalikes(text: &str) -> String {
     clean
 }
 
-/// How many bytes at the start of the text to keep, and how many after them to hide.
+/// Number of bytes to keep at the start of the text, and number of bytes to hide after them.
 fn credential(text: &str) -> (usize, usize) {
     const SCHEME: usize = "bearer ".len();
     if text.get(..SCHEME).is_some_and(|word| word.eq_ignore_ascii_case("bearer ")) {

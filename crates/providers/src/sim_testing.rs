@@ -1,6 +1,6 @@
-//! Drives the simulator of all providers, which judges each request with the vendor's own SDK
-//! types. It runs where `SLUICE_TEST_SIM` says (the URL of its control port); without, the tests
-//! that use it do nothing, or fail where `SLUICE_TEST_ALL` says that all is to be tested.
+//! Drives the simulator of all providers, which judges each request with the vendor's own SDK types.
+//! `SLUICE_TEST_SIM` is the URL of its control port; without it, the tests that use it do nothing, or
+//! fail if `SLUICE_TEST_ALL` requires all tests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -27,11 +27,11 @@ pub(crate) struct Sim {
     pub(crate) client: Client,
 }
 
-/// A streamed answer, put together.
+/// A streamed answer, assembled.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) text: String,
-    /// The pieces of more than text, as one assistant message.
+    /// The pieces other than plain text, as one assistant message.
     pub(crate) message: Map<String, Value>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
@@ -39,7 +39,7 @@ pub(crate) struct Heard {
 }
 
 impl Sim {
-    /// `None` where there is no simulator.
+    /// Returns the simulator; `None` if there is none.
     pub(crate) fn find(provider: Provider) -> Option<Self> {
         let url = std::env::var("SLUICE_TEST_SIM").ok();
         let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
@@ -55,7 +55,7 @@ impl Sim {
         })
     }
 
-    /// The address that stands for the provider's own; the control port is followed by a port for
+    /// Returns the address that replaces the provider's own; the control port is followed by a port for
     /// each, in this order.
     pub(crate) fn base_url(&self) -> String {
         let order = ["openai", "anthropic", "gemini", "bedrock", "azure", "internal"];
@@ -72,19 +72,19 @@ impl Sim {
         }
     }
 
-    /// What the provider is to answer next.
+    /// Sets the provider's next answers.
     pub(crate) fn script(&self, answers: Value) {
         let scripts = json!({"scripts": [{"provider": self.provider, "answers": answers}]});
         self.control("POST", "/_script", &scripts.to_string());
     }
 
-    /// Everything that a vendor would have found fault with.
+    /// Returns all violations of the vendors' formats.
     pub(crate) fn violations(&self) -> Value {
         let path = format!("/_violations?provider={}", self.provider);
         self.control("GET", &path, "")["violations"].take()
     }
 
-    /// Asks the simulator itself: what it has seen, or to forget it.
+    /// Sends a control request to the simulator: to read what it received, or to clear it.
     pub(crate) fn control(&self, method: &str, path: &str, body: &str) -> Value {
         let mut socket = TcpStream::connect((&*self.host, self.port)).unwrap();
         let length = body.len();
@@ -116,7 +116,7 @@ impl Sim {
         Ok(heard)
     }
 
-    /// A round of parallel calls, one that follows from it, and the last answer, whole and in
+    /// Tests a round of parallel calls, one that follows from it, and the last answer, whole and in
     /// small pieces of a stream. The answers are those of the script.
     pub(crate) async fn chain(&self, model: &Model, params: &Value, rounds: &Value) {
         for streamed in [false, true] {
@@ -197,7 +197,7 @@ impl Heard {
     }
 }
 
-/// What the next request says of an answer, beside its text.
+/// Returns the members of an answer that the next request repeats, beside its text.
 fn assistant(reply: &Reply) -> Map<String, Value> {
     let Some(native) = &reply.native else { return Map::new() };
     let mut message = native["choices"][0]["message"].as_object().unwrap().clone();

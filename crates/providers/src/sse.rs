@@ -1,31 +1,31 @@
 //! Server-sent events, read piece by piece as the network brings them.
 //!
-//! Only the data of events is passed on: no format that we read needs the other fields.
+//! Only the data of events is passed on: no supported format needs the other fields.
 
-/// The most bytes of one line, and of one event, where nothing else is said.
+/// Most bytes of one line, and of one event, unless another bound is given.
 pub(crate) const MOST_EVENT_BYTES: usize = 1024 * 1024;
 
-/// Larger buffers are given back once they are empty.
+/// Buffers larger than this are freed once they are empty.
 const USUAL_BYTES: usize = 64 * 1024;
 
-/// A line or an event is longer than we are willing to keep.
+/// A line or an event is longer than the bound.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// The parser's memory between two reads. Lines end with LF, CRLF or CR; bytes are only looked at
-/// once their line is whole, so characters and events may be split anywhere.
+/// The parser's state between two reads. Lines end with LF, CRLF or CR; bytes are only examined once
+/// their line is whole, so characters and events may be split anywhere.
 #[derive(Debug)]
 pub(crate) struct Sse {
-    /// The most bytes of one line, and of one event.
+    /// Most bytes of one line, and of one event.
     most: usize,
     /// A line whose end has not come yet.
     line: Vec<u8>,
     /// The data of an event whose end has not come yet, and whether it has any.
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a CR: an LF that follows belongs to it.
+    /// Whether the last byte was a CR: an LF that follows belongs to it.
     after_cr: bool,
-    /// The first line was seen.
+    /// Whether the first line was read.
     begun: bool,
 }
 
@@ -36,7 +36,7 @@ impl Default for Sse {
 }
 
 impl Sse {
-    /// One that takes lines and events of so many bytes at the most.
+    /// Creates a parser for lines and events of at most `most` bytes.
     pub(crate) fn with_most(most: usize) -> Self {
         Self {
             most,
@@ -48,14 +48,14 @@ impl Sse {
         }
     }
 
-    /// Reads on, and hands over the data of every event that became whole. `on_event` may stop
-    /// the reading with an error.
+    /// Reads the next bytes, and hands over the data of every event that they complete. `on_event` may
+    /// stop the reading with an error.
     pub(crate) fn feed<E: From<TooLong>>(
         &mut self,
         mut input: &[u8],
         mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The data of an event that lies whole in this input is never copied.
+        // The data of an event that is whole in this input is never copied.
         let mut single: Option<&[u8]> = None;
         while !input.is_empty() {
             if std::mem::take(&mut self.after_cr) && input[0] == b'\n' {
@@ -84,7 +84,7 @@ impl Sse {
         Ok(())
     }
 
-    /// The input is over. What has no blank line after it counts too: some servers leave it out
+    /// Ends the input. An event without a blank line after it counts too: some servers leave it out
     /// after their last event.
     pub(crate) fn end<E: From<TooLong>>(
         &mut self,
@@ -153,7 +153,7 @@ impl Sse {
         append(&mut self.data, data, self.most)
     }
 
-    /// A byte order mark before the first line is no part of it.
+    /// Removes a byte order mark before the first line.
     fn without_mark<'a>(&mut self, line: &'a [u8]) -> &'a [u8] {
         if std::mem::replace(&mut self.begun, true) {
             return line;
@@ -162,7 +162,7 @@ impl Sse {
     }
 }
 
-/// Empties a buffer; what few events need is not held until the end of the stream.
+/// Empties a buffer; one grown beyond the usual size is freed.
 fn emptied(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.shrink_to(USUAL_BYTES);
@@ -176,7 +176,7 @@ fn append(buffer: &mut Vec<u8>, bytes: &[u8], most: usize) -> Result<(), TooLong
     Ok(())
 }
 
-/// The value of a `data` field; `None` for comments and other fields.
+/// Returns the value of a `data` field; `None` for comments and other fields.
 fn data_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"data")?;
     match rest {

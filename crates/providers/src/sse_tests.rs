@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// The same in the plainest way, on the whole text.
+/// Reads the events of a whole text in the plainest way.
 fn plainly(text: &str) -> Vec<String> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut events = Vec::new();

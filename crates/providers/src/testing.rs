@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a model, and a server that does as it is told.
+//! Fixtures shared by the tests of this crate: a model, and a server with scripted behaviour.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::egress::Egress;
 use crate::transport::{Attempt, Client};
 
-/// A credential that must show up nowhere.
+/// A credential that must appear nowhere.
 pub(crate) const CANARY: &str = "canary-key-4711-do-not-print";
 
 pub(crate) fn model(provider: Provider, base_url: Option<&str>) -> Model {
@@ -73,7 +73,7 @@ pub(crate) fn attempt<'a>(model: &'a Model, prompt: &'a Prompt) -> Attempt<'a> {
     Attempt { model, prompt, max_output_tokens: None, stream: false, deadline }
 }
 
-/// What the server does with one request.
+/// The server's reaction to one request.
 #[derive(Clone)]
 pub(crate) struct Step {
     pub(crate) bytes: Vec<u8>,
@@ -85,7 +85,7 @@ pub(crate) enum After {
     Keep,
     Close,
     Hang,
-    /// Says the same again and again.
+    /// Sends these bytes again and again.
     Repeat(&'static [u8]),
 }
 
@@ -103,7 +103,7 @@ impl Server {
         Self::listening(steps, Step { bytes: json("405 No", "{}"), after: After::Keep }).await
     }
 
-    /// The same for an MCP server, which does this with whoever listens for what it says between
+    /// Starts an MCP server, which answers with `heard` to a client that listens for messages between
     /// calls.
     pub(crate) async fn listening(steps: Vec<Step>, heard: Step) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -205,7 +205,7 @@ pub(crate) fn sse(events: &[&str]) -> Vec<u8> {
     chunked(events.iter().map(|event| format!("data: {event}\n\n")))
 }
 
-/// The same, all of them in one chunk.
+/// The head of a stream and its first events, all of them in one HTTP chunk.
 pub(crate) fn sse_at_once(events: &[&str]) -> Vec<u8> {
     chunked([format!("data: {}\n\n", events.join("\n\ndata: "))])
 }

@@ -1,4 +1,4 @@
-//! Whom we trust: the system's certificate authorities, and those that the operator adds.
+//! Trusted certificate authorities: the system's, and those that the operator adds.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls_platform_verifier::Verifier;
 use crate::egress::Egress;
 use crate::error::Error;
 
-/// The configuration of TLS towards providers, without a list of protocols.
+/// Returns the configuration of TLS towards providers, without a list of protocols.
 pub(crate) fn config(egress: &Egress) -> Result<ClientConfig, Error> {
     let unusable = |cause: &dyn Display| {
         let path = egress.ca_file.as_deref().unwrap_or("".as_ref());

@@ -28,39 +28,38 @@ use crate::pool::{Body, Pool, Resend};
 use crate::receive::{self, JSON};
 use crate::{sandbox, tls};
 
-/// How long the head of an answer may take, and the first byte of a stream.
+/// Time limit for the head of an answer, and for the first byte of a stream.
 const HEAD_TIME: Duration = Duration::from_mins(1);
-/// The same for images: nothing of them is sent before they are made.
+/// Time limit for the head of an answer with images: nothing is sent before they are made.
 const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
-/// The most bytes of a whole answer, and of all that hold the images of one call.
+/// Most bytes of a whole answer, and of all answers with the images of one call.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 const MOST_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 const PROBE_TIME: Duration = Duration::from_secs(10);
 
-/// Everything one attempt needs.
+/// The input of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// The model to call.
     pub model: &'a Model,
-    /// What to ask it.
+    /// The prompt to send.
     pub prompt: &'a Prompt,
-    /// The most completion tokens, already decided; `None` sends no bound.
+    /// Most completion tokens, already decided; `None` sends no bound.
     pub max_output_tokens: Option<u64>,
-    /// Whether the answer is to be streamed: what [`Client::complete`] and [`Client::stream`]
-    /// do is decided by which of them is called, and they set this accordingly.
+    /// Whether the answer is to be streamed: [`Client::complete`] and [`Client::stream`] override it.
     pub stream: bool,
-    /// When the answer must be complete.
+    /// Time by which the answer must be complete.
     pub deadline: Instant,
 }
 
-/// How long an answer may take, and how large it may be.
+/// Bounds on the time and size of an answer.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// When its head must be there, and the first byte of a stream.
+    /// Time by which its head, and the first byte of a stream, must have come.
     head: Instant,
-    /// When it must be complete.
+    /// Time by which it must be complete.
     end: Instant,
-    /// The most bytes, where it is read as a whole.
+    /// Most bytes, if it is read as a whole.
     bytes: usize,
 }
 
@@ -70,21 +69,22 @@ impl Bounds {
         Self { head, end: deadline, bytes: MOST_BYTES }
     }
 
-    /// Of a further answer with images, where those before it hold so many bytes.
+    /// Returns the bounds of a further answer with images, after `before` bytes of earlier ones.
     fn of_images(deadline: Instant, before: usize) -> Self {
         let head = deadline.min(Instant::now() + IMAGE_HEAD_TIME);
         Self { head, end: deadline, bytes: MOST_IMAGE_BYTES.saturating_sub(before) }
     }
 }
 
-/// Calls providers. Cheap to clone; connections are shared by all clones.
+/// Client for providers. Cheap to clone; connections are shared by all clones.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    /// For public models: private places are out of reach. The two never share a connection.
+    /// Connections for public models, which reach no private address. The two pools never share a
+    /// connection.
     public: Pool,
-    /// For private models.
+    /// Connections for private models.
     private: Pool,
     rules: Arc<Rules>,
     proxy: Option<Arc<Proxy>>,
@@ -93,7 +93,7 @@ struct Inner {
 }
 
 impl Client {
-    /// Prepares the connection pools. Fails when the proxy's URL or the CA file cannot be used.
+    /// Creates the connection pools. Fails when the proxy's URL or the CA file cannot be used.
     pub fn new(egress: Egress) -> Result<Self, Error> {
         let rules = Arc::new(Rules::new(&egress.allow));
         let mut tls = tls::config(&egress)?;
@@ -125,16 +125,16 @@ impl Client {
         Ok(reply)
     }
 
-    /// Asks a model for a streamed answer. Returns when its first word is there, or when the provider
-    /// has given a sign of life and thinks: what fails before that may be tried elsewhere, what fails
-    /// later comes through the stream.
+    /// Asks a model for a streamed answer. Returns when its first word has come, or when the provider
+    /// has sent any bytes and the model thinks: a call that fails before that may be tried elsewhere, a
+    /// later failure comes through the stream.
     pub async fn stream(&self, attempt: Attempt<'_>) -> Result<EventStream, Error> {
         let attempt = Attempt { stream: true, ..attempt };
         let stream = self.streamed_answer(&attempt).await;
         stream.map_err(|error| error.sealed(attempt.model.api_key.as_ref()))
     }
 
-    /// Whether the endpoint can be reached at all: any answer but a redirect will do, and no
+    /// Checks that the endpoint can be reached at all: any answer but a redirect will do, and no
     /// credential is sent.
     pub async fn probe(&self, model: &Model) -> Result<(), Error> {
         if model.is_sandbox() {
@@ -161,7 +161,7 @@ impl Client {
         probing.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
     }
 
-    /// Closes connections that nobody has used for a while.
+    /// Closes connections that were not used for a while.
     pub fn close_unused(&self) {
         self.0.public.sweep();
         self.0.private.sweep();
@@ -179,7 +179,7 @@ impl Client {
             let mut all = Embedded::default();
             for outgoing in embedder.requests(&ask)? {
                 let part = self.embed_part(model, embedder, outgoing, deadline).await;
-                // Texts that were embedded by then are paid for.
+                // Texts embedded before the failure are paid for.
                 let part = match part {
                     Err(error) if !all.vectors.is_empty() => {
                         return Err(error.after(all.tokens.map(Usage::of_prompt)));
@@ -222,7 +222,7 @@ impl Client {
                     Err(error) => Err(error),
                 };
                 let part = match part {
-                    // They are paid for.
+                    // Images made before the failure are paid for.
                     Err(error) if !all.urls.is_empty() => {
                         used.extend(error.usage().map(Some));
                         break;
@@ -305,7 +305,7 @@ impl Client {
         Ok((headers, receive::whole(response, bounds.end, bounds.bytes).await?))
     }
 
-    /// Sends a request, and returns the answer once its head is there and fits.
+    /// Sends a request, and returns the answer once its head has come and is accepted.
     async fn call(
         &self,
         model: &Model,
@@ -326,21 +326,21 @@ impl Client {
         receive::accept(response, expected, bounds.end, self.now()).await
     }
 
-    /// Where a model is called, if the rules have nothing against it as it is written.
+    /// Returns the endpoint of a model, if the rules allow its host as it is written.
     fn endpoint(&self, model: &Model, url: &str) -> Result<Arc<Endpoint>, Error> {
         let endpoint = self.find(url)?;
         endpoint.check(model.is_private())?;
         Ok(endpoint)
     }
 
-    /// An address that is not checked yet.
+    /// Returns an endpoint that is not checked yet.
     pub(crate) fn find(&self, url: &str) -> Result<Arc<Endpoint>, Error> {
         let Inner { endpoints, rules, proxy, .. } = &*self.0;
         endpoints.find(url, rules, proxy.as_deref())
     }
 
-    /// Sends a request over the connections to private places, or over the others. The head of the
-    /// answer must be there by `head`.
+    /// Sends a request over the connections to private addresses, or over the others. The head of the
+    /// answer must come by `head`.
     pub(crate) async fn send(
         &self,
         private: bool,
@@ -355,7 +355,7 @@ impl Client {
         *request.uri_mut() = call.uri;
         *request.headers_mut() = call.headers;
         request.headers_mut().insert(USER_AGENT, OUR_NAME);
-        // To some servers no word of it means that they may choose.
+        // Some servers compress if the header is missing.
         let plain = const { HeaderValue::from_static("identity") };
         request.headers_mut().insert(ACCEPT_ENCODING, plain);
         if let Some(authorization) = &endpoint.proxy_authorization {
@@ -373,7 +373,7 @@ impl Client {
     }
 }
 
-/// Refuses an answer that calls more tools than anybody could run.
+/// Refuses an answer with more than [`MOST_CALLS`] calls of tools.
 fn check_calls(reply: &Reply) -> Result<(), Error> {
     let choices = reply.native.as_ref().and_then(|native| native.get("choices")?.as_array());
     let calls = choices

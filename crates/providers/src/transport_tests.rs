@@ -13,7 +13,7 @@ use crate::testing::{
     ANSWER, After, CANARY, Server, attempt, client, json, model, prompt, reply, sse, step,
 };
 
-/// What a private model's call to a server that does this comes to.
+/// Returns the result of a private model's call to a server with this behaviour.
 async fn complete(bytes: Vec<u8>, after: After) -> Result<Reply, Error> {
     let server = Server::new(vec![step(bytes, after)]).await;
     let model = model(Provider::Internal, Some(&server.url()));
@@ -88,7 +88,7 @@ async fn what_was_being_answered_is_not_sent_again() {
     let answer = || step(json("200 OK", ANSWER), After::Keep);
     for (steps, calls) in [
         (vec![answer(), begun(), answer()], 2),
-        // Nor is what a new connection brings to nothing.
+        // A request that fails on a new connection is not sent again either.
         (vec![closed(), answer()], 1),
         (vec![answer(), closed(), closed(), answer()], 3),
     ] {
@@ -105,7 +105,7 @@ async fn what_was_being_answered_is_not_sent_again() {
     }
 }
 
-/// Of a tool of an MCP server nobody knows whether it was run.
+/// A tool of an MCP server may have been run before the failure.
 #[tokio::test]
 async fn what_may_not_be_done_twice_is_not_sent_again() {
     let answer = || step(json("200 OK", ANSWER), After::Keep);
@@ -180,7 +180,7 @@ async fn the_bytes_of_a_refusal_that_are_no_text_are_not_told() {
     }
 }
 
-/// Google has a status of its own for it.
+/// Google has a status of its own for a wrong key.
 #[tokio::test]
 async fn a_wrong_key_is_no_fault_of_the_request() {
     let body = value!({"error": {"code": 400, "message": "API key not valid.",
@@ -308,7 +308,7 @@ async fn heads_are_bounded_and_no_bound_for_bodies() {
     assert_eq!(complete(json("200 OK", &long), After::Keep).await.unwrap().text.len(), 1024 * 1024);
 }
 
-/// A connection keeps what its largest read took.
+/// A connection keeps the buffer of its largest read.
 #[tokio::test]
 async fn little_is_read_at_once() {
     let long = json("200 OK", &"x".repeat(4 * 1024 * 1024));
@@ -325,7 +325,7 @@ async fn little_is_read_at_once() {
         sizes.push(read.unwrap().into_data().unwrap().len());
     }
     assert_eq!(sizes.iter().sum::<usize>(), 4 * 1024 * 1024);
-    // Room is made for 32 KiB, in buffers that may be twice as large.
+    // Reads are at most 32 KiB, in buffers that may be twice as large.
     assert!(sizes.iter().all(|size| *size <= 64 * 1024), "{sizes:?}");
 }
 
@@ -421,7 +421,7 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_mins(1)
 }
 
-/// Of several requests that a task takes, the first is answered.
+/// The first of several requests of a task is answered.
 #[tokio::test]
 async fn what_was_done_before_a_failure_is_not_lost() {
     let numbers = vec![value!({"values": [1]}); 100];

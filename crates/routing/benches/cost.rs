@@ -1,4 +1,4 @@
-//! What it costs to classify a prompt: `cargo bench -p routing`. Prints tables for docs/routing.md.
+//! Cost of classifying a prompt: `cargo bench -p routing`. Prints tables for docs/routing.md.
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
@@ -11,10 +11,10 @@ use routing::{Shape, classify};
 
 use measure::{micros, quantiles, warm_and_cold};
 
-/// Prompts that nothing was learned from.
+/// Prompts that were not used in training.
 const PROMPTS: &str = include_str!("../train/probe.txt");
 
-/// What is expensive to read: words, marks and lines that are counted, over and over.
+/// Texts that are expensive to read: words, marks and lines that are counted, over and over.
 const HOSTILE: [(&str, &str); 10] = [
     ("digits", "1234567890"),
     ("words that are counted", "why how prove step must "),

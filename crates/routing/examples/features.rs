@@ -1,7 +1,8 @@
-//! Prints what `routing::measure` sees, for `train/train.py`.
+//! Prints the features that `routing::measure` counts, for `train/train.py`.
 //!
-//! In: per text, a line with its length in bytes, the text, a line break. Out: the names of
-//! the features, then per text one line with their values, a bar, and the places of its words.
+//! In: per text, a line with its length in bytes, the text, a line break. Out: the names of the
+//! features, then per text one line with their values, a bar, and the indices of its words in the
+//! tables.
 
 use std::io::{self, BufRead, Read, Write};
 

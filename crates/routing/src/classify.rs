@@ -1,4 +1,4 @@
-//! How hard a request is, what it asks for, and the tier that follows.
+//! Complexity and intent of a request, and the tier that follows.
 
 use std::borrow::Cow;
 
@@ -10,21 +10,21 @@ use crate::intent::Vote;
 use crate::lexicon::Group;
 use crate::weights::{BIAS, FEATURES};
 
-/// From this complexity on a request is `complex`, where the project says nothing.
+/// Complexity from which a request is `complex`, if the project sets no threshold.
 pub const DEFAULT_THRESHOLD: f64 = 0.5;
 
-/// What routing makes of a request.
+/// The classification of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classification {
-    /// How hard it is, 0 to 1.
+    /// Complexity, 0 to 1.
     pub complexity: f64,
-    /// What it asks for.
+    /// The intent of the request.
     pub intent: Intent,
-    /// What spoke most for or against a capable model, in plain words.
+    /// The strongest reasons for or against a capable model, in plain words.
     pub reasons: Vec<String>,
 }
 
-/// What surrounds the text that is judged.
+/// The surroundings of the text that is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Messages of the conversation so far.
@@ -35,13 +35,12 @@ pub struct Shape {
     pub tools: usize,
 }
 
-/// Judges a request by its last user message and what surrounds it.
+/// Judges a request by its last user message and its surroundings.
 ///
-/// Looks at the first and the last 8 KB of `text`; of what lies between only the length counts.
-/// The score is linear in what [`measure`](crate::measure) counts, corrected by a forest of small
-/// trees over the same counts and by the subject that its words tell; `train/train.py` fits all three
-/// to published outcomes of weak and strong models.
-/// It never falls when only the conversation grows or tools are added.
+/// Looks at the first and the last 8 KB of `text`; only the length of the rest counts. The score is
+/// linear in the features of [`measure`](crate::measure), corrected by a forest of small trees over the
+/// same features and by the subject of its words; `train/train.py` fits all three to published outcomes
+/// of weak and strong models. It never falls when only the conversation grows or tools are added.
 pub fn classify(text: &str, shape: &Shape) -> Classification {
     let mut vote = Vote::new(text.len().min(2 * EDGE));
     let features = measure_with(text, shape, |heard| vote.count(heard));
@@ -56,20 +55,20 @@ pub fn classify(text: &str, shape: &Shape) -> Classification {
     }
 }
 
-/// What the forest and the subject add. Most prompts that the forest knows have options to choose
-/// from; of others it is believed by half.
+/// Returns the correction by the forest and the subject. Most prompts that the forest was trained on
+/// have options to choose from; for others its value counts half.
 fn learned(features: &Features) -> f32 {
     let trust = if features.counts.options >= 2 { 1.0 } else { 0.5 };
     let subject = features.said.worth(features.counts.options >= 3);
     trust * forest::predict(&features.values) + subject
 }
 
-/// `simple` below the threshold, `complex` from it on. (`secure` is [`sensitive`]'s to say.)
+/// Returns `simple` below the threshold, `complex` from it on. ([`sensitive`] decides on `secure`.)
 pub fn tier(classification: &Classification, threshold: f64) -> Tier {
     if classification.complexity >= threshold { Tier::Complex } else { Tier::Simple }
 }
 
-/// Why a request belongs to the `secure` tier; `None` when it does not.
+/// Returns the reason why a request belongs to the `secure` tier; `None` when it does not.
 pub fn sensitive(pii: bool, vpc_only: bool, metadata_secure: bool) -> Option<&'static str> {
     if pii {
         Some("contains personal data")
@@ -82,9 +81,9 @@ pub fn sensitive(pii: bool, vpc_only: bool, metadata_secure: bool) -> Option<&'s
     }
 }
 
-/// A reason is given for what contributes at least this much to the score.
+/// Least contribution to the score for which a reason is given.
 const WORTH_SAYING: f32 = 0.2;
-/// How many reasons are given.
+/// Most reasons that are given.
 const MOST_REASONS: usize = 4;
 
 fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<String> {
@@ -103,7 +102,7 @@ fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<
         };
         found.push((learned, said.into()));
     }
-    // Features that are told in the same words are one reason, which may be none when they are at odds.
+    // Features with the same wording are one reason, or none if their contributions cancel out.
     found.sort_by(|a, b| a.1.cmp(&b.1));
     found.dedup_by(|more, first| {
         let is_same = more.1 == first.1;
@@ -119,7 +118,7 @@ fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<
     found.into_iter().take(MOST_REASONS).map(|(_, said)| said.into_owned()).collect()
 }
 
-/// What a feature says about this text; `None` when its sign would not make sense to a reader.
+/// Describes a feature of this text; `None` when its sign would not make sense to a reader.
 fn describe(
     name: &str,
     harder: bool,

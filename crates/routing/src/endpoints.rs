@@ -2,12 +2,12 @@
 
 use domain::model::{Endpoint, Model};
 
-/// The endpoints of a model that lie in an allowed region, in the order to try them; none where
-/// the model has but its own place.
+/// Returns the endpoints of a model that lie in an allowed region, in the order to try them; none if
+/// the model has no endpoint list.
 ///
-/// Over many seeds each is first as often as its weight says. Where some are passed over, the same
-/// holds for the others among themselves: what was theirs goes to all others by weight. The same
-/// seed gives the same order.
+/// Over many seeds each is first in proportion to its weight. If some are passed over, the same holds
+/// for the others among themselves: the share of those passed over goes to all others by weight. The
+/// same seed gives the same order.
 pub fn endpoints<'a>(
     model: &'a Model,
     seed: u64,
@@ -27,17 +27,17 @@ pub(crate) fn allows(allowed_regions: Option<&[String]>, region: &str) -> bool {
     region == "global" || allowed_regions.is_none_or(|allowed| allowed.iter().any(|a| a == region))
 }
 
-/// How long an endpoint waits for its turn: exponentially distributed, at the rate of its weight.
-/// The first of several such waits ends as often as its rate says, whoever else waits. It is told
-/// as its logarithm, so that no weight is too large or too small.
+/// Returns the logarithm of an endpoint's random wait, which is exponentially distributed at the rate
+/// of its weight. The probability that a wait ends first is proportional to its rate, independent of
+/// the other waits. The logarithm keeps any weight from being too large or too small.
 fn wait(weight: f64, random: u64) -> f64 {
     const STEPS: f64 = (1u64 << 52) as f64;
     let uniform = ((random >> 12) as f64 + 0.5) / STEPS;
     (-uniform.ln()).ln() - weight.ln()
 }
 
-/// Bits without a pattern for an endpoint and a seed, also where seeds are counted up: the mixing
-/// function of `SplitMix64`, twice.
+/// Mixes a seed and an endpoint's index into bits without a pattern, also for consecutive seeds: the
+/// mixing function of `SplitMix64`, twice.
 fn mixed(seed: u64, index: usize) -> u64 {
     mix(mix(seed).wrapping_add(index as u64))
 }

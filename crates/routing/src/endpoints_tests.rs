@@ -39,7 +39,7 @@ fn order(model: &Model, seed: u64) -> Vec<usize> {
     endpoints(model, seed, None).iter().map(|endpoint| endpoint.index).collect()
 }
 
-/// How often each endpoint is the first that is not passed over, in parts of one.
+/// The share of seeds for which each endpoint is the first that is not passed over, 0 to 1.
 fn shares(model: &Model, passed_over: &[usize]) -> Vec<f64> {
     const SEEDS: u64 = 20_000;
     let mut counts = vec![0.0; model.config.endpoints.len()];

@@ -1,4 +1,4 @@
-//! What can be counted in a text: one pass over its bytes and one over the lexicon.
+//! Features counted in a text: one pass over its bytes and one over the lexicon.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::words::Words;
 /// The most bytes that are looked at, at each end of a text.
 pub(crate) const EDGE: usize = 8 * 1024;
 
-/// What each feature is called, in order; training names its coefficients by these.
+/// The name of each feature, in order; training names its coefficients by these.
 pub const NAMES: [&str; 30 + GROUPS] = [
     "length",
     "short",
@@ -63,17 +63,17 @@ pub const NAMES: [&str; 30 + GROUPS] = [
     "formal_maths",
 ];
 
-/// What was counted.
+/// The features of a text.
 #[derive(Clone, Debug)]
 pub struct Features {
     /// One number from 0 to 1 for each of [`NAMES`].
     pub values: [f32; NAMES.len()],
     /// Words in the parts that were looked at.
     pub words: usize,
-    /// Cues heard per group of the lexicon.
+    /// Cues found per group of the lexicon.
     pub(crate) cues: [u32; GROUPS],
     pub(crate) counts: Counts,
-    /// Which words it has, in the parts that were looked at.
+    /// The words of the text, in the parts that were looked at.
     pub(crate) said: Words,
 }
 
@@ -111,7 +111,7 @@ pub fn measure(text: &str, shape: &Shape) -> Features {
     measure_with(text, shape, |_| {})
 }
 
-/// Calls `hear` with every cue of the lexicon.
+/// Measures a text, and calls `hear` with every cue of the lexicon.
 pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Heard)) -> Features {
     let mut counts = Counts::default();
     let mut cues = [0u32; GROUPS];
@@ -119,7 +119,7 @@ pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Hear
     let mut said = Words::default();
     let lexicon = Lexicon::get();
     for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
-        // Words inside a cue of several words are not heard again.
+        // Words inside a cue of several words begin no other cue.
         let mut deaf_until = 0;
         count(part, &mut counts, &mut |found: Word| {
             said.add(found.first);
@@ -146,7 +146,7 @@ pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Hear
     }
 }
 
-/// The first and the last [`EDGE`] bytes; the whole when it is no longer than both.
+/// Returns the first and the last [`EDGE`] bytes; the whole text when it is no longer than both.
 fn edges(text: &[u8]) -> [&[u8]; 2] {
     if text.len() <= 2 * EDGE { [text, &[]] } else { [&text[..EDGE], &text[text.len() - EDGE..]] }
 }
@@ -159,15 +159,16 @@ struct Word {
 }
 
 fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
-    // Every byte is a character but those that words say go on with one.
+    // Every byte counts as a character; [`read_long_word`] subtracts continuation bytes.
     c.characters += text.len() as u32;
     let mut at = 0;
     let mut line_start = true;
     let mut sentence_start = true;
-    // Where the option of the current line begins.
+    // Start of the option on the current line.
     let mut option_from = None;
     while let Some(&byte) = text.get(at) {
-        // Nothing below is a letter; else it is read as if a word began here, which mostly is so.
+        // No byte below `A` begins a letter; any other is read as if a word began here, which is the
+        // usual case.
         let (first, taken) = if byte < b'A' { (0, 0) } else { letters(text, at) };
         if taken > 0 {
             let short = taken < 8 && first & HIGH == 0;
@@ -226,14 +227,14 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
             line_start = byte == b'\n';
             at += 1;
         }
-        // Mostly a space follows; taking it here spares a turn of the loop.
+        // A space mostly follows; skipping it here saves one pass of the loop.
         at += usize::from(text.get(at) == Some(&b' '));
     }
     c.option_bytes += option_from.map_or(0, |from| text.len() - from) as u32;
 }
 
-/// Where a placeholder of personal data ends that begins with this bracket: `[EMAIL_1_ff7daa86]`. It stands
-/// for a word, and its last eight signs are of chance.
+/// Returns the end of a placeholder of personal data that begins with this bracket:
+/// `[EMAIL_1_ff7daa86]`. It stands for a word, and its last eight characters are random.
 fn placeholder_end(text: &[u8], at: usize) -> Option<usize> {
     const LONGEST: usize = 64;
     let inside = &text[at + 1..text.len().min(at + LONGEST)];
@@ -245,7 +246,7 @@ fn placeholder_end(text: &[u8], at: usize) -> Option<usize> {
     is_whole.then_some(at + 1 + length + 1)
 }
 
-/// Whether a word stands for a person: cases and word problems are full of them.
+/// Whether a word stands for a person: cases and word problems are full of such words.
 fn is_person(word: u64) -> bool {
     const fn of(word: &[u8]) -> u64 {
         let mut number = 0;
@@ -269,7 +270,7 @@ fn is_person(word: u64) -> bool {
     matches!(word, I | ME | MY | HE | HIM | HIS | SHE | HER | THEY | THEIR)
 }
 
-/// Reads on in a word of eight bytes or more, or beyond ASCII; says where it ends.
+/// Reads the rest of a word of eight bytes or more, or beyond ASCII; returns its end.
 #[inline(never)]
 fn read_long_word(text: &[u8], at: usize, first: u64, mut taken: usize, c: &mut Counts) -> usize {
     let mut end = at + taken;
@@ -294,14 +295,14 @@ fn read_long_word(text: &[u8], at: usize, first: u64, mut taken: usize, c: &mut 
 const HIGH: u64 = 0x8080_8080_8080_8080;
 const LOW: u64 = 0x0101_0101_0101_0101;
 
-/// The letters that stand at `at`, up to eight: in lower case as a number (zero where there are
-/// fewer), and how many. A letter is an ASCII letter or any byte of a character beyond ASCII.
+/// Returns the letters at `at`, up to eight: in lower case as a number (zero in place of missing ones),
+/// and their count. A letter is an ASCII letter or any byte of a character beyond ASCII.
 #[inline]
 pub(crate) fn letters(text: &[u8], at: usize) -> (u64, usize) {
     let rest = text.get(at..).unwrap_or_default();
     let bytes = if let Some(whole) = rest.first_chunk::<8>() { *whole } else { padded(rest) };
     let lower = u64::from_le_bytes(bytes) | (LOW * 0x20);
-    // All eight bytes at once: the high bit of a sum tells whether the byte reaches 'a' or passes 'z'.
+    // All eight bytes at once: the high bit of a sum is set if the byte reaches 'a' or passes 'z'.
     let low_bits = lower & !HIGH;
     let from_a = low_bits + LOW * (0x80 - u64::from(b'a'));
     let past_z = low_bits + LOW * (0x7f - u64::from(b'z'));
@@ -309,12 +310,12 @@ pub(crate) fn letters(text: &[u8], at: usize) -> (u64, usize) {
     if others == 0 {
         return (lower, 8);
     }
-    // All bits below the byte that is no letter.
+    // All bits below the first byte that is no letter.
     let mask = (others ^ (others - 1)) >> 8;
     (lower & mask, others.trailing_zeros() as usize / 8)
 }
 
-/// Fewer than eight bytes, and zeros.
+/// Pads fewer than eight bytes with zeros.
 pub(crate) fn padded(rest: &[u8]) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..rest.len()].copy_from_slice(rest);
@@ -336,16 +337,16 @@ fn sign(byte: u8, line_start: bool, c: &mut Counts) {
     }
 }
 
-/// Texts of fewer words are measured as if they had so many, where a share is asked for.
+/// Shares in texts of fewer words are computed as if they had this many.
 const FEW: f32 = 24.0;
 
 fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32; NAMES.len()] {
     // Scripts without spaces have few "words": six characters count as one.
     let words = c.words.max(c.characters / 6) as f32;
     let seen = (c.words + c.numbers).max(1) as f32;
-    // In a few words one sign of a thing is no sign of much of it.
+    // In a few words one sign of a feature does not mean much of it.
     let room = seen.max(FEW);
-    // What lies between the edges was not counted but is there.
+    // The words between the edges are estimated from those counted.
     let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE) as f32);
     let around = (shape.total_chars.saturating_sub(bytes) / 6) as f32;
     let earlier_turns = shape.turns.saturating_sub(1);
@@ -393,7 +394,7 @@ fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32;
     values
 }
 
-/// The logarithm of each small count and one.
+/// The logarithm of each small count plus one.
 static LOGARITHMS: LazyLock<[f32; 64]> =
     LazyLock::new(|| std::array::from_fn(|count| (count as f32).ln_1p()));
 
@@ -403,12 +404,12 @@ fn log_share(count: f32, full: f32) -> f32 {
 }
 
 impl Features {
-    /// Where its words stand in the tables of subjects, in order.
+    /// Returns the indices of its words in the tables of subjects, in order.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.said.places()
     }
 
-    /// How many cues of a group were heard.
+    /// Number of cues of a group that were found.
     pub(crate) fn heard(&self, group: Group) -> u32 {
         self.cues[group as usize]
     }

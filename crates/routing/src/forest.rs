@@ -1,9 +1,9 @@
-//! A forest of small decision trees over the features: what a line through them cannot say.
+//! A forest of small decision trees over the features, for what a linear score cannot express.
 //!
 //! `forest.bin`, written by `train/train.py`, all numbers little-endian: the magic `SLRF`, the version
 //! and the number of features as bytes, the number of trees as two bytes, the worth of one unit of a
 //! leaf as a 32-bit float; then per tree its number of nodes as two bytes and the nodes of four bytes.
-//! A node is a feature, the highest of 256 steps of it that goes left, and the place of the right
+//! A node is a feature, the highest of 256 steps of it that goes left, and the index of the right
 //! branch in the tree; the left branch follows. A leaf has [`LEAF`] for a feature, then its value as a
 //! signed byte.
 
@@ -13,28 +13,28 @@ use crate::features::NAMES;
 
 const BYTES: &[u8] = include_bytes!("forest.bin");
 const HEADER: [u8; 6] = [b'S', b'L', b'R', b'F', 1, NAMES.len() as u8];
-/// Stands where a node names its feature.
+/// Marks a leaf in the feature byte of a node.
 const LEAF: u8 = 255;
 
 type Node = [u8; 4];
 
-/// So many trees are gone down together: each step waits for memory, and they wait at once.
+/// Number of trees that are descended together: each step waits for memory, and they wait at once.
 const ABREAST: usize = 8;
 
 #[derive(Default)]
 struct Forest {
     scale: f32,
-    /// All trees, one behind the other. A leaf has its own place for a right branch.
+    /// All trees, one after the other. The right branch of a leaf is the leaf itself.
     nodes: Vec<Node>,
-    /// Where trees begin.
+    /// The indices at which trees begin.
     roots: Vec<u16>,
 }
 
 static FOREST: LazyLock<Forest> =
-    // A build with a broken file passes no test; without trees the line alone decides.
+    // A build with a broken file passes no test; without trees the linear score alone decides.
     LazyLock::new(|| read(BYTES).unwrap_or_default());
 
-/// What all trees together add to the logit.
+/// Returns the sum that all trees add to the logit.
 pub(crate) fn predict(values: &[f32; NAMES.len()]) -> f32 {
     let forest = &*FOREST;
     let mut steps = [0; 256];
@@ -45,7 +45,7 @@ pub(crate) fn predict(values: &[f32; NAMES.len()]) -> f32 {
     forest.scale * sum as f32
 }
 
-/// The sum of the leaves where a few trees end.
+/// Returns the sum of the leaves that a few trees end in.
 fn descend(forest: &Forest, roots: &[u16], steps: &[u8; 256]) -> i32 {
     let mut places = [0; ABREAST];
     let places = &mut places[..roots.len()];
@@ -65,7 +65,7 @@ fn descend(forest: &Forest, roots: &[u16], steps: &[u8; 256]) -> i32 {
     places.iter().map(|at| i32::from(forest.nodes[usize::from(*at)][1].cast_signed())).sum()
 }
 
-/// `None` where the bytes are no forest for these features.
+/// Reads a forest; `None` if the bytes are no forest for these features.
 fn read(bytes: &[u8]) -> Option<Forest> {
     let rest = bytes.strip_prefix(&HEADER)?;
     let (count, rest) = rest.split_first_chunk()?;
@@ -85,7 +85,7 @@ impl Forest {
         if !sound(tree) {
             return None;
         }
-        // All places can be told in two bytes, or else it is refused.
+        // All indices must fit into two bytes, or else the forest is refused.
         u16::try_from(self.nodes.len() + tree.len()).ok()?;
         let root = self.nodes.len() as u16;
         for (at, &[feature, value, low, high]) in (root..).zip(tree) {
@@ -98,7 +98,7 @@ impl Forest {
     }
 }
 
-/// Whether every branch leads onwards, inside of the tree: a descent ends.
+/// Whether every branch leads onwards inside the tree, so that a descent ends.
 fn sound(tree: &[Node]) -> bool {
     let leads_on = |(at, node): (usize, &Node)| {
         let right = usize::from(u16::from_le_bytes([node[2], node[3]]));
@@ -119,7 +119,8 @@ mod tests {
         assert!(BYTES.len() <= 100 * 1024);
     }
 
-    /// What a reader of the file in another language makes of it. New coefficients change it.
+    /// Pins the values that a reader of the file in another language computes. New coefficients change
+    /// them.
     #[test]
     fn the_shipped_forest_answers_as_it_was_written() {
         for (value, expected) in [(0.0, 0.0811), (0.5, -0.6796), (1.0, -0.0928)] {

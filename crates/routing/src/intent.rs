@@ -1,4 +1,4 @@
-//! What a prompt asks for: the cue that speaks loudest.
+//! The intent of a prompt: that of the highest-scoring cues.
 
 use domain::tier::Intent;
 
@@ -50,7 +50,7 @@ impl Vote {
     }
 }
 
-/// Whether the prompt is about some field of knowledge, so that an answer is what it wants.
+/// Whether the prompt is about some field of knowledge, so that it asks for an answer.
 fn subject(features: &Features) -> bool {
     const SUBJECTS: [Group; 7] = [
         Group::Proof,

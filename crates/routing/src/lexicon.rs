@@ -1,8 +1,8 @@
-//! The words that classification listens to, in groups.
+//! The cues that classification looks for, in groups.
 //!
 //! Written by hand from what makes a request hard or easy to answer. Outcomes and published questions
-//! were looked at while they grew, so what they find in those flatters. A trailing `*` matches any ending; otherwise a cue matches whole words only. A cue begins with a
-//! letter, and no cue stands twice.
+//! were looked at while they grew, so results on those flatter. A trailing `*` matches any ending;
+//! otherwise a cue matches whole words only. A cue begins with a letter, and no cue occurs twice.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use domain::tier::Intent;
 
 use crate::features::{letters, padded};
 
-/// What a cue is a sign of.
+/// The group of a cue: the property of a request that it is a sign of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Group {
@@ -54,10 +54,10 @@ pub(crate) enum Group {
     Persona,
 }
 
-/// How many groups there are.
+/// Number of groups.
 pub(crate) const GROUPS: usize = 18;
 
-/// One cue that was heard.
+/// One cue that was found.
 pub(crate) struct Heard {
     pub(crate) group: Group,
     pub(crate) intent: Option<Intent>,
@@ -101,22 +101,22 @@ const ROWS: &[Row] = &[
 
 /// Every cue, found by the first letters of a word.
 pub(crate) struct Lexicon {
-    /// A bit for each beginning of a word that some cue has: most words are refused by it.
+    /// A bit for each beginning of a word that some cue has: it rejects most words.
     filter: Box<[u64; FILTER / 64]>,
-    /// Open addressing: the number of a key, counted from 1; 0 ends a probe.
+    /// Open addressing: the index of a key, counted from 1; 0 ends a probe.
     slots: Vec<u16>,
-    /// The keys, and where their cues stand.
+    /// The keys, each with the range of its cues.
     keys: Vec<(u32, usize, usize)>,
-    /// Cues of one key stand together, the longest first.
+    /// Cues of one key are adjacent, the longest first.
     cues: Vec<Cue>,
 }
 
 struct Cue {
     text: &'static str,
-    /// Its first word as [`letters`] reads it, and which bits of a text's word must agree.
+    /// Its first word as [`letters`] reads it, and the mask of bits of a text's word that must agree.
     head: u64,
     mask: u64,
-    /// The same for up to eight bytes that follow: most cues of several words differ here.
+    /// Up to eight bytes that follow, and their mask: most cues of several words differ here.
     tail: u64,
     tail_mask: u64,
     prefix: bool,
@@ -124,7 +124,7 @@ struct Cue {
     intent: Option<Intent>,
 }
 
-/// Eight times the keys there are: a probe rarely meets a slot that is taken.
+/// Eight times the number of keys: a probe rarely meets a slot that is taken.
 const SLOTS: usize = 4096;
 
 /// Bits of the filter; a power of two.
@@ -133,7 +133,7 @@ const FILTER: usize = 1 << 15;
 static LEXICON: LazyLock<Lexicon> = LazyLock::new(Lexicon::build);
 
 impl Lexicon {
-    /// The one lexicon.
+    /// Returns the one lexicon.
     pub(crate) fn get() -> &'static Self {
         &LEXICON
     }
@@ -166,7 +166,7 @@ impl Lexicon {
         lexicon
     }
 
-    /// The longest cue that begins with the word at `at`, whose first eight letters are `word`.
+    /// Returns the longest cue that begins with the word at `at`, whose first eight letters are `word`.
     #[inline]
     pub(crate) fn hear(&self, text: &[u8], at: usize, word: u64) -> Option<Heard> {
         let bit = filter_bit(word);
@@ -202,10 +202,10 @@ impl Cue {
         let prefix = text.ends_with('*');
         let text = text.trim_end_matches('*');
         let (head, length) = letters(text.as_bytes(), 0);
-        // A word may go on after a prefix, and after a cue that is shorter than its first word.
+        // A word may continue after a prefix, and after a cue that is shorter than its first word.
         let whole = !prefix || length < text.len();
         let mask = if whole || length == 8 { u64::MAX } else { (1 << (8 * length)) - 1 };
-        // Where a word may go on after a prefix, what follows is anything.
+        // If a word may continue after a prefix, any bytes may follow.
         let tail_mask = match text.len() - length {
             _ if mask != u64::MAX => 0,
             more @ 0..8 => (1 << (8 * more)) - 1,
@@ -215,33 +215,34 @@ impl Cue {
         Self { text, head, mask, tail, tail_mask, prefix, group, intent }
     }
 
-    /// What the filter must let through: a word, or all words that go on after a short beginning.
+    /// The bits of the filter that must be set: one for a word, or those of all words that continue a
+    /// short beginning.
     fn filter_bits(&self) -> impl Iterator<Item = usize> {
         let open = if self.mask > u64::from(u32::MAX) { 1 } else { 1 << 8 };
         let head = self.head;
         (0..open).map(move |fifth: u64| filter_bit(head | fifth << 32))
     }
 
-    /// Whether a part of a text is this cue; its first eight letters at most are known to agree.
+    /// Whether a part of a text is this cue; at most its first eight letters are known to agree.
     fn is(&self, part: &[u8]) -> bool {
         let known = length(self.head).min(part.len());
         part[known..].eq_ignore_ascii_case(&self.text.as_bytes()[known..])
     }
 }
 
-/// How many letters [`letters`] has read.
+/// Number of letters that [`letters`] has read.
 fn length(word: u64) -> usize {
     8 - word.leading_zeros() as usize / 8
 }
 
-/// The bytes at a place, with the bit set in which letters differ by case.
+/// Returns the eight bytes at an index, with the bit set in which letters differ by case.
 fn eight(text: &[u8], at: usize) -> u64 {
     const CASELESS: u64 = 0x2020_2020_2020_2020;
     let rest = text.get(at..).unwrap_or_default();
     u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_else(|| padded(rest))) | CASELESS
 }
 
-/// Where the first five letters of a word fall in the filter; four make a key.
+/// Returns the filter bit for the first five letters of a word; four make a key.
 fn filter_bit(word: u64) -> usize {
     (word << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - FILTER.trailing_zeros())
 }
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!(groups("PROVE it"), [Group::Proof]);
         assert_eq!(groups("algorithms"), [Group::Technical]);
         assert_eq!(groups("improved letters"), []);
-        // The longest cue wins, and its words are not heard again.
+        // The longest cue wins, and its words begin no other cue.
         assert_eq!(groups("good morning to the cold war"), [Group::Everyday, Group::Humanities]);
         assert_eq!(groups("the podcast script; our dress code"), [Group::Everyday; 2]);
         assert_eq!(groups("a bash script, its source code"), [Group::Build; 2]);

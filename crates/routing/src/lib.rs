@@ -1,8 +1,8 @@
-//! Routing: what a prompt is like, the tier that follows from it, the models to try, and the
+//! Routing: the properties of a prompt, the tier that follows from them, the models to try, and the
 //! endpoints of each.
 //!
-//! Pure functions over texts and registry entries: no clock, no I/O, no settings, no provider.
-//! Safety findings come in as booleans; which circuit is open is the caller's business.
+//! Pure functions over texts and registry entries: no clock, no I/O, no settings, no provider. Safety
+//! findings come in as booleans; the caller tracks which circuits are open.
 
 mod classify;
 mod endpoints;

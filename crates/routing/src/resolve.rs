@@ -10,10 +10,11 @@ use domain::usage::Usage;
 
 use crate::endpoints::allows;
 
-/// How many models one chain visits at most, the first included.
+/// Most models that one chain visits, the first included.
 pub const MAX_CHAIN: usize = 8;
 
-/// Why a request has no model. Its `Display` is the reason that the caller of the gateway reads.
+/// The reason why a request has no model. Its `Display` is the reason that the caller of the gateway
+/// reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     /// The request is sensitive, and neither the model of the `secure` tier nor one of its
@@ -46,10 +47,10 @@ impl fmt::Display for Unresolved {
 
 impl std::error::Error for Unresolved {}
 
-/// The models to try for a tier, in order: the configured one, then its fallbacks.
+/// Returns the models to try for a tier, in order: the configured one, then its fallbacks.
 ///
-/// `secure` takes the model that is configured for it and no other: a private model that nobody
-/// chose for sensitive data is not sent any. What it yields is private, fallbacks included.
+/// `secure` takes the model that is configured for it and no other: a private model that nobody chose
+/// for sensitive data does not receive any. All models it yields are private, fallbacks included.
 pub fn resolve<'a>(
     tier: Tier,
     tiers: &BTreeMap<Tier, String>,
@@ -69,11 +70,11 @@ pub fn resolve<'a>(
     if models.is_empty() { Err(Unresolved::NoModelInRegion(tier)) } else { Ok(models) }
 }
 
-/// The models to try when `first` was chosen: itself, then `fallback_identifier` by
+/// Returns the models to try when `first` was chosen: itself, then `fallback_identifier` by
 /// `fallback_identifier`, each once, at most [`MAX_CHAIN`].
 ///
-/// A model that is left out (public under `private_only`, or outside the allowed regions) still
-/// passes on to its own fallback. The chain can therefore be empty.
+/// A model that is left out (public under `private_only`, or outside the allowed regions) still passes
+/// on to its own fallback. The chain can therefore be empty.
 pub fn chain<'a>(
     first: &'a Model,
     find: impl Fn(&str) -> Option<&'a Model>,
@@ -85,7 +86,7 @@ pub fn chain<'a>(
     models
 }
 
-/// What a call would cost; `None` when the model has no price.
+/// Estimates the cost of a call; `None` when the model has no price.
 pub fn estimate_cost(model: &Model, prompt_tokens: u64, completion_tokens: u64) -> Option<Usd> {
     let usage = Usage { prompt: prompt_tokens, completion: completion_tokens, ..Usage::default() };
     Some(model.prices()?.cost(&usage))
@@ -105,7 +106,7 @@ fn links<'a>(first: &'a Model, find: impl Fn(&str) -> Option<&'a Model>) -> Vec<
     models
 }
 
-/// A model with endpoints is where they are, whatever its own tag says.
+/// Whether a model is in an allowed region. The regions of its endpoints, if any, replace its own tag.
 fn in_region(model: &Model, allowed: Option<&[String]>) -> bool {
     match model.config.endpoints.as_slice() {
         [] => allows(allowed, &model.region),

@@ -1,27 +1,27 @@
-//! What a prompt is about, by its words: a capable model is worth its price in some subjects more than
+//! The subject of a prompt, by its words: a capable model is worth its price in some subjects more than
 //! in others.
 //!
 //! `subjects.bin`, for questions with options to choose from, and `kinds.bin`, for all others, written
 //! by `train/train.py`, all numbers little-endian: the magic `SLRS`, the version and the logarithm of
-//! the number of places as bytes, the worth of one unit as a 32-bit float, then for each place what a
-//! word there says, as a signed byte.
+//! the number of slots as bytes, the worth of one unit as a 32-bit float, then for each slot the weight
+//! of its words, as a signed byte.
 
 use std::iter::successors;
 
-/// Of questions with options to choose from.
+/// Table for questions with options to choose from.
 const SUBJECTS: &[u8] = include_bytes!("subjects.bin");
-/// Of all other prompts.
+/// Table for all other prompts.
 const KINDS: &[u8] = include_bytes!("kinds.bin");
 const HEADER: [u8; 6] = [b'S', b'L', b'R', b'S', 1, BITS as u8];
 const BITS: u32 = 15;
-/// Words fall into so many places; those that share one are not told apart. A word of the training
-/// prompts, which have 26,000, shares its place with less than one other on average.
+/// Number of slots that words hash to; words that share one are not distinguished. A word of the
+/// training prompts, which have 26,000, shares its slot with less than one other on average.
 const PLACES: usize = 1 << BITS;
 /// The most that a subject adds to the logit or takes from it: prompts that a table was not fitted to
 /// have its words, too. `train.py` measures with the same bound, which costs nothing there.
 const MOST: f32 = 1.0;
 
-/// Which words a text has, by the first eight letters of each. Words of one letter say nothing.
+/// The words of a text, by the first eight letters of each. Words of one letter do not count.
 #[derive(Clone, Debug)]
 pub(crate) struct Words([u64; PLACES / 64]);
 
@@ -32,7 +32,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Takes a word by its first letters, as [`letters`](crate::features::letters) gives them.
+    /// Adds a word by its first letters, as [`letters`](crate::features::letters) returns them.
     pub(crate) fn add(&mut self, first: u64) {
         if first > 0xff {
             let place = place(first);
@@ -40,7 +40,7 @@ impl Words {
         }
     }
 
-    /// The places that are taken, in order.
+    /// Returns the slots that are taken, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let taken = |cell: u64| (cell != 0).then_some(cell);
         self.0.iter().enumerate().flat_map(move |(at, &cell)| {
@@ -49,15 +49,17 @@ impl Words {
         })
     }
 
-    /// What the subject adds to the logit; questions with options to choose from have their own table.
+    /// Returns the value that the subject adds to the logit; questions with options to choose from have
+    /// their own table.
     pub(crate) fn worth(&self, has_options: bool) -> f32 {
         let bytes = if has_options { SUBJECTS } else { KINDS };
-        // A build with a broken file passes no test; without a table no subject is known.
+        // A build with a broken file passes no test; without a table the subject adds nothing.
         read(bytes).map_or(0.0, |table| table.worth(self))
     }
 }
 
-/// Multiplication by a large odd number spreads words over the upper bits (Knuth, 6.4).
+/// Returns the slot of a word. Multiplication by a large odd number spreads words over the upper bits
+/// (Knuth, 6.4).
 fn place(first: u64) -> usize {
     (first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize
 }
@@ -68,7 +70,7 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Words add up, and count for less where there are many; within [`MOST`].
+    /// Sums the weights of words, scaled down by the square root of their number, within [`MOST`].
     fn worth(&self, words: &Words) -> f32 {
         let unit = |place: usize| i32::from(self.units[place].cast_signed());
         let (count, sum) =
@@ -77,7 +79,7 @@ impl Table<'_> {
     }
 }
 
-/// `None` where the bytes are no table of so many places.
+/// Reads a table; `None` if the bytes are no table of [`PLACES`] slots.
 fn read(bytes: &[u8]) -> Option<Table<'_>> {
     let (scale, units) = bytes.strip_prefix(&HEADER)?.split_first_chunk()?;
     Some(Table { scale: f32::from_le_bytes(*scale), units: units.try_into().ok()? })
@@ -102,7 +104,8 @@ mod tests {
         }
     }
 
-    /// What a reader of the files in another language makes of them. New coefficients change it.
+    /// Pins the values that a reader of the files in another language computes. New coefficients change
+    /// them.
     #[test]
     fn the_shipped_tables_answer_as_they_were_written() {
         for (text, has_options, expected) in [

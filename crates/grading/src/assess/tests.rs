@@ -61,7 +61,8 @@ fn cost_over_one_and_a_half_times_the_right_size() {
     for (step, expected) in cases {
         assert_eq!(letters(std::slice::from_ref(&step)), expected, "{:?}", step.cost());
     }
-    // What came from the cache is compared with what the right model asks for that.
+    //     The cost of a call with cached tokens is compared with the right model's price for cached
+    // tokens.
     let mut cached = run(1, "big", 151, 10, 1);
     cached.call.as_mut().unwrap().usage.cached = 1000;
     assert_eq!(letters(&[cached]), "CCA");
@@ -100,7 +101,7 @@ fn repeats_count_whole_and_a_third_is_a_loop() {
     for (prints, expected) in cases {
         assert_eq!(letters(&calls(&prints)), expected, "{prints:?}");
     }
-    // The same input on another model is no repetition, nor is one without a fingerprint.
+    // The same input on another model is no repetition, nor is a call without a fingerprint.
     assert_eq!(letters(&[run(1, "small", 100, 10, 1), run(2, "other", 100, 10, 1)]), "AAA");
     let mut nameless = calls(&[1, 1]);
     nameless.iter_mut().filter_map(|s| s.call.as_mut()).for_each(|call| call.input_print = None);
@@ -265,7 +266,7 @@ proptest! {
         }
     }
 
-    /// All of what is added is waste, and its time is not diluted by being quick.
+    /// All that is added is waste, and its time is not diluted by being quick.
     #[test]
     fn a_wasted_step_never_improves_a_grade(
         steps in proptest::collection::vec(any_run(), 1..20),

@@ -5,7 +5,7 @@ use domain::step::ToolUse;
 use super::*;
 use crate::testing::{agent, run};
 
-/// Runs that each ask for a tool, told apart by these fingerprints.
+/// Runs that each ask for a tool, distinguished by these fingerprints.
 fn calls(prints: &[i64]) -> Vec<Step> {
     let numbered = (1..).zip(prints);
     let steps = numbered.map(|(id, &print)| {

@@ -1,4 +1,4 @@
-//! Whole answers to canonical replies, and what they share with streamed ones.
+//! Whole answers to canonical replies, and the parts shared with streamed ones.
 
 use domain::conversation::Reply;
 use domain::model::{Model, Provider};
@@ -64,32 +64,31 @@ fn call(block: &Value) -> Result<(String, String, String), Error> {
     Ok((id.to_owned(), name.to_owned(), input))
 }
 
-/// The canonical reason; `None` when there is none.
+/// Returns the canonical reason; `None` when there is none.
 pub(super) fn finish(word: &str, calls_tools: bool) -> Option<FinishReason> {
     Some(match word {
         "" => return None,
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "tool_use" => FinishReason::ToolCalls,
         "refusal" => FinishReason::ContentFilter,
-        // `end_turn`, `stop_sequence`, `pause_turn`, and words that we do not know: they still end
-        // the answer.
+        // `end_turn`, `stop_sequence`, `pause_turn`, and unknown words: they still end the answer.
         _ if calls_tools => FinishReason::ToolCalls,
         _ => FinishReason::Stop,
     })
 }
 
-/// What is told of a refusal.
+/// Returns the details of a refusal.
 pub(super) fn details(told: Option<Value>) -> Option<Value> {
     told.filter(|details| text(details.get("type")) == "refusal")
 }
 
-/// Why the model was kept from answering, in the provider's words.
+/// Returns the reason for a refusal, in the provider's words.
 pub(super) fn explanation(details: &Value) -> Option<&str> {
     Some(text(details.get("explanation"))).filter(|said| !said.is_empty())
 }
 
-/// The whole content, to be sent back verbatim, if the model thought: its signatures hold only for
-/// what they were given for.
+/// Returns the whole content, to be sent back verbatim, if the model thought: its signatures hold only
+/// for the blocks they were made for.
 pub(super) fn own_state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
     let thinks =
         |block: &Value| matches!(text(block.get("type")), "thinking" | "redacted_thinking");
@@ -100,12 +99,12 @@ pub(super) fn own_state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
     Some(state(Provider::Anthropic, model, Value::Array(blocks)))
 }
 
-/// Whether a block is a text that says nothing, which the provider takes from nobody.
+/// Whether a block is a blank text, which the provider always refuses.
 pub(super) fn is_blank_text(block: &Value) -> bool {
     text(block.get("type")) == "text" && text(block.get("text")).trim().is_empty()
 }
 
-/// The counts of a message as they stand. Each report replaces those that it names.
+/// The counts of a message as reported. Each report replaces the counts that it names.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Counts {
@@ -156,13 +155,13 @@ impl Counts {
         }
     }
 
-    /// Counts from before the answer, without its length: that is not known yet.
+    /// Returns the counts from before the answer, without its length: that is not known yet.
     pub(super) fn of_prompt(self) -> Self {
         Self { output_tokens: Count::Missing, ..self }
     }
 
-    /// `None` when they say nothing. The provider counts cached tokens apart, and the thinking
-    /// within the output.
+    /// Returns the usage; `None` without counts. The provider counts cached tokens apart, and the
+    /// thinking within the output.
     pub(super) fn usage(self) -> Option<Usage> {
         let (input, output) = (self.input_tokens.known(), self.output_tokens.known());
         let (read, written) = (self.cache_read_input_tokens, self.cache_creation_input_tokens);
@@ -170,7 +169,7 @@ impl Counts {
             return None;
         }
         let mut usage = Usage::default();
-        // A part of the prompt that makes no sense leaves all of it in doubt.
+        // One nonsensical part of the prompt's count leaves the whole count in doubt.
         usage.open.prompt = input.is_none() || read.is_nonsense() || written.is_nonsense();
         usage.open.completion = output.is_none();
         usage.cached = read.known().unwrap_or(0);

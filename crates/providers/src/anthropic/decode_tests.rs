@@ -194,7 +194,7 @@ fn an_overload_may_be_tried_again() {
     assert_eq!(error.provider_status(), Some(529));
 }
 
-/// Cache writes of which it is not known how long they are kept.
+/// Cache writes for an unknown time.
 fn unsplit(cache_write: u64) -> domain::usage::Open {
     domain::usage::Open { cache_write, ..Default::default() }
 }

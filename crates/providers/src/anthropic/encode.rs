@@ -158,12 +158,12 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
-    /// As it came from the provider.
+    /// A block in the form in which it came from the provider.
     #[serde(untagged)]
     Own(&'a Value),
 }
 
-/// What a tool said.
+/// The result of a tool.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Said<'a> {
@@ -235,7 +235,7 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
             Part::Own(block, _) if is_blank_text(block) => continue,
             Part::Own(block, _) => Block::Own(block),
             Part::Breakpoint(kept) => {
-                // Never after a thought, which the vendor refuses: none comes last.
+                // The mark never follows a thought, which the vendor refuses: none comes last.
                 if let Some(marked) = content.last_mut() {
                     marked.cache_control = Some(CacheControl::of(kept));
                 }
@@ -247,7 +247,7 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
     Ok(content)
 }
 
-/// The vendor takes four kinds of image.
+/// Returns the source of an image. The vendor takes four kinds.
 fn source(image: Image<'_>) -> Result<Source<'_>, Error> {
     match image {
         Image::Url(url) => Ok(Source::Url { url }),
@@ -264,8 +264,8 @@ fn source(image: Image<'_>) -> Result<Source<'_>, Error> {
     }
 }
 
-/// An id as the format allows it (`^[a-zA-Z0-9_-]+$`): other vendors' may hold more, and a trace
-/// may go on with another model than it began with.
+/// Returns an id as the format allows it (`^[a-zA-Z0-9_-]+$`): other vendors' may hold other
+/// characters, and a trace may continue with another model than it began with.
 fn id(id: &str) -> Cow<'_, str> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if id.bytes().all(fits) {
@@ -312,8 +312,8 @@ fn tools<'a>(
     (list.collect(), choice)
 }
 
-/// Calls in the history are refused without a list of tools. A caller who gives none wants no
-/// further calls: the tools are named, and may not be called.
+/// Returns the tools of earlier calls. Calls in the history are refused without a list of tools. A
+/// caller who gives none wants no further calls: the tools are named, and may not be called.
 fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<ToolChoice<'a>>) {
     let mut seen = HashSet::new();
     let parts = conversation.turns.iter().flat_map(|turn| &turn.parts);
@@ -337,7 +337,7 @@ fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<
     (list, choice)
 }
 
-/// The vendor's words; others' levels below `low` it has none for.
+/// Returns the effort in the vendor's words; it has none for other vendors' levels below `low`.
 fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
     match params.text("reasoning_effort")? {
         Some(effort)

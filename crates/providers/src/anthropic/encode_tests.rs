@@ -48,7 +48,7 @@ fn encoded_for(
     Ok((serde_json::from_slice(&body).unwrap(), dropped))
 }
 
-/// The messages as they are sent.
+/// Returns the messages as they are sent.
 fn sent(messages: &Value) -> Value {
     encoded(messages, &json!({})).unwrap().0["messages"].clone()
 }
@@ -250,7 +250,7 @@ fn what_the_model_thought_goes_back_as_it_came() {
     let replayed = sent(&messages("claude-3-5-haiku-20241022"));
     assert_eq!(replayed[1]["content"], json!([content[0], content[2]]));
     assert_eq!(replayed[2]["content"][0]["tool_use_id"], "toolu_1");
-    // Signatures are no good to another model.
+    // Signatures are not valid for another model.
     assert_eq!(sent(&messages("claude-sonnet-5"))[1]["content"], json!([content[2]]));
 }
 
@@ -447,7 +447,7 @@ fn the_address_needs_no_version() {
     }
 }
 
-/// Ours, and those that clients of chat completions send.
+/// Tests our breakpoints, and those that clients of chat completions send.
 #[test]
 fn breakpoints_end_what_is_cached() {
     let mut tool = weather_tool();

@@ -34,7 +34,7 @@ proptest! {
         prop_assert_eq!(read, system_first(said));
     }
 
-    /// And what a model says comes out of its answer: the same calls, the same text.
+    /// The content of a model's answer survives as well: the same calls, the same text.
     #[test]
     fn answers_lose_nothing(
         text in word(),

@@ -1,4 +1,4 @@
-//! What Claude takes, by the name of the model, and also where others serve it.
+//! Parameters that Claude takes, by the name of the model, also if others serve it.
 
 use domain::model::Model;
 
@@ -6,23 +6,23 @@ use crate::chat_form::Params;
 use crate::error::Error;
 use crate::transport::Attempt;
 
-/// The bound where neither the caller nor the model's definition has one: the format requires it.
-/// Every model of the vendor's can write that much.
+/// The bound if neither the caller nor the model's definition has one: the format requires it. Every
+/// model of the vendor's can write that much.
 const MOST_TOKENS: u64 = 4096;
 
-/// What a model takes of `temperature`, `top_p` and `top_k`.
+/// The part of `temperature`, `top_p` and `top_k` that a model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sampling {
     Nothing,
-    /// All, but not `temperature` and `top_p` together.
+    /// All three, but not `temperature` and `top_p` together.
     OneOfTwo,
     All,
 }
 
 impl Sampling {
     /// From 4.1 on models refuse `temperature` and `top_p` together, Opus from 4.7 on and every model
-    /// from 5 on refuse all three. What is not named as the vendor names its models is given what was
-    /// asked for.
+    /// from 5 on refuse all three. A model that is not named as the vendor names its models is sent all
+    /// parameters.
     fn of(name: &str) -> Self {
         match Claude::read(name) {
             Some(
@@ -52,9 +52,9 @@ impl<'a> Claude<'a> {
     }
 }
 
-/// Whether a model takes an effort: Opus from 4.5 on, and every model from 4.6 on; `max` all of them from
-/// 4.6 on, `xhigh` Opus from 4.7 on and every model from 5 on. What is not named as the vendor names its
-/// models is given what was asked for.
+/// Whether a model takes an effort: Opus from 4.5 on, and every model from 4.6 on; `max` all of them
+/// from 4.6 on, `xhigh` Opus from 4.7 on and every model from 5 on. A model that is not named as the
+/// vendor names its models is sent any effort.
 pub(crate) fn takes_effort(name: &str, effort: &str) -> bool {
     let Some(claude) = Claude::read(name) else { return true };
     let is_from = |minor: u8| match claude {
@@ -75,8 +75,8 @@ pub(crate) fn takes_sampling(name: &str) -> bool {
     Sampling::of(name) != Sampling::Nothing
 }
 
-/// Takes `temperature` and `top_p` out of the parameters. Whoever asks a model for them that has them
-/// not is told by `finish`.
+/// Takes `temperature` and `top_p` out of the parameters. If the model lacks them, they stay, and
+/// `finish` reports them to the caller.
 pub(crate) fn temperature_and_top_p(
     params: &mut Params<'_>,
     model: &Model,
@@ -88,7 +88,7 @@ pub(crate) fn temperature_and_top_p(
     let temperature = params.number("temperature", 0.0..=1.0)?;
     let top_p = params.number("top_p", 0.0..=1.0)?;
     if sampling == Sampling::OneOfTwo && temperature.is_some() {
-        // All that a model could say is what it says without: clients send that beside the other.
+        // A `top_p` of 1 excludes nothing: clients send it beside `temperature`.
         return match top_p {
             None => Ok((temperature, None)),
             Some(all) if all >= 1.0 => Ok((temperature, None)),
@@ -98,8 +98,8 @@ pub(crate) fn temperature_and_top_p(
     Ok((temperature, top_p))
 }
 
-/// The bound on the completion. What is for thinking is a part of it, and has to leave room for an
-/// answer.
+/// Returns the bound on the completion. The thinking budget is a part of it, and has to leave room for
+/// an answer.
 pub(super) fn max_tokens(attempt: &Attempt<'_>) -> Result<u64, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
     let budget = prompt.thinking_budget();

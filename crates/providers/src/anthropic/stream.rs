@@ -19,11 +19,11 @@ use crate::lenient;
 use crate::receive::{error_within, names_error};
 use crate::sse::Sse;
 
-/// The most blocks of one answer, and the most bytes of them that are kept: what the longest
-/// answer of a model has, several times over.
+/// Most blocks of one answer, and most bytes of them that are kept: several times those of the longest
+/// answer of a model.
 const MOST_BLOCKS: usize = 1024;
 const MOST_KEPT_BYTES: usize = 4 * 1024 * 1024;
-/// The most bytes of their trees.
+/// Most bytes of their trees.
 const MOST_TREE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Reads one stream.
@@ -59,13 +59,13 @@ impl Decoder for Reader {
     }
 }
 
-/// What has been seen of the answer so far.
+/// The state of the answer so far.
 #[derive(Default)]
 struct Message {
-    /// The name that the state is good for.
+    /// The name of the model that the provider state is valid for.
     model: String,
-    /// The blocks, to be sent back verbatim if the model thinks: whether it does is known only
-    /// when the last has begun.
+    /// The blocks, to be sent back verbatim if the model thinks, which is known only when the last has
+    /// begun.
     blocks: Vec<Block>,
     kept: usize,
     /// The bytes of the trees that the blocks began with.
@@ -79,20 +79,20 @@ struct Message {
 
 /// A block as it has come so far.
 struct Block {
-    /// As it would be in a whole answer, but for the input of a call.
+    /// The block as in a whole answer, except the input of a call.
     value: Value,
     call: Option<Call>,
 }
 
 /// A call of a tool.
 struct Call {
-    /// Its place among the calls.
+    /// Its index among the calls.
     index: usize,
     /// Its arguments so far.
     json: String,
 }
 
-/// An event. Its type is in the data; the name before the data says the same.
+/// An event. Its type is in the data; the name before the data repeats it.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(rename = "type", borrow)]
@@ -155,7 +155,7 @@ impl Message {
                 events.push(StreamEvent::Done);
             }
             "error" => return Err(unreadable(data)),
-            // `ping`, and events that are yet to be invented.
+            // `ping`, and future kinds of events.
             _ => {}
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Message {
             self.counts = self.counts.with(usage);
         }
         if self.finished {
-            // Each tells all so far: the last one counts.
+            // Each report covers everything so far: the last one counts.
             let more = self.counts.usage().filter(|usage| Some(*usage) != known);
             events.extend(more.map(StreamEvent::Usage));
             return;
@@ -300,7 +300,7 @@ impl Message {
 }
 
 impl Block {
-    /// Adds to one of its texts.
+    /// Adds to one of the block's texts.
     fn add(&mut self, name: &str, piece: &str) {
         match self.value.get_mut(name) {
             Some(Value::String(text)) => text.push_str(piece),
@@ -312,7 +312,7 @@ impl Block {
         }
     }
 
-    /// The block as it would be in a whole answer.
+    /// Returns the block as in a whole answer.
     fn whole(mut self, inner: &mut InnerJson) -> Option<Value> {
         if let (Some(call), Value::Object(block)) = (self.call, &mut self.value) {
             let input: Map<String, Value> = inner.read(&call.json)?;
@@ -334,7 +334,7 @@ fn thought(text: &str, events: &mut Vec<StreamEvent>) {
     }
 }
 
-/// What an event is that is an error, or no event at all.
+/// Returns the error for an event that is an error, or no event at all.
 fn unreadable(data: &[u8]) -> Error {
     match lenient::object(data) {
         Ok(object) if names_error(&object) => error_within(&object),

@@ -1,5 +1,5 @@
-//! The chat-completions format as Azure serves it: what differs is where a model is, how the
-//! request shows its key, and what older versions of the API know.
+//! The chat-completions format as Azure serves it: the differences are the address of a model, how the
+//! request carries its key, and the parameters that older versions of the API lack.
 
 use domain::conversation::Reply;
 use domain::model::Model;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::openai::{CHAT, Dialect, Openai, Tasks, encode};
 use crate::transport::Attempt;
 
-/// The first version that knows `max_completion_tokens` and `stream_options`, preview or not.
+/// The first version with `max_completion_tokens` and `stream_options`, preview or not.
 const NEWER: &str = "2024-09-01";
 
 pub(crate) struct Azure;
@@ -31,7 +31,7 @@ impl Adapter for Azure {
         };
         Naming::Plain(64).check(attempt)?;
         let dialect = Dialect {
-            // The v1 form finds the deployment by it; the other does not read it.
+            // The v1 form finds the deployment by this name; the other form ignores it.
             model: deployment(attempt.model),
             bound_name: if newer { "max_completion_tokens" } else { "max_tokens" },
             stream_options: newer,
@@ -62,7 +62,7 @@ impl Adapter for Azure {
 
 static TASKS: Tasks = Tasks { url, name: deployment };
 
-/// The address of one of the format's endpoints, given by its path.
+/// Returns the address of one of the format's endpoints, given by its path.
 fn url(model: &Model, path: &str) -> Result<String, Error> {
     match Form::of(model)? {
         Form::V1 { root, version } => {
@@ -81,10 +81,10 @@ fn url(model: &Model, path: &str) -> Result<String, Error> {
 
 /// The two kinds of address.
 enum Form<'a> {
-    /// Below `/openai/v1`, which the base url may end in: no dated version, and the form where none is
-    /// configured. A word such as `preview` is known nowhere else.
+    /// Below `/openai/v1`, which the base url may end in: no dated version, and the form if none is
+    /// configured. A version such as `preview` is valid only here.
     V1 { root: &'a str, version: Option<&'a str> },
-    /// The resource's own address: each deployment is at a place of its own, for one version.
+    /// The resource's own address: each deployment has a path of its own, for one version.
     Deployment { root: &'a str, version: &'a str },
 }
 
@@ -113,7 +113,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A version goes into the URL as it is.
+/// Checks a version, which goes into the URL as it is.
 fn checked_version(version: &str) -> Result<&str, Error> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if version.bytes().all(fits) {
@@ -124,17 +124,17 @@ fn checked_version(version: &str) -> Result<&str, Error> {
     ))
 }
 
-/// The name of the deployment; by default that of the model.
+/// Returns the name of the deployment; by default that of the model.
 fn deployment(model: &Model) -> &str {
     text(model, "deployment").unwrap_or_else(|| model.upstream_name())
 }
 
-/// A name as one segment of a path. One that means another place cannot be written as such.
+/// Encodes a name as one segment of a path. A name that would change the path cannot be encoded.
 fn segment(name: &str) -> Result<String, Error> {
     if matches!(name, "." | "..") {
         return Err(Error::misconfigured("The model's deployment has no valid name"));
     }
-    // Forms write a space as a plus.
+    // The form encoding writes a space as a plus.
     Ok(byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20"))
 }
 

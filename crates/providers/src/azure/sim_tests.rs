@@ -43,7 +43,7 @@ async fn the_vendor_finds_no_fault() {
         assert_eq!((&*reply.text, &*heard.text), ("Grüße 🙂", "Grüße 🙂"));
         assert_eq!((reply.finish, heard.finish), (Some(FinishReason::Stop), reply.finish));
         assert_eq!(reply.usage, Some(usage));
-        // Versions before that do not report the usage of streams.
+        // Earlier versions do not report the usage of streams.
         let reports = model.config.all.get("api_version") != Some(&json!("2024-06-01"));
         assert_eq!(heard.usage, reports.then_some(usage));
         sim.chain(&model, &json!({"tools": tools()}), &rounds()).await;

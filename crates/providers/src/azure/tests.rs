@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::testing::{self, After, CANARY, Server, Step, attempt, model, prompt};
 use crate::transport::Client;
 
-/// The model with this configuration.
+/// Returns the model with this configuration.
 pub(super) fn at(mut model: Model, config: Value) -> Model {
     let Value::Object(all) = config else { panic!("a configuration is an object") };
     model.config.all = all;
@@ -181,8 +181,7 @@ fn the_verdict_on_the_prompt_comes_first() {
     );
 }
 
-/// The filter on prompts answers with an error: it is the request that is at fault, wherever it
-/// would be sent.
+/// The filter on prompts answers with an error: the request is at fault, wherever it would be sent.
 #[tokio::test]
 async fn a_blocked_prompt_is_rejected() {
     let body = json!({"error": {"code": "content_filter", "status": 400, "param": "prompt",

@@ -1,4 +1,4 @@
-//! How a request shows its credential: a signature (`SigV4`) by AWS's own crate, or a bearer key.
+//! Credentials of a request: a signature (`SigV4`) by AWS's own crate, or a bearer key.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use super::region;
 use crate::adapter::{Call, key_of};
 use crate::error::Error;
 
-/// The name in the scope of signatures; the host's first label is another.
+/// The service name in the scope of signatures; the host's first label is another.
 const SERVICE: &str = "bedrock";
 
 /// Puts the credential on a request. A model's `api_key` is `ACCESS_KEY_ID:SECRET[:SESSION_TOKEN]`,
@@ -26,7 +26,7 @@ pub(super) fn authenticate(model: &Model, call: &mut Call, now: Timestamp) -> Re
     }
 }
 
-/// The access key that a key is; `None` if it is of another kind.
+/// Parses an access key; `None` if the key is of another kind.
 fn access_key(key: &str) -> Result<Option<Credentials>, Error> {
     let mut parts = key.splitn(3, ':').map(str::trim);
     let id = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whole answers to canonical replies, and what streamed ones share with them.
+//! Whole answers to canonical replies, and the parts shared with streamed ones.
 
 use domain::conversation::Reply;
 use domain::model::{Model, Provider};
@@ -73,9 +73,9 @@ pub(super) fn is_servers_own(call: &Value) -> bool {
     text(call.get("type")) == "server_tool_use"
 }
 
-/// What must come back with the next turn: the whole message as it was, if it holds thoughts that the
-/// model has signed. They count only where they stood; models that do not sign want none back. A
-/// blank text would be refused.
+/// Returns the state that must come back with the next turn: the whole message as it was, if it holds
+/// thoughts that the model has signed. Signatures are valid only in their position; models that do not
+/// sign refuse thoughts. Blank texts would be refused, and are removed.
 pub(super) fn state(model: &str, mut blocks: Vec<Value>) -> Option<Value> {
     if !blocks.iter().any(is_signed_thought) {
         return None;
@@ -92,7 +92,7 @@ fn is_signed_thought(block: &Value) -> bool {
     !text(signature).is_empty() || thought.get("redactedContent").is_some()
 }
 
-/// The canonical reason; `None` for words that we do not know.
+/// Returns the canonical reason; `None` for unknown words.
 pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
     Ok(Some(match word {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
@@ -106,7 +106,7 @@ pub(super) fn finish_reason(word: &str) -> Result<Option<FinishReason>, Error> {
     }))
 }
 
-/// What was used, if it says so.
+/// Returns the usage, if it was reported.
 pub(super) fn usage(value: &Value) -> Option<Usage> {
     // A list would be read as the members in their order.
     let told = Counts::deserialize(Some(value).filter(|value| value.is_object())?).ok()?;
@@ -116,7 +116,7 @@ pub(super) fn usage(value: &Value) -> Option<Usage> {
     }
     let (read, written) = (told.cache_read_input_tokens, told.cache_write_input_tokens);
     let mut usage = Usage::default();
-    // A part of the prompt that makes no sense leaves all of it in doubt.
+    // One nonsensical part of the prompt's count leaves the whole count in doubt.
     usage.open.prompt = input.is_none() || read.is_nonsense() || written.is_nonsense();
     usage.open.completion = output.is_none();
     usage.cached = read.known().unwrap_or(0);
@@ -125,7 +125,7 @@ pub(super) fn usage(value: &Value) -> Option<Usage> {
     usage.prompt =
         input.unwrap_or(0).saturating_add(usage.cached).saturating_add(usage.cache_write);
     usage.completion = output.unwrap_or(0);
-    // It may leave out cached tokens. Tokens that it holds beside all parts were generated.
+    // The total may leave out cached tokens. Tokens in the total beside all parts were generated.
     let sum = usage.prompt.saturating_add(usage.completion);
     let total = told.total_tokens.or_none(&mut usage.open);
     if total > sum && total <= MOST_TOKENS {
@@ -135,8 +135,8 @@ pub(super) fn usage(value: &Value) -> Option<Usage> {
     usage.reported()
 }
 
-/// Cache writes that are kept for an hour, and for five minutes. Those of any other time count as the
-/// dearer.
+/// Returns the cache writes that are kept for an hour, and for five minutes. Those of any other time
+/// count as the dearer.
 fn writes(details: Option<&Value>) -> (Count, Count) {
     let (mut hour, mut minutes) = (Count::Missing, Count::Missing);
     for detail in details.and_then(Value::as_array).into_iter().flatten() {
@@ -152,7 +152,7 @@ fn writes(details: Option<&Value>) -> (Count, Count) {
     (hour, minutes)
 }
 
-/// Tokens: those read from the cache or written to it are not among the input.
+/// Tokens; the input excludes those read from the cache or written to it.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the names of the wire format")]

@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Cache writes of which it is not known how long they are kept.
+/// Cache writes for an unknown time.
 fn unsplit(cache_write: u64) -> domain::usage::Open {
     domain::usage::Open { cache_write, ..Default::default() }
 }

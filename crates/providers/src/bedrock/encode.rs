@@ -15,7 +15,7 @@ use crate::chat_form::{
 use crate::error::Error;
 use crate::transport::Attempt;
 
-/// The most characters of the id of a tool call.
+/// Most characters of the id of a tool call.
 const MOST_ID_CHARS: usize = 64;
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
@@ -58,7 +58,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     Encoded::write(&request, prompt, dropped)
 }
 
-/// What Converse has no place for. Claude's `thinking` and `top_k` are among it.
+/// Returns the parameters that Converse lacks, such as Claude's `thinking` and `top_k`.
 fn additional<'a>(params: &mut Params<'a>, model: &Model) -> Option<Cow<'a, Value>> {
     let given = params.take("additionalModelRequestFields");
     if !model.upstream_name().contains("anthropic.claude-") {
@@ -80,26 +80,26 @@ fn additional<'a>(params: &mut Params<'a>, model: &Model) -> Option<Cow<'a, Valu
     Some(Cow::Owned(all))
 }
 
-/// Whether a model is asked to keep anything for an hour.
+/// Whether a model can be asked to keep anything for an hour.
 pub(super) fn keeps_for_an_hour(model: &Model) -> bool {
     Caches::of(model.upstream_name()) == Caches::ToolsForAnHour
 }
 
-/// What a model keeps where it is asked to; others refuse to be asked.
+/// The parts of a prompt that a model can be asked to cache; other models refuse to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caches {
     Nothing,
-    /// What is said, but no tools.
+    /// Messages, but no tools.
     Messages,
-    /// All of it.
+    /// Messages and tools.
     Tools,
-    /// All of it, and for an hour where it is asked to.
+    /// Messages and tools, also for an hour.
     ToolsForAnHour,
 }
 
 impl Caches {
-    /// By the name, with or without a region: Claude from 3.5 Haiku and 3.7 Sonnet on, and Amazon's
-    /// Nova. What a profile of one's own stands for is not known.
+    /// Returns the caches of a model by its name, with or without a region: Claude from 3.5 Haiku and
+    /// 3.7 Sonnet on, and Amazon's Nova. The model behind a custom profile is not known.
     fn of(name: &str) -> Self {
         const BEFORE: [&str; 7] = [
             "claude-v2",
@@ -110,7 +110,7 @@ impl Caches {
             "claude-3-5-sonnet",
             "claude-v1",
         ];
-        // Before 4.5 an hour is refused.
+        // Models before 4.5 refuse an hour.
         const FOR_MINUTES: [&str; 4] =
             ["claude-3-", "claude-sonnet-4-2025", "claude-opus-4-2025", "claude-opus-4-1"];
         if name.contains("anthropic.claude-") {
@@ -150,7 +150,7 @@ struct Request<'a> {
     tool_config: Option<ToolConfig>,
     #[serde(skip_serializing_if = "OutputConfig::is_empty")]
     output_config: OutputConfig<'a>,
-    /// Whatever only one vendor's models know (`top_k`, `thinking`); the caller's own words.
+    /// Parameters that only one vendor's models have (`top_k`, `thinking`), in the caller's own words.
     #[serde(rename = "additionalModelRequestFields", skip_serializing_if = "Option::is_none")]
     additional: Option<Cow<'a, Value>>,
 }
@@ -161,7 +161,7 @@ struct Message<'a> {
     content: Vec<Block<'a>>,
 }
 
-/// One member, named after the kind: what the service model calls a union.
+/// One member, named after the kind: a union, in terms of the service model.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Block<'a> {
@@ -189,7 +189,7 @@ enum Block<'a> {
     Own(&'a Value),
 }
 
-/// What comes before it may be kept.
+/// A cache point: the provider may keep everything before it.
 #[derive(Serialize)]
 struct CachePoint {
     #[serde(rename = "type")]
@@ -268,7 +268,7 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
                 name: call.name,
                 input: call.arguments,
             }),
-            // An empty list is taken, a blank text is not.
+            // An empty list is accepted, a blank text is not.
             Part::Result(result) => content.push(Block::ToolResult {
                 tool_use_id: legal_id(result.id),
                 content: result.texts.into_iter().map(|text| ResultBlock { text }).collect(),
@@ -301,8 +301,8 @@ fn picture(image: Image<'_>) -> Result<Block<'_>, Error> {
     Ok(Block::Image { format, source: Bytes { bytes: base64 } })
 }
 
-/// The id of a call as Bedrock takes it. Its own ids are; another provider's may be too long, or
-/// hold other characters, and the same one must become the same again in the result.
+/// Returns the id of a call as Bedrock takes it. Its own ids are valid; another provider's may be too
+/// long, or hold other characters, and the same id must become the same again in the result.
 fn legal_id(id: &str) -> Cow<'_, str> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     if id.len() <= MOST_ID_CHARS && id.chars().all(legal) {
@@ -313,7 +313,7 @@ fn legal_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}-{checksum:08x}"))
 }
 
-/// The tools, or why they cannot be offered as asked.
+/// Returns the tools, or an error if they cannot be offered as requested.
 fn tool_config(
     tools: Tools<'_>,
     messages: &[Message<'_>],
@@ -322,7 +322,7 @@ fn tool_config(
 ) -> Result<Option<ToolConfig>, Error> {
     let earlier = called(messages);
     if tools.list.is_empty() {
-        // While there are calls in the history their tools must be declared.
+        // The tools of calls in the history must be declared.
         let tools: Vec<Value> = earlier
             .into_iter()
             .map(|name| specification(name, json!({"type": "object", "properties": {}})))
@@ -330,7 +330,8 @@ fn tool_config(
         return Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice: None }));
     }
     if tools.choice == Some(Choice::None) {
-        // There is no word for it; leaving the tools out says the same where that is allowed.
+        // The format has no such choice; leaving the tools out has the same effect if the history has
+        // no calls.
         if earlier.is_empty() {
             return Ok(None);
         }
@@ -368,7 +369,7 @@ fn specification(name: &str, schema: Value) -> Value {
     json!({"toolSpec": {"name": name, "inputSchema": {"json": schema}}})
 }
 
-/// The names of the tools that were called, each once, in order.
+/// Returns the names of the tools that were called, each once, in order.
 fn called<'a>(messages: &'a [Message<'_>]) -> Vec<&'a str> {
     let mut seen = HashSet::new();
     let blocks = messages.iter().flat_map(|message| &message.content);

@@ -3,12 +3,12 @@
 //! A frame is: its whole length and that of its headers (4 bytes each, big-endian), a CRC-32 of these
 //! eight bytes, the headers, the payload, and a CRC-32 of all before.
 
-/// The most bytes of a frame that are kept: as many as of an event in text.
+/// Most bytes of a frame that are kept: as many as of an event in text.
 const MOST_FRAME_BYTES: usize = crate::sse::MOST_EVENT_BYTES;
 const PRELUDE: usize = 12;
 const CHECKSUM: usize = 4;
 
-/// What makes bytes no frames.
+/// The reason why bytes are no frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     Checksum,
@@ -26,27 +26,27 @@ impl Broken {
     }
 }
 
-/// One frame: what its headers say that matters here, and the payload.
+/// One frame: the headers that matter here, and the payload.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Frame<'a> {
     /// `event`, `exception` or `error`.
     pub(super) message_type: &'a str,
-    /// What event, exception or error it is.
+    /// The name of the event, exception or error.
     pub(super) name: &'a str,
-    /// What an `error` says.
+    /// The message of an `error`.
     pub(super) error_message: &'a str,
     pub(super) payload: &'a [u8],
 }
 
-/// The parser's memory between two reads: a frame that is not whole yet.
+/// The parser's state between two reads: a frame that is not whole yet.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     partial: Vec<u8>,
 }
 
 impl Frames {
-    /// Reads on, and hands over every frame that became whole. A frame that lies whole in the
-    /// input is not copied.
+    /// Reads the next bytes, and hands over every frame that they complete. A frame that is whole in
+    /// the input is not copied.
     pub(super) fn feed<E: From<Broken>>(
         &mut self,
         mut input: &[u8],
@@ -61,7 +61,7 @@ impl Frames {
                 on_frame(&read(whole)?)?;
                 continue;
             }
-            // First the prelude, which says how long the frame is; then the rest of it.
+            // First the prelude, which holds the length of the frame; then the rest of it.
             let wanted = length(&self.partial)?.unwrap_or(PRELUDE);
             let missing = (wanted - self.partial.len()).min(input.len());
             let (more, rest) = input.split_at(missing);
@@ -77,7 +77,7 @@ impl Frames {
     }
 }
 
-/// The length of the frame that begins here, once its prelude is there.
+/// Returns the length of the frame that begins here, once its prelude is complete.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
     if bytes.len() < PRELUDE {
         return Ok(None);
@@ -114,11 +114,11 @@ fn read(bytes: &[u8]) -> Result<Frame<'_>, Broken> {
     Ok(frame)
 }
 
-/// What is left of the headers.
+/// The remaining headers.
 struct Headers<'a>(&'a [u8]);
 
 impl<'a> Headers<'a> {
-    /// The next header; the value of what is no text is empty. `None` if it is no header.
+    /// Returns the next header, with an empty value if it is no text. `None` if it is no header.
     fn next(&mut self) -> Option<(&'a [u8], &'a str)> {
         let name = self.counted(1)?;
         let kind = self.bytes(1)?[0];
@@ -137,7 +137,7 @@ impl<'a> Headers<'a> {
         Some((name, text))
     }
 
-    /// Bytes after their number, which is so many bytes wide.
+    /// Reads bytes preceded by their number, which is `width` bytes wide.
     fn counted(&mut self, width: usize) -> Option<&'a [u8]> {
         let count = self.bytes(width)?.iter().fold(0, |count, b| count << 8 | usize::from(*b));
         self.bytes(count)
@@ -150,7 +150,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// A number of four bytes.
+/// Reads a number of four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |number, b| number << 8 | u32::from(*b))
 }

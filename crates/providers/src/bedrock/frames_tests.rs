@@ -32,7 +32,7 @@ fn event(name: &str, payload: &str) -> Vec<u8> {
     frame(&headers, payload.as_bytes())
 }
 
-/// Message type, name and payload of every frame of the pieces.
+/// Returns the message type, name and payload of every frame of the pieces.
 fn read_all<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Vec<(String, String, Vec<u8>)>, Broken> {

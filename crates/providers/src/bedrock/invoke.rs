@@ -15,17 +15,17 @@ use crate::error::Error;
 use crate::lenient;
 use crate::receive::message_in;
 
-/// The most texts of one call of Cohere's models.
+/// Most texts of one call of Cohere's models.
 const MOST_TEXTS: usize = 96;
-/// The most images of one call.
+/// Most images of one call.
 const MOST_IMAGES: u64 = 5;
-/// Where a vendor's answer does not count, Bedrock does.
+/// Bedrock's own count of the input, used if the vendor's answer has none.
 const INPUT_TOKENS: &str = "x-amzn-bedrock-input-token-count";
 
 pub(super) struct Invoke;
 
 impl Embedder for Invoke {
-    /// Titan embeds one text a call. Cohere wants to know what the texts are for:
+    /// Titan embeds one text a call. Cohere requires the purpose of the texts:
     /// `additional_config.input_type`, by default `search_document`.
     fn requests(&self, ask: &EmbeddingRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let (model, name) = (ask.model, ask.model.upstream_name());
@@ -124,7 +124,7 @@ impl Painter for Invoke {
 
     fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error> {
         let answer = lenient::object(body)?;
-        // What the vendor's filters take out is missing from the images and named here.
+        // Images that the vendor's filters remove are missing from the list and named here.
         if let Some(said) = message_in(&answer) {
             return Err(Error::answered(Some(said)));
         }

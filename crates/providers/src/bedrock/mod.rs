@@ -1,8 +1,8 @@
 //! AWS Bedrock: `Converse` and `ConverseStream` for conversations, `InvokeModel` for embeddings and
 //! images.
 //!
-//! Shapes and limits are those of the official service model (botocore, `bedrock-runtime`,
-//! 2023-09-30); what it cannot express is from AWS's public documentation.
+//! Shapes and limits are those of the official service model (botocore, `bedrock-runtime`, 2023-09-30);
+//! anything it cannot express is from AWS's public documentation.
 
 mod auth;
 mod decode;
@@ -71,11 +71,11 @@ impl Adapter for Bedrock {
     }
 }
 
-/// What is no part of a path segment by itself: an id's `:` goes out as `%3A`, the `/` of an ARN as
+/// Characters that are encoded in a path segment: an id's `:` goes out as `%3A`, the `/` of an ARN as
 /// `%2F`.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Where an operation of a model is: its `base_url`, or the endpoint of its region.
+/// Returns the address of an operation of a model: at its `base_url`, or at the endpoint of its region.
 fn url(model: &Model, operation: &str) -> Result<String, Error> {
     let base = match model.base_url.as_deref().filter(|base| !base.is_empty()) {
         Some(base) => Cow::Borrowed(base.trim_end_matches('/')),
@@ -89,13 +89,13 @@ fn url(model: &Model, operation: &str) -> Result<String, Error> {
     Ok(format!("{base}/model/{id}/{operation}"))
 }
 
-/// The region whose name a signature has to carry. A host of AWS's own names it, and no other would
-/// be accepted there; elsewhere it is what the model's configuration says.
+/// Returns the region for the signature. A host of AWS's own names it, and no other would be accepted
+/// there; for any other host it is the region in the model's configuration.
 fn region<'a>(model: &'a Model, host: &'a str) -> Result<&'a str, Error> {
     region_of_host(host).map_or_else(|| configured_region(model), Ok)
 }
 
-/// `additional_config.region`, or the model's `region` where that is one of AWS's.
+/// Returns `additional_config.region`, or the model's `region` if that is one of AWS's.
 fn configured_region(model: &Model) -> Result<&str, Error> {
     let configured = model.config.all.get("region").and_then(|region| region.as_str());
     let region = match configured {
@@ -110,7 +110,8 @@ fn configured_region(model: &Model) -> Result<&str, Error> {
     })
 }
 
-/// The region in `bedrock-runtime.us-east-1.amazonaws.com` and its FIPS, VPC and dual-stack forms.
+/// Returns the region in `bedrock-runtime.us-east-1.amazonaws.com` and its FIPS, VPC and dual-stack
+/// forms.
 fn region_of_host(host: &str) -> Option<&str> {
     let own = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
     if !own.iter().any(|suffix| host.ends_with(suffix)) {

@@ -1,5 +1,5 @@
-//! Against the simulator that checks with botocore's own types and signatures what is sent. Runs
-//! where `SLUICE_TEST_SIM` names its control port, as in `http://127.0.0.1:9400`.
+//! Tests against the simulator, which checks every request with botocore's own types and signatures.
+//! They run if `SLUICE_TEST_SIM` names its control port, as in `http://127.0.0.1:9400`.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn complete(sim: &Sim, model: &Model, prompt: &Prompt) -> Result<Reply, Er
     sim.client.complete(attempt).await
 }
 
-/// Every event as it came, for what [`Sim::stream`] puts together.
+/// Returns every event as it came; [`Sim::stream`] assembles them.
 async fn stream(sim: &Sim, model: &Model, prompt: &Prompt) -> (Vec<StreamEvent>, Option<Error>) {
     let mut stream = match sim.client.stream(attempt(model, prompt)).await {
         Ok(stream) => stream,
@@ -64,7 +64,7 @@ fn tools() -> Value {
     json!([tool("weather"), tool("time")])
 }
 
-/// The assistant message that a caller sends back: the one of a whole answer.
+/// Returns the assistant message of a whole answer, as a caller sends it back.
 fn back(message: &Value) -> Message {
     let mut extra = message.as_object().unwrap().clone();
     extra.retain(|name, _| matches!(name.as_str(), "tool_calls" | "provider_state"));
@@ -216,7 +216,7 @@ async fn tool_rounds(sim: &Sim, streamed: bool) {
         prompt.messages.push(message);
         prompt.messages.extend(results);
     }
-    // The same without state, as another model would get it, and without the tools.
+    // The prompt without state, as another model would get it, and without the tools.
     let mut foreign = prompt.clone();
     for message in &mut foreign.messages {
         message.extra.shift_remove("provider_state");
@@ -311,7 +311,7 @@ async fn wrong_keys(sim: &Sim) {
     }
 }
 
-/// Cache writes of which it is not known how long they are kept.
+/// Cache writes for an unknown time.
 fn unsplit(cache_write: u64) -> domain::usage::Open {
     domain::usage::Open { cache_write, ..Default::default() }
 }

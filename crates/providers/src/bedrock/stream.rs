@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorDetails};
 use crate::lenient;
 use crate::receive::message_in;
 
-/// The most blocks of an answer, and the most bytes of them that are kept to be sent back.
+/// Most blocks of an answer, and most bytes of them that are kept to be sent back.
 const MOST_BLOCKS: usize = 1024;
 const MOST_KEPT_BYTES: usize = 8 * 1024 * 1024;
 
@@ -58,7 +58,7 @@ impl From<Broken> for Error {
     }
 }
 
-/// What has been seen so far.
+/// The state of the answer so far.
 #[derive(Default)]
 struct Answer {
     model: String,
@@ -66,14 +66,14 @@ struct Answer {
     blocks: Vec<(u64, Block)>,
     kept: usize,
     calls: usize,
-    /// The reason to stop was there; what was used comes after it.
+    /// Whether the reason to stop has come; the usage comes after it.
     stopped: bool,
-    /// Where the reason was that the answer is of no use.
+    /// The error, if the reason to stop means that the answer is of no use.
     broken: Option<Error>,
     metered: bool,
 }
 
-/// A block that grows.
+/// A block in progress.
 enum Block {
     Text(String),
     Call {
@@ -238,14 +238,15 @@ impl Answer {
     fn stop(&mut self, word: &str, events: &mut Vec<StreamEvent>) {
         self.stopped = true;
         let reason = match decode::finish_reason(word) {
-            // A word that we do not know still ends the answer.
+            // An unknown reason still ends the answer.
             Ok(reason) => reason.unwrap_or(FinishReason::Stop),
             Err(error) => {
                 self.broken = Some(error);
                 return;
             }
         };
-        // Whoever reads arguments reads JSON. A call that was cut off stays as it is.
+        // Readers of arguments parse JSON, so empty arguments need an object. A call that was cut off
+        // stays as it is.
         let calls = self.blocks.iter().filter(|_| !reason.is_cut_off());
         events.extend(calls.filter_map(|(_, block)| match block {
             Block::Call { index, input, .. } if input.is_empty() => {
@@ -262,7 +263,7 @@ impl Answer {
         events.push(StreamEvent::Finish(if calls { FinishReason::ToolCalls } else { reason }));
     }
 
-    /// The block at an index, begun if it is new.
+    /// Returns the block at an index, begun if it is new.
     fn block(&mut self, at: u64, begin: impl FnOnce() -> Block) -> Result<&mut Block, Error> {
         let known = self.blocks.iter().rposition(|(index, _)| *index == at);
         let place = match known {
@@ -286,7 +287,7 @@ impl Answer {
 }
 
 impl Block {
-    /// The block, or blocks, as a whole answer has them; `None` in it if it cannot be sent back,
+    /// Returns the block, or blocks, as in a whole answer; `None` for one that cannot be sent back,
     /// because the bound on tokens has cut a call's arguments off.
     fn whole(self, inner: &mut InnerJson) -> Vec<Option<Value>> {
         match self {
@@ -319,7 +320,7 @@ impl Block {
     }
 }
 
-/// The payload of an event; it carries padding beside its members.
+/// Parses the payload of an event; it carries padding beside its members.
 fn event<T: DeserializeOwned>(frame: &Frame<'_>) -> Result<T, Error> {
     lenient::check_weight(frame.payload)?;
     lenient::read(frame.payload)
@@ -331,7 +332,7 @@ fn failure(frame: &Frame<'_>) -> Error {
     let payload = lenient::object(frame.payload).unwrap_or_default();
     let said = message_in(&payload).unwrap_or_else(|| frame.error_message.to_owned());
     let said = format!("{}: {said}", frame.name);
-    // The one that is the fault of the request, as it is answered where there is no stream.
+    // A fault of the request is reported as it is without a stream.
     if frame.name == "validationException" {
         return Error::status(
             400,

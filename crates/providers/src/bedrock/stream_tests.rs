@@ -151,7 +151,7 @@ fn a_stream_without_an_end_is_cut_off() {
     let whole = delta(0, json!({"text": "a"}));
     let error = read([&whole[..], &whole[..20]]).1.unwrap_err();
     assert!(error.to_string().contains("cut off"));
-    // What was used is missing then, the answer is not.
+    // The usage is missing then, the answer is not.
     let (events, end) = read_frames(&[delta(0, json!({"text": "a"})), stop("max_tokens")]);
     assert!(!end.unwrap());
     assert_eq!(events, [text("a"), StreamEvent::Finish(FinishReason::Length)]);
@@ -254,7 +254,7 @@ proptest! {
     }
 }
 
-/// A stream of these frames, as its caller reads it, and the error that it ends with.
+/// Returns a stream of these frames as its caller reads it, and the error that it ends with.
 async fn streamed(frames: &[Vec<u8>]) -> (Vec<StreamEvent>, Option<Error>) {
     let body = frames.concat();
     let head = format!(

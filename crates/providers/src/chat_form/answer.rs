@@ -8,23 +8,23 @@ use serde_json::{Map, Value, json};
 
 use super::{STATE, STOP_DETAILS, STOP_SEQUENCE};
 
-/// What a whole answer says.
+/// The content of a whole answer.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) text: String,
-    /// What the model thought aloud; empty when it did not.
+    /// The model's reasoning; empty when there is none.
     pub(crate) reasoning: String,
-    /// Why it would not answer.
+    /// The text of a refusal.
     pub(crate) refusal: Option<String>,
-    /// What Anthropic tells of that; see [`STOP_DETAILS`].
+    /// Anthropic's details of a refusal; see [`STOP_DETAILS`].
     pub(crate) stop_details: Option<Value>,
-    /// Which stop sequence has ended it, where that is told.
+    /// The stop sequence that has ended the answer, if it was reported.
     pub(crate) stop_sequence: Option<String>,
     /// Images, as `data:` URLs.
     pub(crate) images: Vec<String>,
     /// Calls in order: id, name, arguments as JSON.
     pub(crate) calls: Vec<(String, String, String)>,
-    /// What the provider wants back verbatim with the next turn; see [`STATE`].
+    /// The provider state, to be sent back verbatim with the next turn; see [`STATE`].
     pub(crate) state: Option<Value>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
@@ -32,7 +32,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The canonical reply. What is more than text is in the native form.
+    /// Returns the canonical reply. Everything but text is in the native form.
     pub(crate) fn reply(self) -> Reply {
         let is_plain = self.reasoning.is_empty()
             && self.refusal.is_none()
@@ -87,12 +87,12 @@ impl Answer {
     }
 }
 
-/// What a provider wants back verbatim, for the member [`STATE`].
+/// Wraps the content that a provider requires back verbatim, for the member [`STATE`].
 pub(crate) fn state(provider: Provider, model: &str, content: Value) -> Value {
     json!({"provider": provider.as_str(), "model": model, "content": content})
 }
 
-/// A piece of a streamed answer that is more than text.
+/// Creates a piece of a streamed answer other than plain text.
 fn piece(delta: Value) -> StreamEvent {
     let mut chunk = Map::new();
     let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": null});
@@ -100,52 +100,52 @@ fn piece(delta: Value) -> StreamEvent {
     StreamEvent::Native { text: String::new(), chunk }
 }
 
-/// The beginning of the call at an index.
+/// Creates the beginning of the call at an index.
 pub(crate) fn call_begins(index: usize, id: &str, name: &str) -> StreamEvent {
     piece(json!({"tool_calls": [{"index": index, "id": id, "type": "function",
         "function": {"name": name, "arguments": ""}}]}))
 }
 
-/// More of the arguments of the call at an index.
+/// Creates a piece of the arguments of the call at an index.
 pub(crate) fn arguments_piece(index: usize, text: &str) -> StreamEvent {
     piece(json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}))
 }
 
-/// More of what the model thinks aloud.
+/// Creates a piece of the reasoning.
 pub(crate) fn reasoning_piece(text: &str) -> StreamEvent {
     piece(json!({"reasoning_content": text}))
 }
 
-/// More of why the model will not answer.
+/// Creates a piece of a refusal.
 pub(crate) fn refusal_piece(text: &str) -> StreamEvent {
     piece(json!({"refusal": text}))
 }
 
-/// Where servers of the format put the images of an answer; the vendor has no place for them.
+/// The member in which servers of the format put the images of an answer; the vendor has none.
 pub(crate) const IMAGES: &str = "images";
 
 fn image(url: &str) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})
 }
 
-/// An image, as a `data:` URL.
+/// Creates a piece with an image, as a `data:` URL.
 pub(crate) fn image_piece(index: usize, url: &str) -> StreamEvent {
     let mut image = image(url);
     image["index"] = index.into();
     piece(json!({IMAGES: [image]}))
 }
 
-/// Which stop sequence has ended the answer.
+/// Creates a piece with the stop sequence that has ended the answer.
 pub(crate) fn stop_sequence_piece(sequence: &str) -> StreamEvent {
     piece(json!({STOP_SEQUENCE: sequence}))
 }
 
-/// What Anthropic tells of a refusal; its words follow.
+/// Creates a piece with Anthropic's details of a refusal; its words follow.
 pub(crate) fn stopped_piece(details: Value) -> StreamEvent {
     piece(json!({STOP_DETAILS: details}))
 }
 
-/// What the provider wants back verbatim; comes once, before the end.
+/// Creates a piece with the provider state; it comes once, before the end.
 pub(crate) fn state_piece(state: Value) -> StreamEvent {
     piece(json!({STATE: state}))
 }

@@ -1,4 +1,4 @@
-//! Breakpoints of prompt caches: up to where a provider may keep a prompt, and for how long.
+//! Breakpoints of prompt caches: the position up to which a provider may keep a prompt, and the time.
 
 use std::iter;
 
@@ -6,7 +6,7 @@ use domain::conversation::{Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, Promp
 use domain::model::Model;
 use serde_json::{Map, Value};
 
-/// How long what stands before a breakpoint is kept, at the least.
+/// The least time for which the prompt before a breakpoint is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     Minutes,
@@ -14,7 +14,7 @@ pub(crate) enum Keep {
 }
 
 impl Keep {
-    /// The time in the words of providers, where it is not what they do anyway.
+    /// Returns the time in the providers' words, if it is not their default.
     pub(crate) fn ttl(self) -> Option<&'static str> {
         match self {
             Self::Minutes => None,
@@ -23,12 +23,12 @@ impl Keep {
     }
 }
 
-/// The breakpoint after something.
+/// Returns the breakpoint on an object.
 pub(crate) fn breakpoint(of: &Map<String, Value>) -> Option<Keep> {
     read(of.get(CACHE_BREAKPOINT), of.get(CACHE_CONTROL))
 }
 
-/// Reads ours, or else the one in the words of callers.
+/// Reads our breakpoint, or else the one in the words of callers.
 pub(super) fn read(ours: Option<&Value>, control: Option<&Value>) -> Option<Keep> {
     if let Some(kept) = ours {
         return keep(kept.as_str()?);
@@ -63,8 +63,8 @@ pub(crate) fn is_marked(prompt: &Prompt) -> bool {
         || prompt.messages.iter().any(in_message)
 }
 
-/// Whether a breakpoint anywhere in a prompt asks for more than five minutes, or for a time that is not
-/// known here. Formats that do not know those of the gateway's own making read the callers' alone.
+/// Whether a breakpoint anywhere in a prompt asks for more than five minutes, or for an unknown time.
+/// Formats without the gateway's own breakpoints read the callers' alone.
 pub(crate) fn asks_for_an_hour(prompt: &Prompt, reads_ours: bool) -> bool {
     let in_message = |message: &Message| {
         asks_in_members(&message.extra, reads_ours)
@@ -73,8 +73,8 @@ pub(crate) fn asks_for_an_hour(prompt: &Prompt, reads_ours: bool) -> bool {
     asks_in_members(&prompt.params, reads_ours) || prompt.messages.iter().any(in_message)
 }
 
-/// Whether a prompt asks anywhere, in whatever words, to be kept. A server behind a base URL of one's own
-/// may do so by itself.
+/// Whether a prompt asks anywhere, in any form, to be cached. A server behind a custom base URL may
+/// cache without being asked.
 pub(crate) fn may_write(model: &Model, prompt: &Prompt, vendors_host: &str) -> bool {
     let is_vendors = |base: &str| {
         let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
@@ -122,7 +122,7 @@ fn asks_in_members(members: &Map<String, Value>, reads_ours: bool) -> bool {
     })
 }
 
-/// A prompt without them, for formats that do not know them.
+/// Returns a prompt without the gateway's own breakpoints, for formats that lack them.
 pub(crate) fn unmarked(prompt: &Prompt) -> Prompt {
     let mut prompt = prompt.clone();
     unmark(&mut prompt.params, "tools");
@@ -135,7 +135,7 @@ pub(crate) fn unmarked(prompt: &Prompt) -> Prompt {
     prompt
 }
 
-/// Names among the parameters that were left out that of breakpoints.
+/// Adds the name of breakpoints to the parameters that were left out.
 pub(crate) fn name_dropped(dropped: &mut Vec<String>) {
     if !dropped.iter().any(|name| name == CACHE_CONTROL) {
         dropped.push(CACHE_CONTROL.to_owned());
@@ -164,7 +164,7 @@ fn objects(items: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
     items.iter().filter_map(Value::as_object)
 }
 
-/// The last breakpoint of a message that is replaced by its provider's own form.
+/// Returns the last breakpoint of a message that is replaced by its provider's own form.
 pub(super) fn last_in(message: &Message) -> Option<Keep> {
     let calls = list(message.extra.get("tool_calls"));
     let inside =

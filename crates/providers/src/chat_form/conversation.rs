@@ -15,17 +15,17 @@ use crate::error::Error;
 /// A prompt without its parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation<'a> {
-    /// What the application says: texts of system and developer messages, in order, and breakpoints.
+    /// The application's texts, from system and developer messages, in order, and breakpoints.
     pub(crate) system: Vec<Part<'a>>,
     /// The turns, in order: never two of one speaker in a row, never empty, the user's first.
     pub(crate) turns: Vec<Turn<'a>>,
 }
 
-/// What one speaker says before the other does.
+/// The parts of one speaker before the other follows.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) speaker: Speaker,
-    /// At least one, and never a breakpoint first. Results of tools come before what the user says.
+    /// At least one, and never a breakpoint first. Results of tools come before the user's texts.
     pub(crate) parts: Vec<Part<'a>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Speaker {
 }
 
 impl Speaker {
-    /// The role in the words of most formats.
+    /// Returns the role in the words of most formats.
     pub(crate) fn role(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -53,10 +53,10 @@ pub(crate) enum Part<'a> {
     Image(Image<'a>),
     Call(ToolCall<'a>),
     Result(ToolResult<'a>),
-    /// A block of the model's in the provider's own form, to be sent as it came, and how many calls its
-    /// message has before it.
+    /// A block of the model's in the provider's own form, to be sent as it came, and the number of
+    /// calls before it in its message.
     Own(&'a Value, usize),
-    /// What comes before it may be kept by the provider.
+    /// A breakpoint: the provider may keep everything before it.
     Breakpoint(Keep),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct ToolCall<'a> {
     pub(crate) arguments: Value,
 }
 
-/// What a tool gave back.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct ToolResult<'a> {
     pub(crate) id: &'a str,
@@ -91,7 +91,7 @@ pub(crate) struct ToolResult<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Reads the messages for a model; whose own state is in them counts.
+    /// Reads the messages for a model; provider state in them is used only for its own model.
     pub(crate) fn read(prompt: &'a Prompt, model: &Model) -> Result<Self, Error> {
         rounds::check(&prompt.messages)?;
         let mut conversation = Self::default();
@@ -132,7 +132,7 @@ impl<'a> Conversation<'a> {
                         mark_end(&mut parts, kept);
                     }
                     mark_end(&mut parts, cache::breakpoint(&message.extra));
-                    // Nobody takes a turn of nothing but thoughts.
+                    // Every provider refuses a turn of nothing but thoughts.
                     if let Replay::Thoughts(thoughts) = replay
                         && !parts.is_empty()
                     {
@@ -163,7 +163,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// What the application says, without breakpoints.
+    /// Returns the application's texts, without breakpoints.
     pub(crate) fn system_texts(&self) -> impl Iterator<Item = &'a str> {
         self.system.iter().filter_map(|part| match part {
             Part::Text(text) => Some(*text),
@@ -189,7 +189,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Why no turn of the user's is the first.
+/// Returns the error for a conversation whose first turn is not the user's.
 fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
     let mut messages = prompt.messages.iter().enumerate();
     let first =
@@ -206,7 +206,7 @@ fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
     }
 }
 
-/// The images that the model has painted, for models that take their own back.
+/// Returns the images that the model has painted, for models that take their own back.
 fn painted<'a>(
     message: &'a Message,
     model: &Model,
@@ -217,7 +217,7 @@ fn painted<'a>(
     listed.into_iter().flatten().map(|part| image(part, &at).map(Part::Image)).collect()
 }
 
-/// Blocks of one message of the model's.
+/// Returns the blocks of one message of the model's.
 fn own(blocks: &[Value]) -> Vec<Part<'_>> {
     let mut calls = 0;
     let parts = blocks.iter().map(|block| {
@@ -228,7 +228,7 @@ fn own(blocks: &[Value]) -> Vec<Part<'_>> {
     parts.collect()
 }
 
-/// Puts results of tools before everything else; a breakpoint stays with what it follows.
+/// Puts results of tools before everything else; a breakpoint stays after the part it follows.
 fn results_first(parts: &mut Vec<Part<'_>>) {
     if !parts.iter().any(|part| matches!(part, Part::Result(_))) {
         return;
@@ -245,14 +245,14 @@ fn results_first(parts: &mut Vec<Part<'_>>) {
     *parts = first;
 }
 
-/// Adds a breakpoint after what was said, if anything was; there are never two in a row.
+/// Adds a breakpoint after the last part, if there is one; there are never two in a row.
 fn mark_end(parts: &mut Vec<Part<'_>>, kept: Option<Keep>) {
     if !matches!(parts.last(), None | Some(Part::Breakpoint(_))) {
         parts.extend(kept.map(Part::Breakpoint));
     }
 }
 
-/// Text and images of a message, and breakpoints between them.
+/// Returns the text and images of a message, and breakpoints between them.
 fn said(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
     match &message.body {
         Body::Empty => Ok(Vec::new()),
@@ -276,7 +276,7 @@ fn said(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, 
     }
 }
 
-/// A text, if it is not blank.
+/// Returns a text, if it is not blank.
 fn words(text: &str) -> Option<Part<'_>> {
     (!text.trim().is_empty()).then_some(Part::Text(text))
 }
@@ -302,7 +302,7 @@ fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {
     Err(at("an image must be a data: URL of an image in base64, or an https URL"))
 }
 
-/// Calls of a message, each with the breakpoint after it.
+/// Returns the calls of a message, each with the breakpoint after it.
 fn calls<'a>(
     message: &'a Message,
     inner: &mut InnerJson,
@@ -329,7 +329,7 @@ fn one_call<'a>(
         None | Some(Value::Null) => Some(Map::new()),
         Some(Value::String(text)) if text.trim().is_empty() => Some(Map::new()),
         Some(Value::String(text)) => inner.read(text),
-        // Some clients keep them so.
+        // Some clients keep arguments as objects.
         Some(Value::Object(arguments)) => Some(arguments.clone()),
         Some(_) => None,
     };
@@ -338,7 +338,7 @@ fn one_call<'a>(
     Ok(ToolCall { id, name, arguments: Value::Object(arguments) })
 }
 
-/// What a tool gave back. Its images are shown beside it: not every model has a place for them in it.
+/// Returns the result of a tool. Its images follow it: not every model allows them inside a result.
 fn result<'a>(
     message: &'a Message,
     names: &HashMap<&'a str, &'a str>,

@@ -1,15 +1,16 @@
-//! Ids of calls that a provider gives none: Gemini before its third generation, and some servers of
-//! the chat-completions format. Callers of the gateway need ids. The invented ones say which call of
-//! its message they stand for, so nothing has to be remembered.
+//! Ids of calls that a provider gives none: Gemini before its third generation, and some servers of the
+//! chat-completions format. Callers of the gateway need ids. An invented id holds the index of the call
+//! in its message, so nothing has to be remembered.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 const PREFIX: &str = "call_";
-/// A response's own id of up to so many characters makes an id unique: with them it fits into the 40
-/// that OpenAI's format allows, should the conversation go on there. The hash of a longer one does, too.
+/// Longest id of a response, in characters, that makes an id unique as it is: with it an invented id
+/// fits into the 40 that OpenAI's format allows, should the conversation continue there. So does the
+/// hash of a longer one.
 pub(crate) const MOST_UNIQUE_CHARS: usize = 24;
 
-/// An id for the call at an index among those of its message.
+/// Invents an id for the call at an index among those of its message.
 pub(crate) fn invent(index: usize, response_id: &str, name: &str, arguments: &str) -> String {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let fits = response_id.len() <= MOST_UNIQUE_CHARS && response_id.bytes().all(is_known);
@@ -17,7 +18,7 @@ pub(crate) fn invent(index: usize, response_id: &str, name: &str, arguments: &st
     if fits && !unique.is_empty() {
         return format!("{PREFIX}{index}_{unique}");
     }
-    // Hashed, not cut: what is not whole any more could not be recognised as an echoed credential.
+    // Hashed, not cut: a part could not be recognised as an echoed credential any more.
     let mut hasher = DefaultHasher::new();
     match response_id {
         "" => (name, arguments).hash(&mut hasher),
@@ -26,7 +27,7 @@ pub(crate) fn invent(index: usize, response_id: &str, name: &str, arguments: &st
     format!("{PREFIX}{index}_{:016x}", hasher.finish())
 }
 
-/// The index that an invented id stands for.
+/// Returns the index that an invented id stands for.
 pub(crate) fn index_of(id: &str) -> Option<usize> {
     let (index, _) = id.strip_prefix(PREFIX)?.split_once('_')?;
     index.parse().ok()

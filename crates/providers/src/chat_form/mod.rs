@@ -1,5 +1,5 @@
-//! The chat-completions form, which is the canonical one, as typed parts: what the adapters of
-//! other formats read a prompt with and write an answer in.
+//! The chat-completions form, which is the canonical one, as typed parts: the adapters of other formats
+//! read prompts and write answers with them.
 
 mod answer;
 pub(crate) mod cache;
@@ -23,7 +23,7 @@ pub(crate) use conversation::{Conversation, Image, Part, Speaker, ToolResult, Tu
 pub(crate) use params::{Format, Params};
 pub(crate) use tools::{Choice, Naming, Tool, Tools};
 
-/// The text of a member; empty where it is missing or of another kind.
+/// Returns the text of a member; empty if it is missing or of another kind.
 pub(crate) fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
 }

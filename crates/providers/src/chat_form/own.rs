@@ -1,5 +1,5 @@
-//! What a provider wants back verbatim, held against the message that it comes back with: callers edit
-//! their histories, and what they send is what the provider is to get.
+//! Provider state, compared with the message that it comes back with: callers edit their histories, and
+//! the provider is to get what they send.
 
 use domain::conversation::{Body, Message};
 use domain::model::{Model, Provider};
@@ -8,19 +8,20 @@ use serde_json::{Map, Value};
 use super::conversation::ToolCall;
 use super::{STATE, ids, text};
 
-/// What goes in the place of a message.
+/// The blocks that replace a message.
 pub(super) enum Replay<'a> {
-    /// The blocks that the model wrote: they say what the message says. Never thoughts alone, nor last:
-    /// of an answer that was cut off nobody takes them back.
+    /// The blocks that the model wrote: their content is that of the message. Never thoughts alone, nor
+    /// at the end: providers refuse the thoughts of an answer that was cut off.
     Whole(&'a [Value]),
-    /// The thoughts that it began with, before what the message says now.
+    /// The thoughts that it began with, before the present content of the message.
     Thoughts(&'a [Value]),
-    /// Nothing of the model's own: the message is another model's, or came without it.
+    /// No blocks: the message is another model's, or came without provider state.
     Nothing,
 }
 
 impl<'a> Replay<'a> {
-    /// By a message and its calls. An error says what is wrong with what came with it.
+    /// Compares a message and its calls with its provider state. The error names the fault of the
+    /// state.
     pub(super) fn of<'b>(
         message: &'a Message,
         model: &Model,
@@ -57,18 +58,18 @@ impl<'a> Replay<'a> {
         if same_calls && end > 0 && says(message, &said) {
             return Ok(Self::Whole(&blocks[..end]));
         }
-        // Gemini signs parts, not thoughts: those that are left of others fit nothing.
+        // Gemini signs parts, not thoughts: the signatures of edited parts fit nothing.
         if model.provider == Provider::Gemini {
             return Ok(Self::Nothing);
         }
-        // Later ones would stand where the model did not have them.
+        // Later thoughts would be in a position in which the model did not have them.
         let first = blocks.iter().take_while(|block| is_thought(block)).count();
         Ok(Self::Thoughts(&blocks[..first]))
     }
 }
 
-/// Whether a message says these texts. Clients join them with white space or without, and blank ones are
-/// kept by nobody.
+/// Whether a message has these texts. Clients join them with white space or without, and drop blank
+/// ones.
 fn says(message: &Message, texts: &[&str]) -> bool {
     let told: Option<Vec<&str>> = match &message.body {
         Body::Empty => Some(Vec::new()),
@@ -81,21 +82,21 @@ fn says(message: &Message, texts: &[&str]) -> bool {
     })
 }
 
-/// What a block of a provider's own is.
+/// The kind of a block in a provider's own form.
 enum Block<'a> {
     Text(&'a str),
     /// A text with its sources, of Bedrock.
     Texts(&'a [Value]),
     Call(Call<'a>),
     Thought,
-    /// What callers are not told of: tools that the provider runs itself, for one.
+    /// Blocks that callers do not see: tools that the provider runs itself, for one.
     Other,
 }
 
 impl<'a> Block<'a> {
     fn of(block: &'a Value) -> Self {
         match text(block.get("type")) {
-            // Of the others only Anthropic's name their kind.
+            // Among the other formats' blocks, only Anthropic's name their kind.
             "" => Self::unnamed(block),
             "text" => Self::Text(text(block.get("text"))),
             "tool_use" => Self::Call(Call::of(block, "id", "input")),
@@ -143,7 +144,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether this is the call that a message tells, the one at an index.
+    /// Whether this is the message's call at an index.
     fn is(&self, told: &ToolCall<'_>, index: usize) -> bool {
         let has_id = if self.id.is_empty() {
             ids::index_of(told.id) == Some(index)
@@ -158,7 +159,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Whether two values are the same to a client that knows one kind of number.
+/// Whether two values are equal to a client that has only one kind of number.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

@@ -5,7 +5,7 @@ use super::*;
 use crate::adapter::adapter;
 use crate::testing::{attempt, model, prompt_of};
 
-/// The messages as they are sent where the second is an answer of this model with a state.
+/// Returns the messages as they are sent if the second is an answer of this model with a state.
 fn sent(provider: Provider, content: &Value, answer: &Value) -> Result<Value, String> {
     let model = model(provider, None);
     let mut answer = answer.clone();
@@ -26,7 +26,7 @@ fn call(id: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}})
 }
 
-/// An answer in each format: it thinks, says something, and calls twice.
+/// An answer in each format: thoughts, a text, and two calls.
 fn answers() -> [(Provider, Value); 3] {
     let anthropic = json!([
         {"type": "thinking", "thinking": "Hm.", "signature": "s"},
@@ -118,7 +118,7 @@ fn what_means_the_same_is_no_edit() {
     }
 }
 
-/// Thoughts between what was edited would stand where the model did not have them.
+/// Thoughts between edited blocks would be in a position in which the model did not have them.
 #[test]
 fn only_the_first_thoughts_stand_before_an_edit() {
     for (provider, content) in &answers()[..2] {
@@ -142,7 +142,7 @@ fn a_state_that_is_none_is_refused() {
     }
 }
 
-/// A turn of nothing but thoughts is refused by those who wrote them.
+/// A turn of nothing but thoughts is refused by the providers that wrote them.
 #[test]
 fn thoughts_alone_are_not_sent() {
     for (provider, content) in answers() {

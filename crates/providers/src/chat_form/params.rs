@@ -1,5 +1,5 @@
-//! The parameters of a prompt. An adapter takes those that its format has; what is left over is
-//! refused unless it is harmless to leave it out.
+//! The parameters of a prompt. An adapter takes those that its format has; any that remain are refused
+//! unless they are harmless to leave out.
 
 use std::fmt::Display;
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::{IMAGES, Keep, cache};
 use crate::error::Error;
 
-/// Parameters that change nothing in an answer that its reader relies on: where a format has none
-/// of the kind they are dropped, and the caller is told. The table in docs/providers.md is this one.
+/// Parameters that change nothing in an answer that its reader relies on: if a format lacks them they
+/// are dropped, and reported to the caller. The table in docs/providers.md repeats this list.
 const HARMLESS: [&str; 10] = [
     "user",
     "metadata",
@@ -25,7 +25,7 @@ const HARMLESS: [&str; 10] = [
     CACHE_CONTROL,
 ];
 
-/// The parameters that nobody has taken yet, and the model that they are for.
+/// The parameters that are not taken yet, and the model that they are for.
 #[derive(Debug)]
 pub(crate) struct Params<'a> {
     left: Vec<(&'a str, &'a Value)>,
@@ -33,7 +33,7 @@ pub(crate) struct Params<'a> {
     messages: &'a [Message],
 }
 
-/// What form the text of an answer must have.
+/// The required form of an answer's text.
 #[derive(Debug)]
 pub(crate) enum Format<'a> {
     /// Any JSON object.
@@ -43,20 +43,20 @@ pub(crate) enum Format<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// All of a prompt's. Those that say nothing are left out: nulls, and values that ask for what
-    /// every model does anyway.
+    /// Returns all parameters of a prompt, except those without effect: nulls, and values that ask for
+    /// what every model does anyway.
     pub(crate) fn of(prompt: &'a Prompt, model: &'a Model) -> Self {
         let params = prompt.params.iter().map(|(name, value)| (name.as_str(), value));
         let left = params.filter(|(name, value)| !is_idle(name, value)).collect();
         Self { left, model, messages: &prompt.messages }
     }
 
-    /// The error of a parameter that is not what the model takes.
+    /// Creates the error of a parameter that the model does not take.
     pub(crate) fn unfit(&self, what: impl Display) -> Error {
         Error::unsupported(format!("{what} for model {}", self.model.identifier))
     }
 
-    /// Takes one, whatever it is.
+    /// Takes any parameter.
     pub(crate) fn take(&mut self, name: &str) -> Option<&'a Value> {
         let at = self.left.iter().position(|(left, _)| *left == name)?;
         Some(self.left.swap_remove(at).1)
@@ -122,7 +122,8 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Ends the taking: the names of what is dropped, or an error that names what cannot be.
+    /// Finishes: returns the names of dropped parameters, or an error that names one that cannot be
+    /// dropped.
     pub(crate) fn finish(self) -> Result<Vec<String>, Error> {
         let mut dropped = Vec::new();
         for (name, _) in self.left {
@@ -139,7 +140,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Whether a parameter asks for nothing.
+/// Whether a parameter has no effect.
 fn is_idle(name: &str, value: &Value) -> bool {
     match (name, value) {
         (_, Value::Null) | ("stream_options", _) => true,
@@ -156,8 +157,8 @@ fn is_idle(name: &str, value: &Value) -> bool {
     }
 }
 
-/// What only this format's messages have: the name of who speaks, how closely to look at an image, and
-/// images of the model's own, which only Gemini takes back.
+/// Returns the names of members that only this format's messages have: the name of the speaker, the
+/// detail of an image, and images of the model's own, which only Gemini takes back.
 fn lost<'a>(messages: &'a [Message], model: &'a Model) -> impl Iterator<Item = &'static str> {
     let is_named = |message: &Message| {
         message.role != Role::Tool && message.extra.get("name").is_some_and(|name| !name.is_null())

@@ -1,4 +1,4 @@
-//! What a tool gave back, in the words of each format.
+//! Results of tools, in the words of each format.
 
 use domain::model::Provider;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::adapter::adapter;
 use crate::testing::{attempt, model, prompt_of};
 
-/// The result of a tool as it is sent, and the names of what is left out.
+/// Returns the result of a tool as it is sent, and the names of the parts left out.
 fn sent(provider: Provider, result: &Value) -> Result<(Value, Vec<String>), String> {
     let mut result = result.clone();
     result["role"] = "tool".into();

@@ -8,16 +8,16 @@ use serde_json::Value;
 use super::text;
 use crate::error::Error;
 
-/// So many characters of ids that are refused are told.
+/// Most characters of refused ids in an error.
 const LONGEST_SHOWN: usize = 200;
 
-/// Refuses a conversation in which a call has no result, or a result no call: every vendor would
-/// refuse all of it. Calls that nothing follows may yet be answered.
+/// Refuses a conversation in which a call has no result, or a result no call: every vendor would refuse
+/// all of it. Calls at the end of the conversation may yet be answered.
 pub(crate) fn check(messages: &[Message]) -> Result<(), Error> {
     let mut round = Round::default();
     for (index, message) in messages.iter().enumerate() {
         match message.role {
-            // What the application says is no part of a round.
+            // The application's messages are no part of a round.
             Role::System | Role::Developer => {}
             Role::Assistant => {
                 if round.is_followed {
@@ -33,7 +33,7 @@ pub(crate) fn check(messages: &[Message]) -> Result<(), Error> {
     if round.is_followed { round.end() } else { Ok(()) }
 }
 
-/// What the model says before anybody else does, and what they say before it does again.
+/// The model's messages before anybody else's, and the messages of the others before its next one.
 #[derive(Default)]
 struct Round<'a> {
     /// The ids of its calls in order, each with the index of its message.
@@ -57,7 +57,7 @@ impl<'a> Round<'a> {
                 return Err(Error::in_message(index, format!("two calls have the id {id}")));
             }
         }
-        // The model goes on without the results.
+        // The model continues without the results.
         self.is_followed = calls_before > 0 && calls_before == self.calls.len();
         Ok(())
     }
@@ -65,7 +65,7 @@ impl<'a> Round<'a> {
     fn answer(&mut self, index: usize, id: &str) -> Result<(), Error> {
         self.is_followed = true;
         if id.is_empty() {
-            // In the legacy form, which tells the name of the tool alone.
+            // A result in the legacy form has only the name of the tool.
             self.has_nameless = true;
             return Ok(());
         }
@@ -131,7 +131,7 @@ mod tests {
         json!({"role": "assistant", "content": "It is so."})
     }
 
-    /// Why a provider is not sent these messages.
+    /// Returns the error for which a provider does not receive these messages.
     fn fault(provider: Provider, messages: &Value) -> Option<String> {
         let base = matches!(provider, Provider::Azure | Provider::Internal);
         let model = model(provider, base.then_some("http://127.0.0.1/v1"));

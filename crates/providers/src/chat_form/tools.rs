@@ -6,7 +6,7 @@ use super::{Keep, Params, cache};
 use crate::error::Error;
 use crate::transport::Attempt;
 
-/// So many characters of a name that is refused are told.
+/// Most characters of a refused name in an error.
 const LONGEST_SHOWN: usize = 130;
 
 /// The tools that a model may call, and whether it has to.
@@ -41,8 +41,8 @@ pub(crate) enum Choice<'a> {
 }
 
 impl<'a> Tools<'a> {
-    /// Takes the tools out of the parameters. They are in the function-calling form: whoever lets a
-    /// prompt in has normalised them.
+    /// Takes the tools out of the parameters. They are in the function-calling form: prompts are
+    /// normalised when they are received.
     pub(crate) fn take(params: &mut Params<'a>) -> Result<Self, Error> {
         let list = match params.take("tools") {
             None => Vec::new(),
@@ -57,28 +57,28 @@ impl<'a> Tools<'a> {
         Ok(Self { list, choice, one_at_a_time })
     }
 
-    /// Whether calls of any must fit its schema.
+    /// Whether calls of any tool must fit its schema.
     pub(crate) fn is_strict(&self) -> bool {
         self.list.iter().any(|tool| tool.strict)
     }
 
-    /// Whether there is a breakpoint among them.
+    /// Whether there is a breakpoint among the tools.
     pub(crate) fn is_marked(&self) -> bool {
         self.list.iter().any(|tool| tool.kept.is_some())
     }
 }
 
-/// What a provider lets the functions that it is offered be called.
+/// The names that a provider allows for functions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Naming {
-    /// ASCII letters, digits, `_` and `-`, so many at most.
+    /// ASCII letters, digits, `_` and `-`, at most this many.
     Plain(usize),
-    /// Google's: also `.` and `:`, at most 128, a letter or `_` in front.
+    /// Google's rule: also `.` and `:`, at most 128, a letter or `_` in front.
     Google,
 }
 
 impl Naming {
-    /// Refuses a prompt that offers a function under another name: the provider would refuse all of
+    /// Refuses a prompt that offers a function with any other name: the provider would refuse all of
     /// it.
     pub(crate) fn check(self, attempt: &Attempt<'_>) -> Result<(), Error> {
         let tools = attempt.prompt.params.get("tools").and_then(Value::as_array);
@@ -151,7 +151,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::testing::{attempt, model, prompt};
 
-    /// Whether a provider is sent a request that offers a function of this name.
+    /// Sends a provider a prompt that offers a function of this name.
     fn takes(provider: Provider, name: &str) -> Result<(), Error> {
         let base = matches!(provider, Provider::Internal | Provider::Azure);
         let model = model(provider, base.then_some("http://127.0.0.1/v1"));

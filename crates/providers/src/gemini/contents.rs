@@ -9,9 +9,9 @@ use super::is_recent;
 use crate::chat_form::{Image, Part, Speaker, ToolResult, Turn, ids};
 use crate::error::Error;
 
-/// What stands for the signature of a function call that this model has not made itself, because
-/// the history comes from another model or the caller did not keep it. Without any, models of the
-/// third generation refuse the history. From Google's page on thought signatures.
+/// Replacement for the signature of a function call that this model has not made itself, because the
+/// history comes from another model or the caller did not keep it. Without any, models of the third
+/// generation refuse the history. From Google's page on thought signatures.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whole numbers beyond this (2^53) do not survive in Google's `Struct`, whose numbers are doubles.
@@ -28,7 +28,7 @@ pub(super) struct Content<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub(super) enum Piece<'a> {
-    /// As the model itself wrote it.
+    /// A part as the model itself wrote it.
     Own(&'a Value),
     Text {
         text: &'a str,
@@ -53,8 +53,8 @@ pub(super) struct Blob<'a> {
     data: &'a str,
 }
 
-/// A call without an id: what other models call theirs means nothing here, and without ids the
-/// results are matched by name and order.
+/// A call without an id: other models' ids mean nothing here, and without ids the results are matched
+/// by name and order.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionCall<'a> {
     name: &'a str,
@@ -69,12 +69,12 @@ pub(super) struct FunctionResponse<'a> {
     response: Response<'a>,
 }
 
-/// What a tool gave back: it must be an object here.
+/// The result of a tool, which must be an object here.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Response<'a> {
     Object(Map<String, Value>),
-    /// Google's names for the result of a function, and for why it has none.
+    /// Google's names for the result of a function, and for its error.
     Output {
         output: Output<'a>,
     },
@@ -90,14 +90,14 @@ enum Output<'a> {
     Texts(&'a [&'a str]),
 }
 
-/// A call of the turn before, that wants a result.
+/// A call of the turn before that requires a result.
 struct Asked<'a> {
-    /// The id that the caller knows, where it is not an invented one.
+    /// The id that the caller has, unless it is an invented one.
     id: Option<&'a str>,
-    /// The id that the provider gave.
+    /// The provider's id.
     own_id: Option<&'a str>,
     name: &'a str,
-    /// Which of its message's calls it is.
+    /// Its index among the calls of its message.
     index: usize,
     answered: bool,
 }
@@ -151,7 +151,7 @@ fn model_parts<'a>(
                     thought_signature: (signs && first).then_some(NO_SIGNATURE),
                 });
             }
-            // The provider keeps prompts by itself.
+            // The provider caches prompts by itself.
             Part::Breakpoint(_) => {}
             part => pieces.push(said(part)?),
         }
@@ -173,14 +173,14 @@ fn user_parts<'a>(
             part => others.push(said(part)?),
         }
     }
-    // In the order of the calls, which is what tells results without ids apart.
+    // Results are in the order of the calls, which distinguishes those without ids.
     results.sort_by_key(|(place, _)| *place);
     let mut pieces: Vec<_> = results.into_iter().map(|(_, piece)| piece).collect();
     pieces.append(&mut others);
     Ok(pieces)
 }
 
-/// A result, and the place of the call that it answers.
+/// Returns a result, and the index of the call that it answers.
 fn answer<'a>(
     result: &'a ToolResult<'a>,
     asked: &mut [Asked<'a>],
@@ -222,7 +222,7 @@ fn response<'a>(result: &'a ToolResult<'a>, inner: &mut InnerJson) -> Response<'
     }
 }
 
-/// Whether every number stays what it is on Google's side: long ids often do not.
+/// Whether every number keeps its value on Google's side: long ids often do not.
 fn is_exact(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64().is_some_and(|number| number.abs() < MOST_EXACT),
@@ -241,14 +241,14 @@ fn said<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
         Part::Image(Image::Url(_)) => Err(Error::unsupported(
             "Gemini models do not fetch images: send image_url as a data: URL",
         )),
-        // A conversation has calls and results only where their speakers put them.
+        // Calls and results occur only in the turns of their speakers.
         Part::Call(_) | Part::Result(_) | Part::Own(..) | Part::Breakpoint(_) => {
             Err(Error::unsupported("A message holds what its role cannot say"))
         }
     }
 }
 
-/// The call in a part that the model itself wrote.
+/// Returns the call in a part that the model itself wrote.
 fn own_call(part: &Value, index: usize) -> Option<Asked<'_>> {
     let call = part.get("functionCall")?;
     let text = |name| call.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());

@@ -13,7 +13,7 @@ use crate::counts::{Count, Group};
 use crate::error::Error;
 use crate::lenient;
 
-/// So many texts fit into one request, by Google's limits.
+/// Most texts of one request, by Google's limits.
 const MOST_TEXTS: usize = 100;
 
 pub(super) struct Embeddings;

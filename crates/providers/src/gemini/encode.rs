@@ -92,13 +92,13 @@ impl GenerationConfig<'_> {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ThinkingConfig {
-    /// From the third generation on.
+    /// For models from the third generation on.
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_level: Option<&'static str>,
-    /// Before it.
+    /// For models before the third generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<u32>,
-    /// Who asks for thinking may read a summary of it.
+    /// Whether a summary of the thoughts is returned: a caller who asks for thinking may read it.
     include_thoughts: bool,
 }
 
@@ -166,7 +166,7 @@ fn generation_config<'a>(
         .map(|value| value.as_u64().ok_or_else(|| params.unfit("top_k must be a whole number")));
     let seed = params.take("seed").map(|seed| seed.as_i64().and_then(|seed| seed.try_into().ok()));
     if seed == Some(None) {
-        // Seeds have 32 bits here; one that does not fit is as good as none.
+        // Seeds have 32 bits here; one that does not fit is dropped.
         dropped.push("seed".to_owned());
     }
     let (response_mime_type, response_json_schema) = match params.format()? {
@@ -192,7 +192,8 @@ fn generation_config<'a>(
     })
 }
 
-/// The budgets are those of Google's own chat-completions endpoint.
+/// Returns the thinking configuration for an effort. The budgets are those of Google's own
+/// chat-completions endpoint.
 fn thinking(effort: &str, model: &Model) -> Result<ThinkingConfig, Error> {
     let (level, budget) = match effort {
         "none" => (None, Some(0)),

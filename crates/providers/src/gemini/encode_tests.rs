@@ -179,7 +179,7 @@ fn rounds_of_tools_from_elsewhere_have_no_ids_and_a_signature_where_one_is_due()
         {"role": "assistant", "content": null, "tool_calls": [
             call("call_a", "weather", r#"{"city":"Paris"}"#), call("call_b", "weather", ""),
         ]},
-        // Not in the order of the calls.
+        // The results are not in the order of the calls.
         {"role": "tool", "tool_call_id": "call_b", "content": "42"},
         {"role": "tool", "tool_call_id": "call_a", "content": r#"{"degrees": 9}"#},
         {"role": "assistant", "content": "Once more.", "tool_calls": [call("call_c", "time", "{}")]},
@@ -255,7 +255,7 @@ fn what_the_model_wrote_comes_back_as_it_was() {
             {"functionResponse": {"name": "f", "response": {"output": "3"}}},
         ]),
     );
-    // Another model's state is worth nothing, and its ids neither.
+    // Another model's state is worthless, and so are its ids.
     let body = encoded("gemini-3.1-pro", messages("gemini-3.1-flash"), json!({}));
     assert_eq!(
         body["contents"][1]["parts"],

@@ -1,4 +1,4 @@
-//! The parts of an answer, kept for the next turn: a model of the third generation wants its
+//! The parts of an answer, kept for the next turn: a model of the third generation requires its
 //! signatures back with the very parts they came with.
 
 use domain::json_weight::tree_bytes;
@@ -9,9 +9,9 @@ use super::wire::Part;
 use crate::chat_form;
 use crate::error::Error;
 
-/// About the most bytes of one answer that are kept; a whole answer may be as long.
+/// Most bytes of one answer that are kept, approximately; a whole answer may be as long.
 const MOST_KEPT_BYTES: usize = 32 * 1024 * 1024;
-/// About what a part takes besides its members: an object with a few names.
+/// Approximate bytes of a part besides its members: an object with a few names.
 const PART_BYTES: usize = 1024;
 const SIGNATURE: &str = "thoughtSignature";
 
@@ -19,7 +19,7 @@ const SIGNATURE: &str = "thoughtSignature";
 pub(super) struct Kept {
     parts: Vec<Value>,
     bytes: usize,
-    /// Something in them is lost when only text, names and arguments are kept.
+    /// Whether something is lost when only text, names and arguments are kept.
     matters: bool,
 }
 
@@ -46,14 +46,14 @@ impl Kept {
         Ok(())
     }
 
-    /// What is to come back with the next turn, if that matters.
+    /// Returns the state that is to come back with the next turn, if it matters.
     pub(super) fn state(&mut self, model: &str) -> Option<Value> {
         let parts = std::mem::take(&mut self.parts);
         self.matters.then(|| chat_form::state(Provider::Gemini, model, Value::Array(parts)))
     }
 }
 
-/// The text of a part that is nothing but text.
+/// Returns the text of a part that is nothing but text.
 fn plain_text(part: &Part) -> Option<&str> {
     part.get("text").and_then(Value::as_str).filter(|_| part.len() == 1)
 }

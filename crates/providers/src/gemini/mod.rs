@@ -1,4 +1,4 @@
-//! Google's generateContent, as the Gemini Developer API speaks it.
+//! Google's generateContent, in the form of the Gemini Developer API.
 
 mod contents;
 mod decode;
@@ -63,7 +63,7 @@ impl Adapter for Gemini {
     }
 }
 
-/// The address of a method of a model. The base URL may end with the version or without it.
+/// Returns the address of a method of a model. The base URL may end with the version or without it.
 fn url(model: &Model, method: &str) -> Result<String, Error> {
     let base = model.base_url.as_deref().filter(|base| !base.is_empty()).unwrap_or(BASE_URL);
     let base = base.trim_end_matches('/');
@@ -74,7 +74,7 @@ fn url(model: &Model, method: &str) -> Result<String, Error> {
     })
 }
 
-/// The model as Google names it: `models/x`, or `tunedModels/x` where it was registered so.
+/// Returns the model as Google names it: `models/x`, or `tunedModels/x` if it was registered so.
 fn resource(model: &Model) -> Result<String, Error> {
     let name = model.upstream_name();
     let is_plain = |segment: &str| {
@@ -87,28 +87,28 @@ fn resource(model: &Model) -> Result<String, Error> {
     Ok(if name.contains('/') { name.to_owned() } else { format!("models/{name}") })
 }
 
-/// The generation in a model's name: 3 for `gemini-3.1-pro`. Names without one are newer.
+/// Returns the generation in a model's name: 3 for `gemini-3.1-pro`. Names without one are newer.
 fn generation(model: &Model) -> Option<u32> {
     let (_, rest) = model.upstream_name().split_once("gemini-")?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..digits].parse().ok()
 }
 
-/// Whether a model is of the third generation or a later one: those sign their function calls,
-/// and are told how deep to think by level instead of by budget.
+/// Whether a model is of the third generation or a later one: those sign their function calls, and take
+/// a thinking level instead of a budget.
 fn is_recent(model: &Model) -> bool {
     generation(model).is_none_or(|generation| generation >= 3)
 }
 
-/// How a model is told how deep to think.
+/// A model's way to set the amount of thinking.
 enum Thinks {
-    /// It does not.
+    /// It does not think.
     Never,
-    /// By a number of tokens, which may be none.
+    /// A number of tokens, which may be zero.
     ByBudget,
-    /// By a number of tokens: it cannot be kept from it.
+    /// A number of tokens that cannot be zero.
     Always,
-    /// By a word.
+    /// A level.
     ByLevel,
 }
 

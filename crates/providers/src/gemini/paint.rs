@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorDetails};
 #[rustfmt::skip]
 const SHAPES: [(u32, u32); 10] =
     [(1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (4, 5), (5, 4), (9, 16), (16, 9), (21, 9)];
-/// So much may the shape differ from the one that was asked for: 1792x1024 is 16:9.
+/// Largest difference from the requested shape: 1792x1024 is 16:9.
 const TOLERANCE: f64 = 0.05;
 
 pub(super) struct Images;
@@ -64,13 +64,13 @@ fn images(response: &mut Generated) -> Result<Vec<String>, Error> {
     Ok(urls)
 }
 
-/// A refusal of this prompt, as other providers answer it: with a status of 400.
+/// Creates the error for a refused prompt, with a status of 400 as other providers answer.
 fn blocked(reason: String) -> Error {
     Error::status(400, ErrorDetails { message: Some(reason), ..ErrorDetails::default() }, None)
 }
 
-/// The aspect ratio to ask for; `None` for a square, which is what models paint unasked, and which
-/// those can that know no ratios.
+/// Returns the aspect ratio to ask for; `None` for a square, which models paint by default, also those
+/// without ratios.
 fn shape(ask: &ImageRequest<'_>) -> Result<Option<String>, Error> {
     if matches!(ask.size, "" | "auto") {
         return Ok(None);
@@ -91,7 +91,8 @@ fn shape(ask: &ImageRequest<'_>) -> Result<Option<String>, Error> {
     }
 }
 
-/// The image of a part as a `data:` URL. Models that think paint drafts first: those are none.
+/// Returns the image of a part as a `data:` URL. Models that think paint drafts first: those do not
+/// count.
 pub(super) fn image(part: &Part) -> Option<String> {
     if part.get("thought") == Some(&Value::Bool(true)) {
         return None;

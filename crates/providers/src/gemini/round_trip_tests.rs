@@ -13,7 +13,7 @@ use crate::adapter::Adapter as _;
 use crate::arbitrary_conversation::{Said, conversation, system_first, text};
 use crate::testing::{attempt, model};
 
-/// With the number of a call in place of its id, and results in the order of their calls.
+/// Replaces the ids of calls by their numbers, and puts results in the order of their calls.
 fn numbered(said: Vec<Said>) -> Vec<Said> {
     let (mut numbers, mut results, mut all) = (HashMap::new(), Vec::new(), Vec::new());
     for said in said {

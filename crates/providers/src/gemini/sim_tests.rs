@@ -1,5 +1,5 @@
 //! The adapter against the provider simulator, which judges every request with the types of Google's
-//! own package. Runs where `SLUICE_TEST_SIM` is the URL of the simulator's control port.
+//! own package. Runs if `SLUICE_TEST_SIM` is the URL of the simulator's control port.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::transport::Attempt;
 const KEY: &str = "AIzaSim-gemini-key";
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
 
-/// What an answer came to, streamed or not.
+/// The outcome of an answer, streamed or not.
 struct Heard {
     message: Map<String, Value>,
     finish: Option<FinishReason>,
@@ -67,7 +67,7 @@ fn append(value: &mut Value, text: &str) {
     *value = format!("{}{text}", value.as_str().unwrap_or_default()).into();
 }
 
-/// Puts a delta together with what came before, as clients of the format do.
+/// Merges a delta into the message so far, as clients of the format do.
 fn merge(message: &mut Value, delta: &Value) {
     for (name, value) in delta.as_object().unwrap() {
         match value {
@@ -146,7 +146,7 @@ async fn tool_rounds(sim: &Sim, model: &Model, stream: bool, forget: bool) {
     let prompt = prompt_of(messages.into(), json!({"tools": tools(), "tool_choice": "auto"}));
     let heard = say(sim, model, &prompt, stream).await.unwrap();
     assert_eq!(heard.finish, Some(FinishReason::Stop));
-    // Every result stands with the call whose arguments it repeats.
+    // Every result is beside the call whose arguments it repeats.
     let requests = sim.control("GET", "/_requests?provider=gemini", "");
     let last = requests.as_array().unwrap().last().unwrap()["body"].clone();
     let parts = |content: usize, name: &str| -> Vec<Value> {

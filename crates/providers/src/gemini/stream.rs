@@ -14,7 +14,7 @@ use crate::chat_form::{
 use crate::error::Error;
 use crate::sse::Sse;
 
-/// The most bytes of one event of a model that paints: an image comes whole, in one event.
+/// Most bytes of one event of a model that paints: an image comes whole, in one event.
 const MOST_IMAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Reads one stream.
@@ -42,21 +42,21 @@ impl Decoder for Reader {
         let answer = &mut self.answer;
         let was_finished = answer.finish.is_some();
         let last = self.sse.end(|data| answer.hear(data, events));
-        // What is behind the reason to stop takes nothing back.
+        // An unreadable rest after the reason to stop takes nothing back.
         if !was_finished {
             last?;
         }
         answer.end(events)
     }
 
-    /// Never: there is no mark for the end but the end of the connection, and the last count of
+    /// Returns false: the only mark of the end is the end of the connection, and the last count of
     /// tokens may come after the reason to stop.
     fn is_done(&self) -> bool {
         false
     }
 }
 
-/// What has been heard so far.
+/// The state of the answer so far.
 #[derive(Default)]
 struct Heard {
     /// The name that the model is called by.
@@ -65,11 +65,11 @@ struct Heard {
     calls: usize,
     images: usize,
     kept: Kept,
-    /// Whether it has told how the prompt is counted.
+    /// Whether the prompt's count was passed on.
     counted: bool,
     /// Whether a usage was reported.
     reported: bool,
-    /// Why it stops. Some models say so with every event, so it counts at the end.
+    /// The reason to stop. Some models repeat it with every event, so it counts at the end.
     finish: Option<FinishReason>,
 }
 
@@ -91,8 +91,8 @@ impl Heard {
             events.push(StreamEvent::Model(name));
         }
         let heard = self.answer(&mut response, events);
-        // The counts before a reason are of an unfinished answer, and some have no completion. The last
-        // one counts.
+        // Counts before the reason to stop are of an unfinished answer, and some lack the completion.
+        // The last one counts.
         let counts = |usage: Usage| usage.completion > 0 || usage.open.is_doubtful();
         let ends = self.finish.is_some() && usage.is_some_and(counts);
         if heard.is_err() || ends || self.finish == Some(FinishReason::ContentFilter) {

@@ -11,7 +11,7 @@ fn reader() -> Reader {
     Reader::new(&Model { identifier: "gemini-3.1-pro".to_owned(), ..model })
 }
 
-/// As Google writes a stream: CRLF, and no mark for the end.
+/// Writes a stream as Google does: CRLF, and no mark for the end.
 fn written(data: &[Value]) -> Vec<u8> {
     data.iter().flat_map(|data| format!("data: {data}\r\n\r\n").into_bytes()).collect()
 }
@@ -117,7 +117,7 @@ fn what_was_told_is_paid_where_the_end_is_spoilt() {
     assert!(events.contains(&StreamEvent::Usage(usage)), "{events:?}");
 }
 
-/// One of a usual size is larger than any other event.
+/// An image of a usual size is larger than any other event.
 #[test]
 fn a_large_picture_is_no_fault() {
     let data = "A".repeat(3 * 1024 * 1024);
@@ -131,7 +131,7 @@ fn a_large_picture_is_no_fault() {
     }
 }
 
-/// Some models give their reason with every event.
+/// Some models send their reason with every event.
 #[test]
 fn what_comes_after_a_reason_is_said_as_well() {
     let usage = json!({"promptTokenCount": 1, "candidatesTokenCount": 2});
@@ -182,7 +182,7 @@ fn a_stream_without_an_end_is_truncated() {
         assert!(!error.retryable_here(), "{error}");
     }
     assert!(read(&[&whole]).1.unwrap_err().to_string().contains("cut off"));
-    // The connection may go before the blank line does.
+    // The connection may end before the blank line comes.
     let whole = written(&answer());
     assert_eq!(read(&[&whole[..whole.len() - 4]]).0, answer_events());
 }
@@ -211,7 +211,7 @@ fn what_is_of_no_use_is_paid_for_as_told() {
     all.truncate(2);
     all.push(event(json!([]), Some("MALFORMED_FUNCTION_CALL"), used));
     let whole = written(&all);
-    // The connection may go before the blank line does.
+    // The connection may end before the blank line comes.
     for bytes in [&whole[..], &whole[..whole.len() - 4]] {
         let (events, end) = read(&[bytes]);
         let usage = Usage { prompt: 3, completion: 6, reasoning: 4, ..Usage::default() };

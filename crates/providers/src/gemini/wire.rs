@@ -1,4 +1,4 @@
-//! A `GenerateContentResponse`, which is a whole answer and each event of a streamed one.
+//! A `GenerateContentResponse`: a whole answer, or an event of a streamed one.
 
 use domain::step::FinishReason;
 use domain::usage::{MOST_TOKENS, Usage};
@@ -50,7 +50,7 @@ struct Content {
     parts: Option<Vec<Part>>,
 }
 
-/// A part as it came: what the model wants back verbatim is made of them.
+/// A part as it came: the provider state is made of them.
 pub(super) type Part = Map<String, Value>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -61,7 +61,7 @@ struct Feedback {
 }
 
 impl Generated {
-    /// Reads one; an error that came in its place is one.
+    /// Parses a response; an error that came in its place is returned as an error.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
         lenient::check_weight(bytes)?;
         let response: Self = lenient::read(bytes)
@@ -72,7 +72,7 @@ impl Generated {
         Ok(response)
     }
 
-    /// Why the prompt was blocked, if it was. Then there are no candidates.
+    /// Returns the reason why the prompt was blocked, if it was. There are no candidates then.
     pub(super) fn blocked(&self) -> Option<String> {
         let feedback = self.prompt_feedback.as_ref()?;
         let reason = feedback.block_reason.as_deref()?;
@@ -88,7 +88,7 @@ impl Generated {
         candidates.into_iter().find(|candidate| candidate.index.unwrap_or(0) == 0)
     }
 
-    /// What was used; `None` where nothing is said. Completion tokens are those of the candidates,
+    /// Returns the usage; `None` if none was reported. Completion tokens are those of the candidates,
     /// which may be missing, and those of the thoughts, which Google counts apart.
     pub(super) fn usage(&self) -> Option<Usage> {
         let Group::Known(told) = self.usage_metadata else { return None };
@@ -106,14 +106,14 @@ impl Generated {
         usage.open.prompt = prompt.known().is_none() || tools.is_nonsense();
         usage.open.completion = candidates.is_nonsense() || thoughts.is_nonsense();
         usage.cached = told.cached_content_token_count.or_none(&mut usage.open);
-        // More was read from the cache than there is: then nobody knows what was.
+        // More tokens were read from the cache than the prompt has: the count is unknown then.
         if usage.cached > usage.prompt && usage.cached <= MOST_TOKENS {
             usage.cached = 0;
             usage.open.detail = true;
         }
         match told.total_token_count {
             Count::Missing => {}
-            // Tokens that the total holds beside all parts were generated: they are paid for.
+            // Tokens in the total beside all parts were generated: they are paid for.
             Count::Sound(total) if total <= MOST_TOKENS => {
                 let sum = usage.prompt.saturating_add(usage.completion);
                 usage.open.detail |= total != sum;
@@ -124,7 +124,7 @@ impl Generated {
         usage.reported()
     }
 
-    /// Whether it has a usage, sensible or not.
+    /// Whether it has a usage, valid or not.
     pub(super) fn is_metered(&self) -> bool {
         !matches!(self.usage_metadata, Group::Missing)
     }
@@ -135,7 +135,7 @@ impl Candidate {
         self.content.take().and_then(|content| content.parts).unwrap_or_default()
     }
 
-    /// Why it stopped; `None` where it has not. `STOP` is what it says when it waits for tools, too.
+    /// Returns the reason to stop; `None` if it has not stopped. `STOP` also stands for calls of tools.
     pub(super) fn finish(&self, calls_tools: bool) -> Result<Option<FinishReason>, Error> {
         let Some(word) = self.finish_reason.as_deref().filter(|word| !word.is_empty()) else {
             return Ok(None);
@@ -152,7 +152,7 @@ impl Candidate {
             | "IMAGE_OTHER"
             | "NO_IMAGE" => return Err(self.broken(word)),
             _ if calls_tools => FinishReason::ToolCalls,
-            // A word that we do not know still ends the answer.
+            // An unknown reason still ends the answer.
             _ => FinishReason::Stop,
         }))
     }
@@ -164,7 +164,7 @@ impl Candidate {
         }
     }
 
-    /// The word for a filter that stopped it.
+    /// Returns the word for a filter that stopped it.
     pub(super) fn filter(&self) -> Option<&str> {
         self.finish_reason.as_deref().filter(|word| is_filter(word))
     }
@@ -187,20 +187,20 @@ fn is_filter(word: &str) -> bool {
     )
 }
 
-/// What a part says.
+/// The content of a part.
 #[derive(Debug, PartialEq)]
 pub(super) enum Said<'a> {
     Text(&'a str),
     Thought(&'a str),
-    /// A call, with the id that callers know it by.
+    /// A call, with the id that callers receive.
     Call {
         id: String,
         name: &'a str,
         arguments: String,
     },
-    /// A picture, as a `data:` URL.
+    /// An image, as a `data:` URL.
     Image(String),
-    /// Nothing that a conversation has a place for.
+    /// Any content that a conversation has no part for.
     Other,
 }
 
@@ -232,7 +232,7 @@ pub(super) fn said<'a>(
     })
 }
 
-/// The error that came in the place of an answer, with a status of 200 or within a stream.
+/// Returns the error that came in place of an answer, with a status of 200 or within a stream.
 pub(super) fn failure(error: &Value) -> Error {
     error_within(&Map::from_iter([("error".to_owned(), error.clone())]))
 }

@@ -1,4 +1,4 @@
-//! Where an MCP server is, and which one a list allows.
+//! Addresses of MCP servers, and lists of allowed ones.
 
 use url::{Host, Url};
 
@@ -9,7 +9,7 @@ use crate::egress::{Refusal, Rules, well_formed};
 pub struct McpAddress(Url);
 
 impl McpAddress {
-    /// Reads an address. The error is the rest of a sentence that begins with what was read.
+    /// Parses an address. The error is the rest of a sentence that begins with the text that was read.
     pub fn read(text: &str) -> Result<Self, String> {
         let url = well_formed(text)?;
         if !url.has_host() {
@@ -18,19 +18,19 @@ impl McpAddress {
         Ok(Self(url))
     }
 
-    /// The address as the URL standard spells it.
+    /// Returns the address as the URL standard spells it.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Whether an entry of a list covers a server: the same address, or any path of the same host
-    /// and port where the entry has none.
+    /// Whether an entry of a list covers a server: the same address, or any path of the same host and
+    /// port if the entry has none.
     pub fn covers(&self, server: &Self) -> bool {
         self.0 == server.0 || (self.0.path() == "/" && self.0.origin() == server.0.origin())
     }
 
-    /// Refuses an address that is never called, and one that would send tokens in the clear over
-    /// the internet. `egress_allow` is the operator's list of hosts.
+    /// Refuses an address that is never called, and one that would send tokens in the clear over the
+    /// internet. `egress_allow` is the operator's list of hosts.
     pub fn check(&self, egress_allow: &[String]) -> Result<(), String> {
         let rules = Rules::new(egress_allow);
         let Some(host) = self.0.host() else { return Err("has no host".to_owned()) };
@@ -41,8 +41,8 @@ impl McpAddress {
         Ok(())
     }
 
-    /// Whether the address itself says that it is private: whoever lists it means it. A name does
-    /// not: what it resolves to is its owner's choice.
+    /// Whether the address is private by its spelling: a list entry for it is then deliberate. A name
+    /// is not: its owner chooses the address it resolves to.
     pub(crate) fn is_private(&self) -> bool {
         use domain::net::{Reach, reach};
         match self.0.host() {

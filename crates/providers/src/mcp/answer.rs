@@ -1,17 +1,17 @@
-//! What a tool answers, as the text that a model reads.
+//! A tool's answer, as the text that a model reads.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::McpAnswer;
 use crate::echo::Credentials;
 
-/// The most bytes of an answer that a model is given.
+/// Most bytes of an answer that a model receives.
 const MOST_TEXT: usize = 256 * 1024;
 
 const UNREADABLE: &str = "[something that is no text]";
 
-/// Reads a result. Its texts stand one below the other; pictures and the like are named only.
-/// The credentials that its server was sent are not in it.
+/// Reads a result. Its texts are joined by line breaks; images and the like are only named. The
+/// credentials that its server received are removed.
 pub(super) fn read(result: CallToolResult, credentials: Option<&Credentials>) -> McpAnswer {
     let is_error = result.is_error.unwrap_or(false);
     let texts: Vec<String> = result.content.into_iter().map(text).collect();

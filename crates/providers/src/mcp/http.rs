@@ -33,14 +33,14 @@ use crate::receive::content_type;
 use crate::sse::{Sse, TooLong};
 use crate::transport::Client;
 
-/// The most bytes of one answer, streamed or whole.
+/// Most bytes of one answer, streamed or whole.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// How long the head of an answer may take: whoever asks waits no longer for all of it.
+/// Time limit for the head of an answer: callers wait no longer for all of it.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
 const TOO_LONG: McpError = McpError::TooMuch("its answer is longer than 4 MiB");
 
-/// What the SDK is told of a fault.
+/// The error type that the SDK receives.
 pub(super) type Failed = StreamableHttpError<McpError>;
 
 /// Requests to one server.
@@ -49,9 +49,9 @@ pub(super) struct Http {
     client: Client,
     endpoint: Arc<Endpoint>,
     private: bool,
-    /// Kept from the SDK, which would hold it as a text that can be printed.
+    /// Withheld from the SDK, which would hold it as a printable text.
     token: Option<Secret>,
-    /// What went wrong last: the SDK's own errors say it in passing only.
+    /// The last fault: the SDK's own errors report it incompletely.
     fault: Arc<Mutex<Option<McpError>>>,
     /// Whether the server has given the conversation an id.
     has_session: Arc<AtomicBool>,
@@ -75,7 +75,7 @@ impl Http {
         self.has_session.load(Ordering::Relaxed)
     }
 
-    /// What went wrong last, as far as it is known.
+    /// Returns the last fault, as far as it is known.
     pub(super) fn fault(&self) -> McpError {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.clone().unwrap_or(McpError::Malformed)
@@ -121,7 +121,7 @@ impl Http {
         })
     }
 
-    /// A whole answer.
+    /// Reads a whole answer.
     async fn message(
         &self,
         response: Response<Body>,
@@ -135,7 +135,7 @@ impl Http {
         Ok(lenient::check_weight(&body).ok().and_then(|()| serde_json::from_slice(&body).ok()))
     }
 
-    /// The events of a stream, until it has more bytes than that.
+    /// Returns the events of a stream, with an error once it exceeds the bound on bytes.
     fn events(
         body: Body,
         most: Option<usize>,
@@ -181,7 +181,7 @@ impl StreamableHttpClient for Http {
         if given.is_some() {
             self.has_session.store(true, Ordering::Relaxed);
         }
-        // So the protocol has it, whatever the body says.
+        // The protocol defines this status for a lost conversation, whatever the body holds.
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(self.failed(McpError::Gone));
         }
@@ -190,7 +190,7 @@ impl StreamableHttpClient for Http {
             return Err(self.failed(McpError::Malformed));
         }
         if !status.is_success() {
-            // A refusal in the words of the protocol says more than the status.
+            // A refusal in the words of the protocol is more precise than the status.
             let refusal = match kind.as_str() {
                 JSON_MIME_TYPE => self.message(response).await?,
                 _ => None,
@@ -211,7 +211,7 @@ impl StreamableHttpClient for Http {
         }
         match self.message(response).await? {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, given)),
-            // Some servers have nothing to say to a notification, with a status that promises more.
+            // Some servers answer a notification with an empty body, and a status that promises more.
             None if !matches!(message, ClientJsonRpcMessage::Request(_)) => {
                 Ok(StreamableHttpPostResponse::Accepted)
             }
@@ -230,8 +230,8 @@ impl StreamableHttpClient for Http {
         sent.map(drop).map_err(|fault| self.failed(fault))
     }
 
-    /// What a server says between calls: that its tools are others now. One that does not want to be
-    /// listened to, or fails at it, is none the worse for it.
+    /// Returns the stream of a server's messages between calls: its tools have changed. A server that
+    /// refuses to be listened to, or fails at it, is used all the same.
     async fn get_stream(
         &self,
         _: Arc<str>,
@@ -249,9 +249,9 @@ impl StreamableHttpClient for Http {
         if !is_stream {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        // It is heard for long, one message after the other: only each of them is bounded.
+        // The stream is open for long, one message after the other: only each of them is bounded.
         let events = Self::events(response.into_body(), None);
-        // Where it breaks it is over.
+        // A broken stream is over.
         let heard = events.take_while(|event| ready(event.is_ok()));
         Ok(heard.map(|event| event.map_err(|fault| SseError::Body(fault.into()))).boxed())
     }
@@ -262,7 +262,7 @@ struct Reading {
     body: Body,
     parser: Sse,
     ready: VecDeque<Event>,
-    /// How many bytes may still come, where they are bounded.
+    /// Bytes that may still come, if they are bounded.
     left: Option<usize>,
     ended: bool,
 }
@@ -291,7 +291,7 @@ impl Reading {
     async fn read(&mut self) -> Result<(), McpError> {
         let ready = &mut self.ready;
         let keep = |data: &[u8]| {
-            // The SDK reads it as a tree.
+            // The SDK reads the event as a tree.
             lenient::check_weight(data).map_err(|_| McpError::Malformed)?;
             ready.push_back(Event::default().data(String::from_utf8_lossy(data)));
             Ok::<(), McpError>(())

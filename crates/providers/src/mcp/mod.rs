@@ -1,7 +1,7 @@
 //! MCP servers: their tools listed and called, by the official SDK over our own connections.
 //!
-//! A server is somebody else's program: whatever it sends is bounded in number, size and time, and
-//! what it asks of us (sampling, elicitation, roots) is declined, because we declare none of it.
+//! A server is somebody else's program: everything it sends is bounded in number, size and time, and
+//! its requests to us (sampling, elicitation, roots) are declined, because we declare none of them.
 
 mod address;
 mod answer;
@@ -33,45 +33,45 @@ use crate::scrub::scrub;
 use crate::transport::Client;
 use http::{Failed, Http};
 
-/// The most tools of one server, and the most pages on which it may list them.
+/// Most tools of one server, and most pages on which it may list them.
 const MOST_TOOLS: usize = 128;
 const MOST_PAGES: usize = 32;
-/// The most bytes of all that a server says of its tools.
+/// Most bytes of all tool definitions of a server.
 const MOST_TOOL_BYTES: usize = 512 * 1024;
-/// The most calls of one conversation at once; further ones wait, with their time running. All
-/// requests of a project may share a conversation, and each is bounded by itself.
+/// Most calls of one conversation at once; further ones wait, with their time running. All requests of
+/// a project may share a conversation, and each is bounded by itself.
 const MOST_AT_ONCE: usize = 1024;
-/// How long a server may take over our saying good-bye or answering its own requests.
+/// Time limit for ending a conversation, and for answering a server's own requests.
 const CONTROL_TIME: Duration = Duration::from_secs(5);
 
-/// Why a server could not be used.
+/// The reason why a server could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
     /// The egress rules do not let us call there.
     #[error("the egress rules forbid its address")]
     Forbidden,
-    /// No connection, or it broke.
+    /// It could not be connected to, or the connection broke.
     #[error("it could not be reached")]
     Unreachable,
     /// It answered with a status that is no success.
     #[error("it answered with status {0}")]
     Status(u16),
-    /// What it sent is not MCP.
+    /// Its message is not MCP.
     #[error("its answer made no sense")]
     Malformed,
-    /// It sent more than we are willing to keep.
+    /// It sent more than the bounds allow.
     #[error("{0}")]
     TooMuch(&'static str),
     /// It did not answer in time.
     #[error("it did not answer in time")]
     Late,
-    /// It refused the request, in these words of its own.
+    /// It refused the request; the text is its own.
     #[error("it refused the request")]
     Refused(String),
-    /// It does not know the conversation any more, and has done nothing.
+    /// It has forgotten the conversation, and has done nothing.
     #[error("it has forgotten the conversation")]
     Gone,
-    /// It wants something of us that we do not offer.
+    /// It requested input that we do not offer.
     #[error("it asked for input that the gateway cannot give")]
     Asks,
 }
@@ -81,32 +81,32 @@ pub enum McpError {
 pub struct McpTool {
     /// The server's name for it.
     pub name: String,
-    /// What it does.
+    /// The tool's purpose.
     pub description: Option<String>,
     /// The JSON Schema of its arguments.
     pub schema: Map<String, Value>,
 }
 
-/// What a tool has answered.
+/// The answer of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpAnswer {
-    /// Its text; what is no text is named only.
+    /// Its text; other content is only named.
     pub text: String,
-    /// Whether the tool itself says that it failed.
+    /// Whether the tool itself reports a failure.
     pub is_error: bool,
 }
 
-/// An open conversation with one server. Calls may run side by side; dropping it says good-bye.
+/// An open conversation with one server. Calls may run side by side; dropping it ends the conversation.
 pub struct McpSession {
     service: RunningService<RoleClient, Us>,
     http: Http,
     token: Option<Secret>,
     credentials: Option<Credentials>,
-    /// How often the server has said that its tools are others now.
+    /// Number of reports from the server that its tools have changed.
     changes: Arc<AtomicU64>,
 }
 
-/// Who we are to a server.
+/// Our side of the conversation, as a server sees it.
 struct Us {
     config: ClientConfig,
     changes: Arc<AtomicU64>,
@@ -130,7 +130,7 @@ impl std::fmt::Debug for McpSession {
     }
 }
 
-/// The way to MCP servers, by the connections of a [`Client`] and no way to a model.
+/// Client for MCP servers, over the connections of a [`Client`], without access to models.
 #[derive(Clone)]
 pub struct McpClient(Client);
 
@@ -141,13 +141,13 @@ impl std::fmt::Debug for McpClient {
 }
 
 impl McpClient {
-    /// Over the connections of this client.
+    /// Creates a client over the connections of this one.
     pub fn new(client: Client) -> Self {
         Self(client)
     }
 
-    /// Greets a server. The token is sent as a bearer token. Whenever the server says, in an answer or
-    /// between calls, that its tools are others now, `on_change` is called.
+    /// Opens a conversation with a server. The token is sent as a bearer token. `on_change` is called
+    /// whenever the server reports, in an answer or between calls, that its tools have changed.
     pub async fn open(
         &self,
         address: &McpAddress,
@@ -188,7 +188,7 @@ impl McpSession {
         deadline: Instant,
     ) -> Result<McpAnswer, McpError> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        // Dropped at the deadline, it tells the server that nobody waits any more.
+        // Dropped at the deadline, it notifies the server that nobody waits any more.
         let calling = timeout_at(deadline, Box::pin(self.service.call_tool_once(params)));
         match calling.await.map_err(|_| McpError::Late)? {
             Ok(CallToolResponse::Complete(result)) => {
@@ -204,25 +204,25 @@ impl McpSession {
         timeout_at(deadline, Box::pin(self.list())).await.unwrap_or(Err(McpError::Late))
     }
 
-    /// How often the server has said that its tools are others now. A list may be an old one where
-    /// this is more than it was before the list was asked for.
+    /// Returns the number of reports from the server that its tools have changed. A list may be
+    /// outdated if this has grown since the list was requested.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Whether the server gave the conversation an id: it may tie to it what is done there.
+    /// Whether the server gave the conversation an id, which its state may depend on.
     pub fn is_stateful(&self) -> bool {
         self.http.has_session()
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether the conversation is closed.
     pub fn is_closed(&self) -> bool {
         self.service.is_closed() || self.service.is_transport_closed()
     }
 
-    /// Says good-bye and waits until that is said.
+    /// Ends the conversation, and waits until that is sent.
     pub async fn close(self) {
-        // Whether the server has heard it is its own affair.
+        // The server need not have received it.
         let _ = self.service.cancel().await;
     }
 
@@ -267,7 +267,7 @@ impl McpSession {
             ServiceError::McpError(refusal) => refused(&refusal.message, self.token.as_ref()),
             ServiceError::Timeout { .. } | ServiceError::Cancelled { .. } => McpError::Late,
             ServiceError::UnexpectedResponse => McpError::Malformed,
-            // Of several calls that fail, this is the fault of this one.
+            // If several calls fail, this is the fault of this one.
             ServiceError::TransportSend(error) => match error.error.downcast_ref::<Failed>() {
                 Some(StreamableHttpError::Client(fault)) => fault.clone(),
                 _ => self.broken(),
@@ -276,8 +276,8 @@ impl McpSession {
         }
     }
 
-    /// Why a call has no answer, as far as the conversation as a whole knows. That a server does not
-    /// know the conversation may be what it said to another call: this one may have been run.
+    /// Returns the reason why a call has no answer, as far as the conversation as a whole shows it. A
+    /// lost conversation may have been reported to another call: this one may have been run.
     fn broken(&self) -> McpError {
         match self.http.fault() {
             McpError::Gone => McpError::Unreachable,
@@ -287,7 +287,7 @@ impl McpSession {
 }
 
 impl McpTool {
-    /// About as many bytes as it takes in a request.
+    /// Approximate bytes that it takes in a request.
     pub fn bytes(&self) -> usize {
         let schema = serde_json::to_string(&self.schema).map_or(0, |schema| schema.len());
         self.name.len() + self.description.as_ref().map_or(0, String::len) + schema

@@ -51,7 +51,7 @@ fn address(server: &Server) -> McpAddress {
     McpAddress::read(&server.url()).unwrap()
 }
 
-/// What greeting and listing come to at a server that does this.
+/// Returns the result of opening and listing at a server with this behaviour.
 async fn open(steps: Vec<Step>) -> Result<(McpSession, Vec<McpTool>), McpError> {
     let server = Server::new(steps).await;
     let opened = listed_by(client().open(&address(&server), None, || (), soon()).await).await;
@@ -68,7 +68,7 @@ async fn listed_by(
     Ok((session, tools))
 }
 
-/// What a call comes to at a server that does this with it.
+/// Returns the result of a call to a server with this behaviour.
 async fn call(steps: Vec<Step>) -> Result<McpAnswer, McpError> {
     let steps = greeting().into_iter().chain([listed(vec![tool("weather")])]).chain(steps);
     let (session, _) = open(steps.collect()).await.unwrap();
@@ -137,7 +137,7 @@ async fn what_is_wrong_with_an_answer_is_told_apart() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_left() {
-    // One message that never ends, and messages that never answer.
+    // The first stream has one message that never ends, the second messages that never answer.
     let message = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
     for (said, part) in [("x".repeat(0x4000), "1 MiB"), (message, "4 MiB")] {
         let chunk = format!("{:x}\r\n{said}\r\n", said.len()).into_bytes();
@@ -208,13 +208,13 @@ async fn what_a_server_says_of_the_conversation_is_heard() {
     let (session, _) = open(steps.collect()).await.unwrap();
     assert!(session.is_stateful() && session.changes() == 0 && !session.is_closed());
     session.call("weather", Map::new(), soon()).await.unwrap();
-    // It is heard beside the answer.
+    // The report is handled beside the answer.
     let late = soon();
     while session.changes() == 0 {
         assert!(Instant::now() < late);
         tokio::task::yield_now().await;
     }
-    // Whoever has asked for a list before that is told so, also after another one was asked for.
+    // A list that was requested before the report is reported as outdated, also after another request.
     assert_eq!(session.tools(soon()).await, Ok(vec![]));
     assert_eq!(session.changes(), 1);
     let gone = session.call("weather", Map::new(), soon()).await;
@@ -228,7 +228,7 @@ async fn what_a_server_says_of_the_conversation_is_heard() {
 #[tokio::test]
 async fn what_a_server_says_between_calls_is_heard() {
     let changed = value!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    // More than any answer may have, and still listened to.
+    // The stream is longer than any answer may be, and still read.
     let log = value!({"jsonrpc": "2.0", "method": "notifications/message",
         "params": {"level": "info", "data": "x".repeat(1_000_000)}});
     let log = log.to_string();
@@ -243,7 +243,7 @@ async fn what_a_server_says_between_calls_is_heard() {
     tokio::time::timeout_at(soon(), told.notified()).await.unwrap();
     assert!(session.changes() == 1 && !session.is_closed());
 
-    // Whoever does not say anything then, or nonsense, is asked as before.
+    // Servers that answer the listener with nothing, or nonsense, are used as before.
     for odd in [json("405 No", "{}"), json("200 OK", "{}"), sse(&["nonsense"]), Vec::new()] {
         let steps = greeting_with("mcp-session-id: s-1\r\n").into_iter();
         let steps = steps.chain([listed(vec![tool("weather")])]).collect();

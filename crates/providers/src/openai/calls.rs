@@ -1,6 +1,6 @@
-//! Calls of tools as the servers of the format write them, brought into one form: every call has an
-//! id that no other call of its message has, a type, and arguments in a string; every piece of a
-//! streamed one has the index of its call. All that is behind this relies on it.
+//! Calls of tools as the servers of the format write them, brought into one form: every call has an id
+//! that no other call of its message has, a type, and arguments in a string; every piece of a streamed
+//! one has the index of its call. All later steps rely on it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,9 +12,9 @@ use crate::chat_form::{ids, text};
 use crate::error::Error;
 
 const CALLS: &str = "tool_calls";
-/// The form before there were several calls. Its readers still find it where it was.
+/// The form before there were several calls. It stays in place for its readers.
 const LEGACY: &str = "function_call";
-/// The most calls of one stream: each is remembered until the end.
+/// Most calls of one stream: each is remembered until the end.
 pub(crate) const MOST_CALLS: usize = 4096;
 
 /// Brings the calls of a whole answer into the one form.
@@ -49,10 +49,10 @@ struct Begun {
 
 #[derive(Debug)]
 struct Call {
-    /// The id that the server gave it; empty where it gave none.
+    /// The server's id; empty if it gave none.
     given: String,
     is_named: bool,
-    /// Whether it calls a function, and nothing is said yet of what with.
+    /// Whether it calls a function, and has no arguments yet.
     lacks_arguments: bool,
 }
 
@@ -78,14 +78,14 @@ impl Calls {
         Ok(())
     }
 
-    /// Whether a call that nothing is said of may have to be completed.
+    /// Whether a call without arguments may have to be completed.
     pub(super) fn lack_arguments(&self) -> bool {
         let mut calls = self.choices.values().flat_map(|begun| &begun.calls);
         calls.any(|call| call.lacks_arguments)
     }
 
-    /// Gives calls without arguments none, where their choice ends by itself: whoever reads arguments
-    /// reads JSON. A call that was cut off stays as it is.
+    /// Gives calls without arguments an empty object if their choice ends by itself: readers of
+    /// arguments parse JSON. A call that was cut off stays as it is.
     fn complete(&mut self, chunk: &mut Map<String, Value>) {
         let choices = chunk.get_mut("choices").and_then(Value::as_array_mut);
         for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -106,7 +106,7 @@ impl Calls {
     }
 }
 
-/// Where a choice has the pieces of its calls; a null counts as none.
+/// Returns the pieces of calls of a choice; a null counts as none.
 fn pieces_of(choice: &mut Map<String, Value>) -> &mut Vec<Value> {
     let delta = choice.entry("delta").or_insert(Value::Null);
     if !delta.is_object() {
@@ -152,7 +152,7 @@ impl Begun {
 }
 
 impl Call {
-    /// Takes a further piece. Clients put pieces together: what one has said already goes out.
+    /// Reads a further piece. Clients join pieces: members that an earlier one has had are removed.
     fn go_on(&mut self, piece: &mut Map<String, Value>, is_named: bool) {
         write_arguments(piece, None);
         piece.shift_remove("id");
@@ -165,19 +165,19 @@ impl Call {
     }
 }
 
-/// Whether a piece belongs to another call than the one that its index, or the order, speaks for:
-/// some servers give none of their pieces an index, or all of their calls the same one.
+/// Whether a piece belongs to another call than the one that its index, or the order, suggests: some
+/// servers give none of their pieces an index, or all of their calls the same one.
 fn is_other(piece: &Map<String, Value>, index: Option<u64>, given: &str) -> bool {
     let id = text(piece.get("id"));
     !name(piece).is_empty() && if id.is_empty() { index.is_none() } else { id != given }
 }
 
-/// The name of the function that is called.
+/// Returns the name of the function that is called.
 fn name(call: &Map<String, Value>) -> &str {
     text(call.get("function").and_then(|function| function.get("name")))
 }
 
-/// What each choice says, with its index.
+/// Returns the message or delta of each choice, with its index.
 fn said<'a>(
     answer: &'a mut Map<String, Value>,
     member: &'static str,
@@ -189,7 +189,7 @@ fn said<'a>(
     })
 }
 
-/// The calls of a message, or a piece of one.
+/// Returns the calls of a message, or of a piece of one.
 fn calls_in(said: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
     let has_calls =
         said.get(CALLS).and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
@@ -200,7 +200,7 @@ fn calls_in(said: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
     said.get_mut(CALLS)?.as_array_mut()
 }
 
-/// Whether a call can be run. What is no function has its name elsewhere.
+/// Whether a call can be run. A call of anything but a function has its name elsewhere.
 fn names_a_tool(call: &Value) -> bool {
     match call.get("function") {
         Some(function) => !text(function.get("name")).is_empty(),
@@ -208,8 +208,8 @@ fn names_a_tool(call: &Value) -> bool {
     }
 }
 
-/// Gives a call an id where it has none, or one that is taken, and the type where it says none.
-/// Returns the id.
+/// Gives a call an id if it has none, or one that is taken, and the type if it has none. Returns the
+/// id.
 fn begin(
     call: &mut Map<String, Value>,
     place: usize,
@@ -234,11 +234,11 @@ fn begin(
     id
 }
 
-/// Puts arguments into a string, whatever they are; `missing` stands for those that are not there.
+/// Writes any arguments as a string; `missing` replaces absent ones.
 fn write_arguments(call: &mut Map<String, Value>, missing: Option<&str>) {
     let Some(Value::Object(function)) = call.get_mut("function") else { return };
     match function.get_mut("arguments") {
-        // In a whole answer these are all: what is no JSON no client can read.
+        // In a whole answer these are all the arguments: no client can read an empty text as JSON.
         Some(Value::String(said)) if said.trim().is_empty() => {
             if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
                 missing.clone_into(said);

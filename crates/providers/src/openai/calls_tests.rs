@@ -6,7 +6,7 @@ fn whole(message: Value) -> Value {
     answer["choices"][0]["message"].take()
 }
 
-/// What becomes of the pieces of calls, each of which comes in a chunk of its own.
+/// Returns the settled pieces of calls, each of which comes in a chunk of its own.
 fn streamed(pieces: &[Value]) -> Vec<Value> {
     let mut calls = Calls::default();
     let settled = pieces.iter().map(|piece| {

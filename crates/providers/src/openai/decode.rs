@@ -43,8 +43,8 @@ fn reply(mut native: Map<String, Value>, usage: Option<Usage>) -> Result<Reply, 
     })
 }
 
-/// A refusal comes with the reason `stop` and no content; so do calls of a tool that the request
-/// named.
+/// Returns the canonical reason. A refusal comes with the reason `stop` and no content; so do calls of
+/// a tool that the request named.
 fn finish(choice: &Map<String, Value>, message: &Map<String, Value>) -> Option<FinishReason> {
     let reason = finish_reason(text(choice.get("finish_reason")));
     match reason {
@@ -54,7 +54,7 @@ fn finish(choice: &Map<String, Value>, message: &Map<String, Value>) -> Option<F
     }
 }
 
-/// Whether a message, or a piece of one, says that the model will not answer.
+/// Whether a message, or a piece of one, is a refusal.
 pub(super) fn refuses(message: &Map<String, Value>) -> bool {
     !text(message.get("refusal")).is_empty()
 }
@@ -65,7 +65,7 @@ pub(super) fn calls_tools(message: &Map<String, Value>) -> bool {
     calls.is_some_and(|calls| !calls.is_empty())
 }
 
-/// Choice 0: servers that answer several times need not put it first.
+/// Returns choice 0: servers that answer several times need not put it first.
 pub(super) fn first_choice(answer: &Map<String, Value>) -> Option<&Map<String, Value>> {
     let choices = answer.get("choices")?.as_array()?;
     choices
@@ -74,7 +74,7 @@ pub(super) fn first_choice(answer: &Map<String, Value>) -> Option<&Map<String, V
         .find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0)
 }
 
-/// The text of a content: a string, or the text parts of a list.
+/// Returns the text of a content: a string, or the text parts of a list.
 pub(super) fn content_text(content: Option<&Value>) -> String {
     match content {
         Some(Value::String(text)) => text.clone(),
@@ -88,7 +88,7 @@ pub(super) fn usage(value: Option<&Value>) -> Option<Usage> {
     WireUsage::deserialize(value.filter(|value| value.is_object())?).ok()?.read()
 }
 
-/// The error that some servers send with a status of 200.
+/// Returns the error that some servers send with a status of 200.
 pub(super) fn error_in(answer: &Map<String, Value>) -> Option<Error> {
     let marked = text(answer.get("object")) == "error";
     (names_error(answer) || marked).then(|| error_within(answer))

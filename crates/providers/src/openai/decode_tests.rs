@@ -191,7 +191,7 @@ fn totals_and_details_never_make_a_call_cheaper() {
             [10, 0, 5],
             true,
         ),
-        // Reasoning that is counted in the total alone is told, and no guess.
+        // Reasoning that is counted in the total alone is reported, and no guess.
         (
             json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 45,
                 "completion_tokens_details": {"reasoning_tokens": 30}}),

@@ -21,8 +21,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// So many texts go into one request: at 3,072 numbers each, their vectors stay well below what an
-/// answer may have.
+/// Most texts of one request: at 3,072 numbers each, their vectors stay well below the bound on an
+/// answer.
 const MOST_TEXTS: usize = 1024;
 
 #[derive(Serialize)]
@@ -34,9 +34,9 @@ struct Request<'a> {
     dimensions: Option<u64>,
 }
 
-/// The requests to an address, for the model of this name there. They ask for base64, as the official
-/// clients do: numbers in decimal take four times the bytes. A server that knows nothing of it
-/// answers with numbers.
+/// Returns the requests to an address, for the model of this name there. They ask for base64, as the
+/// official clients do: numbers in decimal take four times the bytes. A server without base64 answers
+/// with numbers.
 pub(super) fn requests(
     url: &str,
     name: &str,
@@ -75,7 +75,7 @@ struct Item {
 /// Numbers, or the base64 of their bytes: float32, least significant byte first.
 struct Vector(Vec<f32>);
 
-/// The vectors of an answer, in the order of the texts.
+/// Reads the vectors of an answer, in the order of the texts.
 pub(super) fn read(body: &[u8]) -> Result<Embedded, Error> {
     let mut answer: Answer = lenient::read(body).map_err(|_| no_list(body))?;
     let tokens = match answer.usage {
@@ -99,7 +99,7 @@ pub(super) fn read(body: &[u8]) -> Result<Embedded, Error> {
     })
 }
 
-/// What is wrong with a body that holds no list of embeddings.
+/// Returns the error for a body without a list of embeddings.
 fn no_list(body: &[u8]) -> Error {
     let object = lenient::object(body).ok();
     let said = object.as_ref().and_then(error_in);
@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for Vector {
             }
         }
         let numbers = deserializer.deserialize_any(VectorVisitor)?;
-        // JSON could not carry any other on.
+        // JSON could not represent any other numbers.
         if numbers.is_empty() || !numbers.iter().all(|number| number.is_finite()) {
             return Err(D::Error::custom("no vector of finite numbers"));
         }

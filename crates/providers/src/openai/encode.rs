@@ -12,18 +12,18 @@ use crate::chat_form::{IMAGES, STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds
 use crate::error::Error;
 use crate::transport::Attempt;
 
-/// What the gateway decides itself, never the caller's parameters.
+/// Parameters that the gateway decides itself, never the caller.
 const OURS: [&str; 6] =
     ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
 
-/// What differs between the servers that speak the format.
+/// The differences between the servers of the format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialect<'a> {
-    /// The name that the server knows the model by.
+    /// The model's name at the server.
     pub(crate) model: &'a str,
     /// The parameter that bounds the completion.
     pub(crate) bound_name: &'static str,
-    /// Whether it knows `stream_options`.
+    /// Whether it supports `stream_options`.
     pub(crate) stream_options: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     {
         return Err(Error::lacking(attempt.model, name));
     }
-    // What others who speak the format take, only they know.
+    // Other servers of the format may take rounds that the vendor refuses.
     if is_vendor(attempt.model) {
         rounds::check(&attempt.prompt.messages)?;
     }
@@ -91,15 +91,15 @@ impl Serialize for Request<'_> {
     }
 }
 
-/// What a message may hold that does not go to a provider of this format: what other providers want
-/// back, and what stands in answers but not in requests.
+/// Whether a member of a message does not go to a provider of this format: provider state of others,
+/// and members of answers that requests lack.
 fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
     match message.role {
         // An answer in the legacy form has its call twice.
         Role::Assistant if name == "function_call" => calls_of(message).next().is_some(),
         // Servers leave an empty list in their answers, and vendors refuse it.
         Role::Assistant if name == "tool_calls" => calls_of(message).next().is_none(),
-        // The thoughts of a model of another provider, which wants its own words for them back.
+        // Thoughts of another provider's model, which requires its own form of them back.
         Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
         Role::Assistant => {
             matches!(name, STATE | STOP_DETAILS | STOP_SEQUENCE | "annotations" | "parsed")
@@ -114,8 +114,8 @@ fn calls_of(message: &Message) -> impl Iterator<Item = &Value> {
     message.extra.get("tool_calls").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether a call is still as a client has heard it: the vendor's own package for Python leaves in it
-/// its place in the stream, and what it has read the arguments as.
+/// Whether a call is still as a client has received it: the vendor's own package for Python leaves its
+/// index in the stream in it, and its parsed arguments.
 fn is_as_heard(call: &Value) -> bool {
     call.get("index").is_some() || call["function"].get("parsed_arguments").is_some()
 }
@@ -129,10 +129,10 @@ fn tidy(call: &mut Value) {
     }
 }
 
-/// The messages without what is foreign to the format.
+/// The messages without members foreign to the format.
 struct Messages<'a> {
     all: &'a [Message],
-    /// Whether they go to the vendor, who refuses what others have added to the format.
+    /// Whether they go to the vendor, who refuses other servers' additions to the format.
     is_vendor: bool,
 }
 
@@ -155,7 +155,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// The caller's stream options, with usage asked for: the gateway needs it to know the cost.
+/// The caller's stream options, with usage requested: the gateway needs it to compute the cost.
 struct WithUsage<'a>(Option<&'a Value>);
 
 impl Serialize for WithUsage<'_> {

@@ -28,7 +28,7 @@ fn a_prompt_becomes_a_request() {
         Message {
             role: Role::Assistant,
             body: Body::Empty,
-            // As an answer in the legacy form has it, and is sent back.
+            // An answer in the legacy form, as it is sent back.
             extra: [
                 ("tool_calls".to_owned(), call.clone()),
                 ("function_call".to_owned(), call[0]["function"].clone()),
@@ -63,7 +63,7 @@ fn a_prompt_becomes_a_request() {
 fn what_the_format_lacks_is_refused_where_another_was_spoken() {
     let model = model(Provider::Openai, None);
     for name in ["top_k", "thinking"] {
-        // Servers of the format may know it.
+        // Other servers of the format may support it.
         let mut prompt = prompt(json!({name: 5}));
         assert_eq!(encoded(&attempt(&model, &prompt))[name], 5);
         prompt.is_translated = true;

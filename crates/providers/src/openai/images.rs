@@ -20,8 +20,8 @@ struct Request<'a> {
     quality: Option<&'a str>,
 }
 
-/// The request to an address, for the model of this name there. It never says `response_format`: the
-/// GPT image models refuse it, and whatever a server sends unasked is understood.
+/// Returns the request to an address, for the model of this name there. It never contains
+/// `response_format`: the GPT image models refuse it, and both forms of answer are understood.
 pub(super) fn request(url: String, name: &str, ask: &ImageRequest<'_>) -> Result<Outgoing, Error> {
     let &ImageRequest { prompt, size, quality, count: n, .. } = ask;
     let request = Request { model: name, prompt, n, size, quality };
@@ -57,7 +57,7 @@ struct ImageUsage {
     output_tokens: Count,
 }
 
-/// The images of an answer, as URLs.
+/// Reads the images of an answer, as URLs.
 pub(super) fn read(body: &[u8]) -> Result<GeneratedImages, Error> {
     let answer: Answer<'_> = serde_json::from_slice(body).map_err(|_| no_list(body))?;
     let kind = match answer.output_format.as_deref() {
@@ -103,7 +103,7 @@ fn is_base64(byte: u8) -> bool {
 }
 
 impl ImageUsage {
-    /// `None` when it says nothing.
+    /// Returns the usage; `None` when it has no counts.
     fn read(&self) -> Option<Usage> {
         let (prompt, completion) = (self.input_tokens.known(), self.output_tokens.known());
         prompt.or(completion)?;
@@ -114,7 +114,7 @@ impl ImageUsage {
     }
 }
 
-/// What is wrong with a body that holds no list of images.
+/// Returns the error for a body without a list of images.
 fn no_list(body: &[u8]) -> Error {
     let object = lenient::object(body).ok();
     let said = object.as_ref().and_then(error_in);

@@ -1,5 +1,5 @@
-//! The chat-completions format, as OpenAI and every compatible server speak it, and the formats of
-//! embeddings and images that go with it.
+//! The chat-completions format of OpenAI and every compatible server, and the formats of embeddings and
+//! images that belong to it.
 
 mod calls;
 mod decode;
@@ -30,7 +30,7 @@ pub(crate) use calls::MOST_CALLS;
 pub(crate) use encode::{Dialect, encode};
 
 const BASE_URL: &str = "https://api.openai.com/v1";
-/// The endpoint of conversations, below a base URL.
+/// The path of the endpoint of conversations, below a base URL.
 pub(crate) const CHAT: &str = "/chat/completions";
 const EMBEDDINGS: &str = "/embeddings";
 const IMAGES: &str = "/images/generations";
@@ -56,8 +56,7 @@ impl Adapter for Openai {
         encode(attempt, dialect)
     }
 
-    /// OpenAI has no such cache. Other servers get what callers write, never breakpoints of the
-    /// gateway's own making.
+    /// OpenAI has no such cache. Other servers get the callers' breakpoints, never the gateway's own.
     fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
         !is_own(model) && cache::asks_for_an_hour(prompt, false)
     }
@@ -83,11 +82,11 @@ impl Adapter for Openai {
     }
 }
 
-/// What differs between the servers of the format where embeddings and images are asked for.
+/// The differences between the servers of the format for embeddings and images.
 pub(crate) struct Tasks {
-    /// The address of an endpoint that is at this path below a model's base URL.
+    /// Returns the address of the endpoint at this path below a model's base URL.
     pub(crate) url: fn(&Model, &str) -> Result<String, Error>,
-    /// The name that the server knows a model by.
+    /// Returns the model's name at the server.
     pub(crate) name: fn(&Model) -> &str,
 }
 
@@ -115,19 +114,19 @@ impl Painter for Tasks {
     }
 }
 
-/// An address at the model's server: OpenAI's own where nothing else is said.
+/// Returns an address at the model's server: OpenAI's own by default.
 fn url(model: &Model, path: &str) -> String {
     let base = model.base_url.as_deref().filter(|base| !base.is_empty());
     below(base.unwrap_or(BASE_URL), path)
 }
 
-/// The address of a path below a base URL.
+/// Returns the address of a path below a base URL.
 pub(crate) fn below(base: &str, path: &str) -> String {
     [base.trim_end_matches('/'), path].concat()
 }
 
-/// The parameter that bounds the completion: OpenAI's reasoning models refuse `max_tokens` wherever
-/// they are served, many compatible servers know nothing else.
+/// Returns the parameter that bounds the completion: OpenAI's reasoning models refuse `max_tokens`
+/// wherever they are served, many compatible servers support nothing else.
 fn bound_name(model: &Model) -> &'static str {
     if is_own(model) || reasons(model.upstream_name()) {
         "max_completion_tokens"

@@ -56,7 +56,7 @@ proptest! {
         }
     }
 
-    /// And what a model says comes out of its answer: the same calls, the same text.
+    /// The content of a model's answer survives as well: the same calls, the same text.
     #[test]
     fn answers_lose_nothing(
         text in word(),

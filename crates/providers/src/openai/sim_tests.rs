@@ -12,7 +12,7 @@ use crate::adapter::{EmbeddingRequest, ImageRequest};
 use crate::error::ErrorKind;
 use crate::sim_testing::{Sim, prompt, rounds, tools};
 
-/// Who speaks the format, with a credential.
+/// The providers of the format, each with a credential.
 const PROVIDERS: [(Provider, &str); 2] =
     [(Provider::Openai, "sk-sim-openai"), (Provider::Internal, "internal-sim-key")];
 
@@ -106,7 +106,7 @@ async fn nor_with_embeddings_and_images() {
             let ask =
                 ImageRequest { model: &model, prompt: "A red boat", size, count: 2, quality: None };
             let painted = sim.client.generate_images(ask, deadline).await.unwrap();
-            // Servers of one's own give addresses here, and say nothing of usage.
+            // Servers of one's own return addresses here, and report no usage.
             let own = provider == Provider::Openai;
             let start = if own { "data:image/png;base64,iVBOR" } else { "http://images.invalid/" };
             assert_eq!(painted.urls.len(), 2);

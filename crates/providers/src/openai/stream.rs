@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::lenient;
 use crate::sse::{Sse, TooLong};
 
-/// The most choices of one stream: each is remembered until the end.
+/// Most choices of one stream: each is remembered until the end.
 const MOST_CHOICES: usize = 32_768;
 
 /// Reads one stream.
@@ -54,7 +54,7 @@ impl From<TooLong> for Error {
     }
 }
 
-/// What has been seen so far.
+/// The state of the stream so far.
 #[derive(Default)]
 struct Chunks {
     named: bool,
@@ -71,7 +71,7 @@ struct Chunks {
     done: bool,
 }
 
-/// The members that say whether a chunk is plain.
+/// The members that decide whether a chunk is plain.
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(default, borrow)]
@@ -97,8 +97,7 @@ struct Choice<'a> {
 }
 
 impl Chunk<'_> {
-    /// Whether it says anything of an answer; some servers put their errors in objects of
-    /// another shape.
+    /// Whether it is part of an answer; some servers put their errors in objects of another shape.
     fn is_answer(&self) -> bool {
         self.choices.is_some() || matches!(self.usage, Group::Known(_))
     }
@@ -125,7 +124,7 @@ impl Chunks {
         }
     }
 
-    /// The common case: nothing but text of choice 0, its end, or the usage.
+    /// Reads the common case: nothing but text of choice 0, its end, or the usage.
     fn plain(
         &mut self,
         chunk: Chunk<'_>,
@@ -158,16 +157,16 @@ impl Chunks {
         Ok(())
     }
 
-    /// Everything else: errors, and chunks that are passed on whole.
+    /// Reads everything else: errors, and chunks that are passed on whole.
     fn unusual(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let mut chunk: Map<String, Value> = lenient::read(data)
             .map_err(|_| Error::malformed("a chunk of the stream is no JSON object"))?;
-        // Callers get it once, at the end.
+        // Callers get the usage once, at the end.
         let is_told = chunk.get("usage").is_some_and(|usage| !usage.is_null());
         let told = if is_told { chunk.shift_remove("usage") } else { None };
         let usage = decode::usage(told.as_ref());
         if let Some(error) = decode::error_in(&chunk) {
-            // Some servers tell nothing, and write it as 0.
+            // Some servers report nothing, and write it as 0.
             let usage = usage.filter(|usage| *usage != Usage::default());
             events.extend(usage.map(StreamEvent::Usage));
             return Err(error);
@@ -194,7 +193,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Passes a report on. One that makes no sense is one only where it contradicts another.
+    /// Passes a usage report on. A nonsensical one counts only if it contradicts an earlier one.
     fn report(&mut self, usage: Option<Usage>, events: &mut Vec<StreamEvent>) {
         if usage.is_some() || self.reported {
             self.reported = true;
@@ -202,7 +201,7 @@ impl Chunks {
         }
     }
 
-    /// Notes which choices a chunk begins and ends.
+    /// Records the choices that a chunk begins, and, except for choice 0, those it ends.
     fn note_choices(&mut self, chunk: &Map<String, Value>) -> Result<(), Error> {
         let choices = chunk.get("choices").and_then(Value::as_array);
         for choice in choices.into_iter().flatten() {
@@ -218,7 +217,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Whether every answer that has begun has ended: a stream that ends before is cut off, whatever
+    /// Whether every choice that has begun has ended: a stream that ends before is cut off, whatever
     /// its last words.
     fn is_complete(&self) -> bool {
         let has_begun = self.begun || !self.others.is_empty();
@@ -237,7 +236,7 @@ impl Chunks {
             return;
         }
         self.finished = true;
-        // A word that we do not know still ends the answer.
+        // An unknown reason still ends the answer.
         let reason = finish_reason(reason).unwrap_or(FinishReason::Stop);
         let reason = match reason {
             FinishReason::Stop if self.calls_tools => FinishReason::ToolCalls,

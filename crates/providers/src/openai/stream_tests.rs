@@ -167,7 +167,7 @@ fn a_choice_that_has_not_ended_is_cut_off_whatever_the_last_words() {
     let half = of(0, json!({"content": "Half"}), json!(null));
     let whole = of(0, json!({}), json!("stop"));
     let other = of(1, json!({"content": "Half"}), json!(null));
-    // Filters say afterwards what they found.
+    // Filters report their findings afterwards.
     let remark = json!({"choices": [{"index": 0, "finish_reason": null, "delta": {},
         "content_filter_results": {}}]});
     for (chunks, ends) in [

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::counts::{Count, Group, split_writes};
 
-/// The canonical reason; `None` for words that we do not know.
+/// Returns the canonical reason; `None` for unknown words.
 pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
     Some(match word {
         "stop" | "eos" | "end_turn" | "stop_sequence" => FinishReason::Stop,
@@ -21,17 +21,17 @@ pub(super) fn finish_reason(word: &str) -> Option<FinishReason> {
     })
 }
 
-/// The words that the format has for that.
+/// The format's own words for the reason.
 const FORMAL: [&str; 5] = ["stop", "length", "content_filter", "tool_calls", "function_call"];
 
-/// Puts the reasons of all choices into the format's words: clients know no others, and some servers
-/// say it in words of their own.
+/// Puts the reasons of all choices into the format's words: clients support no others, and some servers
+/// use words of their own.
 pub(super) fn formalise_reasons(answer: &mut Map<String, Value>) {
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut);
     for choice in choices.into_iter().flatten() {
         let Some(Value::String(word)) = choice.get_mut("finish_reason") else { continue };
         if !word.is_empty() && !FORMAL.contains(&word.as_str()) {
-            // A word that we do not know still ends the answer.
+            // An unknown reason still ends the answer.
             let reason = finish_reason(word).unwrap_or(FinishReason::Stop);
             reason.chat_word().clone_into(word);
         }
@@ -64,7 +64,7 @@ struct CompletionDetails {
 }
 
 impl WireUsage {
-    /// `None` when it does not say what the prompt was counted as.
+    /// Returns the usage; `None` if it has no count of the prompt.
     pub(super) fn read(&self) -> Option<Usage> {
         let mut usage = self.halves()?;
         let input = self.prompt_tokens_details.read(&mut usage.open);
@@ -77,7 +77,7 @@ impl WireUsage {
         }
         usage.reasoning = output.reasoning_tokens.or_none(&mut usage.open);
         self.compare_with_total(&mut usage);
-        // More was read from the cache than there is: then nobody knows what was.
+        // More tokens were read from the cache than the prompt has: the count is unknown then.
         if usage.cached > usage.prompt && usage.cached <= MOST_TOKENS {
             usage.cached = 0;
             usage.open.detail = true;
@@ -87,7 +87,8 @@ impl WireUsage {
         usage.reported()
     }
 
-    /// The tokens of the prompt, where nothing else is counted; some servers write them as the total.
+    /// Returns the tokens of the prompt, for answers that count nothing else; some servers write them
+    /// as the total.
     pub(super) fn prompt(&self) -> Option<u64> {
         let prompt = match self.prompt_tokens {
             Count::Missing => self.total_tokens,
@@ -96,7 +97,7 @@ impl WireUsage {
         prompt.known().filter(|tokens| *tokens <= MOST_TOKENS)
     }
 
-    /// Prompt and completion. A half that is missing is the rest of the total, where there is one.
+    /// Returns prompt and completion. A half that is missing is the rest of the total, if there is one.
     fn halves(&self) -> Option<Usage> {
         let (prompt, completion) = (self.prompt_tokens, self.completion_tokens);
         let rest = |known: u64| self.total_tokens.known()?.checked_sub(known);
@@ -121,8 +122,8 @@ impl WireUsage {
         Some(Usage { completion, open, ..Usage::of_prompt(prompt) })
     }
 
-    /// Some servers count reasoning, or cached tokens, in the total alone. Tokens that the total holds
-    /// beside all parts were generated: they are paid for.
+    /// Compares the parts with the total. Some servers count reasoning, or cached tokens, in the total
+    /// alone. Tokens in the total beside all parts were generated: they are paid for.
     fn compare_with_total(&self, usage: &mut Usage) {
         let total = match self.total_tokens {
             Count::Missing => return,
@@ -146,7 +147,7 @@ impl WireUsage {
     }
 }
 
-/// A text that is copied only when it holds escapes. Null counts as empty.
+/// A text that is copied only when it contains escapes. Null counts as empty.
 #[derive(Default)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -176,7 +177,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Whether a member says anything: not null, not empty.
+/// Whether a member has any content: not null, not empty.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Says(pub(super) bool);
 
@@ -236,7 +237,7 @@ impl<'de> Visitor<'de> for SaysVisitor {
     }
 }
 
-/// What one chunk says of one choice, and whether it says more than role and text.
+/// The content of one choice in a chunk, and whether it is more than role and text.
 #[derive(Default)]
 pub(super) struct Delta<'a> {
     pub(super) content: Text<'a>,

@@ -1,10 +1,10 @@
-//! What the sandbox says.
+//! The sandbox's answers.
 
 use serde_json::{Map, Value, json};
 
 use super::{schema, words};
 
-/// The most characters of the prompt that an answer repeats.
+/// Most characters of the prompt that an answer repeats.
 const MOST_REPEATED: usize = 400;
 
 /// An answer before it is written in the wire format.
@@ -76,7 +76,7 @@ fn plain_text(request: &Map<String, Value>) -> String {
     }
 }
 
-/// The tool to call and its arguments, if a call is asked for and no result is there yet.
+/// Returns the tool to call and its arguments, if a call is requested and no result has come yet.
 fn tool_call(request: &Map<String, Value>) -> Option<(String, String)> {
     let tools = request.get("tools")?.as_array()?;
     let functions = || tools.iter().filter_map(|tool| tool.get("function"));
@@ -116,7 +116,7 @@ fn tool_call(request: &Map<String, Value>) -> Option<(String, String)> {
     Some((name_of(function)?, arguments))
 }
 
-/// What tools returned since the user spoke last.
+/// Returns the results of tools since the user's last message.
 fn results(request: &Map<String, Value>) -> Vec<String> {
     let all: Vec<&Value> = messages(request).collect();
     let since = all.iter().rposition(|message| has_role(message, "user")).map_or(0, |at| at + 1);

@@ -11,7 +11,7 @@ use super::words;
 
 const DIMENSIONS: u64 = 256;
 const MOST_DIMENSIONS: u64 = 1024;
-/// Each word shows in so many dimensions.
+/// Number of dimensions that each word contributes to.
 const SPREAD: u64 = 8;
 
 pub(super) fn answer(request: &Map<String, Value>) -> Vec<u8> {

@@ -1,11 +1,11 @@
-//! Makes a value that fits a JSON schema, as far as a simple schema goes.
+//! Example values for JSON schemas, as far as a simple schema goes.
 
 use serde_json::{Map, Value, json};
 
 const DEEPEST: usize = 8;
 const MOST_ITEMS: u64 = 16;
 
-/// A value for the schema: constants, defaults and examples where it names them, else the least
+/// Returns a value for the schema: constants, defaults and examples if it names them, else the least
 /// that its type and bounds allow. Only required properties are filled in.
 pub(super) fn example(schema: &Value) -> Value {
     value(schema, schema, "", 0)
@@ -37,7 +37,7 @@ fn value(schema: &Value, root: &Value, name: &str, depth: usize) -> Value {
     }
 }
 
-/// A value that the schema itself names.
+/// Returns a value that the schema itself names.
 fn named(schema: &Value) -> Option<Value> {
     let first = |name: &str| schema.get(name)?.get(0).cloned();
     let single = |name: &str| schema.get(name).cloned();
@@ -80,7 +80,7 @@ fn array(schema: &Value, root: &Value, name: &str, depth: usize) -> Value {
     Value::Array((0..items).map(|_| item.clone()).collect())
 }
 
-/// 1, or the next number that the bounds allow.
+/// Returns 1, or the next number that the bounds allow.
 fn least(schema: &Value) -> f64 {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
     let low = bound("minimum").or_else(|| bound("exclusiveMinimum").map(|low| low + 1.0));

@@ -1,10 +1,10 @@
 //! The sandbox's tokens.
 
-/// The most characters of one token.
+/// Most characters of one token.
 const MOST: usize = 12;
 
-/// Splits a text into tokens. Space before a token belongs to it, so that the tokens put together
-/// are the text again.
+/// Splits a text into tokens. Space before a token belongs to it, so that the tokens joined are the
+/// text again.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -29,7 +29,7 @@ pub(super) fn count(text: &str) -> u64 {
     tokens(text).count() as u64
 }
 
-/// The text cut after so many tokens, and whether anything was cut off.
+/// Returns the text cut after at most `most` tokens, and whether anything was cut off.
 pub(super) fn cut(text: &str, most: u64) -> (&str, bool) {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let length: usize = tokens(text).take(most).map(str::len).sum();

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, Saying};
 use super::words;
 
-/// The most answers to one request.
+/// Most answers to one request.
 const MOST_CHOICES: u64 = 128;
 
-/// What every object of one answer has in common.
+/// The common members of every object of one answer.
 pub(super) struct Frame<'a> {
     id: String,
     model: &'a str,
@@ -22,7 +22,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The ids are made from the request, so that the same request has the same answer.
+    /// Derives the ids from the request, so that the same request has the same answer.
     pub(super) fn new(bytes: &[u8], request: &'a Map<String, Value>, now: Timestamp) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);
@@ -36,7 +36,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The beginning of every object, up to its choices.
+    /// Returns the beginning of every object, up to its choices.
     fn begin(&self, kind: &str) -> String {
         let (id, created, model) = (&self.id, self.created, json!(self.model));
         format!(
@@ -117,7 +117,7 @@ pub(super) fn stream(frame: &Frame<'_>, answer: &Answer) -> Vec<Bytes> {
     events
 }
 
-/// What each chunk adds to a choice.
+/// Returns the additions of each chunk to a choice.
 fn deltas(frame: &Frame<'_>, answer: &Answer, choice: u64) -> Vec<String> {
     let mut deltas = Vec::new();
     match &answer.saying {
