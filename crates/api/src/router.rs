@@ -70,12 +70,12 @@ fn for_responses() -> Group {
     OpenApiRouter::new().routes(routes!(responses::create))
 }
 
-/// Doors for the clients of both, which ask for a key and cost nothing.
+/// Endpoints for the clients of both, which require a key and cost nothing.
 fn for_listing() -> Group {
     OpenApiRouter::new().routes(routes!(model_list::list)).routes(routes!(model_list::show))
 }
 
-/// Routes that ask for a key and cost nothing.
+/// Routes that require a key and cost nothing.
 fn by_key() -> Group {
     OpenApiRouter::new()
         .routes(routes!(traces::create, traces::list))
@@ -92,7 +92,7 @@ fn by_either() -> Group {
     OpenApiRouter::new().routes(routes!(stats::show))
 }
 
-/// Routes that ask for nothing.
+/// Routes that require no credential.
 fn open() -> Group {
     OpenApiRouter::new()
         .routes(routes!(session::create))
@@ -157,8 +157,8 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));
-    // The page and its script come from the binary: it works offline, and asks no validator on the
-    // internet what it thinks of the description.
+    // The page and its script come from the binary: it works offline, and sends the description to
+    // no validator on the internet.
     let config = Config::new(["/api/v1/openapi.json"]).validator_url("none");
     let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();

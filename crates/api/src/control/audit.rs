@@ -18,11 +18,11 @@ use crate::http::extract::Query;
 pub struct AuditBody {
     id: i64,
     event: String,
-    /// The address of who did it, where somebody was signed in; `cli` for the command line.
+    /// The address of the user, if one was signed in; `cli` for the command line.
     actor: Option<String>,
-    /// Kind of what it was done to.
+    /// The kind of the object that was acted on.
     target_type: Option<String>,
-    /// Id of what it was done to.
+    /// The id of the object that was acted on.
     target_id: Option<String>,
     ip: String,
     user_agent: String,

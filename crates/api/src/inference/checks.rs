@@ -13,7 +13,7 @@ use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::inference::finding::FindingBody;
 
-/// What is to be checked.
+/// The content to check.
 #[derive(Deserialize, ToSchema)]
 pub struct CheckAsk {
     /// An open trace of this key's project.
@@ -33,14 +33,14 @@ pub struct CheckBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// What forbids it.
+    /// The reason why it is forbidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,
     meta: CheckMeta,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckMeta {
     pii_detected: bool,

@@ -19,12 +19,12 @@ pub(crate) struct ChunkReader {
 #[derive(Debug)]
 struct Calling {
     id: String,
-    /// What came of the arguments before the name; `None` from the name on.
+    /// The arguments that came before the name; `None` once the name is there.
     early: Option<String>,
 }
 
 impl ChunkReader {
-    /// Passes on what choice 0 says in a chunk; these doors ask for no other.
+    /// Passes on the content of choice 0 in a chunk; these endpoints request no other choice.
     pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut BlockSequencer) {
         let Some(Value::Array(choices)) = chunk.remove("choices") else { return };
         let first = choices

@@ -1,5 +1,6 @@
-//! Between the canonical form, which is chat completions, and the doors of other formats: what they
-//! all read a request and write an answer with. Pure, and of no format in particular.
+//! Between the canonical form, which is chat completions, and the endpoints of other formats: the
+//! code with which all of them read a request and write an answer. Pure, and of no format in
+//! particular.
 
 pub(crate) mod answer;
 pub(crate) mod block_sequencer;
