@@ -47,7 +47,7 @@ async fn in_folder(data_dir: &Path, claimed: &Claimed) -> Result<[u8; 32], Failu
     }
     let is_set_up = has_content(&data_dir.join("sluice.db"));
     if !is_set_up && claimed.may_set_up() && path.exists() && !has_content(&path) {
-        // What a crash can leave where files cannot be linked. Nothing is sealed yet.
+        // A crash can leave an empty file on file systems without links. Nothing is sealed yet.
         remove_leftover(&path).map_err(|error| unwritable(&path, &error))?;
     }
     if !path.exists() {
@@ -76,7 +76,7 @@ fn has_content(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }
 
-/// Ends a rotation that was interrupted: whichever key fits the database stays, and nothing is
+/// Ends a rotation that was interrupted: the key that fits the database stays, and nothing is
 /// removed without that proof. `None` when the current key is to be used as always.
 async fn after_rotation(data_dir: &Path, claimed: &Claimed) -> Result<Option<[u8; 32]>, Failure> {
     let (path, next) = (current(data_dir), next(data_dir));
@@ -144,7 +144,7 @@ fn write_new(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
     let written = remove_leftover(&fresh).and_then(|()| {
         write_exclusively(&fresh, &text)?;
         let linked = match std::fs::hard_link(&fresh, path) {
-            // Not every file system has links. What a crash leaves then is empty or whole.
+            // Not every file system has links. On those a crash leaves the file empty or whole.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 write_exclusively(path, &text)
             }
@@ -157,7 +157,7 @@ fn write_new(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
     sync_folder(path)
 }
 
-/// Removes what a crash has left: nobody else works in the folder.
+/// Removes a file that a crash has left: no other process works in the folder.
 fn remove_leftover(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

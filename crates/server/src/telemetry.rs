@@ -30,7 +30,7 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter, config::Error> {
 /// Starts logging to the standard error output: for people on a terminal, as JSON elsewhere.
 pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
     let filter = filter(text)?;
-    // The MCP library logs what servers say, at every level.
+    // The MCP library logs the messages of servers, at every level.
     let quiet = "rmcp=off".parse().map_err(|error| Failure(format!("{error}")))?;
     let filter = filter.add_directive(quiet);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -72,7 +72,7 @@ where
     }
 }
 
-/// What a metric counts or measures.
+/// The unit that a metric counts or measures.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,

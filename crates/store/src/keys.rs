@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// What a key spent in one second, for the rolling hour.
+/// The spend of a key in one second, for the rolling hour.
 #[derive(Clone, Copy, Debug)]
 pub struct SpentSecond {
     /// The key.
@@ -69,7 +69,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| (ProjectId(row.project_id), row.read())).collect())
     }
 
-    /// What keys with a cap have spent since a time, second by second.
+    /// The spend of keys with a cap since a time, second by second.
     pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
         const SPENT: &str = "
             SELECT s.key_id, s.finished_at / 1000000 AS second,
@@ -214,8 +214,8 @@ impl Tx {
         Ok(revoked > 0)
     }
 
-    /// Writes something that nobody reads, to see whether writing works. It must change: SQLite
-    /// does not write what is there already.
+    /// Writes a value that is never read, to check whether writing works. It must change: SQLite
+    /// does not write a value that is there already.
     pub(crate) async fn touch(&mut self) -> Result<()> {
         const TOUCH: &str = "
             INSERT INTO counters (name, value) VALUES ('touched', 1)

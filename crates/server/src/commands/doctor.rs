@@ -1,4 +1,4 @@
-//! `sluice doctor`: what is well, what is not, and what to do about it.
+//! `sluice doctor`: which checks pass, which fail, and how to fix them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::open;
 
 /// A model has this long to show that it can be reached.
 const PROBE: Duration = Duration::from_secs(10);
-/// The pages of the database are read for so long at the most.
+/// The longest time for which the pages of the database are read.
 const CHECK: Duration = Duration::from_mins(1);
 
 /// Checks everything that can be checked from here. Fails when something has to be done.
@@ -59,7 +59,7 @@ fn end(troubles: usize) -> Result<(), Failure> {
     }
 }
 
-/// What the file of the database shows, and whether that is well.
+/// The checks of the database file, each with whether it passes.
 async fn file(path: &Path) -> Vec<(bool, String)> {
     let named = path.display();
     let health = match store::inspect_file(path, CHECK).await {

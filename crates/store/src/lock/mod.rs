@@ -1,4 +1,4 @@
-//! One gateway per database: what keeps a second one from making limits inexact.
+//! One gateway per database: the lock that keeps a second one from making limits inexact.
 
 mod postgres;
 mod watch;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use postgres::Session;
 use watch::Watched;
 
-/// What a process means to do with the database.
+/// The intended use of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Serve it, alone.
@@ -27,7 +27,7 @@ pub enum Claim {
     Visit,
     /// Read it and change nothing.
     Look,
-    /// Change what a running gateway holds in memory, so that none may run.
+    /// Change data that a running gateway holds in memory, so that none may run.
     Alone,
 }
 
@@ -56,7 +56,8 @@ impl Lock {
         }
     }
 
-    /// Whether nobody else can set the database up at the same time. PostgreSQL sees to that itself.
+    /// Whether no other process can set the database up at the same time. PostgreSQL sees to that
+    /// itself.
     pub(crate) fn may_set_up(&self, location: &Location, claim: Claim) -> bool {
         match location {
             _ if claim == Claim::Look => false,
@@ -73,8 +74,8 @@ impl Lock {
         }
     }
 
-    /// Takes the place of a node that is gone. False while it lives. A SQLite database has one
-    /// node: every other is gone.
+    /// Takes over a node that is gone. False while it lives. A SQLite database has one node: every
+    /// other is gone.
     pub(crate) async fn succeeds(&self, node: NodeId) -> Result<bool> {
         match self {
             Self::None | Self::File(_) => Ok(true),
@@ -118,7 +119,7 @@ pub(crate) fn is_served(database: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// What the file of a lock holds while a gateway has it.
+/// The content of a lock file while a gateway has it.
 const SERVING: &str = "serve";
 
 /// Takes the lock of a SQLite database; `None` while another process has it.
@@ -134,7 +135,7 @@ fn try_lock(database: &Path, claim: Claim) -> Result<Option<File>> {
                 Claim::Serve | Claim::ServeShared => SERVING,
                 Claim::Visit | Claim::Look | Claim::Alone => "",
             };
-            // A hint for those who wait, which a full disk may swallow: the lock is what counts.
+            // A hint for waiting processes, which a full disk may prevent: the lock is authoritative.
             let _ = file.set_len(0).and_then(|()| (&file).write_all(holder.as_bytes()));
             Ok(Some(file))
         }

@@ -1,5 +1,5 @@
-//! What the detail of a trace is written from: an outline of all steps, then a few steps and contents
-//! at a time. No read here holds the contents of a whole trace.
+//! The reads behind the detail of a trace: an outline of all steps, then a few steps and contents at a
+//! time. No read here holds the contents of a whole trace.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use crate::seal::SealingKey;
 
 /// Sealed contents of one trace are shown up to this many bytes.
 const MOST_CONTENT: usize = 64 * 1024 * 1024;
-/// Steps or contents that one statement reads at the most.
+/// The most steps or contents that one statement reads.
 pub const STEPS_AT_ONCE: usize = 50;
 
 static STEPS_BY_ID: LazyLock<String> = LazyLock::new(|| by_id("SELECT * FROM steps WHERE id"));

@@ -1,4 +1,4 @@
-//! Calls that begin, and what becomes of those whose end is lost with their node.
+//! Calls that begin, and the settlement of those whose end is lost with their node.
 
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
@@ -23,7 +23,7 @@ pub struct Start {
     pub trace: TraceId,
     /// The project that owns the trace.
     pub project: ProjectId,
-    /// The key that asked, as a database integer.
+    /// The key of the caller, as a database integer.
     pub key: Option<i64>,
     /// The endpoint it came in by.
     pub api_endpoint: ApiEndpoint,
@@ -43,7 +43,7 @@ pub struct Start {
     pub prompt_tokens: u64,
     /// Nano-dollars per 1,000 prompt and completion tokens, if known.
     pub prices: Option<(i64, i64)>,
-    /// Nano-dollars that it costs whatever its tokens are (images).
+    /// Nano-dollars that the call costs regardless of its tokens (images).
     #[serde(default)]
     pub flat_cost: Option<i64>,
     /// Microseconds since 1970.
