@@ -56,24 +56,24 @@ pub struct GradeReason {
     pub reason: String,
 }
 
-/// What grading stores with a completed trace, so that a late rating regrades alike.
+/// The data that grading stores with a completed trace, so that a late rating regrades alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
     /// The letters.
     pub grades: Grades,
-    /// What all run steps cost.
+    /// The cost of all run steps.
     pub total_cost: Usd,
     /// Cost by model identifier, dearest first.
     pub by_model: Vec<(String, Usd)>,
     /// Cost by infrastructure label, dearest first.
     pub by_infrastructure: Vec<(String, Usd)>,
-    /// Why the grades are what they are.
+    /// The reasons for the grades.
     pub reasons: Vec<GradeReason>,
-    /// What the steps were measured against.
+    /// The baselines that the steps were measured against.
     pub baselines: Baselines,
 }
 
-/// What grading measures steps against, taken when the trace was completed.
+/// The baselines that grading measures steps against, taken when the trace was completed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baselines {
     /// One entry per model that the trace called.

@@ -72,7 +72,7 @@ where
     }
 }
 
-/// The unit that a metric counts or measures.
+/// The kind of a metric.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
