@@ -12,7 +12,7 @@ use crate::http::web_origin::WebOrigin;
 /// The parts of the server's configuration that the API uses.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Peers whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Cidr>,
     /// The URL that browsers see, if one is configured. Only its scheme, host and port count.
     pub public_url: Option<String>,

@@ -15,10 +15,10 @@ const NANO: f64 = 1e9;
 pub struct Usd(pub i64);
 
 impl Usd {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// The most that there is. As a number of dollars it is exact, so that it can be read back.
+    /// The largest amount. As a number of dollars it is exact, so that it can be read back.
     pub const MOST: Self = Self(9_000_000_000 * 1_000_000_000);
 
     /// An amount of nano-dollars, clamped to the range.

@@ -18,7 +18,7 @@ words!(
         Run = "run",
         /// Tools that a model called.
         ToolCall = "tool_call",
-        /// Something the caller noted.
+        /// A note of the caller.
         Log = "log",
         /// A request that safety or routing refused.
         Blocked = "blocked",
@@ -26,11 +26,11 @@ words!(
 );
 
 words!(
-    /// How a step ended.
+    /// The outcome of a step.
     StepStatus {
-        /// As it should.
+        /// Success.
         Completed = "completed",
-        /// With an error, or its end was lost.
+        /// Failure, or its end was lost.
         Failed = "failed",
         /// Refused by safety or routing.
         Blocked = "blocked",
@@ -120,9 +120,9 @@ pub struct Step {
     pub api_endpoint: ApiEndpoint,
     /// How it ended.
     pub status: StepStatus,
-    /// Why it was blocked.
+    /// The reason why it was blocked.
     pub reason: Option<String>,
-    /// Why it failed.
+    /// The reason why it failed.
     pub error: Option<String>,
     /// When it began.
     pub started_at: Timestamp,
@@ -139,7 +139,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// How long it took, in microseconds.
+    /// Its duration, in microseconds.
     pub fn latency(&self) -> i64 {
         self.finished_at.since(self.started_at)
     }

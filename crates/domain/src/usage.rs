@@ -45,14 +45,14 @@ pub struct Open {
 }
 
 impl Open {
-    /// Whether a count of the report makes no sense.
+    /// Whether a count of the report is impossible.
     pub fn is_doubtful(self) -> bool {
         self.prompt || self.completion || self.detail
     }
 }
 
 impl Usage {
-    /// A report of which no count makes sense.
+    /// The usage of a report without a valid count.
     pub fn unknown() -> Self {
         let open = Open { prompt: true, completion: true, ..Open::default() };
         Self { open, ..Self::default() }

@@ -37,7 +37,7 @@ impl<S: AsyncWrite + Unpin> BareRefusals<S> {
 
 /// The status and the head, without its last line, of a refusal that has no body.
 fn bare_refusal(bytes: &[u8]) -> Option<(u16, &str)> {
-    // Nothing but a head is so short, and hardly any begins so.
+    // Only a bare head is so short, and hardly any other write begins so.
     if bytes.len() > 512 || !(bytes.starts_with(b"HTTP/1.1 4") || bytes.starts_with(b"HTTP/1.0 4"))
     {
         return None;

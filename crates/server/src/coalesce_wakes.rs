@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use tokio::task::coop::has_budget_remaining;
 
-/// Turns without a rest for other tasks.
+/// Polls in a row without a rest for other tasks.
 const MOST_TURNS: usize = 32;
 
 const RESTS: u8 = 0;

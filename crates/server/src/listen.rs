@@ -33,7 +33,7 @@ pub(crate) const MOST_CONNECTIONS: usize = 20_000;
 const BACKLOG: u32 = 4096;
 /// Files that are kept for everything else: databases, logs, libraries.
 const OTHER_FILES: u64 = 256;
-/// And those with which an event loop waits.
+/// Files that each event loop uses for waiting.
 const FILES_OF_A_LOOP: usize = 4;
 /// The most bytes of an incomplete head that a connection may hold: the longest address, and
 /// headers.
@@ -143,7 +143,7 @@ async fn connection(
     watcher: Watcher,
     crowded: Arc<Notify>,
 ) {
-    // From here on the loop that serves it watches it.
+    // The loop that serves it watches it from here on.
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => {

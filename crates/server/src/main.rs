@@ -97,7 +97,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
     let config = config::Config::load(flags);
-    // `serve` logs them itself.
+    // `serve` writes these warnings to its own log.
     if config.is_err() || !matches!(command, Command::Serve) {
         commands::warn_of_unknown_variables();
     }

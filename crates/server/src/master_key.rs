@@ -1,9 +1,9 @@
-//! The file of a generated master key. It is made, replaced and put right only by a process that
-//! has the data folder to itself, and never by a rename over a key that may be needed.
+//! The file of a generated master key. It is made, replaced and repaired only by a process that has
+//! the data folder to itself, and never by a rename over a key that may be needed.
 //!
 //! A rotation keeps the new key in `master.next` until the database is sealed under it. Whichever
 //! step a crash interrupts, one of the two files fits the database; the next process that has the
-//! folder to itself finds out which, and leaves only that one.
+//! folder to itself finds that one, and removes the other.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write as _};
@@ -71,7 +71,7 @@ async fn in_folder(data_dir: &Path, claimed: &Claimed) -> Result<[u8; 32], Failu
     read(&path)
 }
 
-/// Whether there is a file with anything in it.
+/// Whether a file exists and is not empty.
 fn has_content(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<[u8; 32], Failure> {
     read_key(&Secret::new(text)).map_err(|fault| Failure(format!("{}: {fault}", path.display())))
 }
 
-/// Writes a key for its owner's eyes alone, whole or not at all, and never over another one. It is
+/// Writes a key, readable by its owner only, whole or not at all, and never over another one. It is
 /// on the disk when this returns.
 fn write_new(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
     let text = STANDARD.encode(bytes);
@@ -173,7 +173,7 @@ fn write_exclusively(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Makes the entry of a file in its folder last.
+/// Syncs the entry of a file in its folder to disk.
 fn sync_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(path);
     open::sync_folder(folder).map_err(|error| unwritable(path, &error))
@@ -193,7 +193,7 @@ mod tests {
     fn a_key_is_never_written_over_another() {
         let folder = tempfile::tempdir().unwrap();
         let path = current(folder.path());
-        // As a crash leaves it.
+        // The file as a crash leaves it.
         std::fs::write(folder.path().join("master.key.tmp"), "half").unwrap();
         write_new(&path, &[1; 32]).unwrap();
         assert_eq!(read(&path).unwrap(), [1; 32]);

@@ -36,7 +36,7 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
     Ok(claimed.open(master, clock.clone()).await?)
 }
 
-/// Makes the data folder, for the owner alone, and makes it and every new folder above it last.
+/// Makes the data folder, for the owner alone, and syncs it and every new folder above it to disk.
 fn make_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The head of a request must be there so long after its first byte, that of the first request so
-/// long after the connection.
+/// The longest time for the head of a request after its first byte; for the first request, after
+/// the connection.
 const HEAD: Duration = Duration::from_secs(10);
 /// The longest time of a connection without a request. Load balancers keep theirs for a minute, and
 /// must be the first to close.

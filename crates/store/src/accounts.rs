@@ -166,7 +166,7 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Notes that a session was used.
+    /// Records that a session was used.
     pub async fn touch_session(&self, token_hash: &[u8; 32], now: Timestamp) -> Result<()> {
         const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
         let mut tx = self.begin().await?;
@@ -176,7 +176,7 @@ impl Store {
         tx.commit().await
     }
 
-    /// Forgets sessions that began before `created` or were last used before `seen`.
+    /// Deletes sessions that began before `created` or were last used before `seen`.
     pub async fn purge_sessions(&self, created: Timestamp, seen: Timestamp) -> Result<()> {
         const PURGE: &str = "DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2";
         let mut tx = self.begin().await?;

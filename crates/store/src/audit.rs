@@ -51,7 +51,7 @@ pub struct NewAudit<'a> {
     pub user_agent: &'a str,
     /// Further details; never a secret.
     pub metadata: Map<String, Value>,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
 }
 
@@ -74,7 +74,7 @@ pub struct Audit {
     pub user_agent: String,
     /// Further details.
     pub metadata: Value,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
 }
 
@@ -160,7 +160,7 @@ impl Row {
             target_id: self.target_id,
             ip: self.ip,
             user_agent: self.user_agent,
-            // One row that cannot be read hides no other.
+            // One unreadable row hides no other.
             metadata: serde_json::from_str(&self.metadata)
                 .unwrap_or_else(|_| json!({"unreadable": self.metadata})),
             at: Timestamp(self.occurred_at),

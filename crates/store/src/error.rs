@@ -33,7 +33,7 @@ pub enum Error {
         /// The schema version that this binary needs.
         known: i64,
     },
-    /// Nobody has set the database up.
+    /// The database has never been set up.
     #[error("the database is empty: start `sluice serve` once to set it up")]
     Empty,
     /// The master key does not open this database.
@@ -48,16 +48,16 @@ pub enum Error {
     /// Another process serves this database.
     #[error("{0}")]
     InUse(String),
-    /// A stored value makes no sense; a defect or a manual change.
+    /// A stored value is invalid: a defect or a manual change.
     #[error("the database holds an unexpected value: {0}")]
     Corrupt(String),
 }
 
-/// The result of everything here.
+/// The result of every function of the store.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether another row of the same commit may be fine.
+    /// Whether only one row is at fault, so that another row of the same commit may be fine.
     pub(crate) fn is_of_one_row(&self) -> bool {
         matches!(self, Self::Taken | Self::Corrupt(_))
     }

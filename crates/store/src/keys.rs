@@ -52,7 +52,7 @@ pub struct SpentSecond {
     pub key: KeyId,
     /// Unix seconds.
     pub second: i64,
-    /// How much.
+    /// The amount.
     pub cost: Usd,
 }
 
@@ -185,7 +185,7 @@ impl Tx {
     }
 
     /// Pauses a key if it is active, counting the intervention when a loop was seen. Returns
-    /// whether it was.
+    /// whether it was active.
     pub async fn pause_key(&mut self, id: KeyId, status: KeyStatus) -> Result<bool> {
         const PAUSE: &str = "
             UPDATE api_keys
@@ -204,7 +204,7 @@ impl Tx {
         Ok(changed > 0)
     }
 
-    /// Revokes a key for good. Returns whether it was not yet.
+    /// Revokes a key for good. Returns whether it was not revoked before.
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<bool> {
         const REVOKE: &str =
             "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
@@ -226,7 +226,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Tells every node that projects, models or keys have changed.
+    /// Notifies every node that projects, models or keys have changed.
     pub async fn bump_registry(&mut self) -> Result<()> {
         within!(self, db => {
             sqlx::query("UPDATE counters SET value = value + 1 WHERE name = 'registry'")

@@ -48,18 +48,18 @@ use db::{Pool, WritePool, on};
 use ids::StepIds;
 use lock::Lock;
 
-/// Rows, each with the project that owns it and cannot be served when the row cannot be read. One
-/// that makes no sense hides no other.
+/// Rows, each with the project that owns it and cannot be served when the row cannot be read. An
+/// invalid one hides no other.
 pub type PerProject<T> = Vec<(ProjectId, Result<T>)>;
 
-/// How to open a store.
+/// The options for opening a store.
 #[derive(Debug)]
 pub struct Options {
     /// The location of the data.
     pub location: Location,
-    /// The key over all keys.
+    /// The master key.
     pub master: SealingKey,
-    /// Whether this process means to serve the database.
+    /// The intended use of the database.
     pub claim: Claim,
     /// The source of the time.
     pub clock: Clock,

@@ -16,7 +16,7 @@ pub struct ModelRow {
     pub id: ModelId,
     /// The project that owns it.
     pub project: ProjectId,
-    /// For people.
+    /// The display name.
     pub name: String,
     /// The name that callers pass as `model`.
     pub identifier: String,

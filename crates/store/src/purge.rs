@@ -9,7 +9,7 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
 
-/// Rows of one table that go at once, so that no purge holds the writer for long.
+/// Rows of one table that are deleted at once, so that no purge holds the writer for long.
 const SLICE: i64 = 500;
 
 /// Days that steps are kept if no rule sets a retention.
@@ -29,7 +29,7 @@ struct Gone {
 #[derive(Default)]
 struct Memory {
     cost: i64,
-    /// The longest rule that they went by.
+    /// The longest retention among them.
     days: i64,
     pii: bool,
     injection: bool,
@@ -59,7 +59,8 @@ impl Store {
             LEFT JOIN models m ON m.project_id = p.id
             WHERE p.deleted_at IS NULL
             GROUP BY p.id";
-        // An identifier has the rule of the model that is called so, else of the last one that was.
+        // An identifier has the rule of its current model, else of the last model with that
+        // identifier.
         const DUE: &str = "
             WITH named AS (
                 SELECT identifier, data_retention_days AS days,
@@ -120,8 +121,9 @@ impl Store {
         Ok(0)
     }
 
-    /// Deletes steps, each with the days it went by, and has their traces remember them. Rows are
-    /// locked in the order of their ids: neither another node nor the writer waits in a circle.
+    /// Deletes steps, each with the days of its retention, and has their traces keep their data. Rows
+    /// are locked in the order of their ids, so neither another node nor the writer can deadlock with
+    /// it.
     async fn forget_due(&self, mut due: Vec<(i64, i64)>) -> Result<u64> {
         due.sort_unstable();
         let mut traces: BTreeMap<Uuid, Memory> = BTreeMap::new();
@@ -171,8 +173,9 @@ impl Store {
 }
 
 impl Tx {
-    /// Forgets all of deleted projects but that their ids, and those of their models, are taken: on
-    /// SQLite the next one would get a deleted one's. Returns how many were not yet forgotten.
+    /// Deletes all data of deleted projects except their ids and those of their models: on SQLite the
+    /// next project would get a deleted one's id. Returns the number of projects whose data was still
+    /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
         const OF_THEM: [&str; 4] = [
             "DELETE FROM key_windows WHERE key_id IN (

@@ -61,7 +61,7 @@ pub struct AgentCounts {
 pub struct ToolTimes {
     /// The number of tool calls by models.
     pub calls: i64,
-    /// How many rounds of them were waited for: run here, or answered by a follow-up.
+    /// The number of rounds of tools that were waited for: run here, or answered by a follow-up.
     pub rounds: i64,
     /// The mean time of a round, in microseconds.
     pub mean: Option<f64>,

@@ -21,7 +21,7 @@ use crate::seal::SealingKey;
 
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
 
-/// Steps of one trace are read up to here.
+/// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;
 
 #[derive(sqlx::FromRow)]
@@ -192,7 +192,7 @@ pub(crate) fn place(step: StepId) -> String {
     format!("step:{step}")
 }
 
-/// Reads a word of one of the closed lists.
+/// Parses a word of one of the closed lists.
 fn word<T>(parse: fn(&str) -> Option<T>, text: &str) -> Result<T> {
     parse(text).ok_or_else(|| Error::Corrupt(format!("'{text}'")))
 }

@@ -10,22 +10,22 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 
-/// Totals of a list are counted up to here.
+/// The most traces that the total of a list counts.
 pub const COUNT_LIMIT: i64 = 10_000;
 
 /// The most traces that one transaction fails.
 const AT_ONCE: usize = 50;
 
-/// Which page of a project's traces, newest first.
+/// The page of a project's traces, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     /// Only traces of this status.
     pub status: Option<TraceStatus>,
     /// Only traces older than this one.
     pub before: Option<TraceId>,
-    /// How many to pass over.
+    /// The number of traces to skip.
     pub offset: i64,
-    /// How many to return.
+    /// The number of traces to return.
     pub limit: i64,
 }
 
@@ -34,9 +34,9 @@ pub struct Page {
 pub struct AgentFigures {
     /// The longest chain of tool calls.
     pub chain_depth: i64,
-    /// How likely it was stuck, 0 to 1.
+    /// The probability that it was stuck, 0 to 1.
     pub stall_probability: f64,
-    /// How well its tool calls fitted the tools, 0 to 1.
+    /// The fit of its tool calls to the tools, 0 to 1.
     pub tool_fidelity: f64,
 }
 

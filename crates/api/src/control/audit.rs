@@ -13,7 +13,7 @@ use crate::http::auth::BySession;
 use crate::http::error::Result;
 use crate::http::extract::Query;
 
-/// Something that somebody did, or tried.
+/// An action, done or attempted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditBody {
     id: i64,
@@ -49,7 +49,7 @@ impl From<Audit> for AuditBody {
     }
 }
 
-/// Which events.
+/// The filter on the events.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Filter {

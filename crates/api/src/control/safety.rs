@@ -17,7 +17,7 @@ use crate::inference::chat::message;
 use crate::inference::chat_body::MessageBody;
 use crate::inference::finding::FindingBody;
 
-/// A trial needs no more than this, with settings that are not saved.
+/// The most bytes of a request: enough for a trial with settings that are not saved.
 const LARGEST: usize = 1 << 20;
 
 /// The content to judge: `text` or `messages`, with at most 65,536 bytes of text in all.
@@ -40,7 +40,7 @@ pub struct SafetyTestAsk {
     settings: Option<Map<String, Value>>,
 }
 
-/// Which way a text goes.
+/// The direction of a text.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "describes what is read by hand")]
@@ -52,9 +52,9 @@ enum DirectionBody {
 /// The verdict.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SafetyTestBody {
-    /// Whether it would go on.
+    /// Whether it would be passed on.
     allowed: bool,
-    /// Why not.
+    /// The reason if it would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
@@ -62,7 +62,7 @@ pub struct SafetyTestBody {
     risk_score: f64,
     /// Whether a person should look at it.
     review: bool,
-    /// Everything that was found.
+    /// All findings.
     findings: Vec<FindingBody>,
     /// The index of the finding that causes the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct SlowRuleBody {
     index: usize,
     /// Its name.
     name: String,
-    /// Why it was given up.
+    /// The reason why it was given up.
     reason: &'static str,
 }
 

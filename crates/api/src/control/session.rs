@@ -17,7 +17,7 @@ use crate::http::client;
 use crate::http::cross_site;
 use crate::http::error::Result;
 
-/// Nobody has shown a credential yet: no more than this is read.
+/// The most bytes of a request that carries no credential yet.
 const LARGEST: usize = 4 * 1024;
 
 /// The credentials of a user who signs in.

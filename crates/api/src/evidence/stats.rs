@@ -14,7 +14,7 @@ use crate::http::auth::{ByEither, Either};
 use crate::http::error::Result;
 use crate::http::extract::Query;
 
-/// Which project and which period.
+/// The project and the period.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct StatsAsk {

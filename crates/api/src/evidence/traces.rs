@@ -128,7 +128,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(trace.into())))
 }
 
-/// Which page of traces.
+/// The page of traces.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListAsk {

@@ -39,7 +39,7 @@ pub enum Either {
     Session(Box<Session>),
 }
 
-/// Lets keys pass that may call a model.
+/// Admits keys that may call a model.
 pub fn spending_key(
     State(app): State<App>,
     request: Request,
@@ -63,7 +63,7 @@ async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) ->
     Ok(next.run(request).await)
 }
 
-/// Lets signed-in members pass.
+/// Admits signed-in members.
 pub async fn session(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let claim = claim(&app, &request)?;
     let session = sign_in(&app, claim).await?;
@@ -83,7 +83,7 @@ pub async fn own_session(
     Ok(next.run(request).await)
 }
 
-/// Lets keys and signed-in members pass.
+/// Admits keys and signed-in members.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let who = if presents_key(request.headers()) {
         Either::Key(Box::new(admit(&app, &request, Spends::No).await?))
@@ -95,7 +95,7 @@ pub async fn either(State(app): State<App>, mut request: Request, next: Next) ->
     Ok(next.run(request).await)
 }
 
-/// Asks the gate. (The request itself must not be held over the wait: its body is not `Sync`.)
+/// Consults the gate. (The request itself must not be held over the wait: its body is not `Sync`.)
 fn admit<'a>(
     app: &'a App,
     request: &Request,

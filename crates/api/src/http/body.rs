@@ -74,7 +74,7 @@ pub async fn read_json<T: DeserializeOwned>(request: Request, app: &App, most: u
     Reader { most: most.min(reader.most), ..reader }.read(request, Holds::Trees).await
 }
 
-/// The content of a body's type.
+/// The values that a body's type may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Values of any kind.

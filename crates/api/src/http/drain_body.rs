@@ -87,7 +87,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(remains) = self.remains.take() {
             let body = std::mem::replace(&mut self.body, Body::empty().into_data_stream());
-            // Nobody waits for it when the request itself was given up.
+            // There is no receiver when the request itself was given up.
             let _ = remains.send((body, self.begun));
         }
     }

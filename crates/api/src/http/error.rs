@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 use crate::http::trace_headers;
 
-/// Official client libraries honour it: a refused request that is sent again feeds its own loop.
+/// The header that stops retries. Official client libraries honour it: a refused request that is
+/// sent again feeds its own loop.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The body of every error, except at endpoints in other vendors' formats.
@@ -43,7 +44,7 @@ pub struct ErrorBody {
 pub struct GuardBody {
     /// A description of the error.
     pub error: &'static str,
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reason: Option<String>,
@@ -108,7 +109,7 @@ impl Failure {
         self.body
     }
 
-    /// Any 401 as a plain one.
+    /// Turns any 401 into a plain one.
     pub fn of_session(self) -> Self {
         if self.status == StatusCode::UNAUTHORIZED { Error::Unauthorized.into() } else { self }
     }
@@ -199,7 +200,7 @@ impl From<Unanswered> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(&self.body)).into_response();
-        // Endpoints in other formats write it in their own words (`vendor_errors.rs`).
+        // Endpoints in other formats write it in their own form (`vendor_errors.rs`).
         response.extensions_mut().insert(self.body);
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());

@@ -126,7 +126,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Tells a field that is null from one that is not there.
+/// Distinguishes a null field from an absent one.
 pub fn given<'de, D, T>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -44,7 +44,7 @@ pub struct MessagesFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     provider_status: Option<u16>,
-    /// In the vendor's form: the details that its clients read to continue without an unsupported
+    /// The details, in the vendor's form, that its clients read to continue without an unsupported
     /// feature.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
@@ -117,13 +117,13 @@ impl ResponsesError {
     }
 }
 
-/// Around endpoints for Anthropic's clients.
+/// Writes the errors of endpoints for Anthropic's clients.
 pub async fn messages(request: Request, next: Next) -> Response {
     let id = request.headers().get(OUR_ID).cloned();
     for_messages(next.run(request).await, id)
 }
 
-/// Around endpoints for OpenAI's clients.
+/// Writes the errors of endpoints for OpenAI's clients.
 pub async fn responses(request: Request, next: Next) -> Response {
     for_responses(next.run(request).await)
 }
@@ -159,7 +159,7 @@ fn for_responses(response: Response) -> Response {
     retold(response, ResponsesError::told)
 }
 
-/// A failure in other words; anything else as it is.
+/// A failure in the vendor's format; any other response as it is.
 fn retold<T: Serialize>(
     mut response: Response,
     tell: impl FnOnce(StatusCode, ErrorBody) -> T,

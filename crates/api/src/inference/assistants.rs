@@ -48,7 +48,7 @@ pub enum TurnBody {
     },
     /// Refused by safety or routing, at no cost.
     Blocked {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The step that records it.
         #[schema(value_type = i64)]

@@ -25,15 +25,15 @@ pub struct CheckAsk {
 /// The verdict.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckBody {
-    /// Whether a request with this text would go on.
+    /// Whether a request with this text would be passed on.
     allowed: bool,
     #[schema(value_type = i64)]
     step_id: StepId,
-    /// Why not.
+    /// The reason if it would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// The reason why it is forbidden.
+    /// The finding that forbids it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,

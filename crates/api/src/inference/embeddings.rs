@@ -114,7 +114,7 @@ enum VectorBody {
     Base64(String),
 }
 
-/// Embed texts as vectors. Texts with credentials are refused, and those with highly sensitive
+/// Turn texts into vectors. Texts with credentials are refused, and those with highly sensitive
 /// personal data if the model is public.
 #[utoipa::path(post, path = "/api/v1/embeddings", tag = "Executions", request_body = EmbeddingBody,
     responses((status = 200, body = VectorsBody),

@@ -94,7 +94,7 @@ pub enum OutcomeBody {
     },
     /// Refused by safety or routing, at no cost.
     Blocked {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The step that records it.
         #[schema(value_type = i64)]

@@ -1,4 +1,4 @@
-//! Calls of tools in the form of before a model could make several at a time: `function_call` of an
+//! Tool calls in the form from before a model could make several at a time: `function_call` of an
 //! assistant's message, and messages of the role `function` that answer it by its name.
 
 use std::collections::{HashMap, VecDeque};
@@ -107,7 +107,7 @@ mod tests {
         let legacy = json!({"role": "assistant", "content": null, "function_call": function});
         let id = "function_call_1";
         assert_eq!(modern(history(legacy, None)), history(call(id), Some(id)));
-        // As an answer of ours has it: in both forms.
+        // An answer of ours has both forms.
         let mut both = call("a");
         both["function_call"] = function.clone();
         assert_eq!(modern(history(both, None)), history(call("a"), Some("a")));
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(ids, [json!("a"), json!("b"), json!("c"), json!(null)]);
     }
 
-    /// Examples show a model in this way how to answer.
+    /// Unanswered calls serve as examples that show a model how to answer.
     #[test]
     fn a_call_that_nothing_answers_stays_as_it_is() {
         let call = json!({"role": "assistant", "content": null,

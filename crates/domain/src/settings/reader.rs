@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         Self { map, path: path.to_owned(), errors }
     }
 
-    /// Notes a fault of `key`.
+    /// Records a fault of `key`.
     pub(super) fn fault(&mut self, key: &str, what: &str) {
         self.errors.push(format!("{}.{key} {what}", self.path));
     }
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A count where null means off and absence means the default.
+    /// A count. Null means off, and absence means the default.
     pub(super) fn count_or_off(&mut self, key: &str, plain: Option<u64>) -> Option<u64> {
         match self.map.get(key) {
             None => plain,

@@ -10,7 +10,7 @@ use super::{Failure, say};
 use crate::config::Config;
 use crate::open;
 
-/// A model has this long to show that it can be reached.
+/// The time within which a model must be reachable.
 const PROBE: Duration = Duration::from_secs(10);
 /// The longest time for which the pages of the database are read.
 const CHECK: Duration = Duration::from_mins(1);
@@ -50,7 +50,7 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     end(troubles)
 }
 
-/// Says how many things need attention, and fails if any does.
+/// Prints how many things need attention, and fails if any does.
 fn end(troubles: usize) -> Result<(), Failure> {
     match troubles {
         0 => say("Everything is well."),

@@ -85,7 +85,7 @@ pub(crate) fn check(asked: &Check) -> Result<(), Failure> {
         let text = whole(file)?;
         return print(&findings(&text, &inspect(&text, asked.role)));
     }
-    // Tables are made at first use: not on the first line's time.
+    // Tables are built at first use: here, and not in the time of the first line.
     inspect("warm", asked.role);
     each(&asked.source, |line: &ToCheck| {
         let began = Instant::now();

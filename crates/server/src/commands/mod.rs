@@ -1,4 +1,4 @@
-//! Everything but serving.
+//! All commands but serving.
 
 pub(crate) mod check_config;
 pub(crate) mod doctor;
@@ -42,13 +42,13 @@ impl From<store::Error> for Failure {
     }
 }
 
-/// Says why, on the standard error output.
+/// Prints the reason on the standard error output.
 pub(crate) fn complain(failure: &Failure) {
     // If even that fails, there is no way left to report it.
     let _ = writeln!(std::io::stderr(), "sluice: {failure}");
 }
 
-/// Names the variables that are passed over, on the standard error output.
+/// Names the ignored variables on the standard error output.
 pub(crate) fn warn_of_unknown_variables() {
     for warning in config::unknown_variables() {
         complain(&Failure(format!("warning: {warning}")));

@@ -41,7 +41,7 @@ pub(crate) enum Lock {
 
 impl Lock {
     /// Claims a database. A process that was just killed may seem to hold it for a moment longer, and
-    /// a command holds it for a moment: that is waited for.
+    /// a command holds it for a moment: this waits for either.
     pub(crate) async fn take(location: &Location, claim: Claim) -> Result<Self> {
         match (location, claim) {
             (_, Claim::Look) | (Location::Postgres(_), Claim::Visit) => Ok(Self::None),
@@ -101,19 +101,18 @@ impl Lock {
     }
 }
 
-/// How long a lock is waited for that a gateway has: it may have been killed just now.
+/// How long to wait for a lock that a gateway holds: it may have been killed just now.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a lock is waited for that a command has: it may be setting a new folder up.
+/// How long to wait for a lock that a command holds: it may be setting a new folder up.
 const PATIENCE_WITH_COMMANDS: Duration = Duration::from_secs(5);
-/// How often it is tried.
+/// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(20);
 
 fn lock_path(database: &Path) -> PathBuf {
     database.with_extension("lock")
 }
 
-/// Whether a process holds the lock of a SQLite database, without taking it for longer than the
-/// question.
+/// Whether a process holds the lock of a SQLite database. The check holds the lock for a moment only.
 pub(crate) fn is_served(database: &Path) -> bool {
     let file = File::open(lock_path(database));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
@@ -152,7 +151,7 @@ async fn file(database: &Path, claim: Claim) -> Result<File> {
         if let Some(file) = try_lock(database, claim)? {
             return Ok(file);
         }
-        // Right after a change of hands it may show the last holder.
+        // Right after the lock has changed hands it may name the last holder.
         let is_serving = is_held_by_gateway(database);
         let patience = if is_serving { PATIENCE } else { PATIENCE_WITH_COMMANDS };
         if began.elapsed() > patience {

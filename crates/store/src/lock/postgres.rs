@@ -39,12 +39,12 @@ const OPTIONS: [(&str, &str); 5] = [
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
 ];
-/// How long a node that seems to live may take to show that it does not. Below the server's
-/// `deadlock_timeout`: two nodes may ask for each other's lock.
+/// How long a node that seems to live may take to release its lock. Below the server's
+/// `deadlock_timeout`: two nodes may wait for each other's lock.
 const DOUBT: &str = "500ms";
-/// How long an answer may take that waits for no lock.
+/// The time limit of an answer that waits for no lock.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take to connect and have all locks.
+/// The time limit for connecting and taking all locks.
 const TAKING: Duration = Duration::from_secs(20);
 /// After a restart of the server every node takes its lock again. For this long no node is judged
 /// gone because its lock is free.

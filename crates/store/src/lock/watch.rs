@@ -13,7 +13,7 @@ use crate::error::Error;
 /// How often the connection is checked, and how often it is opened anew.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Locks that are held by a connection, and a task that minds it.
+/// Locks that are held by a connection, and a task that watches it.
 #[derive(Debug)]
 pub(crate) struct Watched {
     session: Arc<Session>,
@@ -50,7 +50,7 @@ impl Watched {
     }
 }
 
-/// Minds the connection until another process has the locks.
+/// Watches the connection until another process has the locks.
 async fn watch(session: Arc<Session>, displaced: CancellationToken) {
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

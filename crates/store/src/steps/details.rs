@@ -29,7 +29,7 @@ static CONTENTS_BY_ID: LazyLock<String> =
 pub struct Outline {
     /// The step; these three are `None`.
     pub step: Step,
-    /// How many bytes the three have together.
+    /// The bytes of the three together.
     pub texts: usize,
 }
 
@@ -143,7 +143,7 @@ fn by_id(select: &str) -> String {
     text + ")"
 }
 
-/// The ids for all slots. Those that are too many are filled with an id that no step has.
+/// The ids for all slots. Superfluous slots are filled with an id that no step has.
 fn slots(ids: &[StepId]) -> impl Iterator<Item = i64> {
     let none = std::iter::repeat(i64::MIN);
     ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE)

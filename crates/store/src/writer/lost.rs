@@ -130,8 +130,8 @@ pub(crate) async fn settle_lost(
             };
             match written {
                 Ok(_) => settled += 1,
-                // Its step is there already, or it cannot be read: it must not stand in the way of
-                // every start.
+                // Its step is there already, or it cannot be read: it must not block every start of
+                // the gateway.
                 Err(error) if error.is_of_one_row() => {
                     tracing::warn!(step = id, %error, "a call that began is forgotten");
                     forget(writes, id).await?;

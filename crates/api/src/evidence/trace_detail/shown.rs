@@ -84,7 +84,7 @@ fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// Goes on behind the end of a string.
+/// Continues behind the end of a string.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

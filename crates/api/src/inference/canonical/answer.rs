@@ -12,7 +12,7 @@ pub(crate) struct Answer {
     pub(crate) thought: String,
     /// The text of the answer.
     pub(crate) text: String,
-    /// Why it would not answer; empty when it did.
+    /// The reason why it refused; empty when it did not.
     pub(crate) refusal: String,
     /// The tools that it calls, in order.
     pub(crate) calls: Vec<Call>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// As the model wrote them: JSON, if it wrote well.
+    /// The arguments as the model wrote them: usually JSON.
     pub(crate) arguments: String,
 }
 
@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// Two names of the same thing.
+/// Takes the reasoning, whose member has two names.
 pub(super) fn thought(of: &mut Map<String, Value>) -> String {
     let thought = taken_text(of, "reasoning_content");
     if thought.is_empty() { taken_text(of, "reasoning") } else { thought }

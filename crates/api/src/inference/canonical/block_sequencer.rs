@@ -8,18 +8,18 @@ use crate::inference::canonical::prompt::State;
 /// The kind of a text in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentKind {
-    /// It thinks aloud.
+    /// The model's reasoning.
     Thought,
-    /// It answers.
+    /// The answer itself.
     Text,
     /// The reason why the model refuses.
     Refusal,
 }
 
-/// A thing that an answer is made of.
+/// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Words.
+    /// A text.
     Said(ContentKind),
     /// A tool that the model calls.
     Call {
@@ -41,7 +41,7 @@ pub(crate) enum BlockEvent {
     End,
 }
 
-/// The order in the making.
+/// The order under construction.
 #[derive(Debug, Default)]
 pub(crate) struct BlockSequencer {
     beats: Vec<BlockEvent>,
@@ -74,7 +74,7 @@ struct Called {
 }
 
 impl BlockSequencer {
-    /// More in words.
+    /// More of a text.
     pub(crate) fn say(&mut self, voice: ContentKind, text: String) {
         if !text.is_empty() {
             self.queue.push_back(Waiting::Said(voice, text));
@@ -182,7 +182,7 @@ impl BlockSequencer {
     }
 }
 
-/// Notices when an object has come whole, without keeping it.
+/// Detects the end of an object, without keeping it.
 #[derive(Debug, Default)]
 struct Json {
     depth: usize,

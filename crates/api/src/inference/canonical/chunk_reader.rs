@@ -15,7 +15,7 @@ pub(crate) struct ChunkReader {
     by_index: HashMap<u64, usize>,
 }
 
-/// A call as far as it has come.
+/// A call as far as it has been read.
 #[derive(Debug)]
 struct Calling {
     id: String,
@@ -73,7 +73,7 @@ impl ChunkReader {
         }
     }
 
-    /// Which call a piece belongs to; the first piece of each has its id.
+    /// The call that a piece belongs to; the first piece of each has its id.
     fn place(&mut self, index: u64, id: String) -> usize {
         *self.by_index.entry(index).or_insert_with(|| {
             self.calls.push(Calling { id, early: Some(String::new()) });

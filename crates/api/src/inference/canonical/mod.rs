@@ -1,6 +1,5 @@
-//! Between the canonical form, which is chat completions, and the endpoints of other formats: the
-//! code with which all of them read a request and write an answer. Pure, and of no format in
-//! particular.
+//! The code with which all endpoints of other formats read a request into the canonical form, which
+//! is chat completions, and write an answer from it. Pure, and of no format in particular.
 
 pub(crate) mod answer;
 pub(crate) mod block_sequencer;

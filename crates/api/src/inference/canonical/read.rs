@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::http::error::{Failure, Result};
 
-/// A value of the caller's is quoted up to here.
+/// The most characters of a value of the caller's that are quoted.
 const LONGEST_QUOTE: usize = 40;
 
 /// An object of a request, with its path.
@@ -35,7 +35,7 @@ impl Node {
         self.members.remove(name).filter(|value| !value.is_null())
     }
 
-    /// Takes a text that has to be there.
+    /// Takes a required text.
     pub(crate) fn text(&mut self, name: &str) -> Result<String> {
         let text = self.maybe_text(name)?;
         text.ok_or_else(|| malformed(format!("Missing required parameter: {}", self.path(name))))
@@ -56,7 +56,7 @@ impl Node {
         self.take(name).map(|value| Self::of(at, value)).transpose()
     }
 
-    /// Takes a flag; one that is not there is down.
+    /// Takes a flag; an absent one is false.
     pub(crate) fn flag(&mut self, name: &str) -> Result<bool> {
         match self.take(name) {
             None => Ok(false),
@@ -110,7 +110,7 @@ pub(crate) fn malformed(what: String) -> Failure {
     Error::Malformed(what).into()
 }
 
-/// A request that makes sense and cannot be carried out.
+/// A valid request that cannot be carried out.
 pub(crate) fn invalid(what: impl Into<String>) -> Failure {
     Error::invalid(what).into()
 }

@@ -149,7 +149,7 @@ fn tool_use(call: &Call, inner: &mut InnerJson) -> Value {
     json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }
 
-/// Why the model stopped, in the format's words.
+/// The reason why the model stopped, under the format's names.
 pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) -> &'static str {
     match finish {
         FinishReason::ContentFilter | FinishReason::Refusal => "refusal",
@@ -164,9 +164,9 @@ pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) 
 /// can hold.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// Why it refused. The words of the refusal are part of it.
+    /// The details of a refusal, which include its text.
     pub(super) details: Option<Value>,
-    /// Which stop sequence was met.
+    /// The stop sequence that was met.
     sequence: Option<String>,
 }
 
@@ -198,7 +198,7 @@ impl Ending {
     }
 }
 
-/// The words of a refusal.
+/// The text of a refusal.
 pub(super) fn stop_details(explanation: &str) -> Value {
     json!({"type": "refusal", "category": null, "explanation": explanation})
 }

@@ -184,7 +184,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
     Ok(ParsedRequest { ask, sources, left_out })
 }
 
-/// The error of a parameter that there is not.
+/// The error of an unsupported parameter.
 fn unsupported(name: &str) -> Failure {
     let shown: String = name.chars().take(64).collect();
     let failure = invalid(format!("{shown} is not supported"));
