@@ -30,7 +30,7 @@ use crate::inference::{
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;
 
-/// Routes that ask for a session.
+/// Routes that require a session.
 fn by_session() -> Group {
     OpenApiRouter::new()
         .routes(routes!(projects::list, projects::create))
@@ -48,7 +48,7 @@ fn of_session() -> Group {
     OpenApiRouter::new().routes(routes!(session::show, session::delete))
 }
 
-/// Routes that ask for a key and call models.
+/// Routes that require a key and call models.
 fn by_spending_key() -> Group {
     OpenApiRouter::new()
         .routes(routes!(executions::create))
@@ -60,12 +60,12 @@ fn by_spending_key() -> Group {
         .routes(routes!(executions::run))
 }
 
-/// Doors for Anthropic's clients, which ask for a key and call models.
+/// Endpoints for Anthropic's clients, which require a key and call models.
 fn for_messages() -> Group {
     OpenApiRouter::new().routes(routes!(messages::create))
 }
 
-/// Doors for OpenAI's clients, which ask for a key and call models.
+/// Endpoints for OpenAI's clients, which require a key and call models.
 fn for_responses() -> Group {
     OpenApiRouter::new().routes(routes!(responses::create))
 }

@@ -27,7 +27,7 @@ pub const TOOL_FAILED: &str = "tool_failed";
 pub enum Role {
     /// The application.
     System,
-    /// The application, in the newer word.
+    /// The application, under the newer name.
     Developer,
     /// The end user.
     User,
@@ -61,7 +61,7 @@ impl Role {
         })
     }
 
-    /// How much safety trusts its words.
+    /// How far safety trusts its text.
     pub fn origin(&self) -> Origin {
         match self {
             Self::System | Self::Developer => Origin::System,
@@ -204,7 +204,7 @@ pub struct Reply {
     /// The provider's own answer, if it is in the chat-completions format: endpoints of the same format
     /// pass on members that the canonical form does not carry.
     pub native: Option<Map<String, Value>>,
-    /// Parameters that the model has not and that were left out, by name.
+    /// The names of parameters that the model does not support and that were left out.
     pub dropped: Vec<String>,
 }
 

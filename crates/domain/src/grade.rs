@@ -38,7 +38,7 @@ impl Grade {
 /// The three letters of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grades {
-    /// All things considered.
+    /// The overall grade.
     pub overall: Grade,
     /// Avoidable cost.
     pub waste: Grade,
@@ -82,14 +82,14 @@ pub struct Baselines {
     pub tiers: Vec<TierBaseline>,
 }
 
-/// How long a model usually takes.
+/// The usual latency of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyBaseline {
     /// The model's identifier.
     pub model: String,
     /// The 95th percentile of its run steps in the last 7 days, in milliseconds.
     pub p95_ms: f64,
-    /// How many steps that rests on.
+    /// The number of steps behind that.
     pub samples: u64,
 }
 

@@ -20,7 +20,7 @@ const VALUE: usize = 72;
 const MEMBER: usize = 8 + 24 + VALUE;
 /// The least number of values that a list has room for.
 const LEAST_ITEMS: usize = 4;
-/// The least that an allocation takes.
+/// The smallest allocation.
 const LEAST_ALLOCATION: usize = 16;
 
 /// The most bytes of a tree for each byte of its text, beside the allowance of any tree.

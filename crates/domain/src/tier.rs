@@ -52,7 +52,7 @@ words!(
         Extract = "extract",
         /// Put a text into one of several classes.
         Classify = "classify",
-        /// Say it in another language.
+        /// Translate a text.
         Translate = "translate",
         /// Write, explain or mend program code.
         Code = "code",
@@ -60,7 +60,7 @@ words!(
         Answer = "answer",
         /// Write something new.
         Generate = "generate",
-        /// Say the same in other words.
+        /// Rephrase a text.
         Rewrite = "rewrite",
         /// Small talk.
         Chat = "chat",

@@ -25,7 +25,7 @@ pub const HOUR: i64 = 60 * MINUTE;
 pub const DAY: i64 = 24 * HOUR;
 
 impl Timestamp {
-    /// This time and a duration later.
+    /// This time plus a duration.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros(duration)))
@@ -70,7 +70,7 @@ impl Timestamp {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_microsecond()));
         }
-        // A zone in brackets would be passed over.
+        // A zone in brackets would be ignored.
         if text.contains('[') {
             return None;
         }

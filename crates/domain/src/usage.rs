@@ -115,7 +115,7 @@ impl Usage {
         last
     }
 
-    /// The counts in the words of the chat-completions format.
+    /// The counts under the names of the chat-completions format.
     pub fn chat_form(&self) -> Value {
         let mut form = json!({
             "prompt_tokens": self.prompt,

@@ -47,19 +47,19 @@ pub enum SimulateBody {
         risk_score: f64,
         /// 0 to 1.
         complexity: f64,
-        /// Why, in words.
+        /// The reasons, as sentences.
         reasons: Vec<String>,
     },
     /// Safety would refuse it.
     Blocked {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// No model is configured for it.
     Unconfigured {
         /// `simple`, `complex` or `secure`.
         tier: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 use crate::http::error::Failure;
 use crate::inference::finding::FindingBody;
 
-/// Tells proxies not to wait for more.
+/// The header that keeps proxies from buffering.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// At most this many choices are ended when a stream is stopped; a request for many choices gets

@@ -74,7 +74,7 @@ fn name(of: &Value) -> String {
     of["name"].as_str().unwrap().to_owned()
 }
 
-/// The dependencies of a crate, those of its tests included, that are so.
+/// The dependencies of a crate, those of its tests included, that satisfy a condition.
 fn dependencies(package: &Value, is_so: impl Fn(&Value) -> bool) -> BTreeSet<String> {
     let all = package["dependencies"].as_array().unwrap().iter();
     all.filter(|dependency| is_so(dependency)).map(name).collect()

@@ -239,7 +239,7 @@ impl<C: Commit> Loop<C> {
         }
     }
 
-    /// Notes whether commits are slow: the last one, or on some databases one of the last second.
+    /// Records whether commits are slow: the last one, or on some databases one of the last second.
     fn note_pace(&self, took: Duration) {
         let now = self.began.elapsed();
         let known = self.slow_until.load(Ordering::Relaxed);

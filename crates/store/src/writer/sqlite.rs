@@ -1,5 +1,5 @@
-//! Commits on SQLite: a thread of its own with a connection of its own, so that a statement costs
-//! a function call and not a message to a worker.
+//! Commits on SQLite: a thread of its own with a connection of its own, so that a statement costs a
+//! function call and not a message to a worker.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -29,7 +29,7 @@ pub struct Input {
     turn: Turn,
     /// State that came with the reasoning before the items that it belongs to.
     state: Option<State>,
-    /// Images that tools gave back: they follow the last of the results.
+    /// Images in tool results: they follow the last of the results.
     images: Vec<Value>,
     /// The index of the item that they came with.
     images_at: Option<usize>,
@@ -86,7 +86,7 @@ impl Input {
         }
     }
 
-    /// All that was read.
+    /// The conversation that was read.
     pub fn finish(mut self) -> Conversation {
         self.end_turn();
         self.show_images();

@@ -76,7 +76,7 @@ pub struct ResponsesBody {
     /// `reasoning.encrypted_content` is always included; anything else is refused.
     #[serde(default)]
     include: Option<Vec<String>>,
-    /// Nothing else is supported, but for `user`, `service_tier` and the like.
+    /// All other parameters. None is supported but `user`, `service_tier` and the like.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     others: Map<String, Value>,
