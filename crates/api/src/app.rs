@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The state that every handler can reach.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use utoipa::openapi::OpenApi;
 
 use crate::http::web_origin::WebOrigin;
 
-/// What the server tells the API.
+/// The parts of the server's configuration that the API uses.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Peers whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Cidr>,
-    /// The URL that browsers see, if it is known. Only its scheme, host and port count.
+    /// The URL that browsers see, if one is configured. Only its scheme, host and port count.
     pub public_url: Option<String>,
 }
 
-/// What every handler can reach.
+/// The state that every handler can reach.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Parts>);
 
-/// What an [`App`] is made of: one count to keep per request and layer.
+/// The contents of an [`App`]: one reference count to keep per request and layer.
 pub(crate) struct Parts {
     pub(crate) gateway: Gateway,
     pub(crate) trusted_proxies: Vec<Cidr>,
-    /// The origin of the URL that browsers see, if it is known.
+    /// The origin of the URL that browsers see, if one is configured.
     pub(crate) public_origin: Option<WebOrigin>,
     pub(crate) is_https: bool,
     pub(crate) document: Arc<OpenApi>,

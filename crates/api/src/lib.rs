@@ -1,7 +1,7 @@
 //! The API: JSON and server-sent events over HTTP, and nothing that decides.
 //!
-//! A handler extracts, calls a use case, and presents what it says. Every route is behind the
-//! guard of its group (`router.rs`), and one table turns errors into responses (`error.rs`).
+//! A handler extracts, calls a use case, and presents its result. Every route is behind the guard
+//! of its group (`router.rs`), and one table maps errors to responses (`error.rs`).
 
 mod app;
 mod control;

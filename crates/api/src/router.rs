@@ -30,7 +30,7 @@ use crate::inference::{
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;
 
-/// Routes that ask for a session.
+/// Routes that require a session.
 fn by_session() -> Group {
     OpenApiRouter::new()
         .routes(routes!(projects::list, projects::create))
@@ -48,7 +48,7 @@ fn of_session() -> Group {
     OpenApiRouter::new().routes(routes!(session::show, session::delete))
 }
 
-/// Routes that ask for a key and call models.
+/// Routes that require a key and call models.
 fn by_spending_key() -> Group {
     OpenApiRouter::new()
         .routes(routes!(executions::create))
@@ -60,22 +60,22 @@ fn by_spending_key() -> Group {
         .routes(routes!(executions::run))
 }
 
-/// Doors for Anthropic's clients, which ask for a key and call models.
+/// Endpoints for Anthropic's clients, which require a key and call models.
 fn for_messages() -> Group {
     OpenApiRouter::new().routes(routes!(messages::create))
 }
 
-/// Doors for OpenAI's clients, which ask for a key and call models.
+/// Endpoints for OpenAI's clients, which require a key and call models.
 fn for_responses() -> Group {
     OpenApiRouter::new().routes(routes!(responses::create))
 }
 
-/// Doors for the clients of both, which ask for a key and cost nothing.
+/// Endpoints for the clients of both, which require a key and cost nothing.
 fn for_listing() -> Group {
     OpenApiRouter::new().routes(routes!(model_list::list)).routes(routes!(model_list::show))
 }
 
-/// Routes that ask for a key and cost nothing.
+/// Routes that require a key and cost nothing.
 fn by_key() -> Group {
     OpenApiRouter::new()
         .routes(routes!(traces::create, traces::list))
@@ -92,7 +92,7 @@ fn by_either() -> Group {
     OpenApiRouter::new().routes(routes!(stats::show))
 }
 
-/// Routes that ask for nothing.
+/// Routes that require no credential.
 fn open() -> Group {
     OpenApiRouter::new()
         .routes(routes!(session::create))
@@ -157,8 +157,8 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));
-    // The page and its script come from the binary: it works offline, and asks no validator on the
-    // internet what it thinks of the description.
+    // The page and its script come from the binary: it works offline, and sends the description to
+    // no validator on the internet.
     let config = Config::new(["/api/v1/openapi.json"]).validator_url("none");
     let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();

@@ -1,4 +1,4 @@
-//! The one model of a conversation that every door translates to and every adapter from.
+//! The one model of a conversation that every endpoint translates to and every adapter from.
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
@@ -7,27 +7,27 @@ use crate::safety::Origin;
 use crate::step::FinishReason;
 use crate::usage::Usage;
 
-/// The member of an assistant's message that holds what its provider wants back with it, as it came:
-/// thoughts with their signatures and the like.
+/// The member of an assistant's message that holds the state that its provider requires back with it,
+/// unchanged: thoughts with their signatures and the like.
 pub const PROVIDER_STATE: &str = "provider_state";
 
-/// The member of an answer's message that holds what Anthropic tells of a refusal, as it came: its
-/// category, and its explanation, which is the message's `refusal` as well.
+/// The member of an answer's message that holds the details that Anthropic reports of a refusal,
+/// unchanged: its category, and its explanation, which is the message's `refusal` as well.
 pub const STOP_DETAILS: &str = "stop_details";
 
-/// The member of an answer's message that holds which of the caller's stop sequences has ended it,
-/// where its provider tells.
+/// The member of an answer's message that holds the caller's stop sequence that has ended it, if its
+/// provider reports it.
 pub const STOP_SEQUENCE: &str = "stop_sequence";
 
-/// The member of a tool's message that is true where the tool failed: chat completions have none for it.
+/// The member of a tool's message that is true if the tool failed: chat completions have none for it.
 pub const TOOL_FAILED: &str = "tool_failed";
 
-/// Who speaks, in the words of the chat-completions format.
+/// The role of a message, as the chat-completions format names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The application.
     System,
-    /// The application, in the newer word.
+    /// The application, under the newer name.
     Developer,
     /// The end user.
     User,
@@ -61,7 +61,7 @@ impl Role {
         })
     }
 
-    /// How much safety trusts its words.
+    /// How far safety trusts its text.
     pub fn origin(&self) -> Origin {
         match self {
             Self::System | Self::Developer => Origin::System,
@@ -72,7 +72,7 @@ impl Role {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// Nothing (an assistant turn that only calls tools).
@@ -84,7 +84,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// The content parts; none where it is no list of them.
+    /// The content parts; none if it is no list of them.
     pub fn parts(&self) -> &[Value] {
         match self {
             Self::Parts(parts) => parts,
@@ -96,11 +96,11 @@ impl Body {
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who speaks.
+    /// The role of its author.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub body: Body,
-    /// What else the caller sent with it (`name`, `tool_calls`, `tool_call_id`, ...).
+    /// Other members that the caller sent with it (`name`, `tool_calls`, `tool_call_id`, ...).
     pub extra: Map<String, Value>,
 }
 
@@ -112,7 +112,7 @@ impl Message {
 }
 
 impl Message {
-    /// Reads what [`Message`] serializes to; `None` for anything else.
+    /// Reads the form that [`Message`] serializes to; `None` for anything else.
     pub fn read(value: Value) -> Option<Self> {
         let Value::Object(mut extra) = value else { return None };
         let role = Role::parse(extra.shift_remove("role")?.as_str()?)?;
@@ -126,7 +126,7 @@ impl Message {
     }
 }
 
-/// The message in the chat-completions form: `role`, `content`, and what else came with it.
+/// The message in the chat-completions form: `role`, `content`, and its other members.
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2 + self.extra.len()))?;
@@ -143,24 +143,24 @@ impl Serialize for Message {
     }
 }
 
-/// The member by which a content part, a message, a tool call, a tool or a whole request says that
-/// a provider may keep what comes before it and with it: for `5m` or for `1h`. Only adapters of
-/// formats with prompt caches of this kind read it.
+/// The member by which a content part, a message, a tool call, a tool or a whole request permits a
+/// provider to cache it and everything before it: for `5m` or for `1h`. Only adapters of formats with
+/// prompt caches of this kind read it.
 pub const CACHE_BREAKPOINT: &str = "cache_breakpoint";
 
-/// What callers know it by: the name in Anthropic's format, and in what others made of it in chat
-/// completions.
+/// The callers' name for it: the name in Anthropic's format, and in extensions of chat completions by
+/// others.
 pub const CACHE_CONTROL: &str = "cache_control";
 
-/// What a model is asked, independent of any wire format.
+/// A request to a model, independent of any wire format.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompt {
     /// The conversation so far, oldest first.
     pub messages: Vec<Message>,
     /// The caller's bound on completion tokens.
     pub max_output_tokens: Option<u64>,
-    /// Whether it came in another format than chat completions. What that one lacks is refused then
-    /// by models that speak it, and not passed on.
+    /// Whether it came in another format than chat completions. Content that chat completions lack is
+    /// refused then by models of that format, and not passed on.
     pub is_translated: bool,
     /// Every other parameter of a chat-completions request, as the caller sent it
     /// (`temperature`, `tools`, `response_format`, ...).
@@ -173,7 +173,7 @@ impl Prompt {
         Self { messages: vec![Message::user(text)], ..Self::default() }
     }
 
-    /// What its messages say, one text a message; those that are no plain text are passed over.
+    /// The texts of its messages, one text a message; those that are no plain text are passed over.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().filter_map(|message| match &message.body {
             Body::Text(text) => Some(text.as_str()),
@@ -181,8 +181,8 @@ impl Prompt {
         })
     }
 
-    /// How many of the completion tokens are for thinking, where the caller says so in Anthropic's
-    /// words. An answer needs more than these.
+    /// How many of the completion tokens are for thinking, if the caller sets that as in Anthropic's
+    /// format. An answer needs more than these.
     pub fn thinking_budget(&self) -> Option<u64> {
         let thinking = self.params.get("thinking")?;
         let is_on = thinking.get("type").and_then(Value::as_str) == Some("enabled");
@@ -193,18 +193,18 @@ impl Prompt {
 /// A whole answer.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// What the model said; empty when it only called tools.
+    /// The model's text; empty when it only called tools.
     pub text: String,
     /// Why it stopped.
     pub finish: Option<FinishReason>,
-    /// What it used, if the provider said.
+    /// The usage, if the provider reported it.
     pub usage: Option<Usage>,
     /// The name the provider gave the model.
     pub upstream_model: Option<String>,
-    /// The provider's own answer, where it is in the chat-completions format: doors of the same
-    /// format pass on what the canonical form does not carry.
+    /// The provider's own answer, if it is in the chat-completions format: endpoints of the same format
+    /// pass on members that the canonical form does not carry.
     pub native: Option<Map<String, Value>>,
-    /// Parameters that the model has not and that were left out, by name.
+    /// The names of parameters that the model does not support and that were left out.
     pub dropped: Vec<String>,
 }
 
@@ -213,9 +213,9 @@ pub struct Reply {
 pub enum StreamEvent {
     /// More text of choice 0.
     Text(String),
-    /// A chunk in the chat-completions format that holds more than text of choice 0 (tool calls,
-    /// further choices, log probabilities): passed on as it is by doors of that format. `text` is
-    /// what choice 0 says in it.
+    /// A chunk in the chat-completions format that holds more than text of choice 0 (tool calls, further
+    /// choices, log probabilities): passed on as it is by endpoints of that format. `text` is the text
+    /// of choice 0 in it.
     Native {
         /// Text of choice 0 in this chunk.
         text: String,
@@ -224,13 +224,13 @@ pub enum StreamEvent {
     },
     /// Why choice 0 stopped.
     Finish(FinishReason),
-    /// What the call used.
+    /// The usage of the call.
     Usage(Usage),
-    /// What the prompt was counted as, where that is told before the answer: all that is known of a
-    /// stream that is left or breaks off. What it says of the completion counts for nothing.
+    /// The count of the prompt, if it is reported before the answer: the only usage of a stream that is
+    /// left or breaks off. Its completion counts are ignored.
     Prompt(Usage),
     /// The provider's name of the model.
     Model(String),
-    /// The provider said that the stream is over.
+    /// The provider's mark that the stream is over.
     Done,
 }

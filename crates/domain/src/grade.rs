@@ -38,7 +38,7 @@ impl Grade {
 /// The three letters of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grades {
-    /// All things considered.
+    /// The overall grade.
     pub overall: Grade,
     /// Avoidable cost.
     pub waste: Grade,
@@ -56,24 +56,24 @@ pub struct GradeReason {
     pub reason: String,
 }
 
-/// What grading stores with a completed trace, so that a late rating regrades alike.
+/// The data that grading stores with a completed trace, so that a late rating regrades alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
     /// The letters.
     pub grades: Grades,
-    /// What all run steps cost.
+    /// The cost of all run steps.
     pub total_cost: Usd,
     /// Cost by model identifier, dearest first.
     pub by_model: Vec<(String, Usd)>,
     /// Cost by infrastructure label, dearest first.
     pub by_infrastructure: Vec<(String, Usd)>,
-    /// Why the grades are what they are.
+    /// The reasons for the grades.
     pub reasons: Vec<GradeReason>,
-    /// What the steps were measured against.
+    /// The baselines that the steps were measured against.
     pub baselines: Baselines,
 }
 
-/// What grading measures steps against, taken when the trace was completed.
+/// The baselines that grading measures steps against, taken when the trace was completed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baselines {
     /// One entry per model that the trace called.
@@ -82,14 +82,14 @@ pub struct Baselines {
     pub tiers: Vec<TierBaseline>,
 }
 
-/// How long a model usually takes.
+/// The usual latency of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyBaseline {
     /// The model's identifier.
     pub model: String,
     /// The 95th percentile of its run steps in the last 7 days, in milliseconds.
     pub p95_ms: f64,
-    /// How many steps that rests on.
+    /// The number of steps behind that.
     pub samples: u64,
 }
 

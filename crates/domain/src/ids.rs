@@ -35,7 +35,7 @@ macro_rules! number_id {
 }
 
 number_id!(
-    /// An organization: who owns projects, users and audit events.
+    /// An organization: the owner of projects, users and audit events.
     OrgId
 );
 number_id!(
@@ -92,7 +92,7 @@ impl FromStr for TraceId {
 pub struct KeyId(pub u64);
 
 impl KeyId {
-    /// The same bits as a database's signed integer.
+    /// The bits of the id as a database's signed integer.
     pub fn to_i64(self) -> i64 {
         self.0.cast_signed()
     }

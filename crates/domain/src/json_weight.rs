@@ -1,31 +1,31 @@
 //! The memory that a JSON text takes as a tree, computed from its bytes before the tree is built.
 //!
 //! A tree of `serde_json` takes up to three hundred times the bytes that it is read from: `[[]]` is four
-//! bytes, and a list has room for four values of 72 bytes. So what a caller or a provider sends is
-//! weighed first. One pass, no allocation; what is no JSON is weighed as far as it goes, and left for the
-//! parser to refuse.
+//! bytes, and a list has room for four values of 72 bytes. So input from a caller or a provider is weighed
+//! first. One pass, no allocation; malformed JSON is weighed as far as it goes, and left for the parser to
+//! refuse.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Deeper nesting is not weighed: no tree of it is built. (`serde_json` stops at 128, but not in members
-/// that it passes over, and goes on behind them.)
+/// that it passes over, and continues behind them.)
 const MAX_DEPTH: usize = 127;
 /// The beginning of names by which `serde_json` marks values of its own. An object that has such a name is
-/// read as the JSON in the string beside it: a tree that nobody has weighed.
+/// read as the JSON in the string beside it: a tree that has not been weighed.
 const RESERVED: &[u8] = b"$serde_json::private::";
 /// A value in a list: the size of `serde_json::Value` with ordered maps.
 const VALUE: usize = 72;
 /// A member of an object beside its name: hash, name and value.
 const MEMBER: usize = 8 + 24 + VALUE;
-/// A list has room for so many values at least.
+/// The least number of values that a list has room for.
 const LEAST_ITEMS: usize = 4;
-/// The least that an allocation takes.
+/// The smallest allocation.
 const LEAST_ALLOCATION: usize = 16;
 
-/// The most bytes of a tree for each byte of its text, beside what any tree may take.
+/// The most bytes of a tree for each byte of its text, beside the allowance of any tree.
 const TREE_BYTES_PER_BYTE: usize = 6;
-/// What judging a string notes of it, beside its bytes.
+/// The bytes recorded when a string is judged, beside its own.
 const BYTES_PER_STRING: usize = 96;
 /// The bytes that the trees of all texts that one [`InnerJson`] reads may take, beside their proportion:
 /// thousands of short calls of tools, or points of a diagram.
@@ -40,7 +40,7 @@ pub struct JsonWeight {
     pub strings: usize,
     /// How deeply lists and objects are nested: 0 for a bare string or number.
     pub depth: usize,
-    /// Whether it is nested more deeply than trees may be. Nothing behind that place is counted.
+    /// Whether it is nested more deeply than trees may be. Nothing behind that position is counted.
     pub is_too_deep: bool,
     /// Whether a member has a name that the parser keeps for itself. It is not to be read as a tree.
     pub has_reserved_name: bool,
@@ -48,7 +48,7 @@ pub struct JsonWeight {
     pub bytes: usize,
 }
 
-/// A list or an object whose end has not come yet.
+/// A list or an object whose end has not been read yet.
 #[derive(Clone, Copy, Default)]
 struct Open {
     is_object: bool,
@@ -56,7 +56,7 @@ struct Open {
 }
 
 impl Open {
-    /// The bytes that it takes with so many items. Both kinds grow by doubling.
+    /// The bytes that it takes with `items` items. Both kinds grow by doubling.
     fn bytes(self) -> usize {
         match (self.items, self.is_object) {
             (0, _) => 0,
@@ -77,8 +77,8 @@ impl JsonWeight {
         self.bytes + self.strings * BYTES_PER_STRING
     }
 
-    /// Whether the tree of a text of so many bytes is in proportion to it, where any tree may take as many
-    /// bytes as `allowance`.
+    /// Whether the tree of a text of `length` bytes is in proportion to it. Any tree may take `allowance`
+    /// bytes beside its proportion.
     pub fn is_in_proportion(&self, length: usize, allowance: usize) -> bool {
         self.judged_bytes() <= allowance + TREE_BYTES_PER_BYTE * length
     }
@@ -132,7 +132,8 @@ impl JsonWeight {
                 }
             }
         }
-        // What never ends has been built up to there; what grows is there twice for a moment.
+        // A list or object without an end has been built up to there; one that grows is there twice for a
+        // moment.
         for open in &open[1..=depth] {
             weight.bytes += open.bytes();
             largest = largest.max(open.bytes());
@@ -142,12 +143,12 @@ impl JsonWeight {
     }
 }
 
-/// The bytes that a tree takes, about. Its depth is that of what a parser reads.
+/// The approximate bytes that a tree takes. Its depth is limited by the parser that built it.
 pub fn tree_bytes(tree: &Value) -> usize {
     VALUE + beside_value(tree)
 }
 
-/// The bytes of a tree outside the place where it stands.
+/// The bytes of a tree outside its own `Value`.
 fn beside_value(tree: &Value) -> usize {
     let text = |text: &String| text.len().max(LEAST_ALLOCATION);
     match tree {
@@ -191,8 +192,8 @@ fn is_reserved(mut string: &[u8]) -> bool {
     })
 }
 
-/// Reads JSON that stands in strings of other JSON, such as the arguments of calls: its tree is weighed
-/// with nothing else. What would take too much is read as if it were no JSON.
+/// Reads JSON inside strings of other JSON, such as the arguments of calls: its tree is not weighed with
+/// the rest. A text whose tree would take too much is read as if it were no JSON.
 #[derive(Debug)]
 pub struct InnerJson {
     allowance: usize,
@@ -205,13 +206,13 @@ impl Default for InnerJson {
 }
 
 impl InnerJson {
-    /// For trees that are kept for longer than they are looked at: they may take so many bytes beside their
-    /// proportion.
+    /// A reader for trees that are kept for longer than they are looked at: all of them together may take
+    /// at most `allowance` bytes beside their proportion.
     pub fn within(allowance: usize) -> Self {
         Self { allowance }
     }
 
-    /// Reads one text. What it takes out of proportion is taken from the allowance of all.
+    /// Reads one text. Its bytes out of proportion are taken from the allowance of all.
     pub fn read<T: DeserializeOwned>(&mut self, json: &str) -> Option<T> {
         let weight = JsonWeight::of(json.as_bytes());
         let beyond = weight.bytes.saturating_sub(TREE_BYTES_PER_BYTE * json.len());
@@ -296,7 +297,7 @@ mod tests {
                 assert_eq!(InnerJson::default().read::<Value>(&json), None);
             }
         }
-        // The parser does what it is feared for.
+        // The parser does build the tree that is to be avoided.
         let token = format!(r#"{{"$serde_json::private::RawValue":"{inner}"}}"#);
         assert!(serde_json::from_str::<Value>(&token).unwrap().is_array());
     }

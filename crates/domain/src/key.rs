@@ -17,7 +17,7 @@ words!(
     }
 );
 
-/// A key as it is stored. Its secret is known only as a keyed hash.
+/// A key as it is stored. Its secret is kept only as a keyed hash.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The public part.

@@ -1,4 +1,4 @@
-//! The model registry: what a project may call, where it is, and what it costs.
+//! The model registry: the models that a project may call, their addresses, and their prices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::tier::words;
 use crate::time::Timestamp;
 
 words!(
-    /// Which wire format a model speaks.
+    /// The wire format of a model.
     Provider {
         /// The chat-completions format, the vendor's own or any compatible server.
         Openai = "openai",
@@ -53,19 +53,19 @@ pub struct Model {
     pub project: ProjectId,
     /// For people.
     pub name: String,
-    /// What callers pass as `model`; unique in the project.
+    /// The name that callers pass as `model`; unique in the project.
     pub identifier: String,
     /// Its wire format.
     pub provider: Provider,
-    /// Where it is; `None` means the vendor's own endpoint.
+    /// Its address; `None` means the vendor's own endpoint.
     pub base_url: Option<String>,
     /// The provider's credential.
     pub api_key: Option<Secret>,
     /// Whether data leaves the customer's own ground by calling it.
     pub is_public: bool,
-    /// USD per 1,000 prompt tokens; `None` where nobody knows.
+    /// USD per 1,000 prompt tokens; `None` if unknown.
     pub input_price: Option<Price>,
-    /// USD per 1,000 completion tokens; `None` where nobody knows.
+    /// USD per 1,000 completion tokens; `None` if unknown.
     pub output_price: Option<Price>,
     /// Days before trace data of this model is purged; at least 1.
     pub data_retention_days: i64,
@@ -90,7 +90,7 @@ impl Model {
         self.base_url.as_deref() == Some(SANDBOX_URL)
     }
 
-    /// Whether a call of the other one goes to the same place with the same credential.
+    /// Whether a call of the other one goes to the same address with the same credential.
     pub fn is_reached_like(&self, other: &Self) -> bool {
         let key = |model: &Self| model.api_key.as_ref().map(|key| key.expose().to_owned());
         let keys = |model: &Self| -> Vec<_> {
@@ -104,7 +104,7 @@ impl Model {
             && keys(self) == keys(other)
     }
 
-    /// The name that the provider knows it by.
+    /// The provider's name for it.
     pub fn upstream_name(&self) -> &str {
         self.config.upstream_model.as_deref().unwrap_or(&self.identifier)
     }
@@ -118,13 +118,13 @@ impl Model {
         }
     }
 
-    /// What its tokens cost; `None` when it is public and has no price.
+    /// The prices of its tokens; `None` when it is public and has no price.
     pub fn prices(&self) -> Option<Prices> {
         let output = self.output_price.or(self.unknown_price())?;
         Some(Prices { output, ..self.input_prices()? })
     }
 
-    /// What its prompt tokens cost where there are no others; `None` when it is public and has no
+    /// The price of its prompt tokens if there are no others; `None` when it is public and has no
     /// price for them.
     pub fn input_prices(&self) -> Option<Prices> {
         let input = self.input_price.or(self.unknown_price())?;
@@ -140,7 +140,7 @@ impl Model {
         })
     }
 
-    /// What is not priced costs nothing on a model of one's own.
+    /// The price if none is set: zero on a private model.
     fn unknown_price(&self) -> Option<Price> {
         self.is_private().then_some(Price::ZERO)
     }
@@ -167,13 +167,13 @@ pub struct ModelConfig {
     pub cache_write_1h_price: Option<Price>,
     /// `cost_per_image`: USD for one image.
     pub image_price: Option<Usd>,
-    /// `endpoints`: the places that serve the model; empty when it has one, its own.
+    /// `endpoints`: the endpoints that serve the model; empty when it has one, its own.
     pub endpoints: Vec<Endpoint>,
     /// Every key, known or not.
     pub all: Map<String, Value>,
 }
 
-/// One of several places that serve a model.
+/// One of several endpoints that serve a model.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Its position in the list, from 0.

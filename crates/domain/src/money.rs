@@ -10,24 +10,24 @@ use crate::usage::Usage;
 
 const NANO: f64 = 1e9;
 
-/// An amount in nano-dollars, at most nine billion dollars either way: what would be more stays there.
+/// An amount in nano-dollars, at most nine billion dollars either way: larger amounts are cut to that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Usd(pub i64);
 
 impl Usd {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// The most that there is. As a number of dollars it is exact, so that it can be read back.
+    /// The largest amount. As a number of dollars it is exact, so that it can be read back.
     pub const MOST: Self = Self(9_000_000_000 * 1_000_000_000);
 
-    /// So many nano-dollars, within what there is.
+    /// An amount of nano-dollars, clamped to the range.
     fn within(nanos: i128) -> Self {
         let most = i128::from(Self::MOST.0);
         Self(nanos.clamp(-most, most) as i64)
     }
 
-    /// So many of it.
+    /// The amount multiplied by `count`.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         Self::within(i128::from(self.0) * i128::from(count))
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// What one kind of token costs, per 1,000.
+/// The price of one kind of token, per 1,000.
 pub type Price = Usd;
 
 /// The prices one call was computed from, USD per 1,000 tokens.
@@ -126,8 +126,8 @@ pub struct Prices {
     pub cache_write_1h: Price,
 }
 
-/// The price of a cache write for an hour where none is given: 1.6 times one for five minutes, where
-/// that has a price of its own, else twice the input.
+/// The price of a cache write for an hour if none is given: 1.6 times one for five minutes, if that
+/// has a price of its own, else twice the input.
 pub fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
     match cache_write {
         Some(minutes) => Usd::within(divide_half_even(i128::from(minutes.0) * 8, 5)),
@@ -136,7 +136,7 @@ pub fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
 }
 
 impl Prices {
-    /// The cost of so many tokens: multiplied in integers, divided once, half to even.
+    /// The cost of a usage: multiplied in integers, divided once, half to even.
     pub fn cost(&self, usage: &Usage) -> Usd {
         let plain = usage.prompt.saturating_sub(usage.cached).saturating_sub(usage.cache_write);
         let hour = usage.cache_write_1h.min(usage.cache_write);
@@ -152,7 +152,7 @@ impl Prices {
         Usd::within(divide_half_even(product, 1000))
     }
 
-    /// Whether nothing is charged for tokens.
+    /// Whether tokens are free of charge.
     pub fn is_free(&self) -> bool {
         *self == Self::default()
     }

@@ -67,7 +67,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// The kind of place an address is to the egress rules, the strictest kind first.
+/// The class of an address under the egress rules, the strictest class first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Cloud metadata, link-local, multicast, unspecified, reserved: never called.
@@ -79,8 +79,8 @@ pub enum Reach {
     Public,
 }
 
-/// The kind of place an address is, by the tables in `net/special.rs`. The longest matching prefix
-/// counts. An IPv6 address that stands for an IPv4 address or leads to one is judged by it.
+/// The class of an address, by the tables in `net/special.rs`. The longest matching prefix counts. An
+/// IPv6 address that stands for an IPv4 address or leads to one is judged by it.
 pub fn reach(address: IpAddr) -> Reach {
     match address {
         IpAddr::V4(v4) => reach_v4(v4),
@@ -120,10 +120,10 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     }
 }
 
-/// The kind of a block that leads to one of several IPv4 addresses: which one it is, only the network
-/// knows.
+/// The class of a block that leads to one of several IPv4 addresses: which one it is depends on the
+/// network.
 fn leads_to(candidates: &[Ipv4Addr]) -> Reach {
-    // Padding reads as 0.0.0.0 or 255.255.255.255; no host is there, and nothing follows from it.
+    // Padding reads as 0.0.0.0 or 255.255.255.255; no host is there, and it decides nothing.
     let hosts = candidates.iter().filter(|address| (1..224).contains(&address.octets()[0]));
     hosts.map(|address| reach_v4(*address)).fold(Reach::Private, Reach::min)
 }

@@ -1,4 +1,4 @@
-//! Projects, roles, and who may do what.
+//! Projects, roles, and their rights.
 
 use crate::ids::{OrgId, ProjectId};
 use crate::tier::words;
@@ -15,7 +15,7 @@ words!(
 );
 
 words!(
-    /// What a member of an organization may do.
+    /// The rights of a member of an organization.
     Role {
         /// Everything.
         Owner = "owner",

@@ -1,12 +1,12 @@
-//! The words of the safety layer: what it may find, and what a project wants done about it.
+//! The vocabulary of the safety layer: its findings, and the actions that a project sets for them.
 
 use serde::{Deserialize, Serialize};
 
-/// What to do when a category of finding is met.
+/// The action when a category of finding is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Note it on the step; change nothing.
+    /// Record it on the step; change nothing.
     Flag,
     /// Replace the text by a placeholder before a provider sees it.
     Redact,
@@ -40,7 +40,7 @@ impl Category {
     }
 }
 
-/// Who wrote a piece of text. It decides how much it is trusted.
+/// The author of a piece of text. It decides how much it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -72,13 +72,13 @@ pub struct PolicyRule {
 /// A kind of personal data of the project's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recognizer {
-    /// The type of what it finds: letters, digits, `_` and `-`.
+    /// The type of its findings: letters, digits, `_` and `-`.
     pub name: String,
     /// A linear-time regular expression, matched anywhere in a text.
     pub pattern: String,
-    /// What the characters of a match must add up to.
+    /// The checksum that the characters of a match must satisfy.
     pub checksum: Checksum,
-    /// Words of which one must stand near a match; none are needed where there are none.
+    /// Words of which one must occur near a match; an empty list requires none.
     pub context: Vec<String>,
     /// How sure and how grave a match is, 0 to 1.
     pub score: f64,
@@ -95,7 +95,8 @@ pub enum Checksum {
     Verhoeff,
     /// ISO 7064 mod 97-10, over letters and digits, the check digits last: LEI.
     Mod97,
-    /// The same with the first four characters moved to the end: IBAN.
+    /// ISO 7064 mod 97-10, over letters and digits, with the first four characters moved to the end:
+    /// IBAN.
     Iban,
     /// ISO 7064 mod 11,10, over the digits: the German tax number.
     Mod11_10,
@@ -108,23 +109,23 @@ pub struct Safety {
     pub block_threshold: f64,
     /// A risk score from this on asks for a review. 0 to 1.
     pub review_threshold: f64,
-    /// What to do with personal data in inputs, where the endpoint does not say it.
+    /// The action for personal data in inputs, if the endpoint does not set it.
     pub pii: Action,
     /// Only these entity types count; `None` means all.
     pub pii_entities: Option<Vec<String>>,
     /// Whether placeholders are put back in answers.
     pub pii_restore: bool,
-    /// What to do with injections.
+    /// The action for injections.
     pub injection: Action,
-    /// What to do with secrets in inputs.
+    /// The action for secrets in inputs.
     pub secrets: Action,
     /// The project's own rules, in order.
     pub rules: Vec<PolicyRule>,
     /// The project's own kinds of personal data, in order.
     pub recognizers: Vec<Recognizer>,
-    /// What to do with secrets in outputs.
+    /// The action for secrets in outputs.
     pub output_secrets: Action,
-    /// What to do with personal data in outputs.
+    /// The action for personal data in outputs.
     pub output_pii: Action,
 }
 

@@ -15,7 +15,7 @@ impl Secret {
         Self(SecretString::from(text))
     }
 
-    /// The credential itself, for the one place that sends, seals or hashes it.
+    /// The credential itself, for the code that sends, seals or hashes it.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }

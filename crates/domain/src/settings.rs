@@ -13,11 +13,11 @@ use crate::tier::Tier;
 use reader::Reader;
 pub use reader::whole;
 
-/// Requests that a key may make in a rolling hour, where the project says nothing.
+/// Requests that a key may make in a rolling hour, if the project sets no limit.
 pub const REQUESTS_PER_HOUR: u64 = 1000;
-/// Requests within the loop window that are still no loop, where the project says nothing.
+/// Requests within the loop window that are still no loop, if the project sets no number.
 pub const LOOP_REQUESTS: u64 = 50;
-/// The loop window in seconds, where the project says nothing.
+/// The loop window in seconds, if the project sets none.
 pub const LOOP_WINDOW_SECONDS: u64 = 10;
 const MAX_TERMS: usize = 1000;
 const MAX_TERM: usize = 200;
@@ -44,7 +44,7 @@ pub struct Settings {
     pub discard_content: bool,
     /// `auto_trace`: open and complete a trace for a chat completion that names none.
     pub auto_trace: bool,
-    /// `images.blocked_terms`: words that no image may be asked for with.
+    /// `images.blocked_terms`: words that are blocked in image prompts.
     pub blocked_terms: Vec<String>,
     /// `shadow_model`.
     pub shadow_model: Option<ShadowModel>,
@@ -189,7 +189,7 @@ fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {
     Perimeter { allow: list("allow"), block: list("block") }
 }
 
-/// Merges a patch into settings at every depth. Arrays and scalars are replaced; a null stands,
+/// Merges a patch into settings at every depth. Arrays and scalars are replaced; a null is kept,
 /// because it means "off".
 pub fn merge(into: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (key, new) in patch {

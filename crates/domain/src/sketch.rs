@@ -1,4 +1,4 @@
-//! A latency histogram that merges: what the usage ledger keeps of many calls.
+//! A latency histogram that merges: the usage ledger keeps one of many calls.
 
 use crate::time::millis;
 
@@ -16,7 +16,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// A sketch of nothing.
+    /// An empty sketch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,7 +38,7 @@ impl Sketch {
         self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// The nearest-rank percentile in milliseconds, `p` from 0 to 100; `None` of nothing.
+    /// The nearest-rank percentile in milliseconds, `p` from 0 to 100; `None` of an empty sketch.
     pub fn percentile(&self, p: f64) -> Option<f64> {
         let total = self.count();
         let rank = ((p.clamp(0.0, 100.0) / 100.0 * total as f64).ceil() as u64).max(1);
@@ -62,8 +62,7 @@ impl Sketch {
         bytes
     }
 
-    /// Reads [`Sketch::to_bytes`]; `None` for anything else. No bytes at all are a sketch of
-    /// nothing.
+    /// Reads [`Sketch::to_bytes`]; `None` for anything else. No bytes at all are an empty sketch.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let Some((&version, mut rest)) = bytes.split_first() else { return Some(Self::new()) };
         if version != VERSION {
@@ -91,7 +90,8 @@ impl Sketch {
     }
 }
 
-/// Bucket 0 holds zero, bucket n what is at most `GROWTH` to the power of n - 1 microseconds.
+/// The bucket of a latency: bucket 0 holds zero, bucket n latencies of at most `GROWTH` to the
+/// power of n - 1 microseconds.
 fn bucket(micros: i64) -> u16 {
     if micros <= 0 { 0 } else { 1 + ((micros as f64).ln() / GROWTH.ln()).ceil() as u16 }
 }

@@ -1,4 +1,4 @@
-//! Steps: what happened inside a trace.
+//! Steps: the events inside a trace.
 
 use serde_json::{Map, Value};
 
@@ -10,15 +10,15 @@ use crate::time::Timestamp;
 use crate::usage::Usage;
 
 words!(
-    /// What kind of thing a step records.
+    /// The kind of event that a step records.
     StepKind {
-        /// A safety check that a caller asked for.
+        /// A safety check that a caller requested.
         Check = "check",
         /// A model call.
         Run = "run",
-        /// Tools that a model asked for.
+        /// Tools that a model called.
         ToolCall = "tool_call",
-        /// Something the caller noted.
+        /// A note of the caller.
         Log = "log",
         /// A request that safety or routing refused.
         Blocked = "blocked",
@@ -26,11 +26,11 @@ words!(
 );
 
 words!(
-    /// How a step ended.
+    /// The outcome of a step.
     StepStatus {
-        /// As it should.
+        /// Success.
         Completed = "completed",
-        /// With an error, or its end was lost.
+        /// Failure, or its end was lost.
         Failed = "failed",
         /// Refused by safety or routing.
         Blocked = "blocked",
@@ -86,7 +86,7 @@ words!(
 );
 
 impl FinishReason {
-    /// The reason in the words of the chat-completions format, where a refusal is an answer that
+    /// The reason in the words of the chat-completions format, in which a refusal is an answer that
     /// has stopped.
     pub fn chat_word(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl FinishReason {
         }
     }
 
-    /// Whether the answer may have ended in the middle of what it said.
+    /// Whether the answer may have ended in the middle of its text.
     pub fn is_cut_off(self) -> bool {
         matches!(self, Self::Length | Self::ContentFilter)
     }
@@ -110,9 +110,9 @@ pub struct Step {
     pub trace: TraceId,
     /// The project that owns the trace.
     pub project: ProjectId,
-    /// The key that asked.
+    /// The key of the caller.
     pub key: Option<KeyId>,
-    /// What it records.
+    /// The kind of event.
     pub kind: StepKind,
     /// The step it follows from.
     pub parent: Option<StepId>,
@@ -120,17 +120,17 @@ pub struct Step {
     pub api_endpoint: ApiEndpoint,
     /// How it ended.
     pub status: StepStatus,
-    /// Why it was blocked.
+    /// The reason why it was blocked.
     pub reason: Option<String>,
-    /// Why it failed.
+    /// The reason why it failed.
     pub error: Option<String>,
     /// When it began.
     pub started_at: Timestamp,
     /// When it was over.
     pub finished_at: Timestamp,
-    /// What routing made of it.
+    /// The decision of routing.
     pub routing: Option<Routing>,
-    /// What safety made of it.
+    /// The findings of safety.
     pub security: Security,
     /// The model call, for run steps.
     pub call: Option<Call>,
@@ -139,18 +139,18 @@ pub struct Step {
 }
 
 impl Step {
-    /// How long it took, in microseconds.
+    /// Its duration, in microseconds.
     pub fn latency(&self) -> i64 {
         self.finished_at.since(self.started_at)
     }
 
-    /// What it cost; nothing for steps that called no model.
+    /// The cost of its call; zero for steps that called no model.
     pub fn cost(&self) -> Usd {
         self.call.as_ref().map_or(Usd::ZERO, |call| call.cost)
     }
 }
 
-/// What routing decided for a step.
+/// The decision of routing for a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Routing {
     /// The tier the request was sent to; `None` when the caller named the model.
@@ -159,13 +159,13 @@ pub struct Routing {
     pub classified: Tier,
     /// How hard the input is, 0 to 1.
     pub complexity: f64,
-    /// What it asks for.
+    /// The intent of the prompt.
     pub intent: Intent,
     /// Why, in words.
     pub reasons: Vec<String>,
 }
 
-/// What safety found in a step.
+/// The findings of safety in a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Security {
     /// Personal data.
@@ -182,7 +182,7 @@ pub struct Security {
     pub findings: Option<Value>,
 }
 
-/// What one model call was and cost.
+/// The parameters, usage and cost of one model call.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The model's identifier in the registry.
@@ -197,13 +197,13 @@ pub struct Call {
     pub is_public: bool,
     /// How many calls were tried for it, this one included.
     pub attempts: i64,
-    /// What it used.
+    /// The usage of the call.
     pub usage: Usage,
     /// The prices at that time; `None` when the model had none.
     pub prices: Option<Prices>,
-    /// What it cost.
+    /// The cost of the call.
     pub cost: Usd,
-    /// Whether the tokens were counted here because the provider did not say.
+    /// Whether the tokens were counted here because the provider did not report them.
     pub cost_estimated: bool,
     /// Microseconds to the first token of a stream.
     pub first_token: Option<i64>,
@@ -213,7 +213,7 @@ pub struct Call {
     pub input_print: Option<i64>,
     /// Keyed fingerprint of the output.
     pub output_print: Option<i64>,
-    /// The tools that it asked for, if it did.
+    /// The tools that it called, if any.
     pub tools: Option<ToolUse>,
     /// Whether it ran in the shadow of another.
     pub shadow: bool,
@@ -224,25 +224,25 @@ pub struct Call {
 pub struct ToolUse {
     /// How many there are.
     pub calls: u32,
-    /// How well they fit what was declared, 0 to 1.
+    /// How well they fit their declarations, 0 to 1.
     pub fidelity: f64,
     /// Keyed fingerprints of the name and arguments of each.
     pub prints: Vec<i64>,
 }
 
-/// What a step's content is: sealed apart from its metrics.
+/// The content of a step: sealed apart from its metrics.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Content {
-    /// What the provider saw, or what was checked.
+    /// The input that the provider received, or the text that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// The other parameters of a model call: `tools`, `temperature` and the like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
-    /// What came back.
+    /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// What each placeholder stands for.
+    /// The values that the placeholders stand for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholders: Option<Value>,
     /// The MCP servers whose tools were offered.

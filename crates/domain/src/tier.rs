@@ -1,4 +1,4 @@
-//! Tiers, and what a request is about.
+//! Tiers, and the intent of a request.
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -32,7 +32,7 @@ macro_rules! words {
 pub(crate) use words;
 
 words!(
-    /// Where a request is sent.
+    /// The class of models that a request is sent to.
     Tier {
         /// Short, low stakes: the cheapest model.
         Simple = "simple",
@@ -44,7 +44,7 @@ words!(
 );
 
 words!(
-    /// What a prompt asks for.
+    /// The intent of a prompt.
     Intent {
         /// Shorten a text.
         Summarise = "summarise",
@@ -52,7 +52,7 @@ words!(
         Extract = "extract",
         /// Put a text into one of several classes.
         Classify = "classify",
-        /// Say it in another language.
+        /// Translate a text.
         Translate = "translate",
         /// Write, explain or mend program code.
         Code = "code",
@@ -60,7 +60,7 @@ words!(
         Answer = "answer",
         /// Write something new.
         Generate = "generate",
-        /// Say the same in other words.
+        /// Rephrase a text.
         Rewrite = "rewrite",
         /// Small talk.
         Chat = "chat",

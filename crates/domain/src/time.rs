@@ -1,4 +1,4 @@
-//! Points in time and where they come from.
+//! Points in time and their source.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ pub const HOUR: i64 = 60 * MINUTE;
 pub const DAY: i64 = 24 * HOUR;
 
 impl Timestamp {
-    /// This time and a duration later.
+    /// This time plus a duration.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros(duration)))
     }
 
-    /// This time less so many microseconds.
+    /// This time minus `micros` microseconds.
     #[must_use]
     pub fn minus_micros(self, micros: i64) -> Self {
         Self(self.0.saturating_sub(micros))
@@ -65,16 +65,16 @@ impl Timestamp {
         Self(self.month_start().0.saturating_add(32 * DAY)).month_start()
     }
 
-    /// Reads an ISO 8601 date (its first moment) or time. What has no offset is UTC.
+    /// Reads an ISO 8601 date (its first moment) or time. A text without an offset is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_microsecond()));
         }
-        // A zone in brackets would be passed over.
+        // A zone in brackets would be ignored.
         if text.contains('[') {
             return None;
         }
-        // By the last day of the year 9999 people say never, and jiff's timestamps end before it.
+        // The last day of the year 9999 is used to mean never, and jiff's timestamps end before it.
         let is_never = text.starts_with("9999-12-3");
         let local = if is_never { text.trim_end_matches(['Z', 'z']) } else { text };
         local.parse::<DateTime>().ok().map(Self::of_civil)
@@ -119,7 +119,7 @@ pub fn millis(micros: i64) -> f64 {
     micros as f64 / 1000.0
 }
 
-/// Where the time comes from: the machine, or a test's hand.
+/// The source of the time: the machine, or a test.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
@@ -129,12 +129,12 @@ impl Clock {
         Self(None)
     }
 
-    /// A clock that stands still until [`Clock::set`] moves it.
+    /// A clock that does not move until [`Clock::set`] moves it.
     pub fn fixed(at: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(at.0))))
     }
 
-    /// Moves a fixed clock; nothing happens to the machine's.
+    /// Moves a fixed clock; has no effect on the machine's.
     pub fn set(&self, at: Timestamp) {
         if let Some(fixed) = &self.0 {
             fixed.store(at.0, Ordering::SeqCst);

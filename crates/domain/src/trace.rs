@@ -9,7 +9,7 @@ use crate::tier::words;
 use crate::time::Timestamp;
 
 words!(
-    /// Where a trace is in its life.
+    /// The stage of a trace in its life.
     TraceStatus {
         /// Open for steps.
         Pending = "pending",
@@ -31,7 +31,7 @@ pub struct Trace {
     pub project: ProjectId,
     /// The key that opened it.
     pub key: Option<KeyId>,
-    /// Where it is in its life.
+    /// The stage in its life.
     pub status: TraceStatus,
     /// When it was opened.
     pub created_at: Timestamp,
@@ -39,18 +39,18 @@ pub struct Trace {
     pub completed_at: Option<Timestamp>,
     /// The caller's own JSON object.
     pub metadata: Option<Value>,
-    /// What the work earned, for the margin.
+    /// The revenue of the work, for the margin.
     pub revenue: Option<Usd>,
     /// Its grades, once completed.
     pub assessment: Option<Assessment>,
-    /// What is known of those of its steps that are gone; `None` while it has them all.
+    /// The kept data of its deleted steps; `None` while it has them all.
     pub purged: Option<Purged>,
 }
 
-/// What a trace remembers of its steps whose retention is over.
+/// The data that a trace keeps of its steps whose retention is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// What they had cost.
+    /// The cost of these steps.
     pub cost: Usd,
     /// Whether any held personal data.
     pub pii: bool,

@@ -5,7 +5,7 @@ use std::ops::Add;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// More tokens than one call can have of any kind: who counts more has miscounted.
+/// More tokens than one call can have of any kind: a larger count is wrong.
 pub const MOST_TOKENS: u64 = 1_000_000_000;
 
 /// Tokens as the provider reported them, or as they were counted here.
@@ -13,16 +13,16 @@ pub const MOST_TOKENS: u64 = 1_000_000_000;
 pub struct Usage {
     /// All prompt tokens, cache reads and writes included.
     pub prompt: u64,
-    /// Of those, read from the provider's cache.
+    /// Prompt tokens read from the provider's cache.
     pub cached: u64,
-    /// Of those, written to the provider's cache.
+    /// Prompt tokens written to the provider's cache.
     pub cache_write: u64,
     /// Tokens among those written that are kept for an hour.
     #[serde(default)]
     pub cache_write_1h: u64,
     /// All completion tokens, reasoning included.
     pub completion: u64,
-    /// Of those, spent on reasoning.
+    /// Completion tokens spent on reasoning.
     pub reasoning: u64,
     /// Doubts that a provider's report leaves; none once a call is recorded.
     #[serde(skip)]
@@ -33,33 +33,33 @@ pub struct Usage {
 /// which is an estimate then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Open {
-    /// The count of the prompt is missing or makes no sense: it is at least what the usage holds.
+    /// The count of the prompt is missing or impossible: it is at least the count in the usage.
     pub prompt: bool,
-    /// The same of the completion.
+    /// The count of the completion is missing or impossible: it is at least the count in the usage.
     pub completion: bool,
-    /// A detail makes no sense, or contradicts another count: it is left out, at the price of what it
-    /// is a part of.
+    /// A detail is impossible, or contradicts another count: it is left out, and its tokens have the price
+    /// of the count they are a part of.
     pub detail: bool,
     /// Tokens written to the cache for a time that the report leaves out.
     pub cache_write: u64,
 }
 
 impl Open {
-    /// Whether a count of the report makes no sense.
+    /// Whether a count of the report is impossible.
     pub fn is_doubtful(self) -> bool {
         self.prompt || self.completion || self.detail
     }
 }
 
 impl Usage {
-    /// A report of which no count makes sense.
+    /// The usage of a report without a valid count.
     pub fn unknown() -> Self {
         let open = Open { prompt: true, completion: true, ..Open::default() };
         Self { open, ..Self::default() }
     }
 
-    /// Usage of several requests together. Where some have reported nothing, the sum of the others is
-    /// the least; `None` where all have.
+    /// Usage of several requests together. If some have reported nothing, the sum of the others is the
+    /// least; `None` if none has reported.
     pub fn total(reports: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         let sum = reports
             .into_iter()
@@ -68,7 +68,7 @@ impl Usage {
         (sum != Self::unknown()).then_some(sum)
     }
 
-    /// The counts alone, without what the report leaves open.
+    /// The counts alone, without the doubts that the report leaves.
     #[must_use]
     pub fn counts(self) -> Self {
         Self { open: Open::default(), ..self }
@@ -79,8 +79,8 @@ impl Usage {
         Self { prompt: tokens, ..Self::default() }
     }
 
-    /// Counts as a provider has written them, with no part larger than what it is a part of. `None`
-    /// where one of them is impossible: then the others are not believed either.
+    /// Counts as a provider has written them, with no part larger than its whole. `None` if one of them is
+    /// impossible: then the others are not trusted either.
     pub fn reported(self) -> Option<Self> {
         let Self { prompt, cached, cache_write, completion, reasoning, .. } = self;
         if [prompt, cached, cache_write, completion, reasoning].iter().any(|n| *n > MOST_TOKENS) {
@@ -95,8 +95,8 @@ impl Usage {
         Some(Self { prompt, cached, cache_write, cache_write_1h, completion, reasoning, open })
     }
 
-    /// A later report of the same call, in the place of this one. Every report of a stream counts all
-    /// tokens so far: a half that went down, or makes no sense any more, stays as it was.
+    /// Returns this report updated by a later one of the same call. Every report of a stream counts all
+    /// tokens so far: a half that went down, or became impossible, stays as it was.
     #[must_use]
     pub fn followed_by(self, later: Self) -> Self {
         let mut last = later;
@@ -115,7 +115,7 @@ impl Usage {
         last
     }
 
-    /// The counts in the words of the chat-completions format.
+    /// The counts under the names of the chat-completions format.
     pub fn chat_form(&self) -> Value {
         let mut form = json!({
             "prompt_tokens": self.prompt,
@@ -134,7 +134,7 @@ impl Usage {
     }
 }
 
-/// What two requests have used together.
+/// The usage of two requests together.
 impl Add for Usage {
     type Output = Self;
 

@@ -1,8 +1,8 @@
 //! Refusals of the HTTP library, given the body that every error has.
 //!
-//! hyper answers what it cannot read as a request by itself (a malformed head, an address or headers that
-//! are too long), with a status and no body. No handler of ours answers so: what leaves as a 4xx without a
-//! body is one of those.
+//! hyper answers input that it cannot read as a request by itself (a malformed head, an address or headers
+//! that are too long), with a status and no body. No handler of ours answers so: a 4xx without a body is
+//! always one of those.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub(crate) struct BareRefusals<S> {
     stream: S,
-    /// What takes the place of a refusal, as far as it has not been written.
+    /// The unwritten rest of the response that replaces a refusal.
     pending: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ impl<S: AsyncWrite + Unpin> BareRefusals<S> {
 
 /// The status and the head, without its last line, of a refusal that has no body.
 fn bare_refusal(bytes: &[u8]) -> Option<(u16, &str)> {
-    // Nothing but a head is so short, and hardly any begins so.
+    // Only a bare head is so short, and hardly any other write begins so.
     if bytes.len() > 512 || !(bytes.starts_with(b"HTTP/1.1 4") || bytes.starts_with(b"HTTP/1.0 4"))
     {
         return None;
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client receives of what is written.
+    /// The bytes that a client receives when `written` is written.
     async fn received(written: &str) -> String {
         // A narrow pipe: it takes several writes.
         let (near, mut far) = tokio::io::duplex(16);

@@ -1,9 +1,9 @@
-//! A task that wakes itself goes on at once.
+//! A task that wakes itself continues at once.
 //!
-//! A connection and the calls that it carries are one task, and their parts tell each other what
-//! has come: the body of a request, the head of an answer. Each word wakes the task that runs
-//! already; the runtime would queue it again, behind all others that are ready. Here such a wake means
-//! another turn, and only those from outside reach the runtime.
+//! A connection and the calls that it carries are one task, and their parts notify each other of new
+//! data: the body of a request, the head of an answer. Each notification wakes the task that is
+//! already running; the runtime would queue it again, behind all others that are ready. Here such a
+//! wake means another poll, and only wakes from outside reach the runtime.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use tokio::task::coop::has_budget_remaining;
 
-/// Turns without a rest for other tasks.
+/// Polls in a row without a rest for other tasks.
 const MOST_TURNS: usize = 32;
 
 const RESTS: u8 = 0;
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// A future that wakes itself so many times.
+    /// A future that wakes itself `left` times.
     fn busy(mut left: usize) -> impl Future<Output = ()> {
         poll_fn(move |cx| {
             if left == 0 {

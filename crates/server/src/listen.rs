@@ -1,4 +1,4 @@
-//! Connections: accepted while there are places, served, and cut off when they are too slow.
+//! Connections: accepted while there are permits, served, and cut off when they are too slow.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,22 +26,23 @@ use crate::coalesce_wakes::coalesce_wakes;
 use crate::loops::{self, Loops, Spread};
 use crate::slow_client_guard::{Pace, Paced};
 
-/// Connections at once, where files are no matter; a further one waits.
+/// Connections at once, if the limit of open files allows them; a further one waits.
 pub(crate) const MOST_CONNECTIONS: usize = 20_000;
-/// Connections that may wait to be accepted. The kernel drops what comes in a burst above it, and
-/// clients try again after a second; its own limit (`somaxconn`) holds as well.
+/// Connections that may wait to be accepted. The kernel drops those of a larger burst, and clients
+/// try again after a second; its own limit (`somaxconn`) holds as well.
 const BACKLOG: u32 = 4096;
 /// Files that are kept for everything else: databases, logs, libraries.
 const OTHER_FILES: u64 = 256;
-/// And those with which an event loop waits.
+/// Files that each event loop uses for waiting.
 const FILES_OF_A_LOOP: usize = 4;
-/// What a connection may hold of a head that is not complete: the longest address, and headers.
+/// The most bytes of an incomplete head that a connection may hold: the longest address, and
+/// headers.
 const LARGEST_HEAD: usize = 128 * 1024;
-/// What is in flight at a stop may take this long.
+/// Requests in flight at a stop may take this long.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often those that ask nothing are told that others wait for their place.
+/// How often idle connections are notified that others wait for a permit.
 const CROWD: Duration = Duration::from_millis(250);
-/// How long to wait where no connection can be accepted.
+/// The wait before the next attempt when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A request with a longer body, or with one of unknown length, runs beside the event loops.
 const LARGE_BODY: u64 = 32 * 1024;
@@ -49,7 +50,7 @@ const LARGE_BODY: u64 = 32 * 1024;
 /// Listens at an address. The runtime's own `bind` lets no more than 128 wait.
 pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A gateway that starts again must not wait for what the last one left behind.
+    // A gateway that starts again must not wait for connections that the last one left behind.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -57,7 +58,7 @@ pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// How many connections there may be: each may need a second one, to a provider.
 pub(crate) fn connections() -> usize {
-    // Sockets, not files, are what a gateway has many of.
+    // A gateway opens many sockets, which count as files.
     let files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or_else(|error| {
         tracing::warn!(%error, "the limit on open files was not raised");
         1024
@@ -71,8 +72,8 @@ pub(crate) fn connections() -> usize {
     allowed
 }
 
-/// Accepts so many connections until told to stop, then waits for what is in flight; `cut` ends the
-/// rest.
+/// Accepts at most `most` connections at once until stopped, then waits for those in flight; `cut`
+/// ends the rest.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -111,7 +112,7 @@ pub(crate) async fn serve(
                 tasks.spawn_on(task, handle);
             }
             Err(error) => {
-                // Out of files or memory: what is open has to end first.
+                // Out of files or memory: an open connection has to end first.
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(PAUSE).await;
             }
@@ -124,7 +125,7 @@ pub(crate) async fn serve(
     cut.cancel();
 }
 
-/// A place for a connection. Where there is none, connections that ask nothing make room.
+/// Takes a permit for a connection. If there is none, idle connections are asked to make room.
 async fn place(places: &Arc<Semaphore>, crowded: &Notify) -> Option<OwnedSemaphorePermit> {
     loop {
         match tokio::time::timeout(CROWD, places.clone().acquire_owned()).await {
@@ -142,7 +143,7 @@ async fn connection(
     watcher: Watcher,
     crowded: Arc<Notify>,
 ) {
-    // From here on the loop that serves it watches it.
+    // The loop that serves it watches it from here on.
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => {
@@ -164,7 +165,7 @@ async fn connection(
         async move { Ok::<_, Infallible>(answer.await.map(|body| running.until_sent(body))) }
     });
     let mut builder = Builder::new(spread);
-    // The pace says how long a head may take: from the first byte, also of what may become HTTP/2.
+    // The pace limits the time of a head: from the first byte, also of one that may become HTTP/2.
     let http1 = &mut builder.http1();
     http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(LARGEST_HEAD);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
@@ -234,7 +235,8 @@ mod tests {
     async fn a_burst_waits_to_be_accepted() {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        // What does not fit connects a second later, or never while nothing is accepted.
+        // A connection that does not fit connects a second later, or never while nothing is
+        // accepted.
         let second = Duration::from_millis(900);
         let burst: Vec<_> = (0..400)
             .map(|_| std::net::TcpStream::connect_timeout(&address, second).unwrap())

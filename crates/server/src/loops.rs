@@ -1,9 +1,9 @@
 //! Event loops, one for each processor.
 //!
-//! A connection stays with the loop that it was given to, and so do the calls that it carries and
-//! the connections to providers that these use: nothing of them moves from one processor's cache to
-//! another's, and no thread has to be woken to share the work. What serves no connection (accepting,
-//! jobs, writers) is left to the runtime that the process began with.
+//! A connection stays with the loop that it was given to, and so do the calls that it carries and the
+//! connections to providers that these use: none of their data moves from one processor's cache to
+//! another's, and no thread has to be woken to share the work. Work that serves no connection
+//! (accepting, jobs, writers) is left to the runtime that the process began with.
 //!
 //! Large requests leave their loop: reading, judging, sending on and recording megabytes takes tens of
 //! milliseconds at a time, which all other requests of the loop would wait for. They run on threads of
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::TaskTracker;
 
-/// What blocks a thread at the end may go on for this long.
+/// The longest time for which threads that block may continue at the end.
 const GRACE: Duration = Duration::from_secs(1);
 /// The nice value of threads for large requests: a third of the weight of others.
 const LOW_PRIORITY: i32 = 5;
@@ -28,13 +28,13 @@ pub(crate) fn count() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Where connections are served; one set for a process.
+/// The loops on which connections are served; one set for a process.
 #[derive(Clone)]
 pub(crate) struct Loops {
     all: Arc<[Loop]>,
     /// For requests with large bodies.
     large: Handle,
-    /// Whose turn it is to run the next request of an HTTP/2 connection.
+    /// The counter by which the next request of an HTTP/2 connection gets its loop.
     turn: Arc<AtomicUsize>,
 }
 
@@ -43,7 +43,7 @@ struct Loop {
     seats: Arc<()>,
 }
 
-/// A connection's place at a loop, given back when it is dropped.
+/// A connection's slot at a loop, given back when it is dropped.
 pub(crate) struct LoopSlot {
     _counted: Arc<()>,
 }
@@ -73,14 +73,14 @@ impl Loops {
         &self.large
     }
 
-    /// A place where there are the fewest connections, and where to spawn what sits there.
+    /// A slot at the loop with the fewest connections, and the handle for spawning on it.
     pub(crate) fn seat(&self) -> (LoopSlot, &Handle) {
         let seated = |&at: &usize| Arc::strong_count(&self.all[at].seats);
         let quietest = &self.all[(0..self.all.len()).min_by_key(seated).unwrap_or_default()];
         (LoopSlot { _counted: quietest.seats.clone() }, &quietest.handle)
     }
 
-    /// Spreads what one connection carries at once over all loops.
+    /// Spreads the simultaneous requests of one connection over all loops.
     pub(crate) fn spread(&self, tasks: &TaskTracker) -> Spread {
         Spread { loops: self.clone(), tasks: tasks.clone() }
     }
@@ -94,7 +94,7 @@ fn give_way() {
     }
 }
 
-/// The threads of the loops, for the one who ends them.
+/// The threads of the loops, for their owner to end.
 pub(crate) struct Threads(Vec<Runtime>);
 
 impl Threads {
@@ -167,7 +167,7 @@ mod tests {
             }
             assert_eq!(met.len(), count);
         }
-        // Who leaves makes room.
+        // A connection that ends makes room.
         seated.remove(0);
         let (_seat, handle) = loops.seat();
         assert_eq!(handle.id(), loops.all[0].handle.id());

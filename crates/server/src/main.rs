@@ -46,7 +46,7 @@ enum Command {
         #[arg(long)]
         defaults: bool,
     },
-    /// Check configuration, database, master key, prices and models, and say what to do
+    /// Check configuration, database, master key, prices and models, and print how to fix them
     Doctor,
     /// Seal everything under a new master key (stop every gateway first)
     RotateMasterKey,
@@ -97,7 +97,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
     let config = config::Config::load(flags);
-    // The log of what serves has them otherwise.
+    // `serve` writes these warnings to its own log.
     if config.is_err() || !matches!(command, Command::Serve) {
         commands::warn_of_unknown_variables();
     }

@@ -1,9 +1,9 @@
-//! The file of a generated master key. It is made, replaced and put right only by a process that
-//! has the data folder to itself, and never by a rename over a key that may be needed.
+//! The file of a generated master key. It is made, replaced and repaired only by a process that has
+//! the data folder to itself, and never by a rename over a key that may be needed.
 //!
 //! A rotation keeps the new key in `master.next` until the database is sealed under it. Whichever
 //! step a crash interrupts, one of the two files fits the database; the next process that has the
-//! folder to itself finds out which, and leaves only that one.
+//! folder to itself finds that one, and removes the other.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write as _};
@@ -47,7 +47,7 @@ async fn in_folder(data_dir: &Path, claimed: &Claimed) -> Result<[u8; 32], Failu
     }
     let is_set_up = has_content(&data_dir.join("sluice.db"));
     if !is_set_up && claimed.may_set_up() && path.exists() && !has_content(&path) {
-        // What a crash can leave where files cannot be linked. Nothing is sealed yet.
+        // A crash can leave an empty file on file systems without links. Nothing is sealed yet.
         remove_leftover(&path).map_err(|error| unwritable(&path, &error))?;
     }
     if !path.exists() {
@@ -71,12 +71,12 @@ async fn in_folder(data_dir: &Path, claimed: &Claimed) -> Result<[u8; 32], Failu
     read(&path)
 }
 
-/// Whether there is a file with anything in it.
+/// Whether a file exists and is not empty.
 fn has_content(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }
 
-/// Ends a rotation that was interrupted: whichever key fits the database stays, and nothing is
+/// Ends a rotation that was interrupted: the key that fits the database stays, and nothing is
 /// removed without that proof. `None` when the current key is to be used as always.
 async fn after_rotation(data_dir: &Path, claimed: &Claimed) -> Result<Option<[u8; 32]>, Failure> {
     let (path, next) = (current(data_dir), next(data_dir));
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<[u8; 32], Failure> {
     read_key(&Secret::new(text)).map_err(|fault| Failure(format!("{}: {fault}", path.display())))
 }
 
-/// Writes a key for its owner's eyes alone, whole or not at all, and never over another one. It is
+/// Writes a key, readable by its owner only, whole or not at all, and never over another one. It is
 /// on the disk when this returns.
 fn write_new(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
     let text = STANDARD.encode(bytes);
@@ -144,7 +144,7 @@ fn write_new(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
     let written = remove_leftover(&fresh).and_then(|()| {
         write_exclusively(&fresh, &text)?;
         let linked = match std::fs::hard_link(&fresh, path) {
-            // Not every file system has links. What a crash leaves then is empty or whole.
+            // Not every file system has links. On those a crash leaves the file empty or whole.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 write_exclusively(path, &text)
             }
@@ -157,7 +157,7 @@ fn write_new(path: &Path, bytes: &[u8; 32]) -> Result<(), Failure> {
     sync_folder(path)
 }
 
-/// Removes what a crash has left: nobody else works in the folder.
+/// Removes a file that a crash has left: no other process works in the folder.
 fn remove_leftover(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -173,7 +173,7 @@ fn write_exclusively(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Makes the entry of a file in its folder last.
+/// Syncs the entry of a file in its folder to disk.
 fn sync_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(path);
     open::sync_folder(folder).map_err(|error| unwritable(path, &error))
@@ -193,7 +193,7 @@ mod tests {
     fn a_key_is_never_written_over_another() {
         let folder = tempfile::tempdir().unwrap();
         let path = current(folder.path());
-        // As a crash leaves it.
+        // The file as a crash leaves it.
         std::fs::write(folder.path().join("master.key.tmp"), "half").unwrap();
         write_new(&path, &[1; 32]).unwrap();
         assert_eq!(read(&path).unwrap(), [1; 32]);

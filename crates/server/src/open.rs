@@ -36,7 +36,7 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
     Ok(claimed.open(master, clock.clone()).await?)
 }
 
-/// Makes the data folder, for the owner alone, and makes it and every new folder above it last.
+/// Makes the data folder, for the owner alone, and syncs it and every new folder above it to disk.
 fn make_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -48,8 +48,8 @@ fn make_folder(path: &Path) -> io::Result<()> {
     path.canonicalize()?.ancestors().skip(1).take(made).try_for_each(sync_folder)
 }
 
-/// Makes the entries of a folder last, where that can be done: a folder above may not be readable,
-/// and not every file system can sync one.
+/// Syncs the entries of a folder to disk, if possible: a folder above may not be readable, and not
+/// every file system can sync one.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         Err(error) if is_not_for_folders(error.kind()) => Ok(()),
@@ -67,7 +67,7 @@ pub(crate) fn client(config: &Config) -> Result<providers::Client, Failure> {
     client.map_err(|error| Failure(format!("provider client: {error}")))
 }
 
-/// What the gateway has to know of the configuration.
+/// The part of the configuration that the gateway needs.
 pub(crate) fn gateway_config(config: &Config) -> gateway::Config {
     gateway::Config {
         perimeter: config.perimeter.clone(),

@@ -1,4 +1,4 @@
-//! Serving: what is started, and a stop that loses nothing.
+//! Serving: the parts that are started, and a stop that loses nothing.
 
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     }
 }
 
-/// Stops the server when another process has taken its place at the database. Gives whether that
-/// is why it stopped.
+/// Stops the server when another process has taken over the database. Returns whether that is why
+/// it stopped.
 fn watch_claim(
     gateway: &Gateway,
     stop: &CancellationToken,
@@ -147,8 +147,8 @@ fn metrics_router(handle: PrometheusHandle) -> Router {
     Router::new().route("/metrics", axum::routing::get(async move || handle.render()))
 }
 
-/// Says where the gateway is, and shows the first credentials, once. They go to the terminal and
-/// never to the log.
+/// Prints the gateway's address, and the first credentials, once. They go to the terminal and never
+/// to the log.
 #[expect(clippy::print_stdout, reason = "this is for the person who started it")]
 fn greet(config: &Config, first: Option<&FirstCredentials>) {
     let base = format!("http://{}", config.listen);

@@ -1,8 +1,8 @@
 //! How long a connection may keep the gateway waiting.
 //!
-//! A place costs a client nothing, so one that asks nothing, asks byte by byte, or takes nothing of
-//! its answer must lose it. While a request is worked on the connection may take what that takes;
-//! how long a body may be on its way is for whoever reads it.
+//! A permit costs a client nothing, so a client that sends no request, sends one byte by byte, or
+//! reads nothing of its answer must lose it. While a request is worked on the connection may take
+//! the time that this takes; the reader of a body limits the time of its arrival.
 
 use std::io;
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The head of a request must be there so long after its first byte, that of the first request so
-/// long after the connection.
+/// The longest time for the head of a request after its first byte; for the first request, after
+/// the connection.
 const HEAD: Duration = Duration::from_secs(10);
-/// So long a connection may be without a request. Load balancers keep theirs for a minute, and
+/// The longest time of a connection without a request. Load balancers keep theirs for a minute, and
 /// must be the first to close.
 const IDLE: Duration = Duration::from_secs(90);
-/// So long a client may take nothing of its answer.
+/// The longest time for which a client may read nothing of its answer.
 const STALL: Duration = Duration::from_mins(1);
-/// When all places are taken, whoever asks nothing for so long makes room.
+/// When all permits are taken, a connection that has sent no request for this long makes room.
 const CROWDED: Duration = Duration::from_secs(1);
 
-/// What a connection is waiting for, and since when.
+/// The event that a connection is waiting for, and since when.
 #[derive(Debug)]
 pub(crate) struct Pace(Mutex<State>);
 
@@ -34,10 +34,10 @@ pub(crate) struct Pace(Mutex<State>);
 struct State {
     /// Requests that are worked on.
     requests: usize,
-    /// What is waited for while there are none.
+    /// The event that is awaited while there are no requests.
     next: Next,
     since: Instant,
-    /// Since when the client takes nothing of its answer.
+    /// Since when the client has read nothing of its answer.
     stalled: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl State {
         Self { requests: 0, next: Next::Head, since: now, stalled: None }
     }
 
-    /// When the client will have taken too long. None while it is not its turn.
+    /// When the client will have taken too long. `None` while it is not the client that is awaited.
     fn due(&self) -> Option<Instant> {
         if let Some(since) = self.stalled {
             return Some(since + STALL);
@@ -98,13 +98,14 @@ impl Pace {
         Arc::new(Self(Mutex::new(State::new(Instant::now()))))
     }
 
-    /// A request is worked on until this and what is made of it are dropped.
+    /// A request is worked on until this and the response made of it are dropped.
     pub(crate) fn request(self: &Arc<Self>) -> Request {
         self.state().begin();
         Request(self.clone())
     }
 
-    /// Waits until the client has taken too long, or asks nothing while others wait for its place.
+    /// Waits until the client has taken too long, or sends no request while others wait for its
+    /// permit.
     pub(crate) async fn overdue(&self, crowded: &Notify) {
         loop {
             let now = Instant::now();
@@ -112,7 +113,7 @@ impl Pace {
             if due.is_some_and(|due| due <= now) {
                 return;
             }
-            // Whatever begins meanwhile is not due before this.
+            // A wait that begins meanwhile is not due before this.
             let wake = due.unwrap_or(now + HEAD);
             if tokio::time::timeout_at(wake, crowded.notified()).await.is_ok() {
                 let asks_nothing = self.state().asks_nothing();
@@ -172,7 +173,7 @@ impl<B: Body + Unpin> Body for Answer<B> {
     }
 }
 
-/// A stream that tells what it hears, and when the other end takes nothing.
+/// A stream that reports the bytes it reads, and when the other end takes none.
 #[derive(Debug)]
 pub(crate) struct Paced<S> {
     stream: S,

@@ -30,7 +30,7 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter, config::Error> {
 /// Starts logging to the standard error output: for people on a terminal, as JSON elsewhere.
 pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
     let filter = filter(text)?;
-    // The MCP library logs what servers say, at every level.
+    // The MCP library logs the messages of servers, at every level.
     let quiet = "rmcp=off".parse().map_err(|error| Failure(format!("{error}")))?;
     let filter = filter.add_directive(quiet);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -43,7 +43,7 @@ pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
     started.map_err(|error| Failure(format!("logging cannot start: {error}")))
 }
 
-/// A format of lines to which the id of the request is added that they are about.
+/// A format of log lines that adds the id of their request.
 struct WithRequest<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for WithRequest<F>
@@ -64,7 +64,7 @@ where
         let mut line = String::new();
         self.0.format_event(context, Writer::new(&mut line), event)?;
         let line = line.trim_end_matches('\n');
-        // The edge lets through no id that would have to be escaped.
+        // The request log accepts no id that would have to be escaped.
         match line.strip_suffix('}').filter(|_| line.starts_with('{')) {
             Some(open) => writeln!(writer, "{open},\"request_id\":\"{id}\"}}"),
             None => writeln!(writer, "{line} request_id={id}"),
@@ -72,7 +72,7 @@ where
     }
 }
 
-/// What a metric counts or measures.
+/// The kind of a metric.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,

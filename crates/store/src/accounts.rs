@@ -21,20 +21,20 @@ pub struct Account {
     pub name: String,
     /// The Argon2id hash of their password, in PHC form.
     pub password_hash: String,
-    /// Whether a second factor is asked for.
+    /// Whether a second factor is required.
     pub mfa_enabled: bool,
     /// The organization.
     pub org: OrgId,
     /// The organization's name.
     pub org_name: String,
-    /// What they may do in it.
+    /// Their role in it.
     pub role: Role,
 }
 
 /// A signed-in session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Who signed in.
+    /// The account that signed in.
     pub account: Account,
     /// When they signed in.
     pub created_at: Timestamp,
@@ -79,7 +79,7 @@ impl AccountRow {
 }
 
 impl Store {
-    /// Whether nobody has ever set this database up.
+    /// Whether this database has never been set up.
     pub async fn is_empty(&self) -> Result<bool> {
         let any: Option<i64> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT id FROM organizations LIMIT 1").fetch_optional(db).await?
@@ -166,7 +166,7 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Notes that a session was used.
+    /// Records that a session was used.
     pub async fn touch_session(&self, token_hash: &[u8; 32], now: Timestamp) -> Result<()> {
         const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
         let mut tx = self.begin().await?;
@@ -176,7 +176,7 @@ impl Store {
         tx.commit().await
     }
 
-    /// Forgets sessions that began before `created` or were last used before `seen`.
+    /// Deletes sessions that began before `created` or were last used before `seen`.
     pub async fn purge_sessions(&self, created: Timestamp, seen: Timestamp) -> Result<()> {
         const PURGE: &str = "DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2";
         let mut tx = self.begin().await?;
@@ -186,7 +186,7 @@ impl Store {
         tx.commit().await
     }
 
-    /// Forgets the networks from which nobody has signed in to an account since a time.
+    /// Deletes the networks from which no sign-in to an account has come since a time.
     pub async fn purge_networks(&self, since: Timestamp) -> Result<()> {
         let mut tx = self.begin().await?;
         within!(tx, db => {
@@ -210,7 +210,7 @@ impl Tx {
         Ok(OrgId(id))
     }
 
-    /// Adds a user to an organization. [`Error::Taken`] when the address is known.
+    /// Adds a user to an organization. [`Error::Taken`] when the address is in use.
     pub async fn add_user(
         &mut self,
         org: OrgId,
@@ -261,8 +261,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Whether a password still has the hash that it was compared with. No other transaction changes it before
-    /// this one ends. `new` is another hash of the same password, which takes the place of the old one.
+    /// Whether a password still has the hash that it was compared with. No other transaction changes it
+    /// before this one ends. `new` is another hash of the same password, which replaces the old one.
     pub async fn confirm_password(
         &mut self,
         user: UserId,
@@ -294,8 +294,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Remembers that an account was signed in to from a network. Of each account the latest `most`
-    /// networks stay.
+    /// Records a network from which an account was signed in to. Only the latest `most` networks of each
+    /// account are kept.
     pub async fn remember_network(
         &mut self,
         user: UserId,

@@ -1,4 +1,4 @@
-//! Audit events: who did what to the control plane.
+//! Audit events: the actions on the control plane, with their actors.
 
 use domain::ids::{OrgId, UserId};
 use domain::time::Timestamp;
@@ -8,12 +8,12 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
 
-/// Who did something.
+/// The actor of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Actor<'a> {
-    /// A user who was signed in, by number and address.
+    /// A signed-in user, by number and address.
     User(UserId, &'a str),
-    /// Whoever may run commands on the machine.
+    /// A person who may run commands on the machine.
     CommandLine,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Actor<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::User(_, email) => email,
-            // No address: nobody can be called so.
+            // This is no address, so no user can have it.
             Self::CommandLine => "cli",
         }
     }
@@ -37,21 +37,21 @@ impl<'a> Actor<'a> {
 /// An audit event that is about to be written.
 #[derive(Clone, Debug)]
 pub struct NewAudit<'a> {
-    /// The organization whose event it is.
+    /// The organization of the event.
     pub org: OrgId,
     /// One of the event kinds of the interface.
     pub event: &'static str,
-    /// Who did it, if that is known.
+    /// The actor, if known.
     pub actor: Option<Actor<'a>>,
-    /// Kind and id of what it was done to.
+    /// The kind and id of the object that was acted on.
     pub target: Option<(&'static str, String)>,
     /// The address it came from; empty for the machine itself.
     pub ip: &'a str,
     /// The client it came from.
     pub user_agent: &'a str,
-    /// What else is worth knowing; never a secret.
+    /// Further details; never a secret.
     pub metadata: Map<String, Value>,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
 }
 
@@ -62,19 +62,19 @@ pub struct Audit {
     pub id: i64,
     /// Its kind.
     pub event: String,
-    /// The e-mail address of who did it, or `cli`.
+    /// The e-mail address of the actor, or `cli`.
     pub actor: Option<String>,
-    /// Kind of what it was done to.
+    /// The kind of the object that was acted on.
     pub target_type: Option<String>,
-    /// Id of what it was done to.
+    /// The id of the object that was acted on.
     pub target_id: Option<String>,
     /// The address it came from.
     pub ip: String,
     /// The client it came from.
     pub user_agent: String,
-    /// What else is worth knowing.
+    /// Further details.
     pub metadata: Value,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
 }
 
@@ -118,7 +118,7 @@ impl Tx {
         Ok(id)
     }
 
-    /// Has an event say more than when it was written: how often it came.
+    /// Replaces the metadata of a written event, to update how often it came.
     pub async fn retell_audit(&mut self, id: i64, metadata: Map<String, Value>) -> Result<()> {
         const RETELL: &str = "UPDATE audit_events SET metadata = $2 WHERE id = $1";
         let metadata = Value::Object(metadata).to_string();
@@ -160,7 +160,7 @@ impl Row {
             target_id: self.target_id,
             ip: self.ip,
             user_agent: self.user_agent,
-            // One row that cannot be read hides no other.
+            // One unreadable row hides no other.
             metadata: serde_json::from_str(&self.metadata)
                 .unwrap_or_else(|_| json!({"unreadable": self.metadata})),
             at: Timestamp(self.occurred_at),
@@ -168,7 +168,7 @@ impl Row {
     }
 }
 
-/// What a client says of itself, as a database can hold it.
+/// A text from the client, in a form that a database can hold.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(256).collect()
 }

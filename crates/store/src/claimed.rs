@@ -24,7 +24,7 @@ impl Claimed {
         Ok(Self { location, claim, lock })
     }
 
-    /// Whether what is missing may be made: nobody else makes it at the same time.
+    /// Whether missing parts may be made: no other process makes them at the same time.
     pub fn may_set_up(&self) -> bool {
         self.lock.may_set_up(&self.location, self.claim)
     }
@@ -46,7 +46,8 @@ impl Claimed {
         match Store::open_claimed(&self, master, clock).await {
             Ok(store) => Ok(Store { lock: self.lock, ..store }),
             Err(error) => {
-                // Whoever is told why tries again, and must not meet a lock of this attempt.
+                // A process that gets the reason tries again, and must not meet a lock of this
+                // attempt.
                 self.release().await;
                 Err(error)
             }

@@ -47,11 +47,11 @@ pub(crate) enum Pool {
     Postgres(PgPool),
 }
 
-/// Whose turn it is to write to a SQLite database, which takes one writer: the group-commit writer
-/// or a transaction of the control plane. Fair, so that neither waits for ever.
+/// The lock for writes to a SQLite database, which takes one writer: the group-commit writer or a
+/// transaction of the control plane. Fair, so that neither waits for ever.
 pub(crate) type WriteLock = Arc<Mutex<()>>;
 
-/// Where writes begin.
+/// The source of write transactions.
 #[derive(Clone, Debug)]
 pub(crate) struct WritePool {
     pub(crate) pool: Pool,
@@ -69,7 +69,7 @@ pub(crate) enum AnyTx {
 }
 
 impl Tx {
-    /// Makes what was done in it last.
+    /// Makes the changes of the transaction durable.
     pub async fn commit(self) -> Result<()> {
         match self.0 {
             AnyTx::Sqlite(tx) => tx.commit().await?,
@@ -79,7 +79,7 @@ impl Tx {
     }
 }
 
-/// Where the data lies.
+/// The location of the data.
 #[derive(Clone, Debug)]
 pub enum Location {
     /// A file in the data folder.
@@ -88,7 +88,7 @@ pub enum Location {
     Postgres(Secret),
 }
 
-/// What every connection to SQLite is told. The write-ahead log is trimmed after a checkpoint.
+/// The pragmas of every connection to SQLite. The write-ahead log is trimmed after a checkpoint.
 pub(crate) const PRAGMAS: [(&str, &str); 5] = [
     ("synchronous", "full"),
     ("foreign_keys", "on"),
@@ -141,8 +141,8 @@ pub(crate) async fn connect_read_only(location: &Location) -> Result<Pool> {
     }
 }
 
-/// A connection to SQLite that cannot write. Without a log nobody writes either: then the file is
-/// read as it is, since a connection would leave an empty log behind.
+/// A connection to SQLite that cannot write. Without a log there is no writer either: then the file
+/// is read as it is, since a connection would leave an empty log behind.
 pub(crate) fn read_only_sqlite(path: &Path) -> SqliteConnectOptions {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -153,8 +153,8 @@ pub(crate) fn read_only_sqlite(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(ACQUIRE)
 }
 
-/// The writer's own connection to PostgreSQL. It opens where the writer runs: one that a request
-/// has opened would answer no sooner than the thread of that request, when it computes.
+/// The writer's own connection to PostgreSQL. It is opened on the writer's runtime: one that a
+/// request has opened would answer no sooner than the thread of that request, when it computes.
 pub(crate) fn postgres_of_writer(url: &Secret) -> Result<PgPool> {
     let (pool, options) = postgres(url, 1)?;
     Ok(pool.connect_lazy_with(options))
@@ -167,7 +167,7 @@ fn postgres(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)
     Ok((pool, options))
 }
 
-/// What a database URL says.
+/// The options that a database URL holds.
 pub(crate) fn postgres_options(url: &Secret) -> Result<PgConnectOptions> {
     url.expose()
         .parse()

@@ -1,14 +1,14 @@
-//! What can go wrong with the database.
+//! The failures of the database.
 
-/// A failure of the store, by what the caller can do about it.
+/// A failure of the store, by the remedy of the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A unique value is taken.
     #[error("the value has already been taken")]
     Taken,
     /// The database cannot be read or written right now: a full disk, a lost connection, a
-    /// time-out. A write may have been stored all the same: its answer may be what was lost. Trying
-    /// again later may help.
+    /// time-out. A write may have been stored all the same, and only its answer lost. Trying again
+    /// later may help.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// The database is newer than this binary.
@@ -19,7 +19,7 @@ pub enum Error {
     Newer {
         /// The schema version of the database.
         found: i64,
-        /// The newest schema version that this binary knows.
+        /// The newest schema version that this binary supports.
         known: i64,
     },
     /// An older binary's schema: it is not changed beside a gateway that may be running.
@@ -33,7 +33,7 @@ pub enum Error {
         /// The schema version that this binary needs.
         known: i64,
     },
-    /// Nobody has set the database up.
+    /// The database has never been set up.
     #[error("the database is empty: start `sluice serve` once to set it up")]
     Empty,
     /// The master key does not open this database.
@@ -48,16 +48,16 @@ pub enum Error {
     /// Another process serves this database.
     #[error("{0}")]
     InUse(String),
-    /// A stored value makes no sense; a defect or a manual change.
+    /// A stored value is invalid: a defect or a manual change.
     #[error("the database holds an unexpected value: {0}")]
     Corrupt(String),
 }
 
-/// The result of everything here.
+/// The result of every function of the store.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether another row of the same commit may be fine.
+    /// Whether only one row is at fault, so that another row of the same commit may be fine.
     pub(crate) fn is_of_one_row(&self) -> bool {
         matches!(self, Self::Taken | Self::Corrupt(_))
     }
@@ -72,7 +72,7 @@ impl From<sqlx::Error> for Error {
             {
                 Self::Corrupt(error.to_string())
             }
-            // PostgreSQL's classes 22 and 54: what its column, or an index, cannot hold.
+            // PostgreSQL's classes 22 and 54: values that its column, or an index, cannot hold.
             sqlx::Error::Database(database)
                 if database.code().is_some_and(|code| {
                     code.len() == 5 && (code.starts_with("22") || code.starts_with("54"))

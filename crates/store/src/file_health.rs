@@ -1,9 +1,9 @@
-//! What a look at a SQLite database shows from outside: whether it was closed cleanly, whether its
+//! The health of a SQLite database as seen from outside: whether it was closed cleanly, whether its
 //! write-ahead log is there, and whether its pages are sound.
 //!
 //! A serving gateway leaves the mark [`IN_USE`] in the database itself, so that it travels with a
 //! copy, and takes it away when it stops. The mark reaches the file at the start of serving. A file
-//! that has it, is in WAL mode and has no log beside it lacks whatever was in the log. `VACUUM INTO`
+//! that has it, is in WAL mode and has no log beside it lacks the content of the log. `VACUUM INTO`
 //! makes a file that is not in WAL mode: it is whole.
 
 use std::io::Read as _;
@@ -19,19 +19,19 @@ use crate::lock;
 
 /// The name of the mark in `meta`.
 const IN_USE: &str = "in_use";
-/// Faults that are listed at the most.
+/// The most faults that are listed.
 const FAULTS: u32 = 10;
-/// The deadline of a check is looked at every so many instructions of SQLite's.
+/// The number of SQLite's instructions between two looks at the deadline of a check.
 const INSTRUCTIONS: i32 = 10_000;
 
-/// What a look at the file of a SQLite database shows.
+/// The health of the file of a SQLite database.
 #[derive(Debug)]
 pub struct FileHealth {
     /// Whether a gateway serves it now.
     pub is_served: bool,
     /// Whether it was not closed cleanly and its write-ahead log is missing.
     pub lacks_log: bool,
-    /// What SQLite's `quick_check` has found.
+    /// The result of SQLite's `quick_check`.
     pub pages: Pages,
 }
 
@@ -46,8 +46,8 @@ pub enum Pages {
     Stopped,
 }
 
-/// Looks at the file of a SQLite database, for so long at the most. Changes nothing, and disturbs
-/// no gateway.
+/// Inspects the file of a SQLite database, for at most `most`. Changes nothing, and disturbs no
+/// gateway.
 pub async fn inspect_file(path: &Path, most: Duration) -> Result<FileHealth> {
     let is_served = lock::is_served(path);
     let lacks_log = !is_served && is_without_log(path) && is_marked(path).await.unwrap_or(false);
@@ -65,8 +65,8 @@ async fn check_pages(path: &Path, most: Duration) -> Result<Pages> {
     let deadline = Instant::now() + most;
     let had_log = log_of(path).exists();
     let pages = check_pages_once(path, deadline).await?;
-    // Without a log the file is read as one that nobody changes. A gateway that has started since
-    // may have changed it beneath the check.
+    // Without a log the file is read as one that no process changes. A gateway that has started
+    // since may have changed it beneath the check.
     let may_be_moving = !had_log && log_of(path).exists();
     match pages {
         Pages::Damaged(_) if may_be_moving => check_pages_once(path, deadline).await,
@@ -122,7 +122,7 @@ fn log_of(path: &Path) -> PathBuf {
     log.into()
 }
 
-/// Whether the database has the mark; false where there is no schema yet.
+/// Whether the database has the mark; false if there is no schema yet.
 async fn mark(pool: &Pool) -> Result<bool> {
     const FIND: &str = "SELECT count(*) FROM meta WHERE name = $1";
     let Pool::Sqlite(pool) = pool else { return Ok(false) };
@@ -133,8 +133,8 @@ async fn mark(pool: &Pool) -> Result<bool> {
     }
 }
 
-/// Looks at how a database ended that is being opened under the lock. What its log holds has been
-/// taken in by now; a missing one is logged.
+/// Checks how the last use of a database ended that is being opened under the lock. The content of
+/// its log has been taken in by now; a missing log is reported in the gateway's log.
 pub(crate) async fn note_last_end(
     path: &Path,
     was_without_log: bool,
@@ -169,8 +169,8 @@ async fn set_mark(writer: &WritePool, in_use: bool) -> Result<()> {
 }
 
 impl Store {
-    /// Marks the database as in use, in the file itself, until [`Store::end_use`]. For whoever
-    /// serves it.
+    /// Marks the database as in use, in the file itself, until [`Store::end_use`]. For a serving
+    /// process.
     pub async fn begin_use(&self) -> Result<()> {
         let Pool::Sqlite(pool) = &self.writer.pool else { return Ok(()) };
         set_mark(&self.writer, true).await?;

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use crate::db::{WritePool, within};
 use crate::error::{Error, Result};
 
-/// Ids a process takes at once. What it does not use is a gap.
+/// Ids that a process takes at once. Unused ones are a gap.
 const BLOCK: i64 = 1000;
 
 const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETURNING value";
@@ -19,13 +19,13 @@ const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETUR
 pub(crate) struct StepIds {
     pool: WritePool,
     block: Mutex<Range<i64>>,
-    /// Where blocks are taken: everybody waits for one, and a thread that serves requests may be
-    /// busy with the largest of them.
+    /// The runtime on which blocks are taken: all callers wait for one, and a thread that serves
+    /// requests may be busy with the largest of them.
     runtime: Handle,
 }
 
 impl StepIds {
-    /// None yet. Blocks will be taken where this is called.
+    /// An allocator without ids. Blocks will be taken on the runtime of this call.
     pub(crate) fn new(pool: WritePool) -> Self {
         Self { pool, block: Mutex::new(0..0), runtime: Handle::current() }
     }

@@ -45,14 +45,14 @@ impl Row {
     }
 }
 
-/// What a key spent in one second, for the rolling hour.
+/// The spend of a key in one second, for the rolling hour.
 #[derive(Clone, Copy, Debug)]
 pub struct SpentSecond {
     /// The key.
     pub key: KeyId,
     /// Unix seconds.
     pub second: i64,
-    /// How much.
+    /// The amount.
     pub cost: Usd,
 }
 
@@ -69,7 +69,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| (ProjectId(row.project_id), row.read())).collect())
     }
 
-    /// What keys with a cap have spent since a time, second by second.
+    /// The spend of keys with a cap since a time, second by second.
     pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
         const SPENT: &str = "
             SELECT s.key_id, s.finished_at / 1000000 AS second,
@@ -185,7 +185,7 @@ impl Tx {
     }
 
     /// Pauses a key if it is active, counting the intervention when a loop was seen. Returns
-    /// whether it was.
+    /// whether it was active.
     pub async fn pause_key(&mut self, id: KeyId, status: KeyStatus) -> Result<bool> {
         const PAUSE: &str = "
             UPDATE api_keys
@@ -204,7 +204,7 @@ impl Tx {
         Ok(changed > 0)
     }
 
-    /// Revokes a key for good. Returns whether it was not yet.
+    /// Revokes a key for good. Returns whether it was not revoked before.
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<bool> {
         const REVOKE: &str =
             "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
@@ -214,8 +214,8 @@ impl Tx {
         Ok(revoked > 0)
     }
 
-    /// Writes something that nobody reads, to see whether writing works. It must change: SQLite
-    /// does not write what is there already.
+    /// Writes a value that is never read, to check whether writing works. It must change: SQLite
+    /// does not write a value that is there already.
     pub(crate) async fn touch(&mut self) -> Result<()> {
         const TOUCH: &str = "
             INSERT INTO counters (name, value) VALUES ('touched', 1)
@@ -226,7 +226,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Tells every node that projects, models or keys have changed.
+    /// Notifies every node that projects, models or keys have changed.
     pub async fn bump_registry(&mut self) -> Result<()> {
         within!(self, db => {
             sqlx::query("UPDATE counters SET value = value + 1 WHERE name = 'registry'")

@@ -1,8 +1,8 @@
 //! The store: SQL on SQLite or PostgreSQL, and nowhere else.
 //!
 //! Reads and control-plane writes are plain functions; traces and steps go through the
-//! [group-commit writer](writer). Row types stay in here, public functions speak `domain`. The
-//! store knows nothing of HTTP, providers or limits.
+//! [group-commit writer](writer). Row types stay in here, public functions use the types of
+//! `domain`. The store does not depend on HTTP, providers or limits.
 
 mod accounts;
 mod audit;
@@ -48,20 +48,20 @@ use db::{Pool, WritePool, on};
 use ids::StepIds;
 use lock::Lock;
 
-/// Rows, each with the project that owns it and cannot be served when the row cannot be read. One
-/// that makes no sense hides no other.
+/// Rows, each with the project that owns it and cannot be served when the row cannot be read. An
+/// invalid one hides no other.
 pub type PerProject<T> = Vec<(ProjectId, Result<T>)>;
 
-/// How to open a store.
+/// The options for opening a store.
 #[derive(Debug)]
 pub struct Options {
-    /// Where the data lies.
+    /// The location of the data.
     pub location: Location,
-    /// The key over all keys.
+    /// The master key.
     pub master: SealingKey,
-    /// Whether this process means to serve the database.
+    /// The intended use of the database.
     pub claim: Claim,
-    /// Where the time comes from.
+    /// The source of the time.
     pub clock: Clock,
 }
 
@@ -127,7 +127,7 @@ impl Store {
         self.node
     }
 
-    /// A step id that nobody else has.
+    /// A step id that no other step has.
     pub async fn step_id(&self) -> Result<StepId> {
         self.step_ids.take().await
     }
@@ -145,8 +145,8 @@ impl Store {
         self.writer.begin().await
     }
 
-    /// Whether the database answers and the writer is well. After a failed commit that takes a
-    /// write to tell.
+    /// Whether the database answers and the writer is well. After a failed commit only a write can
+    /// show that.
     pub async fn ping(&self) -> Result<()> {
         if !self.hot.is_alive() {
             return Err(Error::Unavailable("the writer is behind or has stopped".to_owned()));
@@ -170,7 +170,7 @@ impl Store {
     }
 
     /// Records the provider calls whose end was lost with their node, as failed steps with an
-    /// estimated cost. Calls of nodes that live are theirs. Returns how many there were.
+    /// estimated cost. Calls of live nodes are left alone. Returns how many there were.
     pub async fn settle_lost_calls(&self, clock: &Clock) -> Result<usize> {
         let mut settled = 0;
         for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
@@ -183,13 +183,13 @@ impl Store {
     }
 
     /// Waits until another process has taken the place of this one, while the connection to the
-    /// database was lost. Whoever serves has to stop then.
+    /// database was lost. A serving process has to stop then.
     pub async fn displaced(&self) {
         self.lock.displaced().await;
     }
 
-    /// Waits until what was queued is written, and closes the database. When this returns,
-    /// another process can open it.
+    /// Waits until the queue is written, and closes the database. When this returns, another
+    /// process can open it.
     pub async fn close(self) {
         drop(self.hot);
         self.tasks.close();

@@ -67,7 +67,7 @@ const HISTORY: &[(i64, &str, &str, &str)] = &[
     ),
 ];
 
-/// The version of the schema; `None` where there is none yet.
+/// The version of the schema; `None` if there is none yet.
 async fn version(pool: &Pool) -> Result<Option<i64>> {
     const LATEST: &str = "SELECT max(version) FROM _sqlx_migrations";
     let latest: sqlx::Result<Option<i64>> =
@@ -94,7 +94,7 @@ pub(crate) async fn check(pool: &Pool) -> Result<()> {
     }
 }
 
-/// The newest version of the schema that this binary knows.
+/// The newest version of the schema that this binary supports.
 fn newest() -> i64 {
     HISTORY.last().map_or(0, |last| last.0)
 }

@@ -16,13 +16,13 @@ pub struct ModelRow {
     pub id: ModelId,
     /// The project that owns it.
     pub project: ProjectId,
-    /// For people.
+    /// The display name.
     pub name: String,
-    /// What callers pass as `model`.
+    /// The name that callers pass as `model`.
     pub identifier: String,
     /// Its wire format.
     pub provider: Provider,
-    /// Where it is.
+    /// The address of the model.
     pub base_url: Option<String>,
     /// The sealed credential.
     pub api_key: Option<Vec<u8>>,
@@ -30,9 +30,9 @@ pub struct ModelRow {
     pub endpoint_keys: Option<Vec<u8>>,
     /// Whether it is public.
     pub is_public: bool,
-    /// USD per 1,000 prompt tokens, where the owner gave it.
+    /// USD per 1,000 prompt tokens, if the owner gave it.
     pub input_price: Option<Usd>,
-    /// USD per 1,000 completion tokens, where the owner gave it.
+    /// USD per 1,000 completion tokens, if the owner gave it.
     pub output_price: Option<Usd>,
     /// Days before its trace data is purged.
     pub data_retention_days: i64,

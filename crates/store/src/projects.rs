@@ -50,7 +50,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| (ProjectId(row.id), row.read())).collect())
     }
 
-    /// What each project has spent in the calendar month of a time, from the ledger. A clock that has
+    /// The spend of each project in the calendar month of a time, from the ledger. A clock that has
     /// gone back leaves rows of later months.
     pub async fn spend_by_project(&self, now: Timestamp) -> Result<Vec<(ProjectId, Usd)>> {
         // By way of the projects, so that the minutes before are not read: the ledger is never purged.

@@ -1,4 +1,4 @@
-//! What goes with time: steps past their retention, rows of deleted projects.
+//! Deletion over time: steps past their retention, rows of deleted projects.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
 
-/// Rows of one table that go at once, so that no purge holds the writer for long.
+/// Rows of one table that are deleted at once, so that no purge holds the writer for long.
 const SLICE: i64 = 500;
 
-/// Days that steps are kept where no rule says anything.
+/// Days that steps are kept if no rule sets a retention.
 const DEFAULT_DAYS: i64 = 30;
 
-/// What a trace has to remember of a step that is gone.
+/// The data of a deleted step that its trace keeps.
 #[derive(sqlx::FromRow)]
 struct Gone {
     trace_id: Uuid,
@@ -25,11 +25,11 @@ struct Gone {
     secret: bool,
 }
 
-/// The same of all steps of a trace that go together.
+/// The kept data of all steps of a trace that are deleted together.
 #[derive(Default)]
 struct Memory {
     cost: i64,
-    /// The longest rule that they went by.
+    /// The longest retention among them.
     days: i64,
     pii: bool,
     injection: bool,
@@ -47,11 +47,11 @@ impl Memory {
 }
 
 impl Store {
-    /// Deletes a slice of steps whose retention is over: that of their model, else of their
-    /// parent's model, else the longest of their trace, else the default of 30 days. A step without
-    /// a model whose parent is gone goes as soon as any step of the project would. The ledger stays,
-    /// and the trace remembers what is told without its steps. Returns how many went; call again
-    /// until it is 0.
+    /// Deletes a slice of steps whose retention is over: that of their model, else of their parent's
+    /// model, else the longest of their trace, else the default of 30 days. A step without a model
+    /// whose parent is gone is deleted as soon as any step of the project would be. The ledger stays,
+    /// and the trace keeps the data that is reported without its steps. Returns the number of deleted
+    /// steps; call again until it is 0.
     pub async fn purge_steps(&self, now: Timestamp) -> Result<u64> {
         const LEAST: &str = "
             SELECT p.id, min(m.data_retention_days)
@@ -59,7 +59,8 @@ impl Store {
             LEFT JOIN models m ON m.project_id = p.id
             WHERE p.deleted_at IS NULL
             GROUP BY p.id";
-        // An identifier has the rule of the model that is called so, else of the last one that was.
+        // An identifier has the rule of its current model, else of the last model with that
+        // identifier.
         const DUE: &str = "
             WITH named AS (
                 SELECT identifier, data_retention_days AS days,
@@ -120,8 +121,9 @@ impl Store {
         Ok(0)
     }
 
-    /// Deletes steps, each with the days it went by, and has their traces remember them. Rows are
-    /// locked in the order of their ids: neither another node nor the writer waits in a circle.
+    /// Deletes steps, each with the days of its retention, and has their traces keep their data. Rows
+    /// are locked in the order of their ids, so neither another node nor the writer can deadlock with
+    /// it.
     async fn forget_due(&self, mut due: Vec<(i64, i64)>) -> Result<u64> {
         due.sort_unstable();
         let mut traces: BTreeMap<Uuid, Memory> = BTreeMap::new();
@@ -139,9 +141,8 @@ impl Store {
         Ok(due.len() as u64)
     }
 
-    /// Deletes a slice of the rows of deleted projects, and in the end what they were called and how
-    /// they were set up. Ids stay taken, and the ledger stays. Returns how many went; call again until
-    /// it is 0.
+    /// Deletes a slice of the rows of deleted projects, and in the end their names and settings. Ids
+    /// stay taken, and the ledger stays. Returns the number of deleted rows; call again until it is 0.
     pub async fn purge_deleted_projects(&self) -> Result<u64> {
         const STEPS: &str = "
             SELECT s.id FROM projects p JOIN steps s ON s.project_id = p.id
@@ -172,8 +173,9 @@ impl Store {
 }
 
 impl Tx {
-    /// Forgets all of deleted projects but that their ids, and those of their models, are taken: on
-    /// SQLite the next one would get a deleted one's. Returns how many were not yet forgotten.
+    /// Deletes all data of deleted projects except their ids and those of their models: on SQLite the
+    /// next project would get a deleted one's id. Returns the number of projects whose data was still
+    /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
         const OF_THEM: [&str; 4] = [
             "DELETE FROM key_windows WHERE key_id IN (
@@ -191,7 +193,8 @@ impl Tx {
             UPDATE projects SET name = '', description = NULL, settings = '{}'
             WHERE deleted_at IS NOT NULL AND name <> ''";
         let forgotten = within!(self, db => {
-            // Each time: another node may have added to a project of whose end it had not heard.
+            // Each time: another node may have added to a project before it had seen that it was
+            // deleted.
             for rows in OF_THEM {
                 sqlx::query(rows).execute(&mut *db).await?;
             }
@@ -200,7 +203,7 @@ impl Tx {
         Ok(forgotten)
     }
 
-    /// Deletes a step and its content; `None` where it was gone.
+    /// Deletes a step and its content; `None` if it was gone.
     async fn forget_step(&mut self, id: i64) -> Result<Option<Gone>> {
         const FORGET: &str = "
             DELETE FROM steps WHERE id = $1 RETURNING trace_id, cost, pii, injection, secret";
@@ -214,7 +217,7 @@ impl Tx {
         Ok(gone)
     }
 
-    /// Adds to what a trace remembers.
+    /// Adds to the data that a trace keeps of deleted steps.
     async fn remember(&mut self, trace: Uuid, memory: &Memory) -> Result<()> {
         const REMEMBER: &str = "
             UPDATE traces

@@ -1,7 +1,7 @@
 //! Sealing: AES-256-GCM with random nonces, keys wrapped by a master key.
 //!
 //! A sealed value is `version (1) | key id (8, big endian) | nonce (12) | ciphertext | tag (16)`.
-//! The associated data names the place of the value, so that a row cannot be moved to another.
+//! The associated data names the location of the value, so that a row cannot be moved to another.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl SealingKey {
         Ok(Self { id, key: Arc::new(key) })
     }
 
-    /// Seals a value for one place.
+    /// Seals a value for one location.
     pub fn seal(&self, place: &str, plain: &[u8]) -> Result<Vec<u8>> {
         let mut sealed = Vec::with_capacity(HEAD + plain.len() + 16);
         sealed.push(VERSION);
@@ -61,12 +61,12 @@ impl SealingKey {
         Ok(sealed)
     }
 
-    /// Opens a value that was sealed for this place by this key.
+    /// Opens a value that was sealed for this location by this key.
     pub fn open(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>> {
         Ok(self.open_in_place(place, &mut sealed.to_vec())?.to_vec())
     }
 
-    /// Opens a value where it lies.
+    /// Opens a value in place.
     fn open_in_place<'a>(&self, place: &str, sealed: &'a mut [u8]) -> Result<&'a [u8]> {
         if sealed.len() < HEAD || sealed[0] != VERSION || key_id(sealed) != Some(self.id) {
             return Err(Error::Seal);
@@ -83,7 +83,7 @@ impl SealingKey {
         self.seal(place, &compress(plain)?)
     }
 
-    /// Opens, then decompresses. What was sealed is large: it is opened where it lies.
+    /// Opens, then decompresses. The content may be large: it is opened in place.
     pub fn open_content(&self, place: &str, mut sealed: Vec<u8>) -> Result<Vec<u8>> {
         let packed = self.open_in_place(place, &mut sealed)?;
         let (size, _) = lz4_flex::block::uncompressed_size(packed).map_err(|_| Error::Seal)?;

@@ -18,22 +18,22 @@ pub struct LedgerRow {
     pub infrastructure: String,
     /// Requests, blocked ones included.
     pub requests: i64,
-    /// What they cost.
+    /// The cost of the calls.
     pub cost: Usd,
     /// The sum of their latencies in microseconds.
     pub latency_sum: i64,
 }
 
-/// What happened in a project's traces over a period.
+/// The activity in a project's traces over a period.
 #[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
 pub struct SecurityCounts {
-    /// Traces with steps in the period, or opened in it where their steps are gone.
+    /// Traces with steps in the period, or opened in it if their steps are gone.
     pub traces: i64,
-    /// Of those, with personal data.
+    /// Traces among them with personal data.
     pub pii: i64,
-    /// Of those, with an injection.
+    /// Traces among them with an injection.
     pub injection: i64,
-    /// Of those, with a secret.
+    /// Traces among them with a secret.
     pub secret: i64,
 }
 
@@ -59,9 +59,9 @@ pub struct AgentCounts {
 /// How long a project waited for tools over a period.
 #[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
 pub struct ToolTimes {
-    /// How many tools models have asked for.
+    /// The number of tool calls by models.
     pub calls: i64,
-    /// How many rounds of them were waited for: run here, or answered by a follow-up.
+    /// The number of rounds of tools that were waited for: run here, or answered by a follow-up.
     pub rounds: i64,
     /// The mean time of a round, in microseconds.
     pub mean: Option<f64>,
@@ -128,8 +128,8 @@ impl Store {
         Ok(all)
     }
 
-    /// What was found in the traces that were opened or had steps in a period. What is gone of a trace
-    /// counts where the trace was opened: it remembers what was found and not when.
+    /// The findings in the traces that were opened or had steps in a period. Those of deleted steps
+    /// count in the period in which the trace was opened: it keeps the findings and not their times.
     pub async fn security_counts(
         &self,
         project: ProjectId,
@@ -159,7 +159,8 @@ impl Store {
                     WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
                 ) AS found
                 GROUP BY trace_id) AS per_trace";
-        // Ids know milliseconds: the one in which the period ends is within it, as its steps are.
+        // Ids have a resolution of milliseconds: the one in which the period ends is within it, as its
+        // steps are.
         Ok(on!(&self.reader, db => {
             sqlx::query_as(COUNTS)
                 .bind(project.0)
@@ -199,8 +200,8 @@ impl Store {
         }))
     }
 
-    /// The times of tools whose steps ended in a period: their own where the gateway ran them, else
-    /// the wait for the follow-up that carried their results.
+    /// The times of tools whose steps ended in a period: their own if the gateway ran them, else the
+    /// wait for the follow-up that carried their results.
     pub async fn tool_times(
         &self,
         project: ProjectId,

@@ -21,7 +21,7 @@ use crate::seal::SealingKey;
 
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
 
-/// Steps of one trace are read up to here.
+/// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;
 
 #[derive(sqlx::FromRow)]
@@ -111,7 +111,7 @@ impl Store {
         row.map(Row::read).transpose()
     }
 
-    /// The content of a step, opened; `None` where none is stored.
+    /// The content of a step, opened; `None` if none is stored.
     pub async fn content(&self, step: StepId, key: &SealingKey) -> Result<Option<Content>> {
         let sealed: Option<Vec<u8>> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT sealed FROM step_contents WHERE step_id = $1")
@@ -153,7 +153,7 @@ impl Store {
     }
 
     /// The median pause between two steps of one trace, in milliseconds, by the last steps of a project
-    /// since a time; steps that overlap have none. `None` where there are too few to tell.
+    /// since a time; steps that overlap have none. `None` if there are too few for a median.
     pub async fn typical_gap(&self, project: ProjectId, since: Timestamp) -> Result<Option<f64>> {
         const MEDIAN: &str = "
             SELECT CAST(min(gap) FILTER (WHERE share >= 0.5) AS BIGINT), count(*)
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// So many pauses say what is usual.
+/// The least number of pauses for a median.
 const ENOUGH_GAPS: i64 = 20;
 
 fn open(step: StepId, sealed: Vec<u8>, key: &SealingKey) -> Result<Content> {
@@ -187,12 +187,12 @@ fn open(step: StepId, sealed: Vec<u8>, key: &SealingKey) -> Result<Content> {
         .map_err(|error| Error::Corrupt(format!("the content of step {step}: {error}")))
 }
 
-/// What ties a sealed content to its step.
+/// The location that ties a sealed content to its step.
 pub(crate) fn place(step: StepId) -> String {
     format!("step:{step}")
 }
 
-/// Reads a word of one of the closed lists.
+/// Parses a word of one of the closed lists.
 fn word<T>(parse: fn(&str) -> Option<T>, text: &str) -> Result<T> {
     parse(text).ok_or_else(|| Error::Corrupt(format!("'{text}'")))
 }

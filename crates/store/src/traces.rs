@@ -10,33 +10,33 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 
-/// Totals of a list are counted up to here.
+/// The most traces that the total of a list counts.
 pub const COUNT_LIMIT: i64 = 10_000;
 
-/// Traces that one transaction fails at the most.
+/// The most traces that one transaction fails.
 const AT_ONCE: usize = 50;
 
-/// Which page of a project's traces, newest first.
+/// The page of a project's traces, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     /// Only traces of this status.
     pub status: Option<TraceStatus>,
     /// Only traces older than this one.
     pub before: Option<TraceId>,
-    /// How many to pass over.
+    /// The number of traces to skip.
     pub offset: i64,
-    /// How many to return.
+    /// The number of traces to return.
     pub limit: i64,
 }
 
-/// What a completed trace adds to the agent statistics.
+/// The data that a completed trace adds to the agent statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentFigures {
     /// The longest chain of tool calls.
     pub chain_depth: i64,
-    /// How likely it was stuck, 0 to 1.
+    /// The probability that it was stuck, 0 to 1.
     pub stall_probability: f64,
-    /// How well its tool calls fitted the tools, 0 to 1.
+    /// The fit of its tool calls to the tools, 0 to 1.
     pub tool_fidelity: f64,
 }
 
@@ -174,7 +174,7 @@ impl Store {
                 .bind(project.0)
                 .bind(opened.0)
                 .bind(most)
-                // Ids begin with the time: the index alone tells which were opened before.
+                // Ids begin with the time: the index alone shows which were opened before.
                 .bind(TraceId::first_at(opened).0)
                 .fetch_all(db)
                 .await?
@@ -210,7 +210,7 @@ impl Store {
 
 impl Tx {
     /// Writes the end of a trace, or its new grades; those of a trace that has lost steps since it
-    /// was graded stay, because nothing can grade it again. Returns whether anything was written.
+    /// was graded stay, because it cannot be graded again. Returns whether anything was written.
     pub async fn complete_trace(
         &mut self,
         id: TraceId,

@@ -82,7 +82,7 @@ impl Store {
     }
 }
 
-/// The pepper as it is stored; `None` where there is none, or no schema.
+/// The pepper as it is stored; `None` if there is none, or no schema.
 pub(crate) async fn sealed_pepper(pool: &Pool) -> Result<Option<Vec<u8>>> {
     const FIND: &str = "SELECT value FROM meta WHERE name = $1";
     let found: sqlx::Result<Option<Vec<u8>>> = on!(pool, db => {

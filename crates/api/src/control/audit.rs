@@ -13,16 +13,16 @@ use crate::http::auth::BySession;
 use crate::http::error::Result;
 use crate::http::extract::Query;
 
-/// Something that somebody did, or tried.
+/// An action, done or attempted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditBody {
     id: i64,
     event: String,
-    /// The address of who did it, where somebody was signed in; `cli` for the command line.
+    /// The address of the user, if one was signed in; `cli` for the command line.
     actor: Option<String>,
-    /// Kind of what it was done to.
+    /// The kind of the object that was acted on.
     target_type: Option<String>,
-    /// Id of what it was done to.
+    /// The id of the object that was acted on.
     target_id: Option<String>,
     ip: String,
     user_agent: String,
@@ -49,7 +49,7 @@ impl From<Audit> for AuditBody {
     }
 }
 
-/// Which events.
+/// The filter on the events.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Filter {

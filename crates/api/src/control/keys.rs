@@ -15,7 +15,7 @@ use crate::http::body::Body;
 use crate::http::error::Result;
 use crate::http::extract::{Segments, given, not_null};
 
-/// What a key is called that is made without a name: only the project is required.
+/// The name of a key that is made without one: only the project is required.
 const UNNAMED: &str = "API key";
 
 /// An API key.
@@ -90,7 +90,7 @@ pub struct NewKeyAsk {
     expires_at: Option<String>,
 }
 
-/// What can be changed; a field that is left out stays as it is.
+/// The fields that can be changed; a field that is left out stays as it is.
 #[derive(Deserialize, ToSchema)]
 pub struct KeyAsk {
     #[serde(default, deserialize_with = "not_null")]

@@ -1,4 +1,4 @@
-//! The control plane: what a signed-in member reads and changes.
+//! The control plane: the data that a signed-in member reads and changes.
 
 pub(crate) mod audit;
 pub(crate) mod keys;

@@ -29,7 +29,7 @@ pub struct ModelFields {
     #[schema(value_type = i64)]
     id: ModelId,
     name: String,
-    /// What callers pass as `model`.
+    /// The name that callers pass as `model`.
     identifier: String,
     /// `openai`, `anthropic`, `gemini`, `bedrock`, `azure` or `internal`.
     provider: &'static str,
@@ -56,7 +56,7 @@ pub struct ModelFields {
     /// Whether a credential is stored; it is never returned.
     has_api_key: bool,
     fallback_identifier: Option<String>,
-    /// What will surprise.
+    /// Warnings about settings whose effect may be unexpected.
     warnings: Vec<String>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -93,7 +93,7 @@ impl From<ModelView> for ModelBody {
     }
 }
 
-/// A private model without a price costs nothing; a public one's price is not known.
+/// A private model without a price costs nothing; the price of a public one is unknown.
 fn shown(price: Option<domain::money::Usd>, is_private: bool) -> Option<f64> {
     price.map(domain::money::Usd::dollars).or(is_private.then_some(0.0))
 }
@@ -105,7 +105,7 @@ pub struct ModelAsk {
     model_definition: ModelAskFields,
 }
 
-/// What can be set; a field that is left out stays as it is, or at its default.
+/// The fields that can be set; a field that is left out stays as it is, or at its default.
 #[derive(Deserialize, ToSchema)]
 pub struct ModelAskFields {
     #[serde(default, deserialize_with = "not_null")]
@@ -227,7 +227,7 @@ pub async fn update(
     Ok(Json(app.gateway.update_model(&by.member, project, model, change).await?.into()))
 }
 
-/// Remove a model (admin or owner). Where settings still name it, requests find no model.
+/// Remove a model (admin or owner). If settings still name it, requests find no model.
 #[utoipa::path(delete, path = "/api/v1/projects/{project_id}/models/{model_id}", tag = "Models",
     params(("project_id" = i64, Path), ("model_id" = i64, Path)),
     responses((status = 204)))]

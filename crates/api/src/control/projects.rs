@@ -28,7 +28,7 @@ pub struct ProjectBody {
     /// Known and unknown keys as they were merged; `routing_tiers` and `shadow_model` always.
     #[schema(value_type = Object)]
     settings: Map<String, Value>,
-    /// What was spent in this calendar month, USD.
+    /// The spend in this calendar month, USD.
     total_monthly_spend: f64,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -69,7 +69,7 @@ pub struct ProjectAsk {
     project: ProjectFields,
 }
 
-/// What can be set; a field that is left out stays as it is.
+/// The fields that can be set; a field that is left out stays as it is.
 #[derive(Deserialize, ToSchema)]
 pub struct ProjectFields {
     /// Must not be blank.

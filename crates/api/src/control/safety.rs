@@ -17,10 +17,10 @@ use crate::inference::chat::message;
 use crate::inference::chat_body::MessageBody;
 use crate::inference::finding::FindingBody;
 
-/// A trial needs no more than this, with settings that are not saved.
+/// The most bytes of a request: enough for a trial with settings that are not saved.
 const LARGEST: usize = 1 << 20;
 
-/// What is to be judged: `text` or `messages`, with at most 65,536 bytes of text in all.
+/// The content to judge: `text` or `messages`, with at most 65,536 bytes of text in all.
 #[derive(Deserialize, ToSchema)]
 pub struct SafetyTestAsk {
     /// A text.
@@ -29,7 +29,7 @@ pub struct SafetyTestAsk {
     /// A conversation, as in chat completions.
     #[serde(default)]
     messages: Option<Vec<MessageBody>>,
-    /// Whether it goes to a model or comes from one: `input` where nothing is said.
+    /// Whether it goes to a model or comes from one; `input` by default.
     #[serde(default)]
     #[schema(value_type = Option<DirectionBody>)]
     direction: Option<String>,
@@ -40,7 +40,7 @@ pub struct SafetyTestAsk {
     settings: Option<Map<String, Value>>,
 }
 
-/// Which way a text goes.
+/// The direction of a text.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "describes what is read by hand")]
@@ -52,9 +52,9 @@ enum DirectionBody {
 /// The verdict.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SafetyTestBody {
-    /// Whether it would go on.
+    /// Whether it would be passed on.
     allowed: bool,
-    /// Why not.
+    /// The reason if it would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
@@ -62,9 +62,9 @@ pub struct SafetyTestBody {
     risk_score: f64,
     /// Whether a person should look at it.
     review: bool,
-    /// Everything that was found.
+    /// All findings.
     findings: Vec<FindingBody>,
-    /// The index of the finding for whose sake it would not go on.
+    /// The index of the finding that causes the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<usize>,
@@ -82,11 +82,11 @@ pub struct SafetyTestBody {
 pub struct SlowRuleBody {
     /// The list of `settings.safety` that it is in: `rules` or `recognizers`.
     list: &'static str,
-    /// Its place in that list, from 0.
+    /// Its index in that list, from 0.
     index: usize,
     /// Its name.
     name: String,
-    /// Why it was given up.
+    /// The reason why it was given up.
     reason: &'static str,
 }
 
@@ -97,8 +97,9 @@ impl From<SlowRule> for SlowRuleBody {
     }
 }
 
-/// Try out the safety settings of a project, saved or not (not for viewers). Nothing is called, spent or recorded. It takes
-/// two seconds at the most, ends when the caller leaves, and is done once at a time for a project.
+/// Try out the safety settings of a project, saved or not (not for viewers). Nothing is called, spent or
+/// recorded. It takes at most two seconds, ends when the caller leaves, and runs once at a time for a
+/// project.
 #[utoipa::path(post, path = "/api/v1/projects/{id}/safety/test", tag = "Safety",
     params(("id" = i64, Path)), request_body = SafetyTestAsk,
     responses((status = 200, body = SafetyTestBody)))]

@@ -17,10 +17,10 @@ use crate::http::client;
 use crate::http::cross_site;
 use crate::http::error::Result;
 
-/// Nobody has shown a credential yet: no more than this is read.
+/// The most bytes of a request that carries no credential yet.
 const LARGEST: usize = 4 * 1024;
 
-/// Who wants to sign in.
+/// The credentials of a user who signs in.
 #[derive(Deserialize, ToSchema)]
 pub struct SignIn {
     /// The address of the account.
@@ -30,7 +30,7 @@ pub struct SignIn {
     password: String,
 }
 
-/// Who is signed in.
+/// The signed-in user.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WhoAmI {
     user: UserBody,
@@ -85,7 +85,7 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
     Ok(with_cookie(cookie, Json(WhoAmI::from(signed_in.account))))
 }
 
-/// Who is signed in.
+/// Read the signed-in user.
 #[utoipa::path(get, path = "/api/v1/session", tag = "Session",
     responses((status = 200, body = WhoAmI)))]
 pub async fn show(BySession(session): BySession) -> Json<WhoAmI> {

@@ -14,7 +14,7 @@ use crate::http::body::FlatBody;
 use crate::http::error::{Failure, Result};
 use crate::http::json_text::JsonText;
 
-/// What is to be noted.
+/// The note to record.
 #[derive(Deserialize, ToSchema)]
 pub struct LogAsk {
     /// A trace of this key's project, completed ones included.

@@ -14,7 +14,7 @@ use crate::http::auth::{ByEither, Either};
 use crate::http::error::Result;
 use crate::http::extract::Query;
 
-/// Which project and which period.
+/// The project and the period.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct StatsAsk {
@@ -32,7 +32,7 @@ pub struct StatsAsk {
     end_date: Option<String>,
 }
 
-/// What happened in a project over a period. Money is USD, times are milliseconds.
+/// The activity of a project over a period. Money is USD, times are milliseconds.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StatsBody {
     period: PeriodBody,
@@ -73,21 +73,21 @@ pub struct CostBody {
     by_infrastructure: Vec<InfrastructureCost>,
 }
 
-/// What a model has cost.
+/// The cost of a model.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelCost {
     model: String,
     cost: f64,
 }
 
-/// What an infrastructure has cost.
+/// The cost of an infrastructure.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct InfrastructureCost {
     infrastructure: String,
     cost: f64,
 }
 
-/// What safety found, by trace.
+/// The safety findings, by trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SecurityBody {
     /// Executed requests, blocked ones included.

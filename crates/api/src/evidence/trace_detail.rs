@@ -1,7 +1,7 @@
-//! What the detail of a trace shows.
+//! The detail of a trace.
 //!
-//! The body is written step by step. A stored content is JSON already: what is shown of it is copied
-//! as text, and no tree is built of it.
+//! The body is written step by step. A stored content is JSON already: the parts that are shown are
+//! copied as text, and no tree is built of it.
 
 mod shown;
 
@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 use shown::{Content, Output};
 
-/// What stands after the steps of a detail.
+/// The text after the steps of a detail.
 const END: &str = "]}";
 
 /// A trace with its steps and figures.
@@ -43,7 +43,7 @@ pub struct DetailBody {
     total_cost: f64,
     summary: DetailSummary,
     security: DetailSecurity,
-    /// Of the latest routed step.
+    /// The decision of the latest routed step.
     routing_decision: Option<RoutingBody>,
     steps: Vec<StepBody<'static>>,
 }
@@ -66,12 +66,12 @@ pub struct DetailSummary {
     chain_depth: usize,
     tool_overhead_ms: Option<f64>,
     stall_probability: f64,
-    /// Why the grades are what they are.
+    /// The reasons for the grades.
     #[schema(value_type = Vec<Object>)]
     grade_reasons: Vec<GradeReason>,
 }
 
-/// What safety found in a trace.
+/// The safety findings of a trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DetailSecurity {
     pii_detected: bool,
@@ -82,7 +82,7 @@ pub struct DetailSecurity {
     shadow_score: Option<f64>,
 }
 
-/// Where a request was sent, and why.
+/// The model that a request was sent to, and why.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoutingBody {
     tier: Option<&'static str>,
@@ -129,13 +129,13 @@ pub struct StepBody<'a> {
     completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
-    /// Of the prompt's tokens, those that were written to the provider's cache; where there are any.
+    /// Prompt tokens that were written to the provider's cache; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_tokens: Option<u64>,
-    /// Tokens among those written that are kept for an hour; where there are any.
+    /// Cache-write tokens that are kept for an hour; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_1h_tokens: Option<u64>,
-    /// Of the completion's tokens, those spent on reasoning; where there are any.
+    /// Completion tokens that were spent on reasoning; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,7 +254,7 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         ..StepBody::default()
     };
     if step.kind == StepKind::Check && body.output.is_none() {
-        // Without stored content the verdict still stands.
+        // Without stored content the verdict is still shown.
         body.output = Some(Output::Allowed { allowed: step.reason.is_none() });
     }
     (body.reason, body.error) = (step.reason, step.error);

@@ -35,7 +35,7 @@ pub struct OpenAsk {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Option<JsonText>,
-    /// What the work earns, USD; enables the margin.
+    /// The revenue of the work, USD; enables the margin.
     #[serde(default)]
     #[schema(minimum = 0)]
     revenue: Option<f64>,
@@ -72,7 +72,7 @@ pub struct TraceBody {
     summary: Option<CostSummary>,
 }
 
-/// What a trace has cost and earned, USD.
+/// The cost and revenue of a trace, USD.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CostSummary {
     total_cost: f64,
@@ -128,7 +128,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(trace.into())))
 }
 
-/// Which page of traces.
+/// The page of traces.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListAsk {
@@ -144,7 +144,7 @@ pub struct ListAsk {
     before: Option<String>,
 }
 
-/// Traces of this key's project, newest first. Headers tell the page and, up to 10,000, the total.
+/// Traces of this key's project, newest first. Headers give the page and, up to 10,000, the total.
 #[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListAsk),
     responses((status = 200, body = Vec<TraceBody>)))]
 pub async fn list(
@@ -172,7 +172,7 @@ pub async fn list(
         (None, _) => page_links(number, per_page, found.total, full)
             .map(|(page, rel)| link(format!("page={page}"), rel))
             .collect(),
-        // It goes on from trace to trace, and not by number.
+        // It pages from trace to trace, and not by number.
         (Some(_), Some(last)) if full => vec![link(format!("before={}", last.id), "next")],
         (Some(_), _) => Vec::new(),
     };
@@ -206,7 +206,7 @@ fn status(word: &str) -> std::result::Result<TraceStatus, Error> {
     })
 }
 
-/// The pages that a page links to, and as what.
+/// The pages that a page links to, with the relation of each.
 fn page_links(
     page: i64,
     per_page: i64,

@@ -1,4 +1,5 @@
-//! Who asks: every route is behind one of these, and gets what it authorised.
+//! Authentication and authorisation: every route is behind one of these guards, and receives the
+//! caller that it authorised.
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE};
@@ -15,13 +16,13 @@ use crate::http::error::{Failure, Result};
 
 /// The session cookie.
 pub const COOKIE_NAME: &str = "sluice_session";
-/// Where some vendors' clients put the key.
+/// The header in which some vendors' clients send the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// A signed-in member with the token of the session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Who.
+    /// The signed-in member.
     pub member: Member,
     /// The account behind it.
     pub account: gateway::Account,
@@ -38,7 +39,7 @@ pub enum Either {
     Session(Box<Session>),
 }
 
-/// Lets keys pass that may call a model.
+/// Admits keys that may call a model.
 pub fn spending_key(
     State(app): State<App>,
     request: Request,
@@ -47,7 +48,7 @@ pub fn spending_key(
     with_key(app, Spends::Yes, request, next)
 }
 
-/// Lets keys pass for calls that cost nothing.
+/// Admits keys to calls that cost nothing.
 pub fn key(
     State(app): State<App>,
     request: Request,
@@ -62,7 +63,7 @@ async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) ->
     Ok(next.run(request).await)
 }
 
-/// Lets signed-in members pass.
+/// Admits signed-in members.
 pub async fn session(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let claim = claim(&app, &request)?;
     let session = sign_in(&app, claim).await?;
@@ -70,7 +71,7 @@ pub async fn session(State(app): State<App>, mut request: Request, next: Next) -
     Ok(next.run(request).await)
 }
 
-/// The same for the session's own routes, which say no more than that there is none.
+/// Admits a session to its own routes, which report only that there is none.
 pub async fn own_session(
     State(app): State<App>,
     mut request: Request,
@@ -82,7 +83,7 @@ pub async fn own_session(
     Ok(next.run(request).await)
 }
 
-/// Lets keys and signed-in members pass.
+/// Admits keys and signed-in members.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let who = if presents_key(request.headers()) {
         Either::Key(Box::new(admit(&app, &request, Spends::No).await?))
@@ -94,7 +95,7 @@ pub async fn either(State(app): State<App>, mut request: Request, next: Next) ->
     Ok(next.run(request).await)
 }
 
-/// Asks the gate. (The request itself must not be held over the wait: its body is not `Sync`.)
+/// Consults the gate. (The request itself must not be held over the wait: its body is not `Sync`.)
 fn admit<'a>(
     app: &'a App,
     request: &Request,
@@ -105,7 +106,7 @@ fn admit<'a>(
     async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
 }
 
-/// What a request says about its session.
+/// The session that a request claims.
 struct Claim {
     token: String,
     origin: Origin,
@@ -145,8 +146,8 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// Takes what the route's guard has put there. Its absence is a defect of the route table, which a
-/// test of every route would meet.
+/// Takes the value that the route's guard has inserted. Its absence is a defect of the route table,
+/// which a test of every route would find.
 fn taken<T: Clone + Send + Sync + 'static>(parts: &Parts) -> Result<T> {
     parts
         .extensions
@@ -173,7 +174,7 @@ pub struct ByKey(pub Caller);
 /// The member of a session route.
 #[derive(Debug)]
 pub struct BySession(pub Session);
-/// Whoever asks on a route for both.
+/// The caller of a route that admits both.
 #[derive(Debug)]
 pub struct ByEither(pub Either);
 

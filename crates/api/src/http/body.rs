@@ -17,13 +17,13 @@ use crate::http::error::{Failure, Result};
 
 /// A whole body must have come within this.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
-/// A body that comes without its length is taken for one of so many bytes, until more has come.
+/// The bytes charged for a body that comes without its length, until more has arrived.
 const UNDECLARED: usize = 16 * 1024;
-/// Bytes that a body takes for each of its own while it comes.
+/// Bytes of memory that a body takes for each of its own while it is received.
 const RECEIVING: usize = 2;
-/// A message of serde may quote the value that it is about; it is cut after so many characters.
+/// A message of serde may quote the value at fault; it is cut after this many characters.
 pub(crate) const LONGEST_FAULT: usize = 300;
-/// The beginning of sentences about what is no JSON.
+/// The beginning of messages about malformed JSON.
 pub(crate) const MALFORMED: &str = "Malformed JSON: ";
 /// The message of serde for a tree that would be too deep.
 const TOO_DEEP: &str = "recursion limit exceeded";
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
-/// A [`Body`] of a type that holds no trees: it takes no more than its bytes, whatever is in it.
+/// A [`Body`] of a type that holds no trees: it takes no more than its bytes, whatever it contains.
 #[derive(Debug)]
 pub struct FlatBody<T>(pub T);
 
@@ -53,7 +53,7 @@ impl<T: DeserializeOwned> FromRequest<App> for FlatBody<T> {
     }
 }
 
-/// A [`FlatBody`] of which nothing is required: a request without one asks for the defaults.
+/// A [`FlatBody`] of which nothing is required: a request without one means the defaults.
 #[derive(Debug)]
 pub struct FlatBodyIfAny<T>(pub T);
 
@@ -68,25 +68,25 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for FlatBodyIfAny<T> {
     }
 }
 
-/// Reads a JSON object of so many bytes at the most.
+/// Reads a JSON object of at most `most` bytes.
 pub async fn read_json<T: DeserializeOwned>(request: Request, app: &App, most: usize) -> Result<T> {
     let reader = Reader::of(app, &request);
     Reader { most: most.min(reader.most), ..reader }.read(request, Holds::Trees).await
 }
 
-/// The content of a body's type.
+/// The values that a body's type may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Values of any kind.
     Trees,
-    /// Texts and numbers under names that it knows; everything else is passed over.
+    /// Texts and numbers under known names; everything else is passed over.
     Texts,
 }
 
 /// Reads the body of one request.
 struct Reader<'a> {
     bodies: &'a BodyMemory,
-    /// The place that keeps the charge of the body.
+    /// The slot that keeps the charge of the body.
     slot: Option<ChargeSlot>,
     owner: BodyOwner,
     share: Share,
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         let needed = match gateway::offload(self.share, bytes.len(), weigh).await? {
             Ok(needed) => needed,
             Err(refusal) => {
-                // What is no JSON is refused as such. No tree is built to find out.
+                // Malformed JSON is refused as such. No tree is built to find out.
                 let check = || parse::<IgnoredAny>(&bytes).map(drop);
                 gateway::offload(self.share, bytes.len(), check).await??;
                 return Err(refusal.into());
@@ -139,7 +139,8 @@ impl<'a> Reader<'a> {
             return Err(too_large(self.most));
         }
         let expected = declared.map_or(UNDECLARED, |length| length as usize).min(self.most);
-        // Only a key may have room kept for what it has announced and not sent yet: it is its project's.
+        // Only a key may reserve memory for bytes announced and not yet sent: the memory is its
+        // project's.
         let mut charged = match self.owner {
             BodyOwner::Project(_) => expected,
             BodyOwner::Member(_) | BodyOwner::Anonymous => 0,

@@ -11,13 +11,13 @@ use crate::app::App;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Where a request comes from: the peer, or the right-most hop that is not a trusted proxy.
+/// The origin of a request: the peer, or the right-most hop that is not a trusted proxy.
 pub fn origin(app: &App, request: &Request) -> Origin {
     let trusted = |address| is_trusted(app, address);
     let mut address = peer(request);
     if trusted(address) {
         let hops = request.headers().get_all(FORWARDED_FOR);
-        // A line with a byte that is no text counts: what a proxy has added stands in it as well.
+        // A line with a byte that is not text counts: it also holds the hop that a proxy has added.
         let lines: Vec<_> =
             hops.iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
         for hop in lines.iter().flat_map(|line| line.split(',')).rev() {
@@ -33,7 +33,7 @@ pub fn origin(app: &App, request: &Request) -> Origin {
     Origin { address: address.to_canonical(), user_agent }
 }
 
-/// Whether the peer is a proxy whose headers about the client are believed.
+/// Whether the peer is a proxy whose headers about the client are trusted.
 pub fn trusts_peer(app: &App, request: &Request) -> bool {
     is_trusted(app, peer(request))
 }

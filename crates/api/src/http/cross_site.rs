@@ -1,5 +1,5 @@
-//! Requests that pages of other sites make in a browser: its cookie goes with them, and its owner
-//! knows nothing of it.
+//! Requests that pages of other sites make in a browser: its cookie goes with them, without the
+//! user's knowledge.
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
@@ -15,8 +15,8 @@ use crate::http::web_origin::WebOrigin;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Refuses a request that changes something and may come from a page of another origin. What sends
-/// neither `Origin` nor `Sec-Fetch-Site` is no browser, and has no cookie but its own.
+/// Refuses a request that changes something and may come from a page of another origin. A client
+/// that sends neither `Origin` nor `Sec-Fetch-Site` is no browser, and has no cookie but its own.
 pub fn check(app: &App, request: &Request) -> Result<()> {
     if request.method().is_safe() {
         return Ok(());
@@ -29,7 +29,7 @@ pub fn check(app: &App, request: &Request) -> Result<()> {
             if scheme.is_none() && is_behind_tls(headers, host(request)) {
                 return Ok(());
             }
-            // The gateway itself speaks plain HTTP; a proxy in front may not.
+            // The gateway itself serves plain HTTP; a proxy in front may not.
             let is_https = scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
             host(request).and_then(|host| WebOrigin::of_authority(is_https, host))
         }
@@ -67,8 +67,8 @@ fn is_of_own_page(headers: &HeaderMap, own: Option<&WebOrigin>) -> bool {
 }
 
 /// Whether the browser vouches for a page of the same origin, and that page is an `https` one of
-/// this host: something in front ends TLS and is not known here. A page cannot set
-/// `Sec-Fetch-Site`, and one of the same host under `http` is of another site.
+/// this host: a proxy that is not configured here ends TLS. A page cannot set `Sec-Fetch-Site`, and
+/// one of the same host under `http` is of another site.
 fn is_behind_tls(headers: &HeaderMap, host: Option<&str>) -> bool {
     let mut sites = headers.get_all(&FETCH_SITE).iter();
     let (Some(site), None) = (sites.next(), sites.next()) else { return false };
@@ -78,7 +78,7 @@ fn is_behind_tls(headers: &HeaderMap, host: Option<&str>) -> bool {
         && own().is_some_and(|own| is_of_own_page(headers, Some(&own)))
 }
 
-/// The scheme of the browser's own connection; `None` where nothing that is believed shows it.
+/// The scheme of the browser's own connection; `None` if nothing trusted shows it.
 fn scheme<'a>(app: &App, request: &'a Request) -> Option<&'a str> {
     let forwarded =
         request.headers().get(&FORWARDED_PROTO).filter(|_| client::trusts_peer(app, request))?;

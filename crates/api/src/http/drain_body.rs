@@ -1,4 +1,4 @@
-//! What a handler leaves of a request's body is read before the answer goes.
+//! The rest of a request's body that a handler has not read is read before the answer goes.
 //!
 //! Refusals, unknown paths and calls that need no body answer without it. A connection that still
 //! holds a part of one has to be closed: a client that sends on is reset and never sees the answer,
@@ -17,17 +17,17 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use tokio::sync::oneshot;
 
-/// What is read of a body that nobody wants, and for how long.
+/// The most bytes read of an unneeded body, and the longest time spent on it.
 const MOST_DRAINED: usize = 64 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Has a request answered, and reads what remains of its body.
+/// Answers a request, and reads the rest of its body.
 pub async fn drained<F>(request: Request, answer: impl FnOnce(Request) -> F) -> Response
 where
     F: Future<Output = Response>,
 {
-    // Over HTTP/2 a body that nobody reads ends its own stream alone. One that is too long to be read to
-    // its end is not begun: its connection is closed behind the answer.
+    // Over HTTP/2 an unread body ends its own stream alone. A body that is too long to be read to its
+    // end is not begun: its connection is closed after the answer.
     let is_endless = request.body().size_hint().lower() > MOST_DRAINED as u64;
     if request.body().is_end_stream() || request.version() == Version::HTTP_2 || is_endless {
         return answer(request).await;
@@ -39,12 +39,13 @@ where
         Body::from_stream(Watched { body, begun: false, remains: Some(sender) })
     };
     let response = answer(request.map(watch)).await;
-    // Who was too slow has been waited for. Who asks before sending learns that nobody wants it.
+    // A client that was too slow has been waited for. One that asks before sending learns from the
+    // answer not to send.
     if response.status() != StatusCode::REQUEST_TIMEOUT
         && let Ok((body, begun)) = remains.try_recv()
         && (begun || !asks_first)
     {
-        // Whoever takes longer is not owed an answer.
+        // A client that takes longer is not waited for.
         let _ = tokio::time::timeout(DRAIN_TIME, drain(body)).await;
     }
     response
@@ -63,9 +64,9 @@ async fn drain(mut body: BodyDataStream) {
 /// A body that is handed back when it is dropped before its end.
 struct Watched {
     body: BodyDataStream,
-    /// Whether anything of it was asked for.
+    /// Whether any part of the body was polled.
     begun: bool,
-    /// `None` once there is nothing left to read.
+    /// `None` once the body is read to its end.
     remains: Option<oneshot::Sender<(BodyDataStream, bool)>>,
 }
 
@@ -86,7 +87,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(remains) = self.remains.take() {
             let body = std::mem::replace(&mut self.body, Body::empty().into_data_stream());
-            // Nobody waits for it when the request itself was given up.
+            // There is no receiver when the request itself was given up.
             let _ = remains.send((body, self.begun));
         }
     }

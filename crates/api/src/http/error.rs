@@ -1,4 +1,4 @@
-//! The one table that turns meanings into responses.
+//! The one table that maps errors to responses.
 
 use axum::Json;
 use axum::http::header::RETRY_AFTER;
@@ -12,19 +12,20 @@ use utoipa::ToSchema;
 
 use crate::http::trace_headers;
 
-/// Official client libraries honour it: a refused request that is sent again feeds its own loop.
+/// The header that stops retries. Official client libraries honour it: a refused request that is
+/// sent again feeds its own loop.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// What every error looks like, but for doors in other vendors' formats.
+/// The body of every error, except at endpoints in other vendors' formats.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// What happened.
+    /// A description of the error.
     pub error: String,
     /// Every fault of a request that failed validation; `error` is the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub errors: Vec<String>,
-    /// Which protection spoke, or what a provider did.
+    /// The code of the protection that refused, or of a provider's failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub code: Option<&'static str>,
@@ -32,8 +33,8 @@ pub struct ErrorBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub provider_status: Option<u16>,
-    /// What clients of another vendor read to go on by themselves; only the door in that vendor's
-    /// format tells it. Boxed: every result of a handler has room for it.
+    /// Details that another vendor's clients use to recover; only the endpoint in that vendor's
+    /// format sends them. Boxed: every result of a handler has room for it.
     #[serde(skip)]
     pub details: Option<Box<Value>>,
 }
@@ -41,13 +42,13 @@ pub struct ErrorBody {
 /// A request for embeddings or images that safety has refused: 403, at no cost.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GuardBody {
-    /// What happened.
+    /// A description of the error.
     pub error: &'static str,
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reason: Option<String>,
-    /// What was asked for that may not be.
+    /// The terms of the request that are blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub violations: Vec<ViolationBody>,
@@ -56,7 +57,7 @@ pub struct GuardBody {
     pub step_id: StepId,
 }
 
-/// A term that no image may be asked for with.
+/// A term that is blocked in image prompts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ViolationBody {
     /// `brand`, `copyright` or `policy`.
@@ -92,7 +93,7 @@ pub struct Failure {
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure with nothing but a sentence.
+    /// A failure with nothing but a message.
     pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         let body = ErrorBody { error: error.into(), ..ErrorBody::default() };
         Self { status, body, retry_after: None, stop_retrying: false, trace: None }
@@ -108,12 +109,12 @@ impl Failure {
         self.body
     }
 
-    /// Any 401 as a plain one.
+    /// Turns any 401 into a plain one.
     pub fn of_session(self) -> Self {
         if self.status == StatusCode::UNAUTHORIZED { Error::Unauthorized.into() } else { self }
     }
 
-    /// The same with what the clients of another vendor read of it.
+    /// Adds details for the clients of another vendor.
     pub fn details(mut self, details: Value) -> Self {
         self.body.details = Some(Box::new(details));
         self
@@ -199,7 +200,7 @@ impl From<Unanswered> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(&self.body)).into_response();
-        // Doors in other formats tell it in their own words (`wording.rs`).
+        // Endpoints in other formats write it in their own form (`vendor_errors.rs`).
         response.extensions_mut().insert(self.body);
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());

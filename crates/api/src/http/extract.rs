@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
-/// The segments of a path. One that is no id of the right form names nothing that exists.
+/// The segments of a path. A segment that is no id of the right form names nothing that exists.
 #[derive(Debug)]
 pub struct Segments(Vec<(String, String)>);
 
@@ -53,7 +53,7 @@ impl FromRequestParts<App> for Segments {
 }
 
 impl Segments {
-    /// A segment as it stands.
+    /// A segment, unparsed.
     pub fn text(&self, name: &str) -> Result<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, text)| text.as_str()).ok_or_else(not_found)
@@ -126,7 +126,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Tells a field that is null from one that is not there.
+/// Distinguishes a null field from an absent one.
 pub fn given<'de, D, T>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
 where
     D: serde::Deserializer<'de>,

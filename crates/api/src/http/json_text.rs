@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::http::body::MALFORMED;
 
-/// JSON text that is kept as it was given. It holds nothing that a tree could not: strings are texts,
-/// numbers are in range, and it is nested no more deeply.
+/// JSON text that is kept as it was given. It holds nothing that a tree could not: strings are valid
+/// text, numbers are in range, and it is nested no more deeply.
 #[derive(Debug)]
 pub struct JsonText(pub Box<RawValue>);
 
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for JsonText {
     }
 }
 
-/// Any value that can be read, and nothing of it.
+/// Any value that can be read, none of which is kept.
 struct Sound;
 
 impl<'de> Deserialize<'de> for Sound {

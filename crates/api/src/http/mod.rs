@@ -1,4 +1,5 @@
-//! HTTP around every handler: who asks, bodies, errors, headers, the request log and the description.
+//! HTTP around every handler: authentication, bodies, errors, headers, the request log and the
+//! description.
 
 pub(crate) mod auth;
 pub(crate) mod body;

@@ -1,5 +1,5 @@
-//! The API description: generated from the handlers' own types, completed with what every handler
-//! shares.
+//! The API description: generated from the handlers' own types, completed with the parts that all
+//! handlers share.
 
 use axum::Json;
 use axum::extract::State;
@@ -27,7 +27,7 @@ use crate::http::vendor_errors::{MessagesError, ResponsesError};
 )]
 pub(crate) struct Head;
 
-/// Which credential a group of routes asks for.
+/// The credential that a group of routes requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
     None,
@@ -36,7 +36,7 @@ pub(crate) enum Credential {
     Either,
 }
 
-/// What any operation may answer beside its own responses, by credential.
+/// The responses that any operation may give beside its own, by credential.
 const ANY: &[(&str, &str)] = &[
     ("400", "Malformed, or a required parameter is missing"),
     ("404", "It does not exist, or it is not yours"),
@@ -62,8 +62,8 @@ const WITH_BODY: &[(&str, &str)] = &[
     ("415", "The body is not JSON"),
 ];
 
-/// Adds to every operation of a group what all of its kind share. `error` names what their errors
-/// look like.
+/// Adds to every operation of a group the parts that its kind shares. `error` names the schema of
+/// their errors.
 pub(crate) fn complete(mut document: Document, credential: Credential, error: &str) -> Document {
     for item in document.paths.paths.values_mut() {
         let operations =

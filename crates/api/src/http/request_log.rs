@@ -1,4 +1,4 @@
-//! What goes around every request: its id, its log line, its metrics, and an answer where a defect of
+//! The layer around every request: its id, its log line, its metrics, and an answer if a defect of
 //! ours has left none.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -22,8 +22,8 @@ use crate::http::error::Failure;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_ID: usize = 128;
 
-/// Gives the request an id, and tells what became of it. Query strings are never told: prompts
-/// travel in them.
+/// Gives the request an id, and records its outcome. Query strings are never recorded: prompts travel
+/// in them.
 pub async fn around(mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request.headers().get(&REQUEST_ID).filter(|id| is_sane(id)).cloned();
@@ -41,7 +41,7 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// What the handler answers, also where a defect of ours ends it.
+/// The handler's answer, also if a defect of ours ends it.
 async fn answered(request: Request, next: Next) -> Response {
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     answer.unwrap_or_else(|_| {

@@ -24,8 +24,8 @@ pub fn notes_of(streamed: &Streamed) -> (TraceId, Vec<String>) {
     }
 }
 
-/// Notes on an answer its trace, and which parameters were left out because the door or the model
-/// has none of the kind.
+/// Adds to an answer the headers of its trace and of the parameters that were left out because the
+/// endpoint or the model does not support them.
 pub fn with_trace_headers(trace: TraceId, dropped: &[String], mut response: Response) -> Response {
     let headers = response.headers_mut();
     if !dropped.is_empty()

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::http::error::Result;
 use crate::http::json_text::JsonText;
 
-/// What is known of a trace beside its steps. What is far too long for it is not read as a tree.
+/// The metadata that a caller gives of a trace. A text that is far too long is not read as a tree.
 pub fn metadata(given: Option<JsonText>) -> Result<Option<Map<String, Value>>> {
     let Some(JsonText(given)) = given else { return Ok(None) };
     // White space does not count, within reason.
@@ -16,7 +16,7 @@ pub fn metadata(given: Option<JsonText>) -> Result<Option<Map<String, Value>>> {
     match serde_json::from_str(given.get()) {
         Ok(Value::Null) => Ok(None),
         Ok(Value::Object(metadata)) => Ok(Some(metadata)),
-        // What is nested too deeply is no tree.
+        // A text that is nested too deeply is no tree.
         Err(_) => Err(gateway::too_deep().into()),
         Ok(_) => Err(Error::invalid("Metadata must be a JSON object").into()),
     }

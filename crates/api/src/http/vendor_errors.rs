@@ -1,5 +1,5 @@
-//! Errors in the words of other vendors' formats: whatever goes wrong on the way to such a door, its
-//! guard included, is told as that vendor's clients expect it. Statuses and headers stay.
+//! Errors in the formats of other vendors: any error on the way to such an endpoint, its guard
+//! included, is written as that vendor's clients expect it. Statuses and headers stay.
 
 use axum::Json;
 use axum::extract::Request;
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::http::error::{ErrorBody, Failure};
 
 const OUR_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Where Anthropic's clients look for the id of a request.
+/// The header in which Anthropic's clients look for the id of a request.
 const THEIR_ID: HeaderName = HeaderName::from_static("request-id");
 
 /// An error as Anthropic's clients read it.
@@ -29,14 +29,14 @@ pub struct MessagesError {
     request_id: Option<String>,
 }
 
-/// What went wrong.
+/// The error itself.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MessagesFault {
     /// `invalid_request_error`, `authentication_error`, `rate_limit_error` and the like.
     #[serde(rename = "type")]
     kind: &'static str,
     message: String,
-    /// Which protection spoke, or what a provider did.
+    /// The code of the protection that refused, or of a provider's failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     code: Option<&'static str>,
@@ -44,7 +44,8 @@ pub struct MessagesFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     provider_status: Option<u16>,
-    /// In the vendor's form: what its clients read to go on without what is not supported.
+    /// The details, in the vendor's form, that its clients read to continue without an unsupported
+    /// feature.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
     details: Option<Box<Value>>,
@@ -56,7 +57,7 @@ pub struct ResponsesError {
     error: ResponsesFault,
 }
 
-/// What went wrong.
+/// The error itself.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ResponsesFault {
     message: String,
@@ -66,7 +67,7 @@ pub struct ResponsesFault {
     /// Always null: the message names the parameter.
     #[schema(value_type = Option<String>)]
     param: (),
-    /// Which protection spoke, or what a provider did.
+    /// The code of the protection that refused, or of a provider's failure.
     code: Option<&'static str>,
     /// The status with which a provider refused the request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,18 +117,18 @@ impl ResponsesError {
     }
 }
 
-/// Around doors for Anthropic's clients.
+/// Writes the errors of endpoints for Anthropic's clients.
 pub async fn messages(request: Request, next: Next) -> Response {
     let id = request.headers().get(OUR_ID).cloned();
     for_messages(next.run(request).await, id)
 }
 
-/// Around doors for OpenAI's clients.
+/// Writes the errors of endpoints for OpenAI's clients.
 pub async fn responses(request: Request, next: Next) -> Response {
     for_responses(next.run(request).await)
 }
 
-/// A failure where there is no door, in the words of the doors that are there.
+/// A failure at a path without an endpoint, in the format of the endpoints beside it.
 pub fn at(request: &Request, failure: Failure) -> Response {
     let path = request.uri().path();
     let is_of = |api_endpoint: &str| {
@@ -158,7 +159,7 @@ fn for_responses(response: Response) -> Response {
     retold(response, ResponsesError::told)
 }
 
-/// A failure in other words; anything else as it is.
+/// A failure in the vendor's format; any other response as it is.
 fn retold<T: Serialize>(
     mut response: Response,
     tell: impl FnOnce(StatusCode, ErrorBody) -> T,

@@ -36,9 +36,9 @@ pub struct AssistantBody {
 pub enum TurnBody {
     /// An answer.
     Text {
-        /// What the model said.
+        /// The model's text.
         output: String,
-        /// The identifier of the model that said it.
+        /// The identifier of the model that answered.
         model: String,
         /// The step that records it.
         #[schema(value_type = i64)]
@@ -48,7 +48,7 @@ pub enum TurnBody {
     },
     /// Refused by safety or routing, at no cost.
     Blocked {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The step that records it.
         #[schema(value_type = i64)]

@@ -46,7 +46,7 @@ pub struct CompletionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// What was found in the request, and where, if safety refused it.
+    /// The finding in the request, and its location, if safety refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,
@@ -71,7 +71,8 @@ pub async fn create(
         body.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false);
     let ask = ask(body, header)?;
     let now = app.gateway.now();
-    // Boxed, here and at the other doors: the layers around a handler move what it is several times.
+    // Boxed, here and at the other endpoints: the layers around a handler move its future several
+    // times.
     if streams {
         let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
         let (trace, dropped) = trace_headers::notes_of(&streamed);
@@ -125,7 +126,7 @@ pub(crate) fn message(mut body: MessageBody) -> Result<Message> {
     Ok(Message { role, body: said, extra: body.extra })
 }
 
-/// An answer; the provider's own where it is in this format, under our id, model and time.
+/// An answer; the provider's own if it is in this format, under our id, model and time.
 fn present(reply: ChatReply) -> Response {
     if let Some(mut native) = reply.native {
         tell_finish(&mut native, reply.finish);
@@ -157,8 +158,8 @@ fn present(reply: ChatReply) -> Response {
     .into_response()
 }
 
-/// Why choice 0 has ended, as a stream tells it: some servers say `stop` beside calls of tools, or
-/// nothing. The word of the legacy form stays.
+/// Writes into a chunk why choice 0 has ended: some servers write `stop` beside tool calls, or
+/// nothing. The reason of the legacy form stays.
 fn tell_finish(native: &mut Map<String, Value>, finish: FinishReason) {
     let Some(Value::Object(first)) = canonical::first_choice(native) else { return };
     let is_legacy = first.get("finish_reason").is_some_and(|word| word == "function_call");

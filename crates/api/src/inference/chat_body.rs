@@ -40,7 +40,7 @@ pub struct ChatBody {
 /// How to stream.
 #[derive(Deserialize, ToSchema)]
 pub struct StreamOptions {
-    /// Whether a last chunk tells the usage.
+    /// Whether a last chunk reports the usage.
     #[serde(default)]
     pub(crate) include_usage: Option<bool>,
 }
@@ -57,7 +57,7 @@ pub struct MessageBody {
     pub(crate) extra: Map<String, Value>,
 }
 
-/// What a message says.
+/// The content of a message.
 pub(crate) enum ContentBody {
     Text(String),
     Parts(Vec<Value>),

@@ -13,7 +13,7 @@ use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::inference::finding::FindingBody;
 
-/// What is to be checked.
+/// The content to check.
 #[derive(Deserialize, ToSchema)]
 pub struct CheckAsk {
     /// An open trace of this key's project.
@@ -25,22 +25,22 @@ pub struct CheckAsk {
 /// The verdict.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckBody {
-    /// Whether a request with this text would go on.
+    /// Whether a request with this text would be passed on.
     allowed: bool,
     #[schema(value_type = i64)]
     step_id: StepId,
-    /// Why not.
+    /// The reason if it would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// What forbids it.
+    /// The finding that forbids it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,
     meta: CheckMeta,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckMeta {
     pii_detected: bool,

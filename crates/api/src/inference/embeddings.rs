@@ -27,10 +27,10 @@ pub struct EmbeddingBody {
     trace_id: String,
     /// A text, or an array of texts: at most 2,048.
     input: InputBody,
-    /// The identifier of a registered model; `text-embedding-3-small` where none is named.
+    /// The identifier of a registered model; `text-embedding-3-small` by default.
     #[serde(default)]
     model: Option<String>,
-    /// How many numbers each vector is to have, where the model lets one choose.
+    /// The length of each vector, if the model supports a choice.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 65_536)]
     dimensions: Option<u64>,
@@ -40,7 +40,7 @@ pub struct EmbeddingBody {
     encoding_format: Option<String>,
 }
 
-/// The texts; of too many, only enough to tell.
+/// The texts; of too many, only enough to detect that.
 struct InputBody(Vec<String>);
 
 impl PartialSchema for InputBody {
@@ -95,7 +95,7 @@ enum Format {
 /// Vectors.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VectorsBody {
-    /// One for each text, in their order: an array of numbers, or a text where base64 was asked for.
+    /// One for each text, in their order: an array of numbers, or a text if base64 was requested.
     embeddings: Vec<VectorBody>,
     /// The identifier of the model that made them.
     model: String,
@@ -115,7 +115,7 @@ enum VectorBody {
 }
 
 /// Turn texts into vectors. Texts with credentials are refused, and those with highly sensitive
-/// personal data where the model is public.
+/// personal data if the model is public.
 #[utoipa::path(post, path = "/api/v1/embeddings", tag = "Executions", request_body = EmbeddingBody,
     responses((status = 200, body = VectorsBody),
         (status = 403, body = GuardBody, description = "Blocked by the anti-leak guardrail, or the address may not call")))]
@@ -179,7 +179,7 @@ mod tests {
         for wrong in ["1", "null", "[1]", r#"[["a"]]"#, r#"{"a": 1}"#] {
             assert!(texts(wrong).is_err(), "{wrong}");
         }
-        // Whatever is too much is read to its end, but not kept.
+        // An input with too many texts is read to its end, but not kept.
         let many = json!(vec!["a"; 5000]).to_string();
         assert_eq!(texts(&many).unwrap().len(), MOST_TEXTS + 1);
     }

@@ -15,7 +15,7 @@ use crate::http::extract::Query;
 use crate::inference::sse;
 use crate::inference::sse::{EventBody, Style};
 
-/// What is to be executed.
+/// The execution to stream.
 #[derive(Deserialize, IntoParams, ToSchema)]
 #[into_params(parameter_in = Query)]
 pub struct StreamAsk {
@@ -36,7 +36,7 @@ pub async fn show(
     stream(&app, &caller, ask).await
 }
 
-/// The same with the prompt in the body.
+/// Execute a prompt from the body and stream the answer.
 #[utoipa::path(post, path = "/api/v1/executions/stream", tag = "Executions",
     request_body = StreamAsk,
     responses((status = 200, body = EventBody, content_type = "text/event-stream")))]
@@ -48,7 +48,7 @@ pub async fn create(
     stream(&app, &caller, ask).await
 }
 
-/// Whoever asks for nothing but the head of an answer shall not pay for it.
+/// A request for the head of an answer only must not cost anything.
 pub async fn no_head() -> Response {
     let refused = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
     ([(ALLOW, "GET,POST")], refused).into_response()

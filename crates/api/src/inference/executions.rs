@@ -14,7 +14,7 @@ use crate::http::body::{Body, FlatBody};
 use crate::http::error::Result;
 use crate::inference::finding::FindingBody;
 
-/// What is to be executed.
+/// The execution to run.
 #[derive(Deserialize, ToSchema)]
 pub struct ExecuteRequest {
     /// An open trace of this key's project.
@@ -27,16 +27,16 @@ pub struct ExecuteRequest {
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// What the tools of `parent_step_id` have answered, every call of the round. The conversation
-    /// is that of the parent.
+    /// The results of the tools that `parent_step_id` called, one for every call of the round. The
+    /// conversation is that of the parent.
     #[serde(default, deserialize_with = "crate::http::extract::objects")]
     tool_results: Option<Vec<ToolResultBody>>,
-    /// The step it follows from; with `tool_results` the one that asked for the tools.
+    /// The step it follows from; with `tool_results` the one that called the tools.
     #[serde(default)]
     parent_step_id: Option<i64>,
 }
 
-/// What a tool has answered.
+/// The result of a tool.
 #[derive(Deserialize, ToSchema)]
 pub struct ToolResultBody {
     /// The call that it answers.
@@ -48,14 +48,14 @@ pub struct ToolResultBody {
     name: Option<String>,
 }
 
-/// A call that the model asks for.
+/// A tool call of the model.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolCallBody {
     /// The provider's id of the call.
     id: String,
     /// The tool.
     name: String,
-    /// What it is called with.
+    /// The arguments of the call.
     #[schema(value_type = Object)]
     arguments: Map<String, Value>,
 }
@@ -74,9 +74,9 @@ pub enum Waits {
 pub enum OutcomeBody {
     /// An answer.
     Text {
-        /// What the model said.
+        /// The model's text.
         output: String,
-        /// The identifier of the model that said it.
+        /// The identifier of the model that answered.
         model: String,
         /// The step that records it.
         #[schema(value_type = i64)]
@@ -84,7 +84,7 @@ pub enum OutcomeBody {
     },
     /// The model waits for tools.
     Tools {
-        /// What to run.
+        /// The tool calls to run.
         tool_calls: Vec<ToolCallBody>,
         /// The step that records them: the `parent_step_id` of the results.
         #[schema(value_type = i64)]
@@ -94,12 +94,12 @@ pub enum OutcomeBody {
     },
     /// Refused by safety or routing, at no cost.
     Blocked {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The step that records it.
         #[schema(value_type = i64)]
         step_id: StepId,
-        /// What was found, and where, if safety refused the request.
+        /// The finding in the request, and its location, if safety refused it.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         cause: Option<FindingBody>,
@@ -141,7 +141,7 @@ pub async fn create(
         content: result.content,
         name: result.name,
     };
-    // An empty list without a parent answers nothing and asks nothing.
+    // An empty list without a parent contains no results.
     let results = ask
         .tool_results
         .filter(|results| !results.is_empty() || ask.parent_step_id.is_some())
@@ -156,7 +156,7 @@ pub async fn create(
     Ok(Json(Box::pin(app.gateway.execute(&caller, ask)).await?.into()))
 }
 
-/// What is to be run, and on which model.
+/// The prompt to run, and its model.
 #[derive(Deserialize, ToSchema)]
 pub struct RunAsk {
     /// An open trace of this key's project.

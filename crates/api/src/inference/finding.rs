@@ -1,17 +1,17 @@
-//! What safety has found, as callers see it.
+//! Safety findings, as callers see them.
 
 use domain::safety::Category;
 use gateway::Located;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Something that was found, and where.
+/// A finding, and its location.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FindingBody {
     /// `pii`, `injection`, `secret` or `policy`.
     #[schema(value_type = String)]
     category: Category,
-    /// What it is, such as `EMAIL`; the name of a recognizer or a rule of the project's own.
+    /// The type, such as `EMAIL`; the name of a recognizer or a rule of the project's own.
     r#type: String,
     /// First character of it in its string, counted in Unicode scalar values.
     start: usize,
@@ -21,11 +21,11 @@ pub struct FindingBody {
     score: f64,
     /// The index of the string among all that are judged.
     part: usize,
-    /// The index of its message in the conversation, where there is one.
+    /// The index of its message in the conversation, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     message: Option<usize>,
-    /// Who speaks in that message.
+    /// The role of that message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     role: Option<&'static str>,
@@ -57,8 +57,9 @@ impl FindingBody {
         cause.map(|cause| (*cause).into())
     }
 
-    /// The same where the caller's list is not the conversation that was judged: `sources` has for each
-    /// message of that the index in the list, or none for what stands beside it.
+    /// The cause of a refusal if the caller's list is not the conversation that was judged: `sources`
+    /// maps each message of that conversation to its index in the list, or to none for content beside
+    /// the list.
     pub fn of_item(cause: Option<Box<Located>>, sources: &[Option<usize>]) -> Option<Self> {
         let cause = Self::of(cause)?;
         let message = cause.message.and_then(|index| sources.get(index).copied().flatten());

@@ -1,4 +1,4 @@
-//! Calls of tools in the form of before a model could make several at a time: `function_call` of an
+//! Tool calls in the form from before a model could make several at a time: `function_call` of an
 //! assistant's message, and messages of the role `function` that answer it by its name.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,11 +10,11 @@ const CALL: &str = "function_call";
 const CALLS: &str = "tool_calls";
 const ANSWERS: &str = "tool_call_id";
 
-/// Brings them into the form of today, which every provider's adapter knows: each call has an id, and
-/// its result says which. A call that nothing answers, as examples have them, stays as it is: today's
-/// form has no such calls.
+/// Converts messages to the current form, which every provider's adapter reads: each call has an id,
+/// which its result names. An unanswered call, as in examples, stays as it is: the current form has
+/// no such calls.
 pub(crate) fn modernise(messages: &mut [Message]) {
-    // Of the last calls, those that are not answered yet, by the name of their tool.
+    // The unanswered calls of the latest message with calls, by the name of their tool.
     let mut open: HashMap<String, VecDeque<Value>> = HashMap::new();
     for index in 0..messages.len() {
         let (before, rest) = messages.split_at_mut(index + 1);
@@ -56,7 +56,7 @@ pub(crate) fn modernise(messages: &mut [Message]) {
     }
 }
 
-/// Whether a result in the old form follows a call before the model speaks again.
+/// Whether a result in the old form follows a call before the next message of the model.
 fn is_answered(call: Option<&Value>, rest: &[Message]) -> bool {
     let Some(name) = call.and_then(|call| call.get("name")?.as_str()) else { return false };
     let mut before = rest.iter().take_while(|message| message.role != Role::Assistant);
@@ -107,7 +107,7 @@ mod tests {
         let legacy = json!({"role": "assistant", "content": null, "function_call": function});
         let id = "function_call_1";
         assert_eq!(modern(history(legacy, None)), history(call(id), Some(id)));
-        // As an answer of ours has it: in both forms.
+        // An answer of ours has both forms.
         let mut both = call("a");
         both["function_call"] = function.clone();
         assert_eq!(modern(history(both, None)), history(call("a"), Some("a")));
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(ids, [json!("a"), json!("b"), json!("c"), json!(null)]);
     }
 
-    /// So examples show a model how to answer.
+    /// Unanswered calls serve as examples that show a model how to answer.
     #[test]
     fn a_call_that_nothing_answers_stays_as_it_is() {
         let call = json!({"role": "assistant", "content": null,

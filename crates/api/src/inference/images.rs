@@ -18,18 +18,18 @@ use crate::http::error::{GuardBody, Result};
 pub struct ImageBody {
     /// An open trace of this key's project.
     trace_id: String,
-    /// What they are to show.
+    /// The subject of the images.
     prompt: String,
-    /// The identifier of a registered model; `gpt-image-2` where none is named.
+    /// The identifier of a registered model; `gpt-image-2` by default.
     #[serde(default)]
     model: Option<String>,
-    /// Width and height in pixels, or `auto`; `1024x1024` where nothing is said.
+    /// Width and height in pixels, or `auto`; `1024x1024` by default.
     #[serde(default)]
     size: Option<String>,
-    /// How good, where the model lets one choose: `low`, `medium`, `high` or `auto` at OpenAI.
+    /// The quality, if the model supports a choice: `low`, `medium`, `high` or `auto` at OpenAI.
     #[serde(default)]
     quality: Option<String>,
-    /// How many; one where nothing is said.
+    /// The number of images; one by default.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10)]
     n: Option<u64>,
@@ -38,7 +38,7 @@ pub struct ImageBody {
 /// Images.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ImagesBody {
-    /// A URL each: an address, or a `data:` URL where the provider sent the bytes.
+    /// A URL each: an address, or a `data:` URL if the provider sent the bytes.
     images: Vec<String>,
     /// The identifier of the model that made them.
     model: String,

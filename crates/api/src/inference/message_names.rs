@@ -1,4 +1,4 @@
-//! The names by which a caller knows the messages of a conversation.
+//! The names of a conversation's messages in the caller's request.
 
 use gateway::{Error, Unanswered};
 
@@ -11,19 +11,19 @@ pub struct Names<'a> {
     pub list: &'static str,
     /// The parameter that the others are made of.
     pub beside: &'static str,
-    /// For each message the index in the list, or none for what is made of the other.
+    /// For each message its index in the list, or none if it is made of the other parameter.
     pub sources: &'a [Option<usize>],
 }
 
 impl Names<'_> {
-    /// A failure of the call; a message that is at fault has the name that the caller knows it by.
+    /// A failure of the call; a message at fault has the name that it has in the caller's request.
     pub fn failure(self, unanswered: Unanswered) -> Failure {
         let Unanswered { error, trace } = unanswered;
         let error = match error {
             Error::InvalidMessage { index, fault } => {
                 let at = match self.sources.get(index).copied().flatten() {
                     Some(index) => format!("{}[{index}]", self.list),
-                    // In the place of a list there may be a text.
+                    // A text may replace the list.
                     None if index + 1 == self.sources.len() => self.list.to_owned(),
                     None => self.beside.to_owned(),
                 };

@@ -16,7 +16,7 @@ use crate::http::extract::{Query, Segments};
 /// The most models of one page.
 const LONGEST_PAGE: u64 = 1_000;
 
-/// Which part of the list is wanted, as Anthropic's clients ask; all of it where nothing is said.
+/// The requested part of the list, in the parameters of Anthropic's clients; all of it by default.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageAsk {
@@ -38,7 +38,7 @@ pub struct ModelList {
     /// Always `list`.
     object: &'static str,
     data: Vec<ListedModel>,
-    /// Whether there are more: behind the page, or before it where `before_id` was asked for.
+    /// Whether there are more: behind the page, or before it if `before_id` was given.
     has_more: bool,
     first_id: Option<String>,
     last_id: Option<String>,
@@ -47,7 +47,7 @@ pub struct ModelList {
 /// A model.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ListedModel {
-    /// What callers pass as `model`.
+    /// The name that callers pass as `model`.
     id: String,
     /// Always `model`.
     object: &'static str,

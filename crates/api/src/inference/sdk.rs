@@ -1,4 +1,4 @@
-//! What client libraries read at start-up.
+//! The configuration that client libraries read at start-up.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,7 +21,7 @@ pub struct SdkConfig {
     project: SdkProject,
 }
 
-/// What this gateway can do.
+/// The features of this gateway.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Features {
     /// Whether the sandbox model is registered: tests need no provider account.
@@ -52,7 +52,7 @@ pub struct SdkProject {
     name: String,
 }
 
-/// What a client of this key may count on.
+/// The limits and features for a client of this key.
 #[utoipa::path(get, path = "/api/v1/sdk/config", tag = "SDK",
     responses((status = 200, body = SdkConfig)))]
 pub async fn show(State(app): State<App>, ByKey(caller): ByKey) -> Json<SdkConfig> {

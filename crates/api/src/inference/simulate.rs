@@ -15,7 +15,7 @@ use crate::http::error::Result;
 use crate::http::json_text::JsonText;
 use crate::http::trace_metadata::metadata;
 
-/// What is to be simulated.
+/// The prompt to simulate.
 #[derive(Deserialize, ToSchema)]
 pub struct SimulateAsk {
     /// The prompt.
@@ -29,7 +29,7 @@ pub struct SimulateAsk {
     metadata: Option<JsonText>,
 }
 
-/// What an execution would do.
+/// The predicted effect of an execution.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum SimulateBody {
@@ -47,19 +47,19 @@ pub enum SimulateBody {
         risk_score: f64,
         /// 0 to 1.
         complexity: f64,
-        /// Why, in words.
+        /// The reasons, as sentences.
         reasons: Vec<String>,
     },
     /// Safety would refuse it.
     Blocked {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// No model is configured for it.
     Unconfigured {
         /// `simple`, `complex` or `secure`.
         tier: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -92,7 +92,7 @@ impl From<Simulated> for SimulateBody {
     }
 }
 
-/// Say where a prompt would go and what it might cost. Nothing is called, spent or recorded.
+/// Predict the model and the possible cost of a prompt. Nothing is called, spent or recorded.
 #[utoipa::path(post, path = "/api/v1/simulate", tag = "Routing", request_body = SimulateAsk,
     responses((status = 200, body = SimulateBody)))]
 pub async fn create(

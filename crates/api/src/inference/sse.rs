@@ -22,10 +22,11 @@ use utoipa::ToSchema;
 use crate::http::error::Failure;
 use crate::inference::finding::FindingBody;
 
-/// Tells proxies not to wait for more.
+/// The header that keeps proxies from buffering.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// No more choices than these are ended when a stream is stopped; who asks for many gets 128.
+/// At most this many choices are ended when a stream is stopped; a request for many choices gets
+/// 128.
 const MOST_CHOICES: usize = 128;
 
 /// One event: a chunk in the chat-completion-chunk format as JSON text, or `[DONE]`.
@@ -44,7 +45,7 @@ struct Content<'a> {
     content: &'a str,
 }
 
-/// What differs between the doors that stream.
+/// The differences between the endpoints that stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// Whether a first chunk names the role.
@@ -82,7 +83,7 @@ pub fn completion_id(step: StepId) -> String {
     format!("chatcmpl-{step}")
 }
 
-/// Writes pieces as events. What every chunk begins with is written once.
+/// Writes pieces as events. The common beginning of all chunks is written once.
 struct Encoder {
     head: Vec<u8>,
     fields: Map<String, Value>,
@@ -90,9 +91,9 @@ struct Encoder {
     trace: TraceId,
     style: Style,
     begun: bool,
-    /// The choices whose role was told.
+    /// The choices whose role was sent.
     roles: BTreeSet<u64>,
-    /// Further choices that have said something and have no end yet.
+    /// Further choices that have content and no end yet.
     unended: BTreeSet<u64>,
 }
 
@@ -135,7 +136,7 @@ impl Encoder {
         out.into()
     }
 
-    /// The first chunk carries what ties the stream to its records.
+    /// The first chunk carries the ids of the stream's records.
     fn open(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&self.head);

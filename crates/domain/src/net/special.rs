@@ -19,7 +19,7 @@ pub(super) type Block6 = (Ipv6Addr, u8, Kind);
 /// The kind of an IPv6 block. IPv4 addresses are found by their first bit, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Every address of the block is the same kind of place.
+    /// Every address of the block is of this class.
     Is(Reach),
     /// The address stands for the IPv4 address at this bit.
     Is4(u8),
@@ -41,7 +41,7 @@ const fn v6(high: [u16; 4], low: [u16; 4]) -> Ipv6Addr {
     Ipv6Addr::new(high[0], high[1], high[2], high[3], low[0], low[1], low[2], low[3])
 }
 
-/// The longest matching prefix counts; what matches none is public.
+/// The longest matching prefix counts; an address that matches none is public.
 pub(super) const IPV4: &[Block4] = &[
     // IANA's registry.
     (v4(0, 0, 0, 0), 8, Forbidden),          // "this network"
@@ -77,7 +77,7 @@ pub(super) const IPV4: &[Block4] = &[
     (v4(192, 0, 0, 192), 32, Forbidden),     // metadata, Oracle Cloud
 ];
 
-/// The longest matching prefix counts; what matches none is public.
+/// The longest matching prefix counts; an address that matches none is public.
 pub(super) const IPV6: &[Block6] = &[
     // IANA's registry.
     (v6([0; 4], [0, 0, 0, 1]), 128, Is(Private)), // loopback

@@ -6,7 +6,7 @@ fn ranges_hold_what_they_say() {
     assert!(range.contains("10.1.255.1".parse().unwrap()));
     assert!(range.contains("::ffff:10.1.0.1".parse().unwrap()));
     assert!(!range.contains("10.2.0.1".parse().unwrap()));
-    // A mapped range is one of IPv4; what tunnels or translates IPv4 is an address of its own.
+    // A mapped range is one of IPv4; an address that tunnels or translates IPv4 is one of its own.
     for (range, inside, outside) in [
         ("::ffff:10.0.0.0/104", "10.9.9.9", "11.0.0.1"),
         ("::ffff:10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"),
@@ -77,7 +77,7 @@ fn last(range: &str) -> IpAddr {
     }
 }
 
-/// The address so many places after another one.
+/// The address `places` after another one.
 fn beside(address: IpAddr, places: i8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use crate::money::Usd;
 use crate::safety::Action;
 
-/// A whole number that is not negative; `30.0` is one as well, as JSON knows but one kind of number.
+/// A whole number that is not negative; `30.0` is one as well, as JSON has only one kind of number.
 pub fn whole(value: &Value) -> Option<u64> {
-    // Above 2^53 a double stands for several.
+    // Above 2^53 a double stands for several whole numbers.
     let exact =
         |number: &f64| number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(number);
     value.as_u64().or_else(|| value.as_f64().filter(exact).map(|number| number as u64))
@@ -29,12 +29,12 @@ impl<'a> Reader<'a> {
         Self { map, path: path.to_owned(), errors }
     }
 
-    /// Notes a fault of `key`.
+    /// Records a fault of `key`.
     pub(super) fn fault(&mut self, key: &str, what: &str) {
         self.errors.push(format!("{}.{key} {what}", self.path));
     }
 
-    /// Notes a fault for every key that is not in `known`.
+    /// Records a fault for every key that is not in `known`.
     pub(super) fn only(&mut self, known: &[&str]) {
         for key in self.map.keys() {
             if !known.contains(&key.as_str()) {
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A count where null means off and absence means the default.
+    /// A count. Null means off, and absence means the default.
     pub(super) fn count_or_off(&mut self, key: &str, plain: Option<u64>) -> Option<u64> {
         match self.map.get(key) {
             None => plain,
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         self.one_of(key, &words)
     }
 
-    /// What one of a few words stands for.
+    /// The value that one of a few words stands for.
     pub(super) fn one_of<T: Copy>(&mut self, key: &str, known: &[(&str, T)]) -> Option<T> {
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         self.typed(key, &format!("one of {}", words.join(", ")), |value| {

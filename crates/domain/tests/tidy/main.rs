@@ -1,4 +1,4 @@
-//! The shape of the workspace: which crate may lean on which, and what no source file may be.
+//! The shape of the workspace: the crates that each may depend on, and limits on every source file.
 
 #![expect(clippy::unwrap_used, reason = "a test says best what is wrong by stopping there")]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate may depend on, of our own; every other arrow is a mistake.
+/// The workspace crates that each crate may depend on; every other dependency is a mistake.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("checks", &["domain"]),
@@ -38,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Libraries with a home in the workspace, and the only crates whose code may name them. (Tests may;
-/// that nothing else does so over a third crate is for `deny.toml` to say.)
+/// `deny.toml` checks that no other crate depends on them over a third crate.)
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["api", "sluice"]),
     ("hyper-rustls", &["providers"]),
@@ -57,7 +57,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What `cargo metadata` says of each crate of the workspace.
+/// The entry in `cargo metadata` of each crate of the workspace.
 fn packages() -> Vec<Value> {
     let told = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -74,7 +74,7 @@ fn name(of: &Value) -> String {
     of["name"].as_str().unwrap().to_owned()
 }
 
-/// The dependencies of a crate, those of its tests included, that are so.
+/// The dependencies of a crate, those of its tests included, that satisfy a condition.
 fn dependencies(package: &Value, is_so: impl Fn(&Value) -> bool) -> BTreeSet<String> {
     let all = package["dependencies"].as_array().unwrap().iter();
     all.filter(|dependency| is_so(dependency)).map(name).collect()
@@ -125,7 +125,7 @@ fn libraries_stay_at_home() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Every file in the source folders, from the root of the workspace, with what it holds.
+/// Every file in the source folders, from the root of the workspace, with its text.
 fn sources() -> Vec<(String, String)> {
     let root = root();
     let mut folders: Vec<PathBuf> = std::fs::read_dir(root.join("crates"))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sources;
 
-/// The rooms of a crate, the lowest first. A file uses its own room and what lies below it; the longest
+/// The rooms of a crate, the lowest first. A file uses its own room and those below it; the longest
 /// name that fits counts, so that a file may lie lower than its room.
 const ROOMS: &[(&str, &[&str])] = &[
     (
@@ -103,7 +103,7 @@ fn named(module: &str, source: &str, modules: &BTreeSet<String>) -> Vec<Vec<Stri
     found.into_iter().filter_map(from_root).collect()
 }
 
-/// What each module of a crate uses.
+/// The modules that each module of a crate uses.
 fn graph(package: &str) -> Graph {
     let folder = format!("crates/{package}/src/");
     let files: Vec<(String, String)> = sources()
@@ -126,14 +126,15 @@ fn graph(package: &str) -> Graph {
     files.iter().map(|(name, source)| (name.clone(), used(name, source))).collect()
 }
 
-/// The place of a module among the rooms, from below.
+/// The index of a module's room, counted from below.
 fn floor(module: &str, rooms: &[&str]) -> Option<usize> {
     let fits = |room: &str| module == room || module.starts_with(&format!("{room}::"));
     let all = rooms.iter().enumerate().filter(|(_, room)| fits(room));
     all.max_by_key(|(_, room)| room.len()).map(|(floor, _)| floor)
 }
 
-/// Takes away what uses nothing that is left, until only circles and what leads to them are left.
+/// Removes modules that use none of those left, until only circles and the modules that lead to them
+/// are left.
 fn circles(mut graph: Graph) -> BTreeSet<String> {
     loop {
         let left: BTreeSet<String> = graph.keys().cloned().collect();
@@ -153,7 +154,7 @@ fn rooms_use_what_lies_below_them() {
     let mut wrong = Vec::new();
     for (package, rooms) in ROOMS {
         let mut graph = graph(package);
-        // It only names what the crate offers.
+        // It only names the parts that the crate exports.
         graph.remove("");
         for (module, used) in &graph {
             let Some(own) = floor(module, rooms) else {

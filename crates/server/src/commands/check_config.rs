@@ -1,4 +1,4 @@
-//! `sluice check-config`: what is in force, without secrets.
+//! `sluice check-config`: the configuration in force, without secrets.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(flags: &Flags, defaults: bool) -> Result<(), Failure> {
     lines(&config).iter().try_for_each(|line| say(line))
 }
 
-/// Every key as one would write it in the file; secrets and what is not set are comments.
+/// Every key as it would be written in the file; secrets and unset keys are comments.
 fn lines(config: &Config) -> Vec<String> {
     let has_database = matches!(config.location, Location::Postgres(_));
     let (first, egress) = (&config.first, &config.egress);

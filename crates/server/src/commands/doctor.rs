@@ -1,4 +1,4 @@
-//! `sluice doctor`: what is well, what is not, and what to do about it.
+//! `sluice doctor`: which checks pass, which fail, and how to fix them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::{Failure, say};
 use crate::config::Config;
 use crate::open;
 
-/// A model has this long to show that it can be reached.
+/// The time within which a model must be reachable.
 const PROBE: Duration = Duration::from_secs(10);
-/// The pages of the database are read for so long at the most.
+/// The longest time for which the pages of the database are read.
 const CHECK: Duration = Duration::from_mins(1);
 
 /// Checks everything that can be checked from here. Fails when something has to be done.
@@ -50,7 +50,7 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     end(troubles)
 }
 
-/// Says how many things need attention, and fails if any does.
+/// Prints how many things need attention, and fails if any does.
 fn end(troubles: usize) -> Result<(), Failure> {
     match troubles {
         0 => say("Everything is well."),
@@ -59,7 +59,7 @@ fn end(troubles: usize) -> Result<(), Failure> {
     }
 }
 
-/// What the file of the database shows, and whether that is well.
+/// The checks of the database file, each with whether it passes.
 async fn file(path: &Path) -> Vec<(bool, String)> {
     let named = path.display();
     let health = match store::inspect_file(path, CHECK).await {

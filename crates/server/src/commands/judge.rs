@@ -34,12 +34,12 @@ pub(crate) struct Source {
 pub(crate) struct Check {
     #[command(flatten)]
     source: Source,
-    /// Who wrote the text; a line may say it for itself
+    /// Author of the text; a line may name its own
     #[arg(long, value_enum, default_value = "user")]
     role: Role,
 }
 
-/// Who wrote a text.
+/// The author of a text.
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Role {
@@ -85,7 +85,7 @@ pub(crate) fn check(asked: &Check) -> Result<(), Failure> {
         let text = whole(file)?;
         return print(&findings(&text, &inspect(&text, asked.role)));
     }
-    // Tables are made at first use: not on the first line's time.
+    // Tables are built at first use: here, and not in the time of the first line.
     inspect("warm", asked.role);
     each(&asked.source, |line: &ToCheck| {
         let began = Instant::now();
@@ -159,7 +159,7 @@ fn policy() -> Result<Policy, Failure> {
     Policy::compile(&Safety::default()).map_err(|faults| Failure(faults.join("; ")))
 }
 
-/// What was found, for people: where it stands, never what it says.
+/// The findings, for people: their positions, never their text.
 fn findings(text: &str, report: &Report) -> String {
     let risk = report.risk_score;
     let head = match &report.block {
@@ -183,7 +183,8 @@ fn findings(text: &str, report: &Report) -> String {
     lines.fold(head, |all, line| all + &line)
 }
 
-/// A place in a text, its line and column counted from 1. Findings come in order, so it only goes forward.
+/// A position in a text, its line and column counted from 1. Findings come in order, so it only goes
+/// forward.
 struct Place<'a> {
     text: &'a str,
     at: usize,
@@ -201,7 +202,7 @@ impl Place<'_> {
     }
 }
 
-/// What some editors put before a text to say that it is UTF-8. It is no part of it.
+/// The byte order mark that some editors put before a text to mark it as UTF-8. It is no part of the text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn open(name: &str) -> Result<Box<dyn BufRead>, Failure> {
@@ -230,7 +231,7 @@ fn print(text: &str) -> Result<(), Failure> {
     written(io::stdout().lock().write_all(text.as_bytes())).map(drop)
 }
 
-/// Whether anybody still reads what is written.
+/// Whether the output still has a reader.
 fn written(result: io::Result<()>) -> Result<bool, Failure> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -239,8 +240,8 @@ fn written(result: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Answers each line with one. What cannot be read is answered with what is wrong with it; the command
-/// fails then, at the end.
+/// Answers each line with one. A line that cannot be read is answered with its fault; the command fails
+/// then, at the end.
 fn each<Line: DeserializeOwned>(
     source: &Source,
     answer: impl Fn(&Line) -> Value,
@@ -276,9 +277,9 @@ fn each<Line: DeserializeOwned>(
     }
 }
 
-/// Reads a line, or says which is wrong, and how. To the parser each line is the first.
+/// Reads a line, or reports its number and its fault. To the parser each line is the first.
 fn read<Line: DeserializeOwned>(line: &[u8], number: usize) -> Result<Line, String> {
-    // Where the order alone names the fields a text is easily taken for another one.
+    // A list names its fields by their order alone, so one text is easily taken for another.
     if line.first() == Some(&b'[') {
         return Err(format!("line {number}, column 1: it is a list and no object with names"));
     }

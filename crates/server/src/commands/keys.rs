@@ -9,12 +9,12 @@ use crate::config::Config;
 
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a key and print it, once. A running gateway knows it within a second
+    /// Make a key and print it, once. A running gateway accepts it within a second
     Create {
         /// The project that the key is good for
         #[arg(long, default_value_t = 1)]
         project: i64,
-        /// What people call it
+        /// Name of the key, for people
         #[arg(long, default_value = "Command line")]
         name: String,
         /// The most it may spend in a rolling hour, USD

@@ -1,4 +1,4 @@
-//! Everything but serving.
+//! All commands but serving.
 
 pub(crate) mod check_config;
 pub(crate) mod doctor;
@@ -15,7 +15,7 @@ use store::{Claim, SealingKey, Store};
 use crate::config::Config;
 use crate::{config, master_key, open};
 
-/// Why a command did not do what it was asked to: a sentence for whoever asked.
+/// Why a command failed: a message for its user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Failure(pub(crate) String);
@@ -42,20 +42,20 @@ impl From<store::Error> for Failure {
     }
 }
 
-/// Says why, on the standard error output.
+/// Prints the reason on the standard error output.
 pub(crate) fn complain(failure: &Failure) {
-    // Nobody is left to tell when even that fails.
+    // If even that fails, there is no way left to report it.
     let _ = writeln!(std::io::stderr(), "sluice: {failure}");
 }
 
-/// Names the variables that are passed over, on the standard error output.
+/// Names the ignored variables on the standard error output.
 pub(crate) fn warn_of_unknown_variables() {
     for warning in config::unknown_variables() {
         complain(&Failure(format!("warning: {warning}")));
     }
 }
 
-/// Prints a line on the standard output. A reader that has gone away ends the command quietly.
+/// Prints a line on the standard output. A closed output ends the command quietly.
 pub(crate) fn say(line: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{line}")
         .map_err(|error| Failure(format!("the output cannot be written: {error}")))
@@ -67,7 +67,7 @@ pub(crate) fn openapi() -> Result<(), Failure> {
 }
 
 pub(crate) async fn migrate(config: &Config) -> Result<(), Failure> {
-    // What there is to do is not done beside a running gateway.
+    // Outstanding migrations are not applied beside a running gateway.
     let store = match visit(config).await {
         Ok(store) => store,
         Err(_) => open::store(config, Claim::Alone, &Clock::system()).await?,
@@ -105,7 +105,7 @@ pub(crate) async fn rotate_master_key(config: &Config) -> Result<(), Failure> {
     let new = SealingKey::master(&bytes)?;
     let count = gateway::rotate_master_key(&store, &new, &clock).await?;
     if in_file {
-        // While nobody else can look at the two files.
+        // Here no other process can read the two files.
         master_key::promote_next(&config.data_dir)?;
     }
     store.close().await;

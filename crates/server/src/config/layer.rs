@@ -57,7 +57,7 @@ macro_rules! layer {
 }
 
 layer!(
-    /// Where the API listens
+    /// Address on which the API listens
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     text listen / "SLUICE_LISTEN": String,
     /// The folder of the embedded database
@@ -100,7 +100,7 @@ layer!(
     /// The URL that browsers see
     #[arg(long, global = true, value_name = "URL")]
     text public_url / "SLUICE_PUBLIC_URL": String,
-    /// Peers whose X-Forwarded-For is believed, comma-separated ranges
+    /// Peers whose X-Forwarded-For is trusted, comma-separated ranges
     #[arg(long, global = true, value_delimiter = ',', value_name = "RANGES")]
     list trusted_proxies / "SLUICE_TRUSTED_PROXIES": Vec<String>,
     /// The only addresses that may call, comma-separated ranges
@@ -112,7 +112,7 @@ layer!(
     /// Log level or filter
     #[arg(long, global = true, value_name = "FILTER")]
     text log / "SLUICE_LOG": String,
-    /// Where Prometheus metrics listen, or "off"
+    /// Address on which Prometheus metrics listen, or "off"
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     text metrics_listen / "SLUICE_METRICS_LISTEN": String,
     /// The largest request body
@@ -183,8 +183,8 @@ impl Layer {
     }
 }
 
-/// Where in a file an error is, with the key if the line begins with one. Nothing else of the line
-/// is told: it may hold a secret.
+/// The position of an error in a file, with the key if the line begins with one. Nothing else of
+/// the line is reported: it may hold a secret.
 fn place(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let Some(before) = before else { return String::new() };

@@ -25,12 +25,12 @@ pub(crate) const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// Read when no other file is named and this one exists.
 const FILE: &str = "sluice.toml";
 
-/// A configuration that makes no sense. Says which key, why, and what would do.
+/// An invalid configuration. Names the key, the reason, and valid values.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Error(pub(crate) String);
 
-/// Everything the server needs to know.
+/// The whole configuration of the server.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
@@ -141,7 +141,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses what can be read and `serve` could not work with all the same.
+    /// Refuses values that can be read but that `serve` could not work with.
     fn check(&self) -> Result<(), Error> {
         telemetry::filter(&self.log)?;
         self.first.check().map_err(|fault| Error(fault.to_string()))?;

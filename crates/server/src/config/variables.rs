@@ -1,13 +1,13 @@
-//! Environment variables that look as if they were meant for the gateway and are not known.
+//! Environment variables that look as if they were meant for the gateway and are unknown.
 
 use super::layer::VARIABLES;
 
-/// What single commands read.
+/// Variables that single commands read.
 const OF_COMMANDS: [&str; 2] = ["SLUICE_NEW_MASTER_KEY", "SLUICE_USER_PASSWORD"];
 /// Names with more slips than this are not taken for one another.
 const SLIPS: usize = 2;
 
-/// A sentence for every variable that is passed over.
+/// A message for every variable that is ignored.
 pub(crate) fn unknown() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     warnings(names)

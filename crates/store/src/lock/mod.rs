@@ -1,4 +1,4 @@
-//! One gateway per database: what keeps a second one from making limits inexact.
+//! One gateway per database: the lock that keeps a second one from making limits inexact.
 
 mod postgres;
 mod watch;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use postgres::Session;
 use watch::Watched;
 
-/// What a process means to do with the database.
+/// The intended use of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Serve it, alone.
@@ -27,7 +27,7 @@ pub enum Claim {
     Visit,
     /// Read it and change nothing.
     Look,
-    /// Change what a running gateway holds in memory, so that none may run.
+    /// Change data that a running gateway holds in memory, so that none may run.
     Alone,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Lock {
 
 impl Lock {
     /// Claims a database. A process that was just killed may seem to hold it for a moment longer, and
-    /// a command holds it for a moment: that is waited for.
+    /// a command holds it for a moment: this waits for either.
     pub(crate) async fn take(location: &Location, claim: Claim) -> Result<Self> {
         match (location, claim) {
             (_, Claim::Look) | (Location::Postgres(_), Claim::Visit) => Ok(Self::None),
@@ -56,7 +56,8 @@ impl Lock {
         }
     }
 
-    /// Whether nobody else can set the database up at the same time. PostgreSQL sees to that itself.
+    /// Whether no other process can set the database up at the same time. PostgreSQL sees to that
+    /// itself.
     pub(crate) fn may_set_up(&self, location: &Location, claim: Claim) -> bool {
         match location {
             _ if claim == Claim::Look => false,
@@ -73,8 +74,8 @@ impl Lock {
         }
     }
 
-    /// Takes the place of a node that is gone. False while it lives. A SQLite database has one
-    /// node: every other is gone.
+    /// Takes over a node that is gone. False while it lives. A SQLite database has one node: every
+    /// other is gone.
     pub(crate) async fn succeeds(&self, node: NodeId) -> Result<bool> {
         match self {
             Self::None | Self::File(_) => Ok(true),
@@ -100,25 +101,24 @@ impl Lock {
     }
 }
 
-/// How long a lock is waited for that a gateway has: it may have been killed just now.
+/// How long to wait for a lock that a gateway holds: it may have been killed just now.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a lock is waited for that a command has: it may be setting a new folder up.
+/// How long to wait for a lock that a command holds: it may be setting a new folder up.
 const PATIENCE_WITH_COMMANDS: Duration = Duration::from_secs(5);
-/// How often it is tried.
+/// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(20);
 
 fn lock_path(database: &Path) -> PathBuf {
     database.with_extension("lock")
 }
 
-/// Whether a process holds the lock of a SQLite database, without taking it for longer than the
-/// question.
+/// Whether a process holds the lock of a SQLite database. The check holds the lock for a moment only.
 pub(crate) fn is_served(database: &Path) -> bool {
     let file = File::open(lock_path(database));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// What the file of a lock holds while a gateway has it.
+/// The content of a lock file while a gateway has it.
 const SERVING: &str = "serve";
 
 /// Takes the lock of a SQLite database; `None` while another process has it.
@@ -134,7 +134,7 @@ fn try_lock(database: &Path, claim: Claim) -> Result<Option<File>> {
                 Claim::Serve | Claim::ServeShared => SERVING,
                 Claim::Visit | Claim::Look | Claim::Alone => "",
             };
-            // A hint for those who wait, which a full disk may swallow: the lock is what counts.
+            // A hint for waiting processes, which a full disk may prevent: the lock is authoritative.
             let _ = file.set_len(0).and_then(|()| (&file).write_all(holder.as_bytes()));
             Ok(Some(file))
         }
@@ -151,7 +151,7 @@ async fn file(database: &Path, claim: Claim) -> Result<File> {
         if let Some(file) = try_lock(database, claim)? {
             return Ok(file);
         }
-        // Right after a change of hands it may show the last holder.
+        // Right after the lock has changed hands it may name the last holder.
         let is_serving = is_held_by_gateway(database);
         let patience = if is_serving { PATIENCE } else { PATIENCE_WITH_COMMANDS };
         if began.elapsed() > patience {

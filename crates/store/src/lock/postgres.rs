@@ -1,7 +1,7 @@
 //! Advisory locks on PostgreSQL, held by a connection that does nothing else.
 //!
-//! They are gone when the connection is: the server ends both a moment after their process has
-//! died. So whoever finds a lock taken waits for a while before believing it.
+//! They are released when the connection ends: the server ends both a moment after their process
+//! has died. So a process that finds a lock taken waits for a while before it gives up.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use crate::{db, seal};
 
 /// The number of the lock that a gateway holds which serves alone: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
-/// The number of the lock that all gateways share, however many serve. Whoever has it to himself
-/// keeps them away.
+/// The number of the lock that all gateways share, however many serve. A process that holds it
+/// exclusively keeps them away.
 const RUNS: i64 = SERVES + 1;
 /// The class of the lock that every node holds while it lives; the other number is the node's.
 const LIVES: i32 = 0x736c_7569;
@@ -30,8 +30,8 @@ const SOME_RUN: &str =
 const ONE_IS_ALONE: &str = "a command needs this PostgreSQL database for itself, such as the rotation of the master \
      key: start Sluice again when it has ended";
 
-/// What the server is told of the connection. It waits so long for a lock, and notices within half
-/// a minute that the machine at the other end is gone.
+/// The server settings of the connection. They limit the wait for a lock, and let the server notice
+/// within half a minute that the machine at the other end is gone.
 const OPTIONS: [(&str, &str); 5] = [
     ("lock_timeout", "5s"),
     ("statement_timeout", "10s"),
@@ -39,22 +39,22 @@ const OPTIONS: [(&str, &str); 5] = [
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
 ];
-/// How long a node that seems to live may take to show that it does not. Below the server's
-/// `deadlock_timeout`: two nodes may ask for each other's lock.
+/// How long a node that seems to live may take to release its lock. Below the server's
+/// `deadlock_timeout`: two nodes may wait for each other's lock.
 const DOUBT: &str = "500ms";
-/// How long an answer may take that waits for no lock.
+/// The time limit of an answer that waits for no lock.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take to connect and have all locks.
+/// The time limit for connecting and taking all locks.
 const TAKING: Duration = Duration::from_secs(20);
-/// After a restart of the server every node takes its lock again. So long nobody judges by a lock
-/// that is free that its node is gone.
+/// After a restart of the server every node takes its lock again. For this long no node is judged
+/// gone because its lock is free.
 const RESTART: Duration = Duration::from_secs(30);
 
 /// The connection, and with it the locks.
 #[derive(Debug)]
 pub(crate) struct Session {
     options: PgConnectOptions,
-    /// What the connection is called at the server: nothing else has this name.
+    /// The name of the connection at the server: no other has it.
     name: String,
     claim: Claim,
     held: Mutex<Held>,
@@ -64,18 +64,18 @@ pub(crate) struct Session {
 struct Held {
     /// None while it is lost.
     connection: Option<PgConnection>,
-    /// Whose life the session shows.
+    /// The node that the session shows to be live.
     node: Option<NodeId>,
     /// When the locks were last taken again.
     retaken: Option<Instant>,
 }
 
 impl Session {
-    /// Connects, and takes what the claim asks for.
+    /// Connects, and takes the locks of the claim.
     pub(super) async fn open(url: &Secret, claim: Claim) -> Result<Self> {
         let name = format!("sluice lock {:016x}", u64::from_be_bytes(seal::random::<8>()?));
         let options = db::postgres_options(url)?.options(OPTIONS).application_name(&name);
-        // That a lock was waited for is told by what comes of it.
+        // A wait for a lock is not logged: its outcome is reported.
         let options = options.disable_statement_logging();
         let session = Self { options, name, claim, held: Mutex::default() };
         session.take(&mut *session.held.lock().await).await?;
@@ -120,7 +120,7 @@ impl Session {
         if let Some(node) = node {
             live(connection, node).await?;
         }
-        // What waits from here on waits for nodes that most likely live.
+        // Any later wait is for nodes that most likely live.
         let doubt = sqlx::query("SELECT set_config('lock_timeout', $1, FALSE)").bind(DOUBT);
         doubt.execute(connection).await?;
         Ok(())
@@ -219,7 +219,7 @@ async fn lock_of(connection: &mut PgConnection, node: NodeId) -> Result<bool> {
     is_granted(lock.execute(connection).await)
 }
 
-/// Whether a lock was granted. Not when the wait for it timed out, or would have gone in a circle.
+/// Whether a lock was granted. Not when the wait for it timed out, or would have been a deadlock.
 fn is_granted<T>(asked: sqlx::Result<T>) -> Result<bool> {
     const LOCK_NOT_AVAILABLE: &str = "55P03";
     const DEADLOCK_DETECTED: &str = "40P01";

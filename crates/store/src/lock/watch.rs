@@ -1,4 +1,4 @@
-//! Locks are gone when their connection is. So it is watched, and they are taken again.
+//! Locks are released when their connection ends. So it is watched, and they are taken again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio_util::task::TaskTracker;
 use super::postgres::Session;
 use crate::error::Error;
 
-/// How often the connection is asked whether it lives, and how often it is tried anew.
+/// How often the connection is checked, and how often it is opened anew.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Locks that are held by a connection, and a task that minds it.
+/// Locks that are held by a connection, and a task that watches it.
 #[derive(Debug)]
 pub(crate) struct Watched {
     session: Arc<Session>,
@@ -50,7 +50,7 @@ impl Watched {
     }
 }
 
-/// Minds the connection until another process has the locks.
+/// Watches the connection until another process has the locks.
 async fn watch(session: Arc<Session>, displaced: CancellationToken) {
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -74,7 +74,7 @@ async fn watch(session: Arc<Session>, displaced: CancellationToken) {
                 return;
             }
             Err(error) => {
-                // Said once: while the database is away, everything else says so too.
+                // Logged once: while the database is away, all other parts log that too.
                 if !is_lost {
                     tracing::warn!(%error, "the database lock is not held");
                 }

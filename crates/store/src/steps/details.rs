@@ -1,5 +1,5 @@
-//! What the detail of a trace is written from: an outline of all steps, then a few steps and contents
-//! at a time. No read here holds the contents of a whole trace.
+//! The reads behind the detail of a trace: an outline of all steps, then a few steps and contents at a
+//! time. No read here holds the contents of a whole trace.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use crate::seal::SealingKey;
 
 /// Sealed contents of one trace are shown up to this many bytes.
 const MOST_CONTENT: usize = 64 * 1024 * 1024;
-/// Steps or contents that one statement reads at the most.
+/// The most steps or contents that one statement reads.
 pub const STEPS_AT_ONCE: usize = 50;
 
 static STEPS_BY_ID: LazyLock<String> = LazyLock::new(|| by_id("SELECT * FROM steps WHERE id"));
@@ -29,7 +29,7 @@ static CONTENTS_BY_ID: LazyLock<String> =
 pub struct Outline {
     /// The step; these three are `None`.
     pub step: Step,
-    /// How many bytes the three have together.
+    /// The bytes of the three together.
     pub texts: usize,
 }
 
@@ -143,7 +143,7 @@ fn by_id(select: &str) -> String {
     text + ")"
 }
 
-/// The ids for all slots. Those that are too many are filled with an id that no step has.
+/// The ids for all slots. Superfluous slots are filled with an id that no step has.
 fn slots(ids: &[StepId]) -> impl Iterator<Item = i64> {
     let none = std::iter::repeat(i64::MIN);
     ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE)

@@ -1,4 +1,4 @@
-//! Sorts what shares a commit by table.
+//! Sorts the writes of a commit by table.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -49,7 +49,7 @@ impl<'a> Batch<'a> {
         if is_stored {
             self.closed.push(step.0);
         } else {
-            // What begins and ends in one commit leaves no start behind.
+            // A call that begins and ends in one commit leaves no start behind.
             self.starts.retain(|start| start.step != step);
         }
     }

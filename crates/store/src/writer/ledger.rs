@@ -1,6 +1,6 @@
-//! The usage ledger: what was used, per minute, in rows that belong to this node alone.
+//! The usage ledger: usage per minute, in rows that belong to this node alone.
 //!
-//! The rows of the minute that runs are kept here and written whole with every commit, so that a
+//! The rows of the current minute are kept here and written whole with every commit, so that a
 //! row never has to be read. A step counts in the minute in which it is written.
 
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use domain::time::Timestamp;
 use super::table::{Field, Row};
 use crate::error::Result;
 
-/// What sets the rows of one node apart that it could not count on: far above any number of a node.
+/// The offset between the generations of a node's rows: far above any number of a node.
 const GENERATION: i64 = 1 << 32;
 
-/// What a row counts.
+/// The key of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     /// The node, and which of its generations.
@@ -86,8 +86,8 @@ impl Ledger {
         counted
     }
 
-    /// Starts rows of their own after a commit that may or may not have been made: counting on from
-    /// what is remembered could overwrite what is stored. Rows of several nodes add up.
+    /// Starts rows of their own after a commit that may or may not have been made: continuing with
+    /// the counts in memory could overwrite stored ones. Rows of several nodes add up.
     pub(crate) fn begin_anew(&mut self) {
         self.generation += 1;
         self.rows.clear();

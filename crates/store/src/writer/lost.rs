@@ -1,4 +1,4 @@
-//! Calls that begin, and what becomes of those whose end is lost with their node.
+//! Calls that begin, and the settlement of those whose end is lost with their node.
 
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
@@ -23,7 +23,7 @@ pub struct Start {
     pub trace: TraceId,
     /// The project that owns the trace.
     pub project: ProjectId,
-    /// The key that asked, as a database integer.
+    /// The key of the caller, as a database integer.
     pub key: Option<i64>,
     /// The endpoint it came in by.
     pub api_endpoint: ApiEndpoint,
@@ -43,7 +43,7 @@ pub struct Start {
     pub prompt_tokens: u64,
     /// Nano-dollars per 1,000 prompt and completion tokens, if known.
     pub prices: Option<(i64, i64)>,
-    /// Nano-dollars that it costs whatever its tokens are (images).
+    /// Nano-dollars that the call costs regardless of its tokens (images).
     #[serde(default)]
     pub flat_cost: Option<i64>,
     /// Microseconds since 1970.
@@ -130,8 +130,8 @@ pub(crate) async fn settle_lost(
             };
             match written {
                 Ok(_) => settled += 1,
-                // Its step is there already, or it cannot be read: it must not stand in the way of
-                // every start.
+                // Its step is there already, or it cannot be read: it must not block every start of
+                // the gateway.
                 Err(error) if error.is_of_one_row() => {
                     tracing::warn!(step = id, %error, "a call that began is forgotten");
                     forget(writes, id).await?;

@@ -1,9 +1,9 @@
 //! The group-commit writer: the only way that traces and steps reach the database.
 //!
-//! What queued while the last commit ran is the next commit; nothing lingers. A caller is answered
-//! after its own row is on disk. A row that the database refuses fails alone; when the disk or the
-//! connection fails, the whole commit does, nobody is told that a row was stored, and the next
-//! commit starts on a new connection.
+//! The writes that queue during a commit form the next commit; none is delayed to wait for more. A
+//! caller is answered after its own row is on disk. A row that the database refuses fails alone;
+//! when the disk or the connection fails, the whole commit does, no row of it is reported as
+//! stored, and the next commit starts on a new connection.
 
 mod batch;
 mod ledger;
@@ -35,13 +35,13 @@ pub(crate) use postgres::PostgresCommits;
 pub(crate) use sqlite::SqliteCommits;
 use turns::Numbers;
 
-/// How many writes may wait. Above this the gateway is asked to come back later.
+/// How many writes may wait. Above this the gateway refuses requests for the moment.
 const QUEUE: usize = 16_384;
-/// How many writes share a commit at the most.
+/// The most writes that share a commit.
 const BATCH: usize = 512;
 /// When commits take longer, callers wait for their start: the call could end before it is on disk.
 const SLOW_COMMIT: Duration = Duration::from_millis(5);
-/// How long anyone waits for a place in the queue, or for a commit.
+/// The longest wait for a slot in the queue, or for a commit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One thing to write.
@@ -54,7 +54,7 @@ pub(crate) enum Write {
     Step(Box<Step>, Option<Vec<u8>>, Ends),
 }
 
-/// Whose call a step ends, if it ends one.
+/// The node whose call a step ends, if it ends one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// One of this node's.
@@ -69,12 +69,12 @@ struct Queued {
     done: Option<oneshot::Sender<Done>>,
 }
 
-/// What has become of a write.
+/// The result of a write.
 #[derive(Debug)]
 struct Done {
     result: Result<Option<u64>>,
-    /// Goes back to where it was made: memory is given back there for less, and is near when it is
-    /// taken again.
+    /// Returned to the thread that made it: memory is freed there at less cost, and is near when it
+    /// is allocated again.
     _write: Write,
 }
 
@@ -85,7 +85,7 @@ pub struct Writer {
     /// Whether the last commit met a failure of the disk or the connection.
     failing: Arc<AtomicBool>,
     began: Instant,
-    /// Commits count as slow until so many microseconds after `began`; at first nobody knows.
+    /// Commits count as slow until this many microseconds after `began`; initially unknown.
     slow_until: Arc<AtomicU64>,
 }
 
@@ -118,7 +118,7 @@ impl Writer {
     }
 
     /// Stores the start of a provider call without waiting for the disk. False, and nothing is
-    /// stored, where there is no place in the queue.
+    /// stored, if the queue is full.
     pub fn enqueue_start(&self, start: Start) -> bool {
         let start = Write::Start(Box::new(start));
         self.queue.try_send(Queued { write: start, done: None }).is_ok()
@@ -135,8 +135,8 @@ impl Writer {
     }
 
     /// Stores a step with its content (a [`domain::step::Content`] as JSON), counts it in the
-    /// ledger and closes its start, all in one commit. Returns which turn of its trace it is, where
-    /// it is a completed answer of the assistants endpoint, from 1 on.
+    /// ledger and closes its start, all in one commit. Returns the number of its turn in its trace,
+    /// from 1 on, if it is a completed answer of the assistants endpoint.
     pub async fn step(
         &self,
         step: impl Into<Box<Step>>,
@@ -201,7 +201,7 @@ pub(crate) trait Commit: Send + 'static {
         ledger: &ledger::Rows,
     ) -> impl Future<Output = Result<Numbers>> + Send;
 
-    /// Lets others queue before a commit for which so many are waiting.
+    /// Lets others queue before a commit that `waiting` writes are waiting for.
     fn give_way(&mut self, _waiting: usize) -> impl Future<Output = ()> + Send {
         tokio::task::yield_now()
     }
@@ -222,7 +222,7 @@ impl<C: Commit> Loop<C> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
         let mut queued = Vec::with_capacity(BATCH);
         while waiting.recv_many(&mut queued, BATCH).await > 0 {
-            // Whoever is about to queue gets a turn: on a busy machine that makes commits larger
+            // Tasks that are about to queue get to run: on a busy machine that makes commits larger
             // and fewer.
             self.commits.give_way(queued.len()).await;
             while queued.len() < BATCH
@@ -239,11 +239,11 @@ impl<C: Commit> Loop<C> {
         }
     }
 
-    /// Notes whether commits are slow: the last one, or on some databases one of the last second.
+    /// Records whether commits are slow: the last one, or on some databases one of the last second.
     fn note_pace(&self, took: Duration) {
         let now = self.began.elapsed();
         let known = self.slow_until.load(Ordering::Relaxed);
-        // One small commit says little: the next ones may have statements to prepare.
+        // One small commit proves little: the next ones may have statements to prepare.
         let is_first = known == u64::MAX;
         let slow = is_first || took > SLOW_COMMIT;
         let until = if slow { now + C::STAYS_SLOW } else { Duration::ZERO };
@@ -267,7 +267,7 @@ impl<C: Commit> Loop<C> {
                 tracing::error!(%error, "a write failed");
             }
             if let Some(done) = done {
-                // Whoever asked may have given up; what is stored is stored.
+                // The caller may have given up; a stored row stays stored.
                 let _ = done.send(Done { result, _write: write });
             }
         }

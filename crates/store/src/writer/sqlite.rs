@@ -1,5 +1,5 @@
-//! Commits on SQLite: a thread of its own with a connection of its own, so that a statement costs
-//! a function call and not a message to a worker.
+//! Commits on SQLite: a thread of its own with a connection of its own, so that a statement costs a
+//! function call and not a message to a worker.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -47,12 +47,12 @@ impl SqliteCommits {
 }
 
 impl Commit for SqliteCommits {
-    /// A checkpoint makes one commit slow now and then, and says nothing of those after it.
+    /// A checkpoint makes one commit slow now and then, and predicts nothing about those after it.
     const STAYS_SLOW: Duration = Duration::from_millis(20);
 
-    /// The writer has a thread of its own: it is the threads of the runtime that get the processor.
-    /// Where calls come one by one there is nobody to wait for, and beside other programs a turn can
-    /// take milliseconds.
+    /// Yields the processor to the runtime's threads; the writer has a thread of its own. If calls
+    /// come one by one there is nothing to wait for, and beside other programs a yield can take
+    /// milliseconds.
     async fn give_way(&mut self, waiting: usize) {
         let pause = SPACING.saturating_sub(self.ended.elapsed());
         if waiting > 1 && !pause.is_zero() {
@@ -63,14 +63,15 @@ impl Commit for SqliteCommits {
     }
 
     async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<Numbers> {
-        // Waits for its turn with the control plane's writes; the lock is fair, so neither starves.
+        // Waits for the lock that the control plane's writes take too; it is fair, so neither
+        // starves.
         let turn = self.turn.clone();
         let _turn = turn.lock().await;
         self.held = batch.traces.len() + batch.starts.len() + batch.steps.len();
         let done = self.connection().and_then(|connection| write(connection, batch, node, ledger));
         if done.as_ref().is_err_and(|error| !error.is_of_one_row()) {
-            // What the connection holds of a file that failed may be wrong: the next commit opens
-            // it anew.
+            // The connection's state of a file that failed may be wrong: the next commit opens it
+            // anew.
             self.connection = None;
         }
         self.ended = Instant::now();

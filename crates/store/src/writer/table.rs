@@ -1,4 +1,5 @@
-//! What the writer writes, described once for both drivers: a table, its columns, a row's values.
+//! The tables that the writer writes, described once for both drivers: a table, its columns, a
+//! row's values.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::writer::Start;
 
-/// One value of a row. Missing ones keep their type, which PostgreSQL wants to know.
+/// One value of a row. Missing ones keep their type, which PostgreSQL requires.
 pub(crate) enum Field<'a> {
     Int(Option<i64>),
     Real(Option<f64>),
@@ -26,13 +27,13 @@ pub(crate) enum Field<'a> {
 pub(crate) trait Row {
     const TABLE: &'static str;
     const COLUMNS: &'static [&'static str];
-    /// What follows the values: nothing, or what to do when the row is there.
+    /// The clause after the values: nothing, or the action when the row exists.
     const CONFLICT: &'static str = "";
 
     fn fields(&self) -> Result<Vec<Field<'_>>>;
 }
 
-/// The insert of so many rows, with placeholders of either driver.
+/// The insert of `rows` rows, with placeholders of either driver.
 pub(crate) fn insert_sql<R: Row>(rows: usize, placeholder: impl Fn(usize) -> String) -> String {
     let width = R::COLUMNS.len();
     let rows: Vec<String> = (0..rows)

@@ -9,7 +9,7 @@ use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
 
 use super::Write;
 
-/// Adds turns to a trace, and tells how many it has then.
+/// Adds turns to a trace, and returns how many it has then.
 pub(super) const ADD: &str = "UPDATE traces SET turns = turns + $1 WHERE id = $2 RETURNING turns";
 
 /// Whether a step is a turn.
@@ -25,15 +25,15 @@ pub(super) fn is_turn(step: &Step) -> bool {
 pub(crate) struct Numbers(HashMap<StepId, u64>);
 
 impl Numbers {
-    /// Notes that a trace has so many turns now, of which these steps are the last. Without a number
-    /// there is no such trace.
+    /// Records that a trace has `turns` turns now, of which these steps are the last. Without a
+    /// number there is no such trace.
     pub(super) fn note(&mut self, steps: &[StepId], turns: Option<i64>) {
         let Some(turns) = turns else { return };
         let before = turns.unsigned_abs().saturating_sub(steps.len() as u64);
         self.0.extend(steps.iter().zip(before + 1..).map(|(step, number)| (*step, number)));
     }
 
-    /// The number of what was written, if it is a turn.
+    /// The turn number of a write, if it is a turn.
     pub(super) fn of(&self, write: &Write) -> Option<u64> {
         match write {
             Write::Step(step, ..) => self.0.get(&step.id).copied(),

@@ -108,7 +108,7 @@ async fn the_latest_networks_of_an_account_are_known() {
             tx.remember_network(one, network(last), at(last), 3).await.unwrap();
         }
         tx.remember_network(two, network(0), at(0), 3).await.unwrap();
-        // The clock went back: who comes now stays all the same.
+        // The clock went back: a network that comes now stays all the same.
         tx.remember_network(one, network(9), NOW.minus_micros(HOUR), 3).await.unwrap();
         tx.commit().await.unwrap();
         let mut known = Vec::new();

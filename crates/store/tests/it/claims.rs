@@ -1,4 +1,4 @@
-//! Who may serve a database, and when it is known.
+//! The claims to serve a database, and when they are seen.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const LOCKS: &str = "
     WHERE locktype = 'advisory' AND granted = $1
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
-/// The database on PostgreSQL, where a server is at hand.
+/// The database on PostgreSQL, if a server is available.
 async fn postgres() -> Option<Database> {
     databases().await.into_iter().find(|database| database.kind == "postgres")
 }

@@ -1,5 +1,5 @@
-//! The store's contract, run on SQLite always and on PostgreSQL where `SLUICE_TEST_PG` names a
-//! server in which databases may be made.
+//! The store's contract, run on SQLite always and on PostgreSQL if `SLUICE_TEST_PG` names a server
+//! in which databases may be made.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

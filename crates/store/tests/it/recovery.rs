@@ -1,4 +1,4 @@
-//! What a crash leaves, and what another master key meets.
+//! Recovery from a crash, and opening with another master key.
 
 use domain::ids::StepId;
 use domain::money::Usd;

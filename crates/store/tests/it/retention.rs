@@ -1,4 +1,4 @@
-//! What goes when its retention is over, and what is remembered of it.
+//! Deletion when the retention is over, and the data that is kept.
 
 use domain::grade::{Assessment, Baselines, Grade, Grades};
 use domain::ids::{ProjectId, StepId};
@@ -11,7 +11,7 @@ use store::{AgentFigures, ModelRow, Store};
 use crate::registry::model;
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
-/// So many days later.
+/// The time `days` days later.
 fn in_days(days: i64) -> Timestamp {
     NOW.minus_micros(-days * DAY)
 }
@@ -29,7 +29,7 @@ async fn rules(store: &Store, project: ProjectId, rules: &[(&str, i64)]) -> Vec<
     rows
 }
 
-/// A step of a model that ends after so many days.
+/// A step of a model that ends after `day` days.
 fn of_model(project: ProjectId, trace: u128, id: i64, model: &str, day: i64) -> Step {
     let mut step = run(project, trace_id(trace), StepId(id));
     step.parent = None;
@@ -38,7 +38,7 @@ fn of_model(project: ProjectId, trace: u128, id: i64, model: &str, day: i64) -> 
     step
 }
 
-/// A note that ends after so many days.
+/// A note that ends after `day` days.
 fn note(project: ProjectId, trace: u128, id: i64, parent: Option<i64>, day: i64) -> Step {
     let step = of_model(project, trace, id, "", day);
     let (kind, parent) = (StepKind::Log, parent.map(StepId));

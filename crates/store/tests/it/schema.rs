@@ -33,7 +33,7 @@ async fn a_visitor_changes_no_schema() {
         execute(&database, DOWNGRADE).await;
         let refused = database.try_open([7; 32], Claim::Visit).await;
         assert!(matches!(refused, Err(Error::Older { .. })), "{}: {refused:?}", database.kind);
-        // Whoever takes it for itself brings it up to date.
+        // An exclusive claim brings it up to date.
         database.try_open([7; 32], Claim::Alone).await.unwrap().close().await;
         database.try_open([7; 32], Claim::Visit).await.unwrap().close().await;
     }

@@ -117,7 +117,7 @@ async fn turns_are_the_completed_answers_of_assistants() {
             let step = Step { api_endpoint, status, ..run(project, trace_id(trace), StepId(id)) };
             assert_eq!(store.writer().step(step, None).await.unwrap(), turn, "step {id}");
         }
-        // What is counted outlives the process.
+        // The counts outlive the process.
         store.close().await;
         store = database.open().await;
         let turn = |id| Step {
@@ -149,7 +149,7 @@ async fn a_bad_row_fails_alone() {
             .map(|id| store.writer().step(run(project, trace_id(1), StepId(id)), None))
             .collect();
         let bad = store.writer().step(taken, None);
-        // What PostgreSQL's index of the ledger has no room for.
+        // A value that PostgreSQL's index of the ledger has no room for.
         let mut long = run(project, trace_id(1), StepId(70));
         let letters = (0..20_000_u32).map(|n| char::from(b'!' + (n * n % 8191 % 90) as u8));
         long.call.as_mut().unwrap().infrastructure = letters.collect();

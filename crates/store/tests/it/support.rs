@@ -37,7 +37,7 @@ impl Database {
 }
 
 impl Database {
-    /// The texts that a query finds, whatever the store makes of its rows.
+    /// The texts that a query finds, regardless of how the store reads its rows.
     pub async fn texts(&self, query: &'static str) -> Vec<String> {
         match &self.location {
             Location::Sqlite(path) => {

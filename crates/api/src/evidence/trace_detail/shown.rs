@@ -1,4 +1,4 @@
-//! What is shown of a stored content, as the text that it is.
+//! The parts of a stored content that are shown, copied as text.
 
 use domain::step::StepKind;
 use serde::de::IgnoredAny;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Contents that are nested deeper are not shown: few programs read such JSON.
 const DEEPEST: usize = 127;
 
-/// The parts of a [`domain::step::Content`] that are shown. Null is the same as nothing.
+/// The parts of a [`domain::step::Content`] that are shown. Null counts as absent.
 #[derive(Default, Deserialize)]
 pub struct Content<'a> {
     #[serde(borrow, default)]
@@ -17,7 +17,7 @@ pub struct Content<'a> {
     output: Option<&'a RawValue>,
 }
 
-/// What a step shows as its output.
+/// The output that is shown of a step.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Output<'a> {
@@ -25,7 +25,7 @@ pub enum Output<'a> {
     Json(&'a RawValue),
     /// A text.
     Text(&'a str),
-    /// The verdict of a check, which stands without stored content.
+    /// The verdict of a check, which is shown without stored content too.
     Allowed { allowed: bool },
 }
 
@@ -34,13 +34,13 @@ pub enum Output<'a> {
 struct Message<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
-    /// Whether there are any, also where they are null.
+    /// Whether there are any, null included.
     #[serde(default, deserialize_with = "is_there")]
     tool_calls: bool,
 }
 
 impl<'a> Content<'a> {
-    /// Reads a content; `None` where it is nested too deeply or makes no sense.
+    /// Reads a content; `None` if it is nested too deeply or is malformed.
     pub fn read(json: &'a [u8]) -> Option<Self> {
         if is_too_deep(json) {
             return None;
@@ -48,8 +48,8 @@ impl<'a> Content<'a> {
         serde_json::from_slice(json).ok()
     }
 
-    /// The output: of a run always a text, empty where it only asked for tools; the shape of vectors
-    /// and images, which are not kept, as JSON.
+    /// The output: of a run always a text, empty if it only called tools; the shape of vectors and
+    /// images, which are not kept, as JSON.
     pub fn output(&self, kind: StepKind) -> Option<Output<'a>> {
         let output = self.output?;
         if kind != StepKind::Run || !output.get().starts_with('{') {
@@ -84,12 +84,12 @@ fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// Goes on behind the end of a string.
+/// Continues behind the end of a string.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => return,
-            // What is escaped ends nothing.
+            // An escaped byte ends nothing.
             b'\\' => drop(bytes.next()),
             _ => {}
         }

@@ -5,18 +5,18 @@ use serde_json::{Map, Value};
 
 use crate::inference::canonical::prompt::State;
 
-/// What a model says in a whole answer.
+/// The content of a whole answer of a model.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// What it thought aloud; empty when it did not.
+    /// The model's reasoning; empty if there was none.
     pub(crate) thought: String,
-    /// What it said.
+    /// The text of the answer.
     pub(crate) text: String,
-    /// Why it would not answer; empty when it did.
+    /// The reason why it refused; empty when it did not.
     pub(crate) refusal: String,
     /// The tools that it calls, in order.
     pub(crate) calls: Vec<Call>,
-    /// What its provider wants back verbatim.
+    /// The state that its provider requires back verbatim.
     pub(crate) state: Option<State>,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Answer {
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// As the model wrote them: JSON, if it wrote well.
+    /// The arguments as the model wrote them: usually JSON.
     pub(crate) arguments: String,
 }
 
-/// The first choice in a provider's own answer, or in a chunk of one: who leaves its index out has
-/// no other.
+/// The first choice in a provider's own answer, or in a chunk of one. A choice without an index is
+/// the only one.
 pub(crate) fn first_choice(native: &mut Map<String, Value>) -> Option<&mut Value> {
     let choices = native.get_mut("choices").and_then(Value::as_array_mut);
     choices.into_iter().flatten().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0)
@@ -53,13 +53,13 @@ impl Answer {
     }
 }
 
-/// Two names of the same thing.
+/// Takes the reasoning, whose member has two names.
 pub(super) fn thought(of: &mut Map<String, Value>) -> String {
     let thought = taken_text(of, "reasoning_content");
     if thought.is_empty() { taken_text(of, "reasoning") } else { thought }
 }
 
-/// A text member; empty where there is none.
+/// A text member; empty if there is none.
 pub(super) fn taken_text(of: &mut Map<String, Value>, name: &str) -> String {
     match of.remove(name) {
         Some(Value::String(text)) => text,

@@ -1,25 +1,25 @@
-//! Puts what a streamed answer says into the order of formats in which one thing is said after the
-//! other: in chat completions the pieces of several calls may come in turns.
+//! Puts a streamed answer into the order of formats in which one block follows the other: in chat
+//! completions the pieces of several calls may alternate.
 
 use std::collections::VecDeque;
 
 use crate::inference::canonical::prompt::State;
 
-/// How a model says something in words.
+/// The kind of a text in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentKind {
-    /// It thinks aloud.
+    /// The model's reasoning.
     Thought,
-    /// It answers.
+    /// The answer itself.
     Text,
-    /// It says why it will not.
+    /// The reason why the model refuses.
     Refusal,
 }
 
-/// A thing that an answer is made of.
+/// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Words.
+    /// A text.
     Said(ContentKind),
     /// A tool that the model calls.
     Call {
@@ -30,7 +30,7 @@ pub(crate) enum Part {
     },
 }
 
-/// What happens next. Between `Begin` and `End` there is no other `Begin`.
+/// The next event. Between `Begin` and `End` there is no other `Begin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BlockEvent {
     /// A part begins.
@@ -41,12 +41,12 @@ pub(crate) enum BlockEvent {
     End,
 }
 
-/// The order in the making.
+/// The order under construction.
 #[derive(Debug, Default)]
 pub(crate) struct BlockSequencer {
     beats: Vec<BlockEvent>,
     open: Option<Open>,
-    /// What has to wait until the open call is over.
+    /// Content that waits until the open call is over.
     queue: VecDeque<Waiting>,
     calls: Vec<Called>,
     state: Option<State>,
@@ -67,14 +67,14 @@ enum Waiting {
 /// A call's arguments.
 #[derive(Debug, Default)]
 struct Called {
-    /// What has come before the call could begin.
+    /// Arguments that came before the call could begin.
     early: String,
     json: Json,
     is_over: bool,
 }
 
 impl BlockSequencer {
-    /// More in words.
+    /// More of a text.
     pub(crate) fn say(&mut self, voice: ContentKind, text: String) {
         if !text.is_empty() {
             self.queue.push_back(Waiting::Said(voice, text));
@@ -82,7 +82,7 @@ impl BlockSequencer {
         }
     }
 
-    /// The beginning of a call; places are counted from 0, in order.
+    /// The beginning of a call; calls are numbered from 0, in order.
     pub(crate) fn call(&mut self, place: usize, id: String, name: String) {
         if self.calls.len() <= place {
             self.calls.resize_with(place + 1, Called::default);
@@ -109,17 +109,17 @@ impl BlockSequencer {
         }
     }
 
-    /// What the provider wants back verbatim.
+    /// The state that the provider requires back verbatim.
     pub(crate) fn state(&mut self, state: State) {
         self.state = Some(state);
     }
 
-    /// What happens next, so far as it is known.
+    /// The next events, so far as they are determined.
     pub(crate) fn beats(&mut self) -> Vec<BlockEvent> {
         std::mem::take(&mut self.beats)
     }
 
-    /// The rest: nothing more is to be said.
+    /// The remaining events, once the answer is over.
     pub(crate) fn finish(&mut self) -> Vec<BlockEvent> {
         while self.open.is_some() || !self.queue.is_empty() {
             self.close();
@@ -138,7 +138,8 @@ impl BlockSequencer {
         !self.calls.is_empty()
     }
 
-    /// Lets out what need not wait any longer. A call is over when its arguments are whole.
+    /// Emits the content that need not wait any longer. A call is over when its arguments are
+    /// whole.
     fn go_on(&mut self) {
         while !matches!(self.open, Some(Open::Call(_)))
             && let Some(next) = self.queue.pop_front()
@@ -181,7 +182,7 @@ impl BlockSequencer {
     }
 }
 
-/// Notices when an object has come whole, without keeping it.
+/// Detects the end of an object, without keeping it.
 #[derive(Debug, Default)]
 struct Json {
     depth: usize,

@@ -108,7 +108,7 @@ proptest! {
         prop_assert_eq!(open, None);
         prop_assert_eq!(heard, text);
         prop_assert_eq!(calls.len(), expected.len());
-        // What follows a whole object may be left out.
+        // Text after a whole object may be left out.
         for (call, expected) in calls.iter().zip(&expected) {
             prop_assert!(expected.starts_with(call));
             let mut json = Json::default();

@@ -15,16 +15,16 @@ pub(crate) struct ChunkReader {
     by_index: HashMap<u64, usize>,
 }
 
-/// A call as far as it has come.
+/// A call as far as it has been read.
 #[derive(Debug)]
 struct Calling {
     id: String,
-    /// What came of the arguments before the name; `None` from the name on.
+    /// The arguments that came before the name; `None` once the name is there.
     early: Option<String>,
 }
 
 impl ChunkReader {
-    /// Passes on what choice 0 says in a chunk; these doors ask for no other.
+    /// Passes on the content of choice 0 in a chunk; these endpoints request no other choice.
     pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut BlockSequencer) {
         let Some(Value::Array(choices)) = chunk.remove("choices") else { return };
         let first = choices
@@ -73,7 +73,7 @@ impl ChunkReader {
         }
     }
 
-    /// Which call a piece belongs to; the first piece of each has its id.
+    /// The call that a piece belongs to; the first piece of each has its id.
     fn place(&mut self, index: u64, id: String) -> usize {
         *self.by_index.entry(index).or_insert_with(|| {
             self.calls.push(Calling { id, early: Some(String::new()) });

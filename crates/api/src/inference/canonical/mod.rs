@@ -1,5 +1,5 @@
-//! Between the canonical form, which is chat completions, and the doors of other formats: what they
-//! all read a request and write an answer with. Pure, and of no format in particular.
+//! The code with which all endpoints of other formats read a request into the canonical form, which
+//! is chat completions, and write an answer from it. Pure, and of no format in particular.
 
 pub(crate) mod answer;
 pub(crate) mod block_sequencer;

@@ -4,7 +4,8 @@ use domain::conversation::{Body, CACHE_BREAKPOINT, Message, PROVIDER_STATE as ST
 use domain::json_weight::InnerJson;
 use serde_json::{Map, Value, json};
 
-/// What a provider wants back verbatim, as a text that a client keeps without reading it.
+/// The state that a provider requires back verbatim, as a text that a client keeps without reading
+/// it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State(Value);
 
@@ -20,7 +21,7 @@ impl State {
     }
 }
 
-/// Bytes of all states of a prompt beside their proportion: they are kept as long as the call lasts.
+/// Bytes of all states of a prompt beside their proportion: they are kept while the call lasts.
 const STATE_ALLOWANCE: usize = 1024 * 1024;
 
 /// Reads the states of one prompt.
@@ -34,7 +35,7 @@ impl Default for States {
 }
 
 impl States {
-    /// The state in a text that a client has sent back; `None` where it is not one of ours.
+    /// The state in a text that a client has sent back; `None` if it is not one of ours.
     pub(crate) fn of(&mut self, token: &str) -> Option<State> {
         let state: Map<String, Value> = self.0.read(token)?;
         let is_ours = ["provider", "model", "content"].iter().all(|name| state.contains_key(*name));
@@ -91,13 +92,13 @@ pub(crate) fn marked(mut what: Value, breakpoint: Option<&'static str>) -> Value
     what
 }
 
-/// A message of nothing but content.
+/// A message with content only.
 pub(crate) fn plain(role: Role, parts: Vec<Value>) -> Message {
     let mut extra = Map::new();
     Message { role, body: body(parts, &mut extra), extra }
 }
 
-/// A turn of the model's.
+/// A message of the assistant.
 pub(crate) fn assistant(parts: Vec<Value>, calls: Vec<Value>, state: Option<State>) -> Message {
     let mut extra = Map::new();
     let body = if parts.is_empty() { Body::Empty } else { body(parts, &mut extra) };
@@ -110,7 +111,7 @@ pub(crate) fn assistant(parts: Vec<Value>, calls: Vec<Value>, state: Option<Stat
     Message { role: Role::Assistant, body, extra }
 }
 
-/// What a tool gave back. The form has no place for images in it: they are handed back, for the
+/// The result of a tool. The canonical form cannot hold images in it: they are returned, for the
 /// user's next message.
 pub(crate) fn result(id: String, parts: Vec<Value>) -> (Message, Vec<Value>) {
     let is_text = |part: &Value| part.get("type").and_then(Value::as_str) == Some("text");

@@ -1,14 +1,14 @@
-//! Objects of a request, taken apart member by member. Every fault says where it is.
+//! Objects of a request, taken apart member by member. Every fault names its path.
 
 use gateway::Error;
 use serde_json::{Map, Value};
 
 use crate::http::error::{Failure, Result};
 
-/// A value of the caller's is quoted up to here.
+/// The most characters of a value of the caller's that are quoted.
 const LONGEST_QUOTE: usize = 40;
 
-/// An object of a request, and where it stands in it.
+/// An object of a request, with its path.
 #[derive(Debug)]
 pub(crate) struct Node {
     at: String,
@@ -16,7 +16,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The object at a place.
+    /// The object at a path.
     pub(crate) fn of(at: String, value: Value) -> Result<Self> {
         match value {
             Value::Object(members) => Ok(Self { at, members }),
@@ -35,7 +35,7 @@ impl Node {
         self.members.remove(name).filter(|value| !value.is_null())
     }
 
-    /// Takes a text that has to be there.
+    /// Takes a required text.
     pub(crate) fn text(&mut self, name: &str) -> Result<String> {
         let text = self.maybe_text(name)?;
         text.ok_or_else(|| malformed(format!("Missing required parameter: {}", self.path(name))))
@@ -56,7 +56,7 @@ impl Node {
         self.take(name).map(|value| Self::of(at, value)).transpose()
     }
 
-    /// Takes a flag; one that is not there is down.
+    /// Takes a flag; an absent one is false.
     pub(crate) fn flag(&mut self, name: &str) -> Result<bool> {
         match self.take(name) {
             None => Ok(false),
@@ -65,19 +65,19 @@ impl Node {
         }
     }
 
-    /// Passes over members that say nothing here: clients send back what answers have.
+    /// Ignores members that have no effect here: clients send back the members of answers.
     pub(crate) fn pass_over(&mut self, names: &[&str]) {
         for name in names {
             self.members.remove(*name);
         }
     }
 
-    /// Where a member stands.
+    /// The path of a member.
     pub(crate) fn path(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
-    /// Takes a member that may only say what is so anyway.
+    /// Takes a member that may only hold the value that applies anyway.
     pub(crate) fn idle(&mut self, name: &str, idle: &Value) -> Result<()> {
         match self.take(name) {
             Some(value) if value != *idle => Err(self.unknown(name)),
@@ -90,7 +90,7 @@ impl Node {
         invalid(format!("{} is not supported", self.path(&name)))
     }
 
-    /// Ends the taking: whatever is left is refused by its name.
+    /// Ends the taking: every member that is left is refused by its name.
     pub(crate) fn end(self) -> Result<()> {
         match self.members.iter().find(|(_, value)| !value.is_null()) {
             Some((name, _)) => Err(self.unknown(name)),
@@ -98,19 +98,19 @@ impl Node {
         }
     }
 
-    /// What is here is sound, and nothing that can be carried out here.
+    /// The value is valid, but not supported here.
     pub(crate) fn unsupported(&self, what: &str, kind: &str) -> Failure {
         let kind: String = kind.chars().take(LONGEST_QUOTE).collect();
         invalid(format!("{}: {what} of type '{kind}' is not supported", self.at))
     }
 }
 
-/// A request that makes no sense as it stands.
+/// A malformed request.
 pub(crate) fn malformed(what: String) -> Failure {
     Error::Malformed(what).into()
 }
 
-/// A request that makes sense and cannot be carried out.
+/// A valid request that cannot be carried out.
 pub(crate) fn invalid(what: impl Into<String>) -> Failure {
     Error::invalid(what).into()
 }

@@ -1,4 +1,4 @@
-//! Conversations for tests: what a model may say, whole and in pieces.
+//! Conversations for tests: the possible answers of a model, whole and in pieces.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::inference::canonical::prompt::{
 
 /// The step of every answer.
 pub const STEP: StepId = StepId(7);
-/// What every answer used.
+/// The usage of every answer.
 pub const USED: Usage = Usage {
     prompt: 30,
     cached: 10,
@@ -29,7 +29,7 @@ pub const USED: Usage = Usage {
     open: domain::usage::Open { prompt: false, completion: false, detail: false, cache_write: 0 },
 };
 
-/// What a model says.
+/// The answer of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Speech {
     pub thought: String,
@@ -44,7 +44,7 @@ pub fn trace() -> TraceId {
     TraceId::first_at(Timestamp::default())
 }
 
-/// A question, what the model says to it, and what its tools gave back.
+/// A question, the model's answer to it, and the results of its tools.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub asked: Vec<Asked>,
@@ -59,12 +59,12 @@ pub enum Asked {
     Image(String),
 }
 
-/// Text with what means something to JSON and to streams.
+/// Text with characters that have a meaning in JSON and in streams.
 pub fn words() -> impl Strategy<Value = String> {
     "[a-zé\"\\\\{}\\[\\] \n🙂]{0,12}"
 }
 
-/// Anything a model may say, at least a text or a call.
+/// Any answer that a model may give, at least a text or a call.
 pub fn speech() -> impl Strategy<Value = Speech> {
     let arguments = prop::collection::btree_map("[a-z]{1,4}", words(), 0..3);
     let calls = prop::collection::vec(("[a-z_]{1,6}", arguments), 0..4);
@@ -141,7 +141,8 @@ impl Speech {
         }
     }
 
-    /// In pieces of so many characters, its calls in turns.
+    /// Pieces of the lengths in `sizes`, in characters and repeated, with the pieces of its calls
+    /// alternating.
     pub fn pieces(&self, sizes: &[usize], finish: FinishReason) -> Vec<Piece> {
         let mut sizes = sizes.iter().copied().cycle();
         let mut size = move || sizes.next().unwrap_or(1).max(1);
@@ -194,7 +195,7 @@ impl Exchange {
     }
 }
 
-/// What is known before the first piece.
+/// The data that is available before the first piece.
 pub fn started() -> Started {
     Started {
         step: STEP,
@@ -205,7 +206,7 @@ pub fn started() -> Started {
     }
 }
 
-/// A chunk in which choice 0 says something.
+/// A chunk with content for choice 0.
 pub fn native(delta: Value) -> Piece {
     let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     Piece::Native(chunk.as_object().cloned().unwrap_or_default())

@@ -27,9 +27,10 @@ pub struct MessageAnswer {
     /// Blocks: `thinking`, `text`, `tool_use`, `redacted_thinking`.
     #[schema(value_type = Vec<Object>)]
     content: Vec<Value>,
-    /// `end_turn`, `max_tokens`, `stop_sequence`, `tool_use` or `refusal`; null where a stream begins.
+    /// `end_turn`, `max_tokens`, `stop_sequence`, `tool_use` or `refusal`; null at the beginning of a
+    /// stream.
     stop_reason: Option<&'static str>,
-    /// Which of the stop sequences was met. Only Anthropic tells; of others it is an `end_turn`.
+    /// The stop sequence that was met. Only Anthropic reports it; at others the reason is `end_turn`.
     stop_sequence: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
@@ -44,14 +45,14 @@ pub struct MessageAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// What was found in the request, and where, if safety refused it.
+    /// The finding in the request, and its location, if safety refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,
 }
 
 impl MessageAnswer {
-    /// An answer that says nothing yet.
+    /// An answer without content.
     pub(super) fn blank(step: StepId, trace: TraceId, model: String) -> Self {
         Self {
             id: format!("msg_{step}"),
@@ -70,7 +71,7 @@ impl MessageAnswer {
         }
     }
 
-    /// The same as a stream begins with it: why it stopped comes at the end.
+    /// The answer at the beginning of a stream: the stop reason comes at the end.
     pub(super) fn unsaid(self) -> Self {
         Self { stop_reason: None, stop_sequence: None, stop_details: None, ..self }
     }
@@ -114,7 +115,7 @@ pub fn refused(
 
 fn content(answer: Answer) -> Vec<Value> {
     let mut blocks = Vec::new();
-    // A signature is what clients send back unread, and so is redacted thinking.
+    // Clients send back a signature unread, and redacted thinking too.
     match (answer.thought.is_empty(), &answer.state) {
         (false, state) => {
             let signature = state.as_ref().map(State::token).unwrap_or_default();
@@ -134,13 +135,13 @@ fn content(answer: Answer) -> Vec<Value> {
     blocks
 }
 
-/// A block that carries what the provider wants back verbatim.
+/// A block with the state that the provider requires back verbatim.
 pub(super) fn redacted_thinking(state: &State) -> Value {
     json!({"type": "redacted_thinking", "data": state.token()})
 }
 
-/// The format's calls hold objects. What a model wrote that is none is kept as it is, in a member of
-/// its own.
+/// A call as a block. The format's calls hold objects: arguments that are no object are kept unchanged,
+/// in a member of their own.
 fn tool_use(call: &Call, inner: &mut InnerJson) -> Value {
     let text = call.arguments.trim();
     let input = if text.is_empty() { Some(Map::new()) } else { inner.read(text) };
@@ -148,7 +149,7 @@ fn tool_use(call: &Call, inner: &mut InnerJson) -> Value {
     json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }
 
-/// Why the model stopped, in the format's words.
+/// The reason why the model stopped, under the format's names.
 pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) -> &'static str {
     match finish {
         FinishReason::ContentFilter | FinishReason::Refusal => "refusal",
@@ -159,12 +160,13 @@ pub(super) fn stop_reason(finish: FinishReason, has_calls: bool, refuses: bool) 
     }
 }
 
-/// What a provider of this format tells of the end of an answer, which no other format has a place for.
+/// The details that a provider of this format reports of the end of an answer, which no other format
+/// can hold.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// Why it refused. The words of the refusal are part of it.
+    /// The details of a refusal, which include its text.
     pub(super) details: Option<Value>,
-    /// Which stop sequence was met.
+    /// The stop sequence that was met.
     sequence: Option<String>,
 }
 
@@ -196,12 +198,12 @@ impl Ending {
     }
 }
 
-/// The words of a refusal.
+/// The text of a refusal.
 pub(super) fn stop_details(explanation: &str) -> Value {
     json!({"type": "refusal", "category": null, "explanation": explanation})
 }
 
-/// The counts in the format's words, where cached tokens are no input tokens.
+/// The counts under the format's names, in which input tokens exclude cached tokens.
 pub(super) fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt.saturating_sub(usage.cached + usage.cache_write),

@@ -1,4 +1,4 @@
-//! `POST /messages`: Anthropic's format in and out, whatever provider answers.
+//! `POST /messages`: Anthropic's format in and out, for every provider.
 
 mod answer;
 mod blocks;

@@ -20,8 +20,8 @@ use crate::inference::messages::settings::{is_thinking, response_format, tool_ch
 /// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
 const LEFT_OUT: [&str; 3] = ["service_tier", "diagnostics", "user_profile_id"];
 
-/// By which the vendor's packages ask it to keep the conversation. They go on without where the error
-/// says in the vendor's words that it cannot be had.
+/// The parameter by which the vendor's packages ask it to keep the conversation. They continue
+/// without it if the error reports in the vendor's format that it is not supported.
 const THREAD: &str = "thread";
 
 /// A request in Anthropic's format, and `trace_id`.
@@ -38,7 +38,7 @@ pub struct MessagesBody {
     /// The most completion tokens.
     #[schema(minimum = 1)]
     max_tokens: u64,
-    /// What the application says: a text or text blocks.
+    /// The instructions of the application: a text or text blocks.
     #[serde(default)]
     system: Option<Value>,
     /// Answer with server-sent events.
@@ -77,10 +77,10 @@ pub struct MessagesBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     cache_control: Option<Value>,
-    /// Where the answer may be made; for models that have it.
+    /// The region in which the answer may be made; for models that have it.
     #[serde(default)]
     inference_geo: Option<String>,
-    /// Nothing else is supported, but for what can be left out without harm.
+    /// All other parameters. None is supported, but some can be left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     others: Map<String, Value>,
@@ -110,15 +110,15 @@ impl MessagesBody {
 /// A request that was read.
 #[derive(Debug)]
 pub struct ParsedRequest {
-    /// What is asked.
+    /// The canonical request.
     pub ask: ChatRequest,
-    /// Of each message of the prompt, the index of the one it was made from; none for `system`.
+    /// For each message of the prompt, the index of the message it was made from; none for `system`.
     pub sources: Vec<Option<usize>>,
-    /// The names of what was left out.
+    /// The names of the parameters that were left out.
     pub left_out: Vec<String>,
 }
 
-/// What is asked.
+/// Parses the body into a canonical request.
 pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
     let mut reader = Reader::default();
     if body.messages.is_empty() {
@@ -184,7 +184,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
     Ok(ParsedRequest { ask, sources, left_out })
 }
 
-/// The error of a parameter that there is not.
+/// The error of an unsupported parameter.
 fn unsupported(name: &str) -> Failure {
     let shown: String = name.chars().take(64).collect();
     let failure = invalid(format!("{shown} is not supported"));
@@ -194,7 +194,7 @@ fn unsupported(name: &str) -> Failure {
     failure.details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]}))
 }
 
-/// Reads what is said, and remembers what has no canonical form.
+/// Reads the conversation, and records what has no canonical form.
 #[derive(Default)]
 struct Reader {
     left_out: BTreeSet<&'static str>,
@@ -218,7 +218,7 @@ impl Reader {
         }
     }
 
-    /// Takes the breakpoint of a cache. What is no known one is a hint that is lost.
+    /// Takes the breakpoint of a cache. An unknown one is a hint that is lost.
     fn breakpoint(&mut self, block: &mut Node) -> Option<&'static str> {
         block.take(CACHE_CONTROL).and_then(|control| self.kept(&control))
     }
@@ -263,7 +263,7 @@ impl Reader {
         }
     }
 
-    /// Results of tools are messages of their own, which come before what the user says.
+    /// Results of tools are messages of their own, which come before the user's content.
     fn user(
         &mut self,
         blocks: impl Iterator<Item = Result<Node>>,
@@ -318,7 +318,7 @@ impl Reader {
                     let kept = self.breakpoint(&mut block);
                     calls.push(marked(tool_use(block)?, kept));
                 }
-                // What it thought is in the state, where it can be used at all.
+                // The thinking itself is in the state, if it can be used at all.
                 "thinking" => {
                     self.find_state(block.maybe_text("signature")?, &mut state);
                     block.pass_over(&["thinking"]);
@@ -391,7 +391,7 @@ impl Reader {
             let function =
                 function(name, description, tool.take("input_schema"), tool.take("strict"));
             self.lose(&mut tool, &["input_examples", "eager_input_streaming"]);
-            // What is so anyway asks for nothing.
+            // A value that only confirms the default is accepted.
             tool.idle("allowed_callers", &json!(["direct"]))?;
             tool.idle("defer_loading", &false.into())?;
             tool.end()?;

@@ -147,7 +147,7 @@ fn breakpoints_of_the_cache_stay_where_they_are() {
     );
     assert_eq!(ask.prompt.params["cache_breakpoint"], "5m");
     assert!(left_out.is_empty());
-    // A kind that nobody knows yet is a hint that is lost.
+    // An unknown kind is a hint that is lost.
     let odd = json!([{"type": "text", "text": "a", "cache_control": {"type": "eternal"}}]);
     let super::ParsedRequest { ask, left_out, .. } = asked(json!({"system": odd}));
     assert!(ask.prompt.messages[0].extra.is_empty());
@@ -300,7 +300,7 @@ fn faults_say_where() {
     }
 }
 
-/// An exchange as a client of the format writes it; what tools gave back opens the next message.
+/// An exchange as a client of the format writes it; the results of tools open the next message.
 fn written(exchange: &Exchange) -> [Value; 3] {
     let asked = exchange.asked.iter().map(|asked| match asked {
         Asked::Text(text) => json!({"type": "text", "text": text}),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::http::error::Result;
 use crate::inference::canonical::read::{Node, malformed};
 
-/// The canonical choice, and whether one call at a time is wanted.
+/// The canonical choice, and whether only one call at a time is allowed.
 pub(super) fn tool_choice(choice: Map<String, Value>) -> Result<(Value, bool)> {
     let mut choice = Node::of("tool_choice".to_owned(), Value::Object(choice))?;
     let kind = choice.text("type")?;
@@ -23,7 +23,7 @@ pub(super) fn tool_choice(choice: Map<String, Value>) -> Result<(Value, bool)> {
     Ok((canonical, one_at_a_time))
 }
 
-/// Whether thinking is asked for.
+/// Whether thinking is enabled.
 pub(super) fn is_thinking(thinking: &Map<String, Value>) -> bool {
     thinking.get("type").and_then(Value::as_str) != Some("disabled")
 }
@@ -39,7 +39,7 @@ pub(super) fn response_format(mut format: Node) -> Result<Value> {
         .ok_or_else(|| malformed(format!("{} must be an object", format.path("schema"))))?;
     format.end()?;
     let mut spec = json!({"name": "answer", "schema": schema});
-    // Whose models are strict in this format take only schemas without optional members.
+    // Strict models behind this format accept only schemas without optional members.
     if is_closed(&spec["schema"]) {
         spec["strict"] = true.into();
     }

@@ -41,15 +41,15 @@ pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: Tr
 
 /// Writes pieces as events.
 struct Writer {
-    /// What the answer begins with; taken when it has.
+    /// The answer that the stream begins with; taken once it has been sent.
     blank: Option<MessageAnswer>,
     hearing: ChunkReader,
     order: BlockSequencer,
     /// The number of the open block, or of the next.
     index: u64,
-    /// What kind of piece the open block takes, and the name of its text.
+    /// The type of the open block's pieces, and the name of their text.
     delta: (&'static str, &'static str),
-    /// What the model gives as the reason why it will not answer.
+    /// The reason that the model gives for its refusal.
     refusal: String,
     refuses: bool,
     ending: Ending,
@@ -159,7 +159,7 @@ impl Writer {
     ) {
         let beats = self.order.finish();
         self.play(out, beats);
-        // It comes when the thinking is long over: its place is a block of its own.
+        // It comes long after the thinking is over: it goes into a block of its own.
         if let Some(state) = self.order.take_state() {
             self.block(out, &redacted_thinking(&state));
             self.block_ends(out);

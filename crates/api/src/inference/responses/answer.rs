@@ -14,7 +14,7 @@ use crate::inference::canonical::answer::Answer;
 use crate::inference::canonical::prompt::State;
 use crate::inference::finding::FindingBody;
 
-/// An answer, and what it repeats of its request. `step_id`, `trace_id`, `reason` and
+/// An answer, and the parameters of its request that it repeats. `step_id`, `trace_id`, `reason` and
 /// `cause` are ours.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ResponseAnswer {
@@ -42,11 +42,11 @@ pub struct ResponseAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// What was found in the request, and where, if safety refused it.
+    /// The finding in the request, and its location, if safety refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,
-    /// What it repeats.
+    /// The repeated parameters of the request.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     echo: Map<String, Value>,
@@ -62,7 +62,7 @@ pub(super) struct End {
 }
 
 impl ResponseAnswer {
-    /// An answer that says nothing yet.
+    /// An answer without content.
     pub(super) fn blank(
         step: StepId,
         trace: TraceId,
@@ -88,12 +88,12 @@ impl ResponseAnswer {
         }
     }
 
-    /// The same where something in the request is why nothing is said.
+    /// Adds the finding in the request that caused the refusal.
     pub(super) fn caused(self, cause: Option<FindingBody>) -> Self {
         Self { cause, ..self }
     }
 
-    /// The same when it is over. What was withheld is a refusal, which is whole.
+    /// Completes the answer. Withheld content is a refusal, which is whole.
     pub(super) fn ended(self, finish: FinishReason, end: End) -> Self {
         let cut_off = match finish {
             _ if end.blocked.is_some() => None,
@@ -111,13 +111,13 @@ impl ResponseAnswer {
         }
     }
 
-    /// The same when it broke off.
+    /// The answer as failed, with the output up to the failure.
     pub(super) fn failed(self, message: &str, output: Vec<Value>) -> Self {
         let error = json!({"code": "server_error", "message": message});
         Self { status: "failed", error: Some(error), output, ..self }
     }
 
-    /// Whether it is all that the model had to say.
+    /// Whether the model's answer is complete.
     pub(super) fn is_completed(&self) -> bool {
         self.status == "completed"
     }
@@ -162,7 +162,7 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
     for part in said.into_iter().flatten() {
         items.push(message(&id("msg", step, items.len()), "completed", Some(part)));
     }
-    // A refusal says all that there is to say, and why the text before it was left.
+    // A refusal is complete, and explains why the text before it ended.
     if is_cut_off
         && answer.calls.is_empty()
         && answer.refusal.is_empty()
@@ -178,7 +178,7 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
     items
 }
 
-/// The status of a call that is over. What was cut off is known by its arguments: they are no object.
+/// The status of a call that is over. A call that was cut off has arguments that are no object.
 pub(super) fn call_status(is_cut_off: bool, arguments: &str) -> &'static str {
     let is_whole = || InnerJson::default().read::<Map<String, Value>>(arguments).is_some();
     if is_cut_off && !is_whole() { "incomplete" } else { "completed" }
@@ -189,7 +189,8 @@ pub(super) fn id(kind: &str, step: StepId, index: usize) -> String {
     format!("{kind}_{step}_{index}")
 }
 
-/// What the model thought, and what its provider wants back verbatim: clients keep that unread.
+/// The model's reasoning, and the state that its provider requires back verbatim: clients keep that
+/// unread.
 pub(super) fn reasoning(id: &str, thought: &str, state: Option<&State>) -> Value {
     let summary: Vec<Value> =
         (!thought.is_empty()).then(|| summary_part(thought)).into_iter().collect();
@@ -197,7 +198,7 @@ pub(super) fn reasoning(id: &str, thought: &str, state: Option<&State>) -> Value
         "encrypted_content": state.map(State::token)})
 }
 
-/// Something that the model said.
+/// A message of the model.
 pub(super) fn message(id: &str, status: &str, part: Option<Value>) -> Value {
     let content: Vec<Value> = part.into_iter().collect();
     json!({"id": id, "type": "message", "status": status, "role": "assistant", "content": content})
@@ -220,12 +221,12 @@ pub(super) fn text_part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
 
-/// Why there is none.
+/// A refusal as a content part.
 pub(super) fn refusal_part(refusal: &str) -> Value {
     json!({"type": "refusal", "refusal": refusal})
 }
 
-/// What was thought.
+/// Reasoning as a summary part.
 pub(super) fn summary_part(text: &str) -> Value {
     json!({"type": "summary_text", "text": text})
 }

@@ -1,7 +1,6 @@
 //! The items of a request as canonical messages.
 //!
-//! What the model said in one turn are several items here (reasoning, a message, calls) and one
-//! message there.
+//! One message of the model becomes several items here (reasoning, a message, calls).
 
 use std::collections::BTreeSet;
 
@@ -14,10 +13,10 @@ use crate::inference::canonical::prompt::{
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
 
-/// Members that the vendor's answers have and its clients send back: nothing here depends on them.
+/// Members that the vendor's answers have and its clients send back; they have no effect here.
 const OF_ANSWERS: [&str; 7] =
     ["id", "status", "phase", "caller", "async", "created_by", "parsed_arguments"];
-/// The same of parts.
+/// Members that the parts of the vendor's answers have and its clients send back.
 const OF_PARTS: [&str; 3] = ["annotations", "logprobs", "parsed"];
 
 /// The conversation as far as it has been read.
@@ -26,11 +25,11 @@ pub struct Input {
     read: Conversation,
     /// The index of the item that is being read.
     at: Option<usize>,
-    /// The model's turn, while its items come.
+    /// The model's message, while its items are read.
     turn: Turn,
     /// State that came with the reasoning before the items that it belongs to.
     state: Option<State>,
-    /// Images that tools gave back: they follow the last of the results.
+    /// Images in tool results: they follow the last of the results.
     images: Vec<Value>,
     /// The index of the item that they came with.
     images_at: Option<usize>,
@@ -38,18 +37,19 @@ pub struct Input {
     states: States,
 }
 
-/// What was read.
+/// The conversation that was read.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// All messages.
     pub messages: Vec<Message>,
-    /// Of each, the index of the first item it was made from; none where it was made from no item.
+    /// For each message, the index of the first item it was made from; none if it was made from no
+    /// item.
     pub sources: Vec<Option<usize>>,
-    /// The names of what was left out.
+    /// The names of the parameters that were left out.
     pub left_out: Vec<String>,
 }
 
-/// A turn of the model's.
+/// A message of the model.
 #[derive(Debug, Default)]
 struct Turn {
     /// The index of its first item.
@@ -86,7 +86,7 @@ impl Input {
         }
     }
 
-    /// All that was read.
+    /// The conversation that was read.
     pub fn finish(mut self) -> Conversation {
         self.end_turn();
         self.show_images();
@@ -125,12 +125,12 @@ impl Input {
         }
     }
 
-    /// What the model thought is in the state, where it can be used at all.
+    /// Reads a reasoning item. The reasoning itself is in the state, if it can be used at all.
     fn reasoning(&mut self, mut item: Node) -> Result<()> {
         let is_own = item.maybe_text("id")?.is_some_and(|id| is_ours(&id));
         let token = item.maybe_text("encrypted_content")?;
         let state = token.as_deref().and_then(|token| self.states.of(token));
-        // Of ours the state stands in an item of its own, or the provider wants nothing back.
+        // Our own items have the state in an item of its own, or the provider requires none back.
         if state.is_none() && (token.is_some() || !is_own) {
             self.left_out.insert("reasoning");
         }
@@ -139,7 +139,8 @@ impl Input {
         self.end_item(item)
     }
 
-    /// Ends an item: what is left of it is of an answer, is lost, or is refused.
+    /// Ends an item: a member that is left is ignored as one of answers, recorded as lost, or
+    /// refused.
     fn end_item(&mut self, mut item: Node) -> Result<()> {
         item.pass_over(&OF_ANSWERS);
         self.lose(&mut item, "namespace");
@@ -179,7 +180,7 @@ impl Input {
         Ok(())
     }
 
-    /// Goes on with the model's turn, or begins another: at reasoning, and at a second message unless
+    /// Continues the model's message, or begins another: at reasoning, and at a second message unless
     /// calls still wait for their results.
     fn begin_turn(&mut self, is_message: bool) {
         let another = is_message && !self.turn.parts.is_empty() && self.turn.calls.is_empty();
@@ -235,7 +236,7 @@ impl Input {
         }
     }
 
-    /// State that nothing of the model's has followed belongs to what came before it.
+    /// State that no item of the model follows belongs to the message before it.
     fn end_turn(&mut self) {
         let mut turn = std::mem::take(&mut self.turn);
         turn.state = self.state.take().or(turn.state);

@@ -1,5 +1,5 @@
-//! `POST /responses`: OpenAI's newer format in and out, whatever provider answers. Nothing is kept
-//! between two requests.
+//! `POST /responses`: OpenAI's newer format in and out, for every provider. Nothing is kept between
+//! two requests.
 
 mod answer;
 mod input;

@@ -33,7 +33,7 @@ pub struct ResponsesBody {
     model: Option<String>,
     /// A text, or items: messages, `function_call`, `function_call_output`, `reasoning`.
     input: Value,
-    /// What the application says.
+    /// The instructions of the application.
     #[serde(default)]
     instructions: Option<String>,
     /// Answer with server-sent events.
@@ -76,7 +76,7 @@ pub struct ResponsesBody {
     /// `reasoning.encrypted_content` is always included; anything else is refused.
     #[serde(default)]
     include: Option<Vec<String>>,
-    /// Nothing else is supported, but for `user`, `service_tier` and the like.
+    /// All other parameters. None is supported but `user`, `service_tier` and the like.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     others: Map<String, Value>,
@@ -92,18 +92,18 @@ impl ResponsesBody {
 /// A request that was read.
 #[derive(Debug)]
 pub struct ParsedRequest {
-    /// What is asked.
+    /// The canonical request.
     pub ask: ChatRequest,
-    /// Of each message of the prompt, the index of the item it was made from, or of the first of them;
-    /// none for `instructions`.
+    /// For each message of the prompt, the index of the first item it was made from; none for
+    /// `instructions`.
     pub sources: Vec<Option<usize>>,
-    /// What every answer repeats of its request.
+    /// The parameters of the request that every answer repeats.
     pub echo: Map<String, Value>,
-    /// The names of what was left out.
+    /// The names of the parameters that were left out.
     pub left_out: Vec<String>,
 }
 
-/// What is asked.
+/// Parses the body into a canonical request.
 pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest> {
     check(&body)?;
     let echo = echo(&body);
@@ -163,7 +163,7 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest> 
     Ok(ParsedRequest { ask, sources, echo, left_out })
 }
 
-/// Refuses what would need a memory, or a tool that only a vendor has.
+/// Refuses parameters that would need stored state, or a tool that only a vendor has.
 fn check(body: &ResponsesBody) -> Result<()> {
     if body.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens must be at least 1"));
@@ -200,7 +200,7 @@ fn check(body: &ResponsesBody) -> Result<()> {
     Ok(())
 }
 
-/// What every answer repeats of its request, or the default that it was carried out with.
+/// The parameters of the request that every answer repeats, or the defaults that were applied.
 fn echo(body: &ResponsesBody) -> Map<String, Value> {
     let text = body.text.clone().map_or_else(|| json!({"format": {"type": "text"}}), Value::Object);
     let effort = body.reasoning.as_ref().map(|reasoning| reasoning.get("effort"));

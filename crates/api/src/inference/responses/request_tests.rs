@@ -122,7 +122,7 @@ fn reasoning_of_others_is_left_out() {
     ]}));
     assert_eq!(asked.left_out, ["reasoning"]);
     assert!(asked.ask.prompt.messages[0].extra.is_empty());
-    // What came from here without state is nothing that a provider wants back.
+    // An item of ours without state holds nothing that a provider requires back.
     for (id, is_ours) in [("rs_68af", false), ("rs_x_1", false), ("rs_7_0", true)] {
         let reasoning = json!({"type": "reasoning", "id": id, "encrypted_content": null,
             "summary": [{"type": "summary_text", "text": "Hm."}]});

@@ -58,7 +58,7 @@ struct Writer {
     /// The items that are over.
     output: Vec<Value>,
     open: Option<Item>,
-    /// Whether what is still open when the answer is over was cut off.
+    /// Whether the items that are still open at the end of the answer were cut off.
     is_cut_off: bool,
     /// The number of the next event.
     sequence: u64,
@@ -202,7 +202,7 @@ impl Writer {
         self.is_cut_off = blocked.is_none() && finish.is_cut_off();
         let beats = self.order.finish();
         self.play(beats);
-        // It comes when the reasoning is long over: its place is an item of its own.
+        // It comes long after the reasoning is over: it goes into an item of its own.
         if let Some(state) = self.order.take_state() {
             let index = self.output.len();
             let item = reasoning(&id("rs", self.step, index), "", Some(&state));
@@ -215,7 +215,7 @@ impl Writer {
         self.event(name, json!({"response": answer}));
     }
 
-    /// What is open stays open: nobody is to take it for whole.
+    /// Open items stay open, so that nobody takes them for whole.
     fn broken(&mut self, error: Error) {
         let body = Failure::from(error).into_body();
         let code = body.code.unwrap_or("server_error");
@@ -239,13 +239,13 @@ impl Writer {
     }
 }
 
-/// What the events of an item are called.
+/// The names of the events of an item.
 struct Names {
     added: &'static str,
     delta: &'static str,
     done: &'static str,
     over: &'static str,
-    /// The member in which all that was said stands in the end.
+    /// The member that holds the whole text in the end.
     member: &'static str,
 }
 
@@ -286,7 +286,7 @@ impl Item {
         }
     }
 
-    /// Where its pieces belong.
+    /// The members that identify the item or part of an event.
     fn place(&self, index: usize) -> Map<String, Value> {
         let mut place = Map::new();
         place.insert("item_id".to_owned(), self.id.clone().into());
@@ -301,7 +301,7 @@ impl Item {
         place
     }
 
-    /// The part that holds what was said so far, of items that have parts.
+    /// The part with the text so far, of items that have parts.
     fn part_of(&self, index: usize) -> Option<(Names, Map<String, Value>, Value)> {
         let part = match self.part {
             Part::Said(ContentKind::Text) => text_part(&self.said),

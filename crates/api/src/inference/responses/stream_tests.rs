@@ -18,8 +18,8 @@ fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
     events(&out)
 }
 
-/// The last event's response, after the events before it were put together as the vendor's client
-/// does: they say the same.
+/// The last event's response, after the events before it were assembled as the vendor's client
+/// does: both are equal.
 fn heard(events: &[(String, Value)]) -> Value {
     let mut items: Vec<Value> = Vec::new();
     for (number, (name, data)) in events.iter().enumerate() {
