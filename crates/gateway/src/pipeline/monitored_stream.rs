@@ -88,19 +88,19 @@ struct Reader {
     waited: bool,
     /// Microseconds in which the reader did not ask: since the last wait for the provider, and in
     /// all.
-    current_minute: i64,
+    lately: i64,
     in_all: i64,
 }
 
 impl Reader {
     fn new(now: Timestamp) -> Self {
-        Self { began: now, given: Some(now), waited: false, current_minute: 0, in_all: 0 }
+        Self { began: now, given: Some(now), waited: false, lately: 0, in_all: 0 }
     }
 
     fn asks(&mut self, clock: &Clock) {
         if let Some(given) = self.given.take() {
             let idle = clock.now().since(given).max(0);
-            self.current_minute = self.current_minute.saturating_add(idle);
+            self.lately = self.lately.saturating_add(idle);
             self.in_all = self.in_all.saturating_add(idle);
         }
     }
@@ -112,7 +112,7 @@ impl Reader {
     fn is_given(&mut self, now: Timestamp) {
         self.given = Some(now);
         if std::mem::take(&mut self.waited) {
-            self.current_minute = 0;
+            self.lately = 0;
         }
     }
 
@@ -120,7 +120,7 @@ impl Reader {
     /// for pauses that took most of its time.
     fn is_to_blame(&self, now: Timestamp) -> bool {
         let time = now.since(self.began);
-        self.current_minute > PATIENCE || (self.in_all > PATIENCE && self.in_all * 2 > time)
+        self.lately > PATIENCE || (self.in_all > PATIENCE && self.in_all * 2 > time)
     }
 }
 
