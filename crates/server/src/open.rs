@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use domain::time::Clock;
 use store::{Claim, Claimed, Location, Store};
@@ -11,6 +12,11 @@ use store::{Claim, Claimed, Location, Store};
 use crate::commands::Failure;
 use crate::config::Config;
 use crate::master_key;
+
+/// The attempts of a command without a lock to open a database that its master key does not fit.
+const ATTEMPTS: usize = 5;
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens the store. The claim comes first: a data folder is set up, and its master key made, by one
 /// process alone.
@@ -25,15 +31,24 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
             ))
         })?;
     }
-    let claimed = Claimed::take(config.location.clone(), claim).await?;
-    let master = match master_key::of(config, &claimed).await {
-        Ok(master) => master,
-        Err(failure) => {
-            claimed.release().await;
-            return Err(failure);
+    let mut tries = if matches!(claim, Claim::Look | Claim::Visit) { ATTEMPTS } else { 1 };
+    loop {
+        tries -= 1;
+        let claimed = Claimed::take(config.location.clone(), claim).await?;
+        let master = match master_key::of(config, &claimed).await {
+            Ok(master) => master,
+            Err(failure) => {
+                claimed.release().await;
+                return Err(failure);
+            }
+        };
+        match claimed.open(master, clock.clone()).await {
+            // A look takes no lock, and a visit none that another process has: a rotation may have replaced the
+            // key between the two reads.
+            Err(store::Error::WrongMasterKey) if tries > 0 => tokio::time::sleep(PAUSE).await,
+            opened => return Ok(opened?),
         }
-    };
-    Ok(claimed.open(master, clock.clone()).await?)
+    }
 }
 
 /// Makes the data folder, for the owner alone, and syncs it and every new folder above it to disk.

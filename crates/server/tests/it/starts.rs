@@ -122,10 +122,11 @@ async fn commands_beside_a_first_start_do_no_harm() {
             command.spawn().unwrap()
         })
         .collect();
-    for child in spawned {
+    for (child, args) in spawned.into_iter().zip(commands) {
         let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
         let said = String::from_utf8(ended.await.unwrap().stderr).unwrap();
-        assert!(!said.contains("panicked") && !said.contains("master key does not fit"), "{said}");
+        let is_well = !said.contains("panicked") && !said.contains("master key does not fit");
+        assert!(is_well, "{args:?}: {said}");
     }
     server.up().await;
     let trace = seal(&server).await;
