@@ -9,7 +9,7 @@ use super::context::Context as C;
 use super::{Entity, Found, View, birthday, person};
 use crate::words::{ceil, floor};
 
-/// Where houses stand, by the ways in which languages write it.
+/// Street addresses, in the forms that languages write them in.
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&forms()).ok());
 /// The same without borders of words. It matches wherever the other does, and for it the engine has an automaton where a
 /// text is not of ASCII.

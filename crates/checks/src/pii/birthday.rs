@@ -12,7 +12,7 @@ use crate::words::{ceil, is_unspaced};
 /// How far behind its word one may end.
 const REACH: usize = 60;
 
-/// What the names of months begin with, in the languages that birthdays are announced in.
+/// Beginnings of the names of months, in the languages that birthdays are announced in.
 #[rustfmt::skip]
 pub(crate) const MONTHS: [&str; 64] = [
     "jan", "feb", "fev", "fév", "mar", "mär", "maa", "mrt", "apr", "abr", "avr", "may", "mai", "mei", "mag", "maj",
@@ -27,7 +27,7 @@ const RUNS: [&str; 4] = [
     r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
     r"(?:19|20)\d{2} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일]",
 ];
-/// What stands between the word and the date, and the date. The shape in which it is to be given may stand between.
+/// The text between the word and the date, and the date. The requested format of the date may stand between.
 static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let months = format!(r"(?:{})\p{{L}}*\.?", MONTHS.join("|"));
     let spaced = [
@@ -67,15 +67,15 @@ fn regex(pattern: &str) -> Option<Regex> {
 
 /// Words that tell of the date right in front of them.
 const BEHIND: &[&str] = &["г.р", "г. р", "года рождения", "生まれ", "出生"];
-/// What may stand behind a date of a list.
+/// Words that may follow a date of a list.
 const JOINTS: &[&str] = &["and ", "or ", "und ", "et ", "y ", "e ", "are ", "were "];
-/// What a word is led to by from the date in front of it, as it ends.
+/// Endings of the text that leads from a date to the word behind it.
 const LEADS: &[&str] = &["my", "his", "her", "their", "your", "of"];
 /// How far in front of its word a date may begin.
 const REACH_BACK: usize = 48;
 /// How far from their word the dates of a list may end.
 const LIST: usize = 400;
-/// What is dated instead where it stands between the word and the date, by its beginning.
+/// Other dated things, by their beginning: one between the word and the date is what the date belongs to.
 #[rustfmt::skip]
 const OTHERS: &[&str] = &[
     "releas", "issu", "control", "certificat", "refill", "publish", "updat", "expir", "regist", "creat", "died", "death",

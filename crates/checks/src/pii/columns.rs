@@ -11,9 +11,9 @@ use crate::words::{is_name, is_one_of};
 const REACH: usize = 440;
 /// The longest heading.
 const HEADING: usize = 40;
-/// What stands between cells.
+/// Signs that separate cells.
 const SEPARATORS: &[u8] = b",;\t|";
-/// What may stand in a heading behind the word that says what its cells are.
+/// Words that may follow the word in a heading that names the contents of its cells.
 #[rustfmt::skip]
 const SMALL: &[&str] = &[
     "number", "numbers", "no", "nr", "num", "nummer", "numero", "número", "numéro", "id", "code", "date", "day", "s", "of",
@@ -60,7 +60,7 @@ pub(super) fn name(view: &View<'_>, context: Context, start: usize, end: usize) 
     here.into_iter().any(|cell| cell.end() == end && cell.meaning == context)
 }
 
-/// Where the first sign stands behind a word that a heading does not go on over.
+/// Returns the position of the first byte from `from` that does not continue a heading.
 fn next_sign(bytes: &[u8], from: usize) -> usize {
     let goes_on = |b: &u8| is_name(*b) || *b >= 0x80 || b" \"'-#.".contains(b);
     from + bytes[from..].iter().take_while(|b| goes_on(b)).count()
@@ -74,7 +74,7 @@ fn is_end(byte: u8) -> bool {
 /// A line of headings.
 struct Table {
     start: usize,
-    /// Where the line behind it begins.
+    /// Start of the line behind it.
     rows: usize,
     separator: u8,
     /// How many of them the line has.

@@ -11,13 +11,13 @@ pub(crate) use words::WORDS;
 /// A word with a meaning.
 pub(crate) type Hit = Span<Context>;
 
-/// What a word near a value says about it.
+/// The meaning that a word gives to a value near it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
     Phone,
-    /// What is only said of a telephone: "call me".
+    /// A phrase used only of a telephone: "call me".
     Called,
-    /// What may be said of a telephone: "text 4155552671".
+    /// A phrase that may be used of a telephone: "text 4155552671".
     Likely,
     Card,
     Ssn,
@@ -105,7 +105,7 @@ impl Context {
 }
 
 impl Context {
-    /// What a number of one country is called besides its own name.
+    /// Returns the general name that a number of one country has besides its own.
     pub(super) fn general(self) -> Option<Self> {
         let is_general = matches!(
             self,
@@ -146,7 +146,7 @@ pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
     }
 }
 
-/// What a number counts in front of it.
+/// Units and things that a number in front of them counts.
 #[rustfmt::skip]
 const COUNTED: &[&str] = &[
     "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "points", "shares", "miles", "pieces", "items", "bytes", "dollars",
@@ -159,7 +159,7 @@ const BEHIND: (usize, usize) = (28, 24);
 
 /// Whether a word of this meaning says of a value what it is, before or after, and not of another one.
 pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
-    // What takes a value from the nearest word takes it from those in front of it, too.
+    // A word that takes a value from the nearest word takes it from those in front of it, too.
     let nearest = before(view.scan, start, REACH).find(|hit| hit.meaning == context);
     nearest.is_some_and(|word| speaks(view, word, start))
         || behind(view.scan, start, end)
@@ -178,7 +178,7 @@ pub(crate) fn leads(scan: &Scan, context: Context, start: usize, reach: usize) -
     last(scan, context, start, reach).is_some()
 }
 
-/// Where the last word of this meaning ends that stands in front of a value.
+/// Returns the end of the last word of this meaning in front of a value.
 pub(crate) fn last(scan: &Scan, context: Context, start: usize, reach: usize) -> Option<usize> {
     before(scan, start, reach).find(|hit| hit.meaning == context).map(Hit::end)
 }
@@ -250,7 +250,7 @@ pub(super) fn encloses(between: &[u8]) -> bool {
     })
 }
 
-/// Where the last number ends that is long enough to be a value, and no date.
+/// Returns the end of the last number that is long enough to be a value, and no date.
 fn last_value(bytes: &[u8]) -> Option<usize> {
     let (mut at, mut last) = (0, None);
     while at < bytes.len() {
@@ -354,7 +354,7 @@ fn is_mark(rest: &[u8]) -> bool {
     matches!(rest, [b':' | b'=', ..])
 }
 
-/// What stands behind a label, of which a word is the first.
+/// Returns the text behind a label, of which a word is the first.
 fn behind_label(bytes: &[u8], end: usize) -> &[u8] {
     #[rustfmt::skip]
     const SMALL: &[&[u8]] = &[b"number", b"numbers", b"no", b"nr", b"num", b"n", b"is", b"id", b"code"];

@@ -1,4 +1,4 @@
-//! What the digits of an identity number must add up to, one function a number.
+//! Check-digit rules of identity numbers, one function a number.
 
 use crate::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
 

@@ -64,7 +64,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
 
 fn local_start(text: &str, at: usize) -> usize {
     let allowed = |c: char| c.is_alphanumeric() || "._%+-'&".contains(c);
-    // Where the part before the sign is of ASCII, a script without spaces is the sentence around it.
+    // If the part before the sign is ASCII, a script without spaces is the sentence around it.
     let ascii = text[..at].ends_with(|c: char| c.is_ascii());
     let taken = text[..at]
         .chars()
@@ -77,7 +77,7 @@ fn local_start(text: &str, at: usize) -> usize {
     at - text[start..at].trim_start_matches(['.', '\'', '-', '&', '%', '+']).len()
 }
 
-/// Where a local part begins behind an escape that runs into it: the `n` of a line's end written out, or `%3A`.
+/// Returns the start of a local part behind an escape that runs into it: the `n` of a written-out line end, or `%3A`.
 fn behind_escape(text: &str, start: usize, at: usize) -> usize {
     let local = &text[start..at];
     if let Some(percent) = local.rfind('%') {

@@ -1,4 +1,4 @@
-//! What detectors have found so far.
+//! The findings of the detectors so far.
 
 use super::Entity;
 

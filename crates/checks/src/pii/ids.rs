@@ -203,7 +203,7 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Found) {
         // "Suite 512 48 3920 Maple Lane"; a date with a time is none of a person.
         let street = || context::near(view, C::Street, n.range.start, n.range.end);
         let counts = || n.separator == Separator::One(b' ') && n.lens == [3, 2, 4];
-        // Of all that is said, nothing else speaks against it than sizes, which are multiples of eight.
+        // If the number is the whole text, only sizes count against it, which are multiples of eight.
         let sizes = || if whole { is_size(n) } else { !is_padded(n) || street() };
         let loose = n.broken || is_moment(n, whole) || counts() && sizes();
         // The name that one country gives its number says more than one that is said everywhere.

@@ -95,8 +95,8 @@ pub(crate) const KINDS: [&str; 86] = [
     "ZA_ID",
 ];
 
-/// What is wrong with the kinds of personal data that settings name. It is asked when they are saved:
-/// what was saved before goes on to work, and a name that nothing has finds nothing.
+/// Returns what is wrong with the kinds of personal data that settings name. Called when they are saved:
+/// settings saved before continue to work, and a name that no kind has finds nothing.
 pub fn wrong_kinds(safety: &Safety) -> Option<String> {
     let names = safety.pii_entities.as_deref().unwrap_or_default();
     if names.len() > MAX_KINDS {

@@ -8,7 +8,7 @@ use super::token::digits as number;
 use super::{Entity, Found, View, before};
 use crate::words::{ceil, is_name, is_one_of, is_unspaced};
 
-/// What a label announces, and what its value must look like to be believed.
+/// The value that a label announces, and the form it must have to count.
 struct Label {
     context: C,
     kind: &'static str,
@@ -46,7 +46,7 @@ const GAP: usize = 12;
 
 /// How far in front of an account, and how far behind its number, words of banks are looked for.
 const BANK: (usize, usize) = (48, 28);
-/// What is done with money alone.
+/// Words that are used of money alone.
 #[rustfmt::skip]
 const BANKING: &[&str] = &[
     "balance", "bank", "deposit", "deposits", "deposited", "debit", "debited", "withdraw", "withdrawal", "overdraft", "wire",
@@ -334,14 +334,14 @@ fn heads_line(bytes: &[u8], label: usize) -> bool {
     label <= MARGIN || bytes[label - MARGIN..label].contains(&b'\n')
 }
 
-/// Where the letters end that begin at `at`, up to a script without spaces.
+/// Returns the end of the letters that begin at `at`, up to a script without spaces.
 fn word_end(text: &str, at: usize) -> usize {
     let letters = text[at..].chars().take(40);
     let letters = letters.take_while(|&c| c.is_alphabetic() && c != 'º' && !is_unspaced(c));
     at + letters.map(char::len_utf8).sum::<usize>()
 }
 
-/// Where the letters and digits of ASCII end that begin at `at`, with dashes between them.
+/// Returns the end of the ASCII letters and digits that begin at `at`, with dashes between them.
 fn token_end(bytes: &[u8], at: usize) -> usize {
     let mut end = at;
     while end < bytes.len()

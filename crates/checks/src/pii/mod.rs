@@ -37,7 +37,7 @@ use found::Found;
 pub(crate) struct Entity {
     /// Its type, upper-case.
     pub(crate) kind: &'static str,
-    /// Where, in the bytes of the text given.
+    /// Its range in the bytes of the text given.
     pub(crate) bytes: Range<usize>,
     /// How sure, 0 to 1.
     pub(crate) score: f64,

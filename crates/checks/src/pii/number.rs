@@ -19,7 +19,7 @@ const MIN_DIGITS: usize = 6;
 /// Groups that are further apart never belong together.
 pub(super) const MAX_GAP: usize = 3;
 
-/// What stands between the groups of a number.
+/// The separator between the groups of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
     /// There is one group only, or the ends of lines between them.
@@ -50,14 +50,14 @@ pub(super) struct Number<'a> {
     pub(super) broken: bool,
 }
 
-/// What a text holds that has digits in it.
+/// The parts of a text that have digits in them.
 #[derive(Default)]
 pub(super) struct Runs {
     /// Digits that stand alone.
     pub(super) groups: Vec<Span>,
     /// Tokens that mix letters and digits.
     pub(super) tokens: Vec<Span>,
-    /// Where those of both begin that may be part of an address of a network.
+    /// The starts of those of both that may be part of a network address.
     pub(super) joined: Vec<u32>,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn split(text: &str) -> Runs {
     out
 }
 
-/// Where an escape ends that runs into a token: the `n` of a line's end written out, `3D` behind `%`, `31m` behind `[`.
+/// Returns the end of an escape that runs into a token: the `n` of a written `\n`, `3D` behind `%`, `31m` behind `[`.
 fn escaped(bytes: &[u8], start: usize) -> Option<usize> {
     let sign = match bytes.get(start.wrapping_sub(1))? {
         // `5%536`: a share of something.
@@ -219,7 +219,7 @@ impl Number<'_> {
     pub(super) fn is_continued(&self, bytes: &[u8]) -> bool {
         let Range { start, end } = self.range;
         let at = |at: usize| bytes.get(at).copied().unwrap_or(0);
-        // What is told by its check digit or its form alone stands in lists: with a date, a time or the next one.
+        // A number known by its check digit or its form alone stands in lists: with a date, a time or the next one.
         let telling = self.digits.len() >= 13 || self.lens == [3, 2, 4];
         let left = at(start.wrapping_sub(2)).is_ascii_digit()
             && match at(start.wrapping_sub(1)) {

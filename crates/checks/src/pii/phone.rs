@@ -51,7 +51,7 @@ pub(super) fn find(view: &View<'_>, first: usize, found: &mut Found) {
     if before(1) == b'+' && !plus {
         return;
     }
-    // Of most numbers nothing but a word could tell.
+    // Most numbers need a word to be recognized.
     let may_tell = plus
         || bytes[group.start()] == b'0'
         || matches!(group.len(), 1 | 3)

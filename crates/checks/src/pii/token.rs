@@ -264,7 +264,7 @@ fn behind_pair(text: &[u8], at: usize) -> bool {
     at > 2 && text[at - 1] == b' ' && letter(2) && letter(3) && !letter(4)
 }
 
-/// What a British number is made of.
+/// The form of a British number.
 const NINO: &[u8; 9] = b"AA999999A";
 
 /// `AB 12 34 56 C` and `AB 123456C`: a British number in groups.

@@ -26,15 +26,15 @@ const SMALL: &[&str] = &[
     "is", "was", "are", "of", "for", "by", "and", "or", "the", "in", "with", "through", "into", "use",
     "using", "number", "no", "as", "ist", "es", "est",
 ];
-/// What is said of versions, by its beginning.
+/// Words that are used of versions, by their beginning.
 #[rustfmt::skip]
 const CHANGES: &[&str] = &[
     "version", "upgrad", "updat", "downgrad", "bump", "migrat", "chang", "fix", "introduc", "deprecat", "standards",
     "compat",
 ];
-/// What is numbered by its versions alone, however large: no machine is called so.
+/// Things numbered by their versions alone, however large: no machine is called so.
 const VERSIONED: &[&str] = &["firmware", "fw", "bios", "uefi", "rev", "revision"];
-/// What else may stand on machines, or is numbered where a change of it is spoken of.
+/// Words that a version follows only near the mention of a change; they may stand on machines, too.
 const CHANGED: &[&str] = &["build", "driver", "drivers"];
 /// Products whose versions begin with 10, as do addresses of private networks.
 #[rustfmt::skip]
@@ -111,7 +111,7 @@ fn is_upgraded(lead: &str) -> bool {
     is_change(change) && says(before, |word| is_one_of(word, VERSIONED))
 }
 
-/// What stands between a name and its value, or in front of a heading.
+/// Whether a sign may stand between a name and its value, or in front of a heading.
 fn is_mark(sign: char) -> bool {
     matches!(
         sign,

@@ -5,7 +5,7 @@ use super::{Entity, Found, View};
 use crate::checksum;
 use crate::spans::Span;
 
-/// What addresses of segregated witnesses and of chains of that kind begin with.
+/// Prefixes of the addresses of segregated witnesses and of chains of that kind.
 const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];
 
 /// Tries each long token.

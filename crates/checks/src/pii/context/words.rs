@@ -181,7 +181,7 @@ const PHONE: &[&str] = &[
     "sđt", "sĐt",
 ];
 
-/// What is only said of a telephone.
+/// Phrases used only of a telephone.
 #[rustfmt::skip]
 const CALLED: &[&str] = &[
     "call$", "call me", "call us", "call him", "call her", "you can call", "can call$", "call on$", "call at$",
@@ -198,8 +198,8 @@ const CALLED: &[&str] = &[
     "Позвоните", "дзвоніть", "Дзвоніть", "拨打", "撥打", "致电", "致電", 
 ];
 
-/// What is said of many things, and of a telephone right in front of a number that looks like one of it. Of a letter with a
-/// colon, as on cards, only a capital at a line's beginning counts.
+/// Phrases used of many things, and of a telephone right in front of a number that looks like one. A letter with a
+/// colon, as on cards, counts only as a capital at the beginning of a line.
 #[rustfmt::skip]
 const LIKELY: &[&str] = &[
     "contact!", "contact info!", "contact details!", "contacto!", "contato!", "contatto!", "kontakt!", "hp!", "portable!", "caller id$", "text$", "ring$", "bel$",

@@ -38,12 +38,12 @@ const OTHER: &[&str] = &[
     "subscribers", "customers", "devices", "qq",
 ];
 
-/// What `call` stands behind where somebody is told to.
+/// Words in front of a `call` that asks somebody to call.
 #[rustfmt::skip]
 const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do", "may", "could"];
 /// Whose number one is, behind it.
 const OWN: &[&str] = &["my number", "his number", "her number"];
-/// Of two words, and of nobody's number.
+/// Names of two words that belong to nobody's number.
 const MEANS: &[&str] = &["contact info", "contact details", "caller id", "pod numer"];
 /// More words in a row tell of something else.
 const MAX_WORDS: usize = 6;

@@ -15,9 +15,9 @@ pub(super) struct Written<'a> {
     pub(super) plus: bool,
     /// Whether its first group stands in parentheses.
     pub(super) paren: bool,
-    /// What stands between its groups, each as its [`sign`].
+    /// The signs between its groups, each as its [`sign`].
     pub(super) signs: u8,
-    /// Where its groups stand.
+    /// The positions of its groups.
     pub(super) groups: &'a [Span],
     pub(super) bytes: &'a [u8],
 }
@@ -123,7 +123,7 @@ impl Written<'_> {
         decimal || thousands || self.digits.starts_with(&[0, 0])
     }
 
-    /// What stands between two groups.
+    /// Returns the text between each two groups.
     fn gaps(&self) -> impl Iterator<Item = &[u8]> {
         self.groups.windows(2).map(|pair| &self.bytes[pair[0].end()..pair[1].start()])
     }
@@ -305,7 +305,7 @@ fn is_country(digits: &[u8]) -> bool {
         20, 27, 30, 31, 32, 33, 34, 36, 39, 40, 41, 43, 44, 45, 46, 47, 48, 49, 51, 52, 53, 54, 55,
         56, 57, 58, 60, 61, 62, 63, 64, 65, 66, 81, 82, 84, 86, 90, 91, 92, 93, 94, 95, 98,
     ];
-    /// What those of three begin with.
+    /// The first two digits of those of three.
     #[rustfmt::skip]
     const OF_THREE: &[u8] = &[
         21, 22, 23, 24, 25, 26, 29, 35, 37, 38, 42, 50, 59, 67, 68, 69, 80, 85, 87, 88, 96, 97, 99,

@@ -1,12 +1,12 @@
 //! Names of other things that are written like telephone numbers: of orders, parts, invoices, files.
 
-/// What may stand between such a name and its number, or end the name: "order no.", "Bestell-Nr.".
+/// Words that may stand between such a name and its number, or end the name: "order no.", "Bestell-Nr.".
 #[rustfmt::skip]
 const NUMBER: &[&str] = &[
     "number", "numbers", "no", "nos", "nr", "num", "n", "nummer", "numero", "número", "numéro", "numer", "номер", "is",
     "was", "id", "code", "ref", "est", "es", "ist", "the",
 ];
-/// What is numbered.
+/// Things that are numbered.
 #[rustfmt::skip]
 const THINGS: &[&str] = &[
     "order", "orders", "po", "purchase", "part", "parts", "item", "article", "file", "invoice", "serial", "model", "sku",
@@ -32,9 +32,9 @@ const UNSPACED: &[&str] = &[
     "订单", "订单号", "單號", "单号", "编号", "編號", "型号", "型號", "序列号", "序號", "货号", "发票", "注文番号", "品番", "型番",
     "製造番号", "伝票番号", "주문번호", "송장번호", "품번",
 ];
-/// What leads to what a text is about.
+/// Words that lead to the subject of a text.
 const ABOUT: &[&str] = &["about", "to", "for", "regarding", "on", "zur", "zum", "zu", "über"];
-/// What may stand between the two.
+/// Words that may stand between the two.
 const WHOSE: &[&str] = &["your", "an", "the", "my", "our", "ihrer", "ihrem", "ihre", "der"];
 /// So many bytes hold a name.
 const REACH: usize = 48;
