@@ -1,4 +1,4 @@
-//! What belongs to others: names of brands and of protected works in a prompt for an image, and the terms that a
+//! Property of others: names of brands and of protected works in a prompt for an image, and the terms that a
 //! project will not have.
 //!
 //! Names that are common words (apple, shell, visa, target) are not in the list: a false alarm is worse than a miss

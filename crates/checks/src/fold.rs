@@ -10,22 +10,22 @@ use crate::spans;
 
 /// A text as detectors read it.
 pub(crate) struct Folded<'a> {
-    /// What detectors read.
+    /// The text that detectors read.
     pub(crate) text: Cow<'a, str>,
     source: &'a str,
-    /// Of what `text` was put together. Empty when nothing was folded.
+    /// The pieces that make up `text`. Empty when nothing was folded.
     pieces: Vec<Piece>,
     /// Characters that no reader sees, decoded where they spell something.
     pub(crate) hidden: String,
-    /// Where in the folded text the first of them was left out.
+    /// The position in the folded text at which the first of them was left out.
     pub(crate) hidden_at: usize,
 }
 
 /// A stretch of the source as it was, or one character in place of another. Small: a text may be folded throughout.
 struct Piece {
-    /// Where it begins in the folded text.
+    /// Its start in the folded text.
     at: u32,
-    /// Where it begins in the source, and whether it is [`KEPT`].
+    /// Its start in the source, and whether it is [`KEPT`].
     from: u32,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Folded<'a> {
         let (start, last) = (self.character(range.start), self.character(range.end - 1));
         let mut rest = self.source[last..].chars();
         let width = rest.next().map_or(0, char::len_utf8);
-        // What was left out beside it belongs to it.
+        // Characters left out beside it belong to it.
         let left_out = |c: &char| is_mark(*c) || is_tag(*c);
         let behind: usize = rest.take_while(left_out).map(char::len_utf8).sum();
         let before = self.source[..start].chars().rev();
@@ -109,7 +109,7 @@ impl<'a> Folded<'a> {
         start - before..last + width + behind
     }
 
-    /// Where the character of the source begins that a byte of the folded text came from.
+    /// Returns the start of the source character that a byte of the folded text came from.
     fn character(&self, at: usize) -> usize {
         let begun = self.pieces.partition_point(|piece| piece.at as usize <= at);
         let piece = &self.pieces[begun.saturating_sub(1)];

@@ -16,7 +16,7 @@ use crate::{MAX_FINDINGS, offsets};
 
 /// How much of the end of a text is read with the next, and of its beginning with the one before, where a word is not longer.
 const REACH: usize = 160;
-/// Of a longer word no more is read: the longest credential fits.
+/// At most this much of a longer word is read: the longest credential fits.
 const MAX_WORD: usize = 4096;
 /// So much is judged in one go; the end of it is judged with what follows as well.
 const WINDOW: usize = 16 * 1024;
@@ -31,13 +31,13 @@ const LONG_REST: usize = 16;
 struct Place {
     /// The index of the text among those that were judged.
     part: usize,
-    /// Where it begins in the window.
+    /// Its start in the window.
     at: usize,
-    /// Where it stands in the text.
+    /// Its range in the text.
     bytes: Range<usize>,
 }
 
-/// What is judged together.
+/// Texts that are judged together.
 #[derive(Default)]
 struct Window {
     text: String,
@@ -127,7 +127,7 @@ impl Policy {
         let (found, suspicion) = self.part(&part, Scope::Everything, MAX_FINDINGS + 1, watch);
         let is_surer = suspicion > verdict.suspicion + SURER;
         let mut new = Vec::new();
-        // Of a few words nobody can tell.
+        // A few words are too little evidence.
         let counts = |f: &&Finding| is_surer && !f.held && f.score >= CERTAIN;
         let attempts = found.iter().filter(|f| f.category == Category::Injection).filter(counts);
         let strongest = attempts.max_by(|a, b| a.score.total_cmp(&b.score));
@@ -159,8 +159,8 @@ impl Policy {
     }
 }
 
-/// What of a finding in several texts was not found in one of them. A value that one of them holds all of is no longer because
-/// the next text begins without a space; a credential may be.
+/// Returns the places of a finding in several texts that were not found in one of them. A value that one text holds
+/// completely does not extend into the next because that begins without a space; a credential may.
 fn unknown(
     verdict: &Verdict,
     finding: &Finding,
@@ -205,13 +205,13 @@ fn last(window: Window, read: &[(usize, Part<'_>)], between: &str) -> Window {
     last
 }
 
-/// Where the beginning of a text ends, behind its first word at the least.
+/// Returns the end of a text's beginning, at least behind its first word.
 fn head(text: &str) -> usize {
     let word = text.bytes().take(MAX_WORD).position(|byte| byte.is_ascii_whitespace());
     ceil(text, word.unwrap_or(MAX_WORD).max(REACH).min(text.len()))
 }
 
-/// Where the end of a text begins, in front of its last word at the least.
+/// Returns the start of a text's end, at least in front of its last word.
 fn tail(text: &str) -> usize {
     let word = text.bytes().rev().take(MAX_WORD).position(|byte| byte.is_ascii_whitespace());
     floor(text, text.len() - word.unwrap_or(MAX_WORD).max(REACH).min(text.len()))
@@ -234,7 +234,7 @@ mod tests {
         verdict
     }
 
-    /// What is found, in each text what is left of it.
+    /// Returns the redacted rest of each text.
     fn left(texts: &[&str]) -> Vec<String> {
         let verdict = judged(texts);
         let mut redactor = Redactor::new(7);

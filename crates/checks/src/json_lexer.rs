@@ -1,6 +1,6 @@
 //! JSON text character by character, as it may arrive in pieces: what each character says and how it is spelled.
 
-/// Where a character stands.
+/// The role of a character in a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A quote that begins or ends a string.
@@ -11,7 +11,7 @@ pub(crate) enum Place {
     Outside,
 }
 
-/// What stands for a broken escape.
+/// Replaces a broken escape.
 const BROKEN: char = char::REPLACEMENT_CHARACTER;
 
 /// Reads a text that may be no JSON after all: nothing is refused, and everything comes out again.
@@ -69,7 +69,7 @@ impl Lexer {
     }
 }
 
-/// What the beginning of an escape is.
+/// The state of the beginning of an escape.
 enum Escape {
     More,
     Done(char),
@@ -121,7 +121,7 @@ fn decode(escape: &str) -> Escape {
 mod tests {
     use super::*;
 
-    /// What stands in strings, and everything as it is spelled.
+    /// Returns the contents of the strings, and everything as it is spelled.
     fn read(text: &str) -> (String, String) {
         let (mut lexer, mut said, mut spelled) = (Lexer::default(), String::new(), String::new());
         let mut emit = |place, c: char, spelling: &str| {

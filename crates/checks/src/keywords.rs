@@ -13,7 +13,7 @@ const FILTER: usize = 1 << 15;
 /// Sets the bit in which letters differ by case, in eight bytes at once.
 const CASELESS: u64 = 0x2020_2020_2020_2020;
 
-/// What a keyword speaks for.
+/// The meaning of a keyword.
 #[derive(Clone, Copy)]
 pub(crate) enum Meaning {
     /// Gives a number or a name near it a meaning.
@@ -28,10 +28,10 @@ pub(crate) enum Meaning {
     Mark(usize),
 }
 
-/// Where a keyword may begin.
+/// The position at which a keyword may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Where a word begins.
+    /// The beginning of a word.
     Word,
     /// Anywhere.
     Inside,
@@ -89,7 +89,7 @@ pub(crate) fn all() -> Vec<Keyword> {
     out
 }
 
-/// What the detectors look for, as a text would write it: for the benchmark, which searches for the dearest text.
+/// Returns the words that the detectors look for, as a text would write them, for the benchmark's dearest text.
 #[doc(hidden)]
 pub fn search_vocabulary() -> Vec<String> {
     let prefixes = formats::all().map(|format| format.prefix.to_owned());
@@ -285,7 +285,7 @@ mod tests {
         for keyword in all() {
             let first = keyword.text[0];
             let fits = match keyword.place {
-                // What searches for them takes at least three bytes.
+                // The search for them takes at least three bytes.
                 Place::Inside => keyword.text.len() >= 3,
                 Place::Word => first.is_ascii_alphanumeric() && keyword.text.len() >= 2,
                 Place::Sign => words::is_sign(first),

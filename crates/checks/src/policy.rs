@@ -98,7 +98,7 @@ impl Policy {
         &self.safety
     }
 
-    /// What the settings have for outputs in which something of a category is found.
+    /// Returns the action of the settings for outputs in which something of a category is found.
     pub fn output_action(&self, category: Category) -> Action {
         match category {
             Category::Secret => self.safety.output_secrets,
@@ -193,7 +193,7 @@ impl Policy {
                 PatternList::Rules if self.rule_action(slow) == Some(Action::Flag) => {
                     report.review |= report.block.is_none();
                 }
-                // What it would have found must not reach a model that it may not reach.
+                // Text that the pattern would have found must not reach a model that it may not reach.
                 PatternList::Rules | PatternList::Recognizers => {
                     report.block.get_or_insert_with(|| self.took_too_long(slow));
                     report.review = false;
@@ -267,7 +267,7 @@ impl Policy {
         report
     }
 
-    /// What must not leave of a text as it is, in order. `None` when a pattern took too long to tell.
+    /// Returns the parts of a text that must not leave as they are, in order. `None` if a pattern took too long.
     pub(crate) fn leaks(&self, text: &str) -> Option<Vec<Finding>> {
         let part = Part { origin: Origin::Assistant, text };
         let watch = Watch::new(GiveUp::Never);
@@ -420,7 +420,7 @@ impl Policy {
         let own = self.recognizers.find(text, watch).filter(|own| self.wants(own.name));
         found.extend(own.map(|own| pii(Cow::Owned(own.name.to_owned()), own.bytes, own.score)));
         if found.len() > known {
-            // Of equal ranges the project's own stands.
+            // Among equal ranges, the project's own stays.
             found.rotate_left(known);
             drop_contained(&mut found);
         }

@@ -1,4 +1,4 @@
-//! What the matches of a pattern begin with: tells whether a text that goes on may end in a part of one.
+//! Patterns of the beginnings of matches: they find whether a text that goes on may end in a part of a match.
 
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::pattern::work::Budget;
 
-    /// Where something begins that may become a match.
+    /// Returns the start of the first part that may become a match.
     fn open(pattern: &str, text: &str) -> usize {
         let budget = &mut Budget::counted(u64::MAX, &|| false);
         compile(pattern).unwrap().find_at(text, 0, budget).unwrap().unwrap().start

@@ -35,7 +35,7 @@ struct Compiled {
 pub(crate) struct Match<'r> {
     /// The name of the recognizer.
     pub(crate) name: &'r str,
-    /// Where, in the bytes of the text given.
+    /// Its range in the bytes of the text given.
     pub(crate) bytes: Range<usize>,
     /// The score of the recognizer.
     pub(crate) score: f64,
@@ -73,7 +73,7 @@ impl Recognizers {
         !self.0.is_empty()
     }
 
-    /// Where in a text that goes on the first match begins that is not certain, if there is one.
+    /// Returns the start of the first uncertain match in a text that goes on, if there is one.
     pub(crate) fn open_from(&self, text: &str) -> Option<usize> {
         let watch = Watch::new(GiveUp::Never);
         watch.allow(text.len());
@@ -93,9 +93,9 @@ impl Recognizers {
 }
 
 impl Compiled {
-    /// Where in a text that goes on something begins that may become a match, or may count as one.
+    /// Returns the start of the first part of a text that goes on that may become a match, or may count as one.
     fn open_from(&self, text: &str, watch: &Watch<'_>) -> usize {
-        // What cannot be told is taken for the beginning of a match.
+        // If it cannot be found, all of the text may be the beginning of a match.
         self.begun_from(text, watch).unwrap_or_default()
     }
 
@@ -120,7 +120,7 @@ impl Compiled {
         let mut found =
             self.pattern.first(MAX_FINDINGS + 1, text, &mut watch.budget(text.len()))?;
         found.retain(|range| self.adds_up(&text[range.clone()]));
-        // What is looked through for words overlaps little where matches do not.
+        // The stretches searched for words overlap little if matches do not.
         let around = text.len().saturating_add(found.len() * (BEFORE + BEHIND));
         let mut budget = watch.budget(around);
         let mut given_up = Ok(());

@@ -67,7 +67,7 @@ impl Redactor {
         Some(out)
     }
 
-    /// What takes the place of byte ranges, in order and without overlaps. `None` when there is nothing to change.
+    /// Returns the replacements of byte ranges, in order and without overlaps. `None` when there is nothing to change.
     pub(crate) fn changes<'k>(
         &mut self,
         text: &str,
@@ -96,7 +96,7 @@ impl Redactor {
         Some(changes)
     }
 
-    /// What is needed to put the originals back.
+    /// Returns the placeholders, with which the originals are put back.
     pub fn into_placeholders(self) -> Placeholders {
         self.placeholders
     }

@@ -1,4 +1,4 @@
-//! What a check is asked and what it answers.
+//! The input and the result of a check.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub struct Part<'a> {
     pub text: &'a str,
 }
 
-/// What was found in texts that belong together, a message for instance, before the whole request is weighed. It
+/// The findings in texts that belong together, a message for instance, before the whole request is weighed. It
 /// depends on these texts, on who wrote them and on the policy alone, and holds places and types but nothing of the texts:
 /// it may be kept for when they come again.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,11 +71,11 @@ pub struct Block {
 pub struct Finding {
     /// Which kind of check found it.
     pub category: Category,
-    /// What it is: `EMAIL`, `aws_access_key_id`, `instruction_override`, or the name of a rule.
+    /// Its type: `EMAIL`, `aws_access_key_id`, `instruction_override`, or the name of a rule.
     pub kind: Cow<'static, str>,
     /// Index of the part it stands in.
     pub part: usize,
-    /// Who wrote that part.
+    /// The author of that part.
     pub origin: Origin,
     /// First character, in Unicode scalar values.
     pub start: usize,

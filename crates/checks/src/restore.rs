@@ -84,7 +84,7 @@ pub struct StreamRestorer {
     /// Whether originals are spelled as in a JSON string.
     escapes: bool,
     out: String,
-    /// What may become a placeholder.
+    /// Text that may become a placeholder.
     candidate: String,
     /// How its characters are spelled.
     spelled: Vec<String>,

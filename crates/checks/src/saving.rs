@@ -10,12 +10,12 @@ use crate::pattern::trial::Trial;
 use crate::pattern::work::{ALL_PER_BYTE, ALL_UNSEEN};
 use crate::policy::{MAX_MATCHES, MAX_RULES};
 
-/// What is wrong with patterns that cost too much together, each of which does not.
+/// The message for patterns that cost too much together, but not each by itself.
 const TOO_DEAR: &str = "settings.safety: the patterns of all rules and recognizers take more than 4,000 ns together for a \
                         byte of a text: use fewer of them, or fewer and smaller counted repetitions";
 
-/// What is wrong with the cost of patterns that were not among those `before`, and of all together where there are more of
-/// them. It is asked when settings are saved, and takes seconds where they are hostile: what was saved before goes on to
+/// Returns what is wrong with the cost of patterns not among those `before`, and of all together if there are more of
+/// them. Called when settings are saved, it takes seconds if they are hostile; settings saved before continue to
 /// work, within the budget of every search. It ends early when `stop` answers `true`.
 pub fn slow_to_save(safety: &Safety, before: &Safety, stop: &dyn Fn() -> bool) -> Vec<String> {
     let mut trial = Trial::default();
@@ -23,7 +23,7 @@ pub fn slow_to_save(safety: &Safety, before: &Safety, stop: &dyn Fn() -> bool) -
     let new: Vec<_> =
         all(safety).into_iter().filter(|one| !known.iter().any(|k| k.is(one))).collect();
     let mut tried: HashMap<(&str, usize), Option<String>> = HashMap::new();
-    // What cannot be compiled is refused elsewhere.
+    // Patterns that cannot be compiled are refused elsewhere.
     let faults = new.iter().filter_map(|one| {
         let fault = tried.entry((one.pattern, one.most)).or_insert_with(|| {
             let pattern = Pattern::compile(one.pattern).ok().filter(|_| !stop())?;

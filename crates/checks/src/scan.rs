@@ -17,7 +17,7 @@ use crate::{spans, words};
 /// A run of this many characters without space is not taken for a word.
 pub(crate) const LONG: u32 = 17;
 
-/// What stands in a text, and where.
+/// The words and signs in a text, and their positions.
 #[derive(Default)]
 pub(crate) struct Scan {
     /// Words that give numbers near them a meaning. Ordered by their end.
@@ -296,8 +296,8 @@ fn is_plural(text: &[u8], start: usize, end: usize) -> bool {
         && text[start..end].iter().all(u8::is_ascii_uppercase)
 }
 
-/// Where what a sign begins is over that stands for something else: `\n` and `\u000a` as in code, `%0A` as in URLs, `[31m` as
-/// terminals are told colours.
+/// Returns the end of an escape that begins with the sign at `at`: `\n` and `\u000a` as in code, `%0A` as in URLs,
+/// `[31m` as in the colours of terminals.
 pub(crate) fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
     let rest = &text[at + 1..];
     let is_hex = |from: usize, to: usize| {
@@ -316,7 +316,7 @@ pub(crate) fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where what is emphasised begins behind `_` or `__`.
+/// Returns the start of the emphasised text behind `_` or `__`.
 fn behind_emphasis(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take(3).take_while(|&&b| b == b'_').count()
 }
@@ -403,7 +403,7 @@ impl Inside {
                 _ => stems.push((text, vec![id])),
             }
         }
-        // Of few patterns in one case, vector instructions look for the beginnings.
+        // For few patterns in one case, vector instructions look for the beginnings.
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
             .build(stems.iter().map(|(stem, _)| stem))

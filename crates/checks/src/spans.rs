@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::words::floor;
 
-/// Where something stands in a text, and what it means.
+/// The range of something in a text, and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span<M = ()> {
     start: u32,
@@ -58,7 +58,7 @@ pub(crate) fn push<T>(list: &mut Vec<T>, item: T, read: usize, all: usize) {
 
 #[cold]
 fn grow<T>(list: &mut Vec<T>, read: usize, all: usize) {
-    /// Where there is one there are more: this spares growing step by step.
+    /// One item is seldom the only one: this spares growing step by step.
     const FIRST: usize = 32;
     let known = list.len();
     let rest = known.saturating_mul(all.saturating_sub(read)) / read.max(1);

@@ -74,7 +74,7 @@ impl<'s> Watch<'s> {
         self.shared.allow(bytes);
     }
 
-    /// What the search for one pattern in a text of so many bytes may cost: of what all of them may.
+    /// Returns the budget of the search for one pattern in a text of `bytes` bytes: a part of the budget of all.
     pub(crate) fn budget(&self, bytes: usize) -> Budget<'_> {
         Budget::part_of(&self.shared, bytes, self.stop())
     }
@@ -121,7 +121,7 @@ impl<'s> Watch<'s> {
         None
     }
 
-    /// What was given up, each once.
+    /// Returns the patterns that were given up, each once.
     pub(crate) fn slow(self) -> Vec<SlowPattern> {
         self.slow.into_inner()
     }

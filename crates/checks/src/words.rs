@@ -59,7 +59,7 @@ pub(crate) fn is_one_of(word: &str, list: &[&str]) -> bool {
     list.iter().any(|one| one.eq_ignore_ascii_case(word))
 }
 
-/// What a byte is, as bits.
+/// The kinds of each byte, as bits.
 pub(crate) static KINDS: [u8; 256] = {
     let mut out = [0; 256];
     let mut index = 0;
@@ -77,12 +77,12 @@ pub(crate) static KINDS: [u8; 256] = {
 pub(crate) const DIGIT: u8 = 1;
 /// A letter of ASCII.
 pub(crate) const LETTER: u8 = 1 << 1;
-/// What addresses of networks are made of: hexadecimal digits and what joins them.
+/// The signs of network addresses: hexadecimal digits and the signs that join them.
 pub(crate) const ADDRESS: u8 = 1 << 2;
-/// What else may be part of a word.
+/// Other bytes that may be part of a word.
 pub(crate) const STICKY: u8 = 1 << 3;
 
-/// What stands at a place; nothing outside of the text.
+/// Returns the kinds of the byte at a position; none outside of the text.
 #[inline]
 pub(crate) fn kind(text: &[u8], at: usize) -> u8 {
     text.get(at).map_or(0, |&byte| KINDS[byte as usize])

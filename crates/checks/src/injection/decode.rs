@@ -20,23 +20,23 @@ const MIN_PAIRS: usize = 11;
 const STRIDE: usize = 24;
 /// Fewer escapes are ordinary: addresses and code are full of them.
 const MIN_ESCAPES: usize = 8;
-/// What stands further from an escape does not belong to it.
+/// Text further than this from an escape does not belong to it.
 const NEAR: usize = 256;
 
 /// A decoded piece and where its code stands.
 pub(crate) struct Piece {
     /// Place of the code in the text.
     pub(crate) bytes: Range<usize>,
-    /// What it says.
+    /// The decoded text.
     pub(crate) text: String,
 }
 
 /// Pieces of one text, decoded and put together.
 #[derive(Default)]
 pub(crate) struct Decoded {
-    /// What they say, one after the other.
+    /// The decoded texts, one after the other.
     pub(crate) text: String,
-    /// Where in that each begins, and where in the source its code stands.
+    /// The start of each in that text, and the range of its code in the source.
     places: Vec<(usize, Range<usize>)>,
 }
 
@@ -53,7 +53,7 @@ impl Decoded {
         self.text.push_str(&piece.text);
     }
 
-    /// Where the code stands of what is decoded at a place.
+    /// Returns the range of the code that the text at `at` was decoded from.
     pub(crate) fn source(&self, at: usize) -> Range<usize> {
         let begun = self.places.partition_point(|(start, _)| *start <= at);
         self.places.get(begun.saturating_sub(1)).map_or(0..0, |(_, bytes)| bytes.clone())
@@ -101,7 +101,7 @@ fn runs(bytes: &[u8], out: &mut Decoded) {
     }
 }
 
-/// What a run says, if it is a code.
+/// Returns the decoded text of a run, if it is a code.
 fn code(run: &[u8], limit: usize) -> Option<String> {
     if run.len() < MIN_RUN {
         return None;
@@ -203,7 +203,7 @@ enum Escaped {
     Char(char),
 }
 
-/// What the escape stands for that a text begins with, and how long it is.
+/// Returns the meaning of the escape that a text begins with, and its length.
 fn escape(text: &[u8]) -> Option<(Escaped, usize)> {
     let number = |from: usize, digits: usize, base| {
         let digits = std::str::from_utf8(text.get(from..from + digits)?).ok()?;
@@ -280,11 +280,11 @@ pub(crate) enum Turned {
     Backwards,
 }
 
-/// What no language has and turned orders do: "instruction", "prompt" and "previous" in ROT13, and backwards.
+/// Words that no language has but reversed orders do: "instruction", "prompt" and "previous" in ROT13, and backwards.
 const TURNED: [&str; 6] = ["afgehpgvba", "ebzcg", "erivbhf", "noitcurtsni", "tpmorp", "suoiverp"];
 static TURNED_WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let upper = TURNED.map(str::to_ascii_uppercase);
-    // Of leftmost matches vector instructions look for the beginnings.
+    // For leftmost matches, vector instructions look for the beginnings.
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostFirst)
         .build(TURNED.into_iter().chain(upper.iter().map(String::as_str)))

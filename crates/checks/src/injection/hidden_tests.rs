@@ -1,4 +1,4 @@
-//! What codes, escapes and invisible characters hide, beside what can be seen.
+//! Tests of text hidden in codes, escapes and invisible characters, beside visible text.
 
 use domain::safety::Origin;
 

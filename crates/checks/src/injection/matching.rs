@@ -79,7 +79,7 @@ fn sentences<'a>(text: &[u8], anchors: &'a [Anchor]) -> Vec<Sentence<'a>> {
 #[derive(Clone, Copy)]
 struct Reached {
     index: usize,
-    /// Where the first word of the chain begins, and the last one ends.
+    /// The start of the first word of the chain, and the end of the last one.
     begin: usize,
     end: usize,
 }
@@ -133,8 +133,8 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
     None
 }
 
-/// Where the first of enough different words of the last class stands, with the nearest one of the first class where that
-/// is not far.
+/// Returns the range of the first of enough different words of the last class, with the nearest one of the first
+/// class if that is not far.
 fn together(text: &[u8], anchors: &[Anchor], rule: &Together) -> Option<Range<usize>> {
     let (lead, last) = (rule.all.first()?, rule.all.last()?);
     let mut words: Vec<&[u8]> = Vec::new();

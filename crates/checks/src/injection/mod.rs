@@ -34,7 +34,7 @@ pub(crate) type Anchor = Span<u64>;
 pub(crate) struct Attempt {
     /// The mechanism.
     pub(crate) kind: &'static str,
-    /// Where it was seen first, in the bytes of the text given.
+    /// The range of its first occurrence, in the bytes of the text given.
     pub(crate) bytes: Range<usize>,
     /// How sure, 0 to 1.
     pub(crate) score: f64,
@@ -42,9 +42,9 @@ pub(crate) struct Attempt {
     pub(crate) held: bool,
 }
 
-/// What filler counts beside other evidence. Alone it is none: tables and measurements are full of zeros.
+/// The score of filler beside other evidence. Alone it is none: tables and measurements are full of zeros.
 const FLOODING: f64 = 0.15;
-/// What characters that no reader sees count by themselves.
+/// The score of characters that no reader sees, by themselves.
 const INVISIBLE: f64 = 0.55;
 /// Less than this is not worth a finding.
 const WORTH: f64 = 0.2;
@@ -62,11 +62,11 @@ const UNDONE: f32 = 0.5;
 const PAGE: usize = 600;
 /// So suspicious has to be what a page hid, by itself.
 const DOUBTFUL: f64 = 0.4;
-/// Of a disguised text, and of one that speaks of ROT13, no more than this is undone, in bytes.
+/// At most this much of a disguised text, and of one that mentions ROT13, is undone, in bytes.
 const MAX_UNDONE: usize = 16 * 1024;
 
-/// Of a few words wording alone says too little to block: "show me your previous message" is an attack on one page and
-/// everyday talk on the next. A rule that is as sure as [`FIRM`] says more.
+/// Wording alone is too little to block a text of a few words: "show me your previous message" is an attack on one page
+/// and everyday talk on the next. A rule that is as sure as [`FIRM`] is stronger evidence.
 const FIRM: f64 = 0.6;
 /// Up to so many letters no wording is enough; from twice as many on any is. The more there are between, the less sure
 /// it has to be.
@@ -92,7 +92,7 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     let mut reading = Reading::new(text, scan);
     let all = 0..text.len();
     if !folded.hidden.is_empty() {
-        // What stands before and behind: of the characters themselves nothing is left.
+        // The text before and behind: nothing is left of the characters themselves.
         let at = folded.hidden_at;
         let place = floor(text, at.saturating_sub(1))..ceil(text, text.len().min(at + 1));
         let seen = Attempt::new("invisible_text", place.clone(), INVISIBLE);
@@ -137,7 +137,7 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     reading.verdict(text, &scan.anchors, distrust(is_tool && speaks), distrust(is_tool))
 }
 
-/// What rules and model make of a text.
+/// The results of rules and model for a text.
 struct Reading {
     attempts: Vec<Attempt>,
     opinion: Opinion,
@@ -145,9 +145,9 @@ struct Reading {
     hidden: Option<Hidden>,
 }
 
-/// What a text hid.
+/// Text that was hidden in another.
 struct Hidden {
-    /// Of the text, and of that it was hidden.
+    /// The evidence of the hidden text, and of its being hidden.
     evidence: f32,
     place: Range<usize>,
     /// Whether it was hidden for a reason: written out it says more than the text around it.
@@ -251,7 +251,7 @@ impl Reading {
         self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
         for attempt in &mut self.attempts {
             attempt.score = attempt.score.min(score);
-            // What was hidden is no everyday talk, whatever stands beside it.
+            // Hidden text is no everyday talk, whatever stands beside it.
             attempt.held = match attempt.kind {
                 "encoded_order" => is_spelled_talk,
                 "invisible_text" => false,
@@ -294,7 +294,7 @@ fn rule_evidence(attempts: &[Attempt]) -> f32 {
     attempts.iter().map(|attempt| -(1.0 - attempt.score).ln()).sum::<f64>().min(MOST) as f32
 }
 
-/// What the built-in model reads of a text, for the script that trains it, and what it makes of that.
+/// Returns the features that the built-in model reads in a text, for the script that trains it, and the result.
 pub fn features(text: &str) -> Features {
     let folded = Folded::new(text);
     let scan = Scan::new(&folded.text, Scope::Injections);

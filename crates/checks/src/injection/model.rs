@@ -9,7 +9,7 @@ use super::Anchor;
 use super::disguise::Disguise;
 use super::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
 
-/// What the script has written; see there.
+/// The model as the script wrote it; see there.
 static MODEL: Model = Model::read(include_bytes!("model.bin"));
 
 /// Blocks are this long, in symbols.
@@ -24,13 +24,13 @@ const HEADER: usize = 8 + 4 * 4 + 8 * POINTS;
 
 struct Model {
     weights: &'static [u8; BUCKETS],
-    /// What one step of a weight is worth.
+    /// The value of one step of a weight.
     scale: f32,
     /// Evidence of a text without any feature.
     bias: f32,
     /// Stands for features that every stretch has: the fewer its own, the less they count.
     ground: f32,
-    /// What the evidence of rules is worth.
+    /// The weight of the evidence of rules.
     rules: f32,
     /// Pairs of evidence and score, both rising.
     curve: [(f32, f32); POINTS],
@@ -70,7 +70,7 @@ const fn float(file: &[u8], at: usize) -> f32 {
     f32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]])
 }
 
-/// What the model thinks of a text.
+/// The model's judgement of a text.
 pub(crate) struct Opinion {
     /// Log odds, of the stretch that speaks most for an attack.
     pub(crate) evidence: f32,
@@ -129,11 +129,11 @@ struct Windows {
     seen: [Seen; 2],
     /// Which of the two is being filled.
     side: usize,
-    /// What the block that is being filled adds up to, the one before it, and what both hold.
+    /// The sums of the block that is being filled, of the one before it, and of the features that both hold.
     filling: i64,
     before: i64,
     shared: i64,
-    /// Where both begin, and where the text read so far ends.
+    /// The start of both, and the end of the text read so far.
     filling_start: usize,
     before_start: usize,
     end: usize,
@@ -265,14 +265,14 @@ fn place(index: u32) -> (usize, u32) {
     (index as usize / 64 % SEEN, index % 64)
 }
 
-/// What the script that trains the model reads of a text.
+/// The features of a text, for the script that trains the model.
 #[derive(Debug, Default)]
 pub struct Features {
     /// The features of each block, each once, in their order.
     pub blocks: Vec<Vec<u32>>,
-    /// What the rules add, in the same unit as log odds.
+    /// The evidence of the rules, in the same unit as log odds.
     pub rules: f32,
-    /// What the built-in model and the rules make of them, in log odds.
+    /// The evidence of the built-in model and the rules together, in log odds.
     pub evidence: f32,
     /// The score that this stands for, without decoded texts.
     pub score: f64,

@@ -15,7 +15,7 @@ pub(crate) const BUCKETS: usize = 1 << BITS;
 /// Two classes of words that stand further apart, in bytes, have nothing to do with each other.
 const NEIGHBOURS: usize = 80;
 
-/// What kind of feature a number stands for.
+/// The kind of feature that a number stands for.
 const PART_OF_WORD: u32 = 0x51ed_270b;
 const WORD: u32 = 0x2545_f491;
 const TWO_WORDS: u32 = 0x9d2c_5680;

@@ -20,17 +20,17 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
-    /// Where it begins, in bytes.
+    /// Its first byte.
     pub(crate) start: usize,
     /// One past its last byte.
     pub(crate) end: usize,
     /// Whether letters stood in it that are not what they look like.
     pub(crate) disguised: bool,
-    /// Of what script it is.
+    /// The script of its letters.
     pub(crate) letters: Letters,
 }
 
-/// What the letters of a word are, as far as disguises go.
+/// The kind of letters in a word, as far as disguises go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Letters {
     /// Some are Latin, or it has none.
@@ -52,7 +52,7 @@ pub(crate) struct Tokens<'a> {
     pub(crate) looks: bool,
 }
 
-/// What a byte of ASCII means; letters and digits stand for themselves.
+/// The kinds of ASCII bytes; letters and digits stand for themselves.
 const SPACE: u8 = 0;
 const SIGN: u8 = 1;
 const FOREIGN: u8 = 2;
@@ -74,7 +74,7 @@ static MEANINGS: [u8; 256] = {
     out
 };
 
-/// What a word is made of.
+/// The composition of a word.
 #[derive(Default)]
 struct Makeup {
     letters: u32,
@@ -281,7 +281,7 @@ fn symbol(code: u32) -> u8 {
     if code < 0x80 { code as u8 } else { (code ^ code >> 8) as u8 | 0x80 }
 }
 
-/// What a character outside of ASCII is.
+/// The kind of a character outside of ASCII.
 #[derive(PartialEq)]
 enum Foreign {
     Letter(u32),

@@ -5,9 +5,9 @@
 
 /// Puts something aside.
 pub(crate) const OVERRIDE: u64 = 1;
-/// What came before.
+/// The text that came before.
 pub(crate) const PRIOR: u64 = 1 << 1;
-/// What a model was told.
+/// The instructions that a model was given.
 pub(crate) const ORDERS: u64 = 1 << 2;
 /// Asks to bring something to light.
 pub(crate) const REVEAL: u64 = 1 << 3;
@@ -21,7 +21,7 @@ pub(crate) const SECRET: u64 = 1 << 6;
 pub(crate) const PERSONA: u64 = 1 << 7;
 /// Says outright that no bounds hold.
 pub(crate) const UNBOUND: u64 = 1 << 8;
-/// What bounds a model.
+/// The limits of a model.
 pub(crate) const LIMITS: u64 = 1 << 9;
 /// Denies what follows.
 pub(crate) const WITHOUT: u64 = 1 << 10;
@@ -49,7 +49,7 @@ pub(crate) const CONCEAL: u64 = 1 << 20;
 pub(crate) const AUTHORITY: u64 = 1 << 21;
 /// Asks for an exact copy.
 pub(crate) const VERBATIM: u64 = 1 << 22;
-/// What someone was told.
+/// The things that someone was told.
 pub(crate) const TOLD: u64 = 1 << 23;
 /// Obeying.
 pub(crate) const OBEY: u64 = 1 << 24;
@@ -62,34 +62,34 @@ pub(crate) const HARM: u64 = 1 << 27;
 /// Two answers at once, one of them unbound.
 pub(crate) const DOUBLE: u64 = 1 << 28;
 
-/// What a refusal sounds like.
+/// The phrases of a refusal.
 pub(crate) const REFUSAL: u64 = 1 << 29;
 
 // Some words of a class say more than the others. They have a second bit; to the model they are of the class.
 
-/// Of [`PRIOR`]: it did come before, and is not just all there is.
+/// Part of [`PRIOR`]: it did come before, and is not just all there is.
 pub(crate) const BEFORE: u64 = 1 << 30;
-/// Of [`ORDERS`]: what a model works by, more often than what people order.
+/// Part of [`ORDERS`]: what a model works by, more often than what people order.
 pub(crate) const TASK: u64 = 1 << 31;
-/// Of [`ORDERS`]: rules and orders, those of games and shops as well.
+/// Part of [`ORDERS`]: rules and orders, those of games and shops as well.
 pub(crate) const RULES: u64 = 1 << 32;
-/// Of [`REVEAL`]: asks for more than an explanation.
+/// Part of [`REVEAL`]: asks for more than an explanation.
 pub(crate) const SHOW: u64 = 1 << 33;
-/// Of [`VERBATIM`]: letter by letter.
+/// Part of [`VERBATIM`]: letter by letter.
 pub(crate) const LITERAL: u64 = 1 << 34;
-/// Of [`OVERRIDE`]: puts rules aside rather than things.
+/// Part of [`OVERRIDE`]: puts rules aside rather than things.
 pub(crate) const FORGET: u64 = 1 << 39;
-/// Of [`OVERRIDE`]: stands behind what it puts aside.
+/// Part of [`OVERRIDE`]: stands behind what it puts aside.
 pub(crate) const LAST: u64 = 1 << 35;
-/// Of [`MACHINE`]: no person and no product that a text may well speak of.
+/// Part of [`MACHINE`]: no person and no product that a text may well mention.
 pub(crate) const READER: u64 = 1 << 40;
-/// Of [`MACHINE`]: calls upon it.
+/// Part of [`MACHINE`]: calls upon it.
 pub(crate) const ADDRESSED: u64 = 1 << 36;
-/// Of [`ABOVE`]: what the model was made to be.
+/// Part of [`ABOVE`]: what the model was made to be.
 pub(crate) const OWN: u64 = 1 << 37;
-/// Of [`ENCODE`]: nobody reads it as it stands.
+/// Part of [`ENCODE`]: nobody reads it as it stands.
 pub(crate) const CIPHER: u64 = 1 << 41;
-/// Of [`MARKUP`]: the beginning of a turn that no user has.
+/// Part of [`MARKUP`]: the beginning of a turn that no user has.
 pub(crate) const FORGED: u64 = 1 << 38;
 
 /// No class of its own: a phrase in which words of the others mean nothing.
