@@ -160,7 +160,7 @@ impl Policy {
 }
 
 /// Returns the places of a finding in several texts that were not found in one of them. A value that one text holds
-/// completely does not extend into the next because that begins without a space; a credential may.
+/// completely does not extend into the next just because that begins without a space; a credential may.
 fn unknown(
     verdict: &Verdict,
     finding: &Finding,

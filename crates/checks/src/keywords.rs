@@ -89,7 +89,7 @@ pub(crate) fn all() -> Vec<Keyword> {
     out
 }
 
-/// Returns the words that the detectors look for, as a text would write them, for the benchmark's dearest text.
+/// Returns the detectors' vocabulary as a text would write it: for the benchmark, which searches for the dearest text.
 #[doc(hidden)]
 pub fn search_vocabulary() -> Vec<String> {
     let prefixes = formats::all().map(|format| format.prefix.to_owned());

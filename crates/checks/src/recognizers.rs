@@ -95,7 +95,7 @@ impl Recognizers {
 impl Compiled {
     /// Returns the start of the first part of a text that goes on that may become a match, or may count as one.
     fn open_from(&self, text: &str, watch: &Watch<'_>) -> usize {
-        // If it cannot be found, all of the text may be the beginning of a match.
+        // If it cannot be found, all of the text counts as the beginning of a match.
         self.begun_from(text, watch).unwrap_or_default()
     }
 

@@ -20,7 +20,7 @@ pub struct Part<'a> {
     pub text: &'a str,
 }
 
-/// The findings in texts that belong together, a message for instance, before the whole request is weighed. It
+/// The result for texts that belong together, a message for instance, before the whole request is weighed. It
 /// depends on these texts, on who wrote them and on the policy alone, and holds places and types but nothing of the texts:
 /// it may be kept for when they come again.
 #[derive(Clone, Debug, Default, PartialEq)]
