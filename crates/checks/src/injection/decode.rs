@@ -280,7 +280,7 @@ pub(crate) enum Turned {
     Backwards,
 }
 
-/// Words that no language has but reversed orders do: "instruction", "prompt" and "previous" in ROT13, and backwards.
+/// Strings that no language has, but orders in ROT13 or backwards do: from "instruction", "prompt" and "previous".
 const TURNED: [&str; 6] = ["afgehpgvba", "ebzcg", "erivbhf", "noitcurtsni", "tpmorp", "suoiverp"];
 static TURNED_WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let upper = TURNED.map(str::to_ascii_uppercase);

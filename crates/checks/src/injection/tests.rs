@@ -199,7 +199,7 @@ fn everyday_texts_are_not() {
     );
 }
 
-/// A text of a few words that many conversations contain is not refused: too much is at stake.
+/// Few words that conversations are full of are not blocked: too much is at stake.
 #[test]
 fn short_everyday_talk_is_not_blocked() {
     let blocked = |text: &str| inspect(Origin::User, text).block.is_some();
