@@ -38,7 +38,7 @@ impl<'a> Reading<'a> {
         FileText::read(text, is_bare).map_or_else(|| Self::Plain(text.into()), Self::File)
     }
 
-    /// What is to be judged.
+    /// Returns the text to judge.
     pub fn text(&self) -> &str {
         match self {
             Self::Plain(text) => text,
@@ -77,10 +77,10 @@ struct Span {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// What is in a string.
+    /// The content of a string.
     String,
     Number,
-    /// What holds strings and numbers together.
+    /// The syntax that joins strings and numbers.
     Frame,
     /// Words that only the judge sees.
     Label,
@@ -103,7 +103,7 @@ impl<'a> JsonText<'a> {
         Some(Self { raw, view: reader.view, spans: reader.spans, is_valid })
     }
 
-    /// What is to be judged.
+    /// Returns the text to judge.
     pub fn text(&self) -> &str {
         &self.view
     }
@@ -124,7 +124,7 @@ impl<'a> JsonText<'a> {
                     let text = &self.view[span.view.clone()];
                     redactor.replace(text, span.parts_of(findings)).map(|new| escaped(&new))
                 }
-                // What holds valid JSON together is no text, even where a finding reaches over it.
+                // The syntax of valid JSON is no text, even where a finding reaches over it.
                 Kind::Frame if !self.is_valid => {
                     let text = &self.view[span.view.clone()];
                     redactor.replace(text, span.parts_of(findings))
@@ -158,7 +158,7 @@ impl Span {
 struct Reader {
     view: String,
     spans: Vec<Span>,
-    /// Where the span that is being read begins in the raw text and in the view, and how far the raw text is read.
+    /// The start of the span being read, in the raw text and in the view, and the end of the raw text read so far.
     from: (usize, usize),
     read: usize,
     kind: Option<Kind>,

@@ -143,7 +143,7 @@ pub(crate) fn cost_of<'p>(patterns: impl IntoIterator<Item = &'p Pattern>) -> u6
     patterns.into_iter().fold(0, |sum: u64, pattern| sum.saturating_add(pattern.worst()))
 }
 
-/// Where the character behind the one at `at` begins; behind the text where there is none.
+/// Returns the start of the character behind the one at `at`; behind the text if there is none.
 fn next_character(text: &str, at: usize) -> usize {
     (at + 1..text.len()).find(|&next| text.is_char_boundary(next)).unwrap_or(text.len().max(at + 1))
 }

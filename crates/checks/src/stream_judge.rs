@@ -36,7 +36,7 @@ const BEHIND: usize = 52;
 pub struct StreamJudge {
     /// The end of what has left, then what has not.
     window: String,
-    /// Where in the window that begins which has not left.
+    /// The start in the window of the text that has not left.
     done: usize,
     borders: Borders,
     drops: Option<Drops>,
@@ -47,13 +47,13 @@ pub struct StreamJudge {
 /// Why an answer must not go on.
 #[derive(Debug)]
 pub struct Withheld {
-    /// What may still leave: what stood before.
+    /// The text before, which may still leave.
     pub said: String,
-    /// What was found; nothing, where there is more to find than is judged or a recognizer took too long.
+    /// The finding; `None` if there is more to find than is judged or a recognizer took too long.
     pub finding: Option<Finding>,
 }
 
-/// What of the text that follows is a part of what was found already.
+/// The part of the following text that belongs to an earlier finding.
 #[derive(Debug)]
 enum Drops {
     /// A private key, to the end of its last line: the end of what came of it, and how much more may come.
@@ -65,7 +65,7 @@ enum Drops {
 /// How much of a text is to leave.
 #[derive(Clone, Copy, PartialEq)]
 enum Until {
-    /// What is certain.
+    /// The text that is certain.
     Certain,
     /// At least so much: more is not held.
     Forced(usize),
@@ -153,8 +153,8 @@ impl StreamJudge {
         Ok(())
     }
 
-    /// What of the findings has not left all: the rest of one that began in what has left is one as well. A key goes on
-    /// until its end is seen.
+    /// Returns the findings that have not left whole: the rest of one that began in text that has left is one as well. A
+    /// key continues until its end is seen.
     fn unsaid(&self, mut found: Vec<Finding>) -> Vec<Finding> {
         found.retain_mut(|finding| {
             if is_open_key(finding, &self.window) {
@@ -165,7 +165,7 @@ impl StreamJudge {
         found
     }
 
-    /// What of a finding has not left.
+    /// Returns the part of a finding that has not left.
     fn rest(&self, finding: &Finding) -> Range<usize> {
         finding.bytes.start.max(self.done)..finding.bytes.end
     }
@@ -211,7 +211,7 @@ impl StreamJudge {
         }
     }
 
-    /// What of a piece comes behind what is dropped.
+    /// Returns the part of a piece behind the dropped text.
     fn behind_dropped<'p>(&mut self, piece: &'p str) -> &'p str {
         let rest = match &mut self.drops {
             None => return piece,
@@ -222,7 +222,7 @@ impl StreamJudge {
                 tail.push_str(&piece[..taken]);
                 let end = key_block::key_end(tail.as_bytes());
                 if let Some(end) = end {
-                    // What follows is read behind the last line, as in the whole answer.
+                    // The text that follows is read behind the last line, as in the whole answer.
                     tail.truncate(end);
                 }
                 // That line is not longer.
@@ -271,8 +271,8 @@ fn lingers(finding: &Finding) -> bool {
     finding.category == Category::Pii && !by_form.contains(&&*finding.kind)
 }
 
-/// Where a text may be cut: no value without white space in it reaches over such a place. Behind white space, behind a
-/// quote, and between characters of scripts that put no space between words, unless an address has begun.
+/// The places where a text may be cut: no value without white space in it reaches over such a place. Behind white
+/// space, behind a quote, and between characters of scripts that put no space between words, unless an address has begun.
 #[derive(Debug, Default)]
 struct Borders {
     /// The last one.

@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
     }
 }
 
-/// The surroundings in front of a beginning.
+/// The text in front of a beginning.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// Nothing that it is a part of.
@@ -164,7 +164,7 @@ impl<'t> Reader<'t> {
     fn is_sure(&self, at: usize, from: usize, end: usize, format: &Format) -> bool {
         let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
         let before = &bytes[..at];
-        // A value typed to try a gateway needs a sure format, or stands apart.
+        // A value typed to try a gateway counts if its format may have a checksum, or behind `_`.
         let is_typed = placeholder::is_counted(value);
         let is_random = if is_typed {
             format.is_counted() || before.ends_with(b"_")

@@ -133,7 +133,7 @@ fn line_of_base64(text: &[u8]) -> &[u8] {
     let is_code = |b: &&u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
     let length = text.iter().rev().take(80).take_while(is_code).count();
     let start = text.len() - length;
-    // Of the end of a line that is written as `\\n` the letter is no part of the next one.
+    // The letter of a line end that is written as `\\n` is no part of the next line.
     &text[start + usize::from(length > 0 && text[..start].ends_with(b"\\"))..]
 }
 
