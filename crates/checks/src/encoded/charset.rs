@@ -130,7 +130,7 @@ impl Characters {
         out
     }
 
-    /// Where in the file each change stands, and how it is written there.
+    /// The position of each change in the file, and its form there.
     fn places<'c>(
         &self,
         bytes: &[u8],
@@ -215,7 +215,7 @@ pub(super) fn order(bytes: &[u8], claimed: Option<bool>) -> Option<bool> {
     }
 }
 
-/// What is not shown to be UTF-16 by its zeros.
+/// The part of a file that is not shown to be UTF-16 by its zeros.
 struct Rest {
     /// Whether it is a text as it is, but for a few bytes.
     is_text: bool,

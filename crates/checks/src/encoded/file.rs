@@ -20,7 +20,7 @@ const SAMPLE: usize = 1024;
 const CHUNK: usize = 64 * 1024;
 /// One byte in so many may be unreadable in a text.
 const FEW: usize = 8;
-/// Of what calls itself a text, so many.
+/// One byte in so many may be unreadable in a file taken for text.
 const MANY: usize = 4;
 /// Bare base64 that is shorter is judged as it stands where it is no text.
 const SHORTEST_BARE: usize = 1024;
@@ -31,7 +31,7 @@ const SHORTEST_LINE: usize = 40;
 /// Stands between the text of a file and what is judged as it came.
 const BORDER: &str = "\n\n----\n\n";
 
-/// What a string holds.
+/// The content of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// No file: words, or what is no base64 for all that it claims.
@@ -50,7 +50,7 @@ enum Writing {
     Percent,
 }
 
-/// Where in a string a file is, and what is claimed of it.
+/// The location of a file in a string, and its declared properties.
 #[derive(Debug)]
 struct Place {
     payload: Range<usize>,
@@ -86,7 +86,7 @@ pub fn file_kind(raw: &str, is_bare: bool) -> FileKind {
     let is_named = raw[..place.payload.start].ends_with(',');
     let is_file = is_named || payload.len() >= SHORTEST_BARE && has_magic(payload);
     match is_file && is_plain(payload) {
-        // What its beginning has to say is judged.
+        // Words in front of it are judged.
         true if place.has_words_in_front(raw) => FileKind::Text,
         true => FileKind::Binary,
         false => FileKind::None,
@@ -114,7 +114,7 @@ impl Place {
         head.len() > LONG_HEAD || !head.chars().all(is_usual)
     }
 
-    /// What of a string may be words, although it calls itself base64: they are judged as they came.
+    /// Returns the part of a string that may be words, although it is declared as base64: they are judged as they came.
     fn words(&self, raw: &str, is_text: bool) -> Range<usize> {
         let payload = raw[self.payload.clone()].as_bytes();
         let has_front = self.has_words_in_front(raw);
@@ -146,12 +146,12 @@ impl<'a> FileText<'a> {
         Some(Self { raw, place, characters, length, words })
     }
 
-    /// What is to be judged.
+    /// Returns the text to judge.
     pub fn text(&self) -> &str {
         &self.characters.text
     }
 
-    /// Where in its string the file stands, in characters.
+    /// Returns the range of the file in its string, in characters.
     pub fn span(&self) -> Range<usize> {
         let from = self.words.start.min(self.place.payload.start);
         let start = self.raw[..from].chars().count();

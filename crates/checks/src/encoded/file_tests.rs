@@ -242,7 +242,7 @@ fn a_byte_that_is_no_utf_8_spoils_no_other() {
         let file = FileText::read(&raw, false).unwrap();
         assert!(file.text().contains(&text), "{}", file.text());
     }
-    // What stands for such a byte may stand in a text itself.
+    // The replacement of such a byte may stand in a text itself.
     let text = format!("\u{10feff} {mail} \u{10fe80} Ä");
     is_seen("text/plain", &[text.as_bytes(), b"\xff"].concat(), mail.as_bytes());
 }

@@ -86,7 +86,7 @@ fn in_range(bytes: &[u8], start: usize, end: usize, out: &mut Pieces) {
     close(open, out);
 }
 
-/// Where the groups begin that end a text.
+/// Returns the start of the groups that end a text.
 pub(super) fn open_from(bytes: &[u8]) -> usize {
     let (mut at, mut open) = (bytes.len(), bytes.len());
     loop {

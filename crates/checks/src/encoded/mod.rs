@@ -52,7 +52,7 @@ impl Pieces {
         self.texts.push_str(&piece.text);
     }
 
-    /// Where each stands and the text behind it.
+    /// Returns the range of each, and the text behind it.
     fn iter(&self) -> impl Iterator<Item = (Range<usize>, &str)> {
         self.places.iter().map(|place| {
             let [start, length, at, size] = place.map(|value| value as usize);
@@ -89,7 +89,7 @@ pub(crate) fn undone(text: &str) -> Option<View<'_>> {
     view::whole(text, &pieces(text, blocks))
 }
 
-/// Where in a text that goes on a code begins of which more may come: base64 in lines, and digits in groups.
+/// Returns the start, in an unfinished text, of a code of which more may come: base64 in lines, and digits in groups.
 pub(crate) fn open_from(text: &str) -> usize {
     groups::open_from(text.as_bytes()).min(runs::open_from(text.as_bytes()))
 }
@@ -116,7 +116,7 @@ pub(crate) fn add(
     }
 }
 
-/// What is found in a window, with places in the text as it came.
+/// Returns the findings in a window, with places in the text as it came.
 fn in_view(
     policy: &Policy,
     source: &Folded<'_>,

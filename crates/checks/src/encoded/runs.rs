@@ -144,7 +144,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Where a run goes on behind an escape that it begins with: `%20`, and `\n` as it is written.
+/// Returns the place behind an escape that a run begins with: `%20`, and `\n` as it is written.
 fn behind_escape(bytes: &[u8], start: usize) -> Option<usize> {
     let at = start.checked_sub(1).filter(|&at| matches!(bytes[at], b'%' | b'\\'))?;
     let is_sign =
@@ -258,7 +258,7 @@ fn is_mixed(bytes: &[u8]) -> bool {
     super::decoder::is_utf16(bytes).is_some()
 }
 
-/// Where a code in lines begins that ends a text, with the end of its line.
+/// Returns the start of a code in lines that ends a text, with the end of its line.
 pub(super) fn open_from(bytes: &[u8]) -> usize {
     let gap =
         |b: &&u8| matches!(**b, b'\n' | b'\r' | b' ' | b'\t' | b'>' | b'#' | b'*' | b'|' | b'\\');
@@ -274,7 +274,8 @@ pub(super) fn open_from(bytes: &[u8]) -> usize {
     last.map_or(bytes.len(), |(place, _)| place.start)
 }
 
-/// Where the next line of a code may begin: behind the end of this one, which may be written out, and what quotes it.
+/// Returns the possible start of the next line of a code: behind the end of this one, which may be written out, and the
+/// marks that quote the next.
 fn next_line(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..bytes.len().min(at + MAX_GAP)];
     let (mut count, mut ends) = (0, false);

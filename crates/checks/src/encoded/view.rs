@@ -19,9 +19,9 @@ const BORDER: &str = "\n\n----\n\n";
 /// A part of a window. Small: a window may be nothing but escapes, each of which is one.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// Where it begins in the window.
+    /// The start in the window.
     at: u32,
-    /// Where it begins in the source, and where it ends.
+    /// The start and the end in the source.
     from: u32,
     to: u32,
     kind: Kind,
@@ -51,13 +51,13 @@ impl<'t> View<'t> {
         Self { source, text: String::new(), spans: Vec::new() }
     }
 
-    /// What is to be judged.
+    /// Returns the text to judge.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where in the source a range of the window came from, and whether any of it was a code longer than an escape; `None`
-    /// where no part of it was a code, and where it reaches over parts that are apart in the text.
+    /// Returns the source of a range of the window, and whether any of it was a code longer than an escape; `None`
+    /// if no part of it was a code, or if it reaches over parts that are apart in the text.
     pub(crate) fn source(&self, range: Range<usize>) -> Option<(Range<usize>, bool)> {
         if range.is_empty() {
             return None;
@@ -73,7 +73,7 @@ impl<'t> View<'t> {
         Some((start..self.place(last, range.end - 1).end, is_run))
     }
 
-    /// Where in the source that begins which stands at a place of the window. For streams.
+    /// Returns the start in the source of the part at `at` in the window. For streams.
     pub(crate) fn begin(&self, at: usize) -> usize {
         if self.spans.is_empty() || at >= self.text.len() {
             return self.source.len();
@@ -85,7 +85,7 @@ impl<'t> View<'t> {
         self.spans.partition_point(|span| span.at as usize <= at).saturating_sub(1)
     }
 
-    /// Where in the source that stands of which a byte of a span is a part.
+    /// Returns the range in the source that a byte of a span is a part of.
     fn place(&self, span: usize, at: usize) -> Range<usize> {
         let span = &self.spans[span];
         if span.kind != Kind::Plain {
@@ -205,7 +205,7 @@ impl<'t, F: FnMut(&View<'t>)> Builder<'t, F> {
             if let Some(escape) = escapes::read(&bytes[at..]).filter(|e| self.counts(e, at)) {
                 let end = at + escape.length;
                 if let Some((place, text)) = pieces.next_if(|(place, _)| place.start < end) {
-                    // What announces a code reads as an escape with its first digits.
+                    // The announcement of a code reads as an escape with its first digits.
                     self.run(at..place.end, text);
                     continue;
                 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Part, Policy};
 
-/// What is found in a JSON text, and the text with it replaced.
+/// Returns the findings in a JSON text, and the text with them replaced.
 fn redacted(raw: &str) -> (Vec<String>, String) {
     let json = JsonText::read(raw).unwrap();
     let policy = Policy::compile(&Safety::default()).unwrap();

@@ -31,11 +31,11 @@ const MAX_KEPT: usize = 2;
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// The bytes that they take now.
 static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// What it costs to keep a new state, beside looking at others.
+/// The cost of keeping a new state, beside looking at others.
 const NEW_STATE: u64 = 32;
-/// What it costs to begin a search.
+/// The cost of beginning a search.
 const SEARCH: u64 = 16;
-/// What follows is not known yet.
+/// Marks a next state that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
 /// The state without a way on.
 const DEAD: u32 = 0;
@@ -67,7 +67,7 @@ struct Half {
     matcher: LookMatcher,
 }
 
-/// What is known of one direction.
+/// The known states of one direction.
 #[derive(Debug, Default)]
 struct Table {
     ids: HashMap<Arc<[u32]>, u32>,
@@ -217,7 +217,7 @@ impl Half {
         self.looks.iter().enumerate().fold(0, |bits, (n, &look)| bits | u32::from(holds(look)) << n)
     }
 
-    /// What follows a state, in the form in which tables hold it.
+    /// Returns the next state, in the form in which tables hold it.
     #[inline]
     fn next(
         &self,
@@ -387,7 +387,7 @@ impl Scratch {
                     }
                     Some(State::Match { .. }) => {
                         matches = true;
-                        // Of two matches the first is preferred; backwards the longest.
+                        // The first of two matches is preferred; backwards the longest.
                         if !half.nfa.is_reverse() {
                             stack.clear();
                             break 'all;

@@ -1,4 +1,4 @@
-//! What a pattern may cost for a byte, told by its form: a bound that no text exceeds.
+//! The most that a pattern may cost for a byte, computed from its form: a bound that no text exceeds.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 

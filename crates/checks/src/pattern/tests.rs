@@ -28,7 +28,7 @@ fn found(
     Ok(all)
 }
 
-/// What the automaton alone finds.
+/// Returns the matches of the automaton alone.
 fn counted(pattern: &str, text: &str) -> Vec<Range<usize>> {
     found(&Pattern::compile(pattern).unwrap(), text, &mut Budget::counted(u64::MAX, &|| false))
         .unwrap()
@@ -252,7 +252,7 @@ fn a_stored_rule_that_takes_too_long_lets_nothing_pass() {
     safety.rules[1].action = Action::Flag;
     let report = Policy::compile(&safety).unwrap().inspect(&[part]);
     assert!(report.block.is_none() && report.review);
-    // What a recognizer would have found must not leave, either way.
+    // A value that a recognizer would have found must not leave, either way.
     safety.recognizers.push(recognizer(&safety.rules[1].pattern));
     safety.rules.remove(1);
     for (output_pii, blocks) in
@@ -341,7 +341,7 @@ fn all_patterns_of_a_project_share_what_they_may_cost() {
     assert_eq!(slow_to_save(&known, &Safety::default(), &|| false), [""; 0]);
     let said = slow_to_save(&dear(100), &known, &|| false);
     assert!(said.len() == 1 && said[0].contains("together"), "{said:?}");
-    // What was saved before is no hindrance to what adds none.
+    // Patterns saved before do not hinder a change that adds none.
     assert_eq!(slow_to_save(&dear(100), &dear(100), &|| false), [""; 0]);
     assert_eq!(slow_to_save(&dear(50), &dear(100), &|| false), [""; 0]);
     let policy = Policy::compile(&dear(100)).unwrap();

@@ -14,16 +14,16 @@ const BYTES: usize = 32 * 1024;
 const MAX_CHARACTERS: usize = 48;
 /// So many of them are repeated alone.
 const MAX_ALONE: usize = 8;
-/// Of how many pieces one string made from a pattern is.
+/// The most pieces of one string made from a pattern.
 const MAX_SAMPLE: usize = 4096;
 /// After so many steps a text that has grown by less than so many bytes in each is repeated.
 const MAX_SHORT: usize = 256;
 const SHORT: usize = 4;
 /// How much work is spent on the patterns of one project that are new: two seconds, about.
 const FOR_ALL: u64 = 2_000_000 * PER_BYTE;
-/// What it costs to make one byte of a text.
+/// The cost of making one byte of a text.
 const TO_MAKE: u64 = 1;
-/// What is wrong with patterns that cost too much together.
+/// The error for patterns that cost too much together.
 const TOO_MANY: &str = "the new patterns are too slow to be tried together: save fewer at a time, or use fewer \
                         repetitions inside one another";
 /// Texts whatever the pattern is.

@@ -7,20 +7,20 @@ use std::cell::Cell;
 
 /// As many units as one microsecond has.
 const PER_MICROSECOND: u64 = 250;
-/// What a rule that is saved may cost for a byte: one microsecond.
+/// The most that a saved rule may cost for a byte: one microsecond.
 pub(crate) const PER_BYTE: u64 = PER_MICROSECOND;
-/// What a rule that is saved may cost for any one byte, when nothing is known of it yet: three microseconds.
+/// The most that a saved rule may cost for any one byte, when nothing is known of it yet: three microseconds.
 pub(crate) const AT_ONCE: u64 = 3 * PER_BYTE;
-/// What a rule may cost for a byte before a search is given up. Saved rules stay below a quarter of it on long texts;
+/// The cost of a rule for a byte at which a search is given up. Saved rules stay below a quarter of it on long texts;
 /// on short ones, where tables are not filled yet, below three.
 const MOST_PER_BYTE: u64 = 4 * PER_BYTE;
-/// What a rule may cost for any text besides: one millisecond, for what a search costs before it reads anything.
+/// The further cost allowed a rule for any text: one millisecond, for the work of a search before it reads anything.
 const FOR_ANY_TEXT: u64 = 1000 * PER_MICROSECOND;
-/// What all patterns of a project may cost together for a byte of one text, as far as it is counted, and as far as it is
+/// The most that all patterns of a project may cost for a byte of one text, as far as it is counted, and as far as it is
 /// not: a hundred ordinary rules cost less than a third of it.
 pub(crate) const ALL_PER_BYTE: u64 = MOST_PER_BYTE;
 pub(crate) const ALL_UNSEEN: u64 = 12 * PER_BYTE;
-/// What they may cost besides for all texts that are judged together.
+/// The further cost allowed them for all texts that are judged together.
 const FOR_ALL_TEXTS: u64 = FOR_ANY_TEXT;
 /// So many bytes a text counts for besides its own: to begin a search takes time as well.
 const BEGIN: u64 = 16;
@@ -36,7 +36,7 @@ pub(crate) enum GivenUp {
     Stopped,
 }
 
-/// What the searches for all patterns of a project may still cost.
+/// The remaining budget of the searches for all patterns of a project.
 #[derive(Debug)]
 pub(crate) struct Shared {
     left: Cell<u64>,
@@ -65,7 +65,7 @@ impl Shared {
     }
 }
 
-/// What the search for one pattern in one text may still cost.
+/// The remaining budget of the search for one pattern in one text.
 pub(crate) struct Budget<'s> {
     /// Units that are left.
     pub(super) left: u64,
@@ -73,12 +73,12 @@ pub(crate) struct Budget<'s> {
     ask_at: u64,
     /// Units that may be spent unseen, by an engine that cannot be interrupted.
     pub(super) unseen: u64,
-    /// What was given of both.
+    /// The amounts given of both.
     given: (u64, u64),
     /// The most that was spent on one byte.
     dearest: u64,
     stop: &'s dyn Fn() -> bool,
-    /// What it is a part of.
+    /// The shared budget that it is a part of.
     shared: Option<&'s Shared>,
 }
 

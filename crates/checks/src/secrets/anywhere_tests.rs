@@ -3,7 +3,7 @@
 use super::formats::{self, Body, Charset, Format};
 use super::tests::{body, kinds, secrets};
 
-/// What may stand right in front of a credential.
+/// Texts that may stand right in front of a credential.
 const FRONTS: [&str; 11] =
     ["x", "X", "my_", "9", "A", "_x_", "a1", "token", "é_", "config.", "0x1F"];
 
@@ -71,7 +71,7 @@ fn a_credential_is_found_behind_a_letter_a_digit_or_a_line() {
         for front in FRONTS {
             let text = format!("{front}{value}");
             let found = secrets(&text);
-            // What stands in front may be a part of it: `A` and a beginning of many of them.
+            // The text in front may be a part of it: `A` and a beginning of many of them.
             let whole =
                 |s: &super::Secret| s.bytes.start <= front.len() && s.bytes.end == text.len();
             assert!(

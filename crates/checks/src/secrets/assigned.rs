@@ -45,12 +45,12 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
 
 /// A name that is joined to a value.
 struct Name<'t> {
-    /// What of it announces a secret.
+    /// The part of it that announces a secret.
     keyword: &'t str,
-    /// Where that begins, and where all of the name ends.
+    /// The start of that part, and the end of the whole name.
     start: usize,
     end: usize,
-    /// Where the value begins, and how it is joined.
+    /// The start of the value, and how it is joined.
     value: usize,
     join: Join,
 }
@@ -90,7 +90,7 @@ fn is_separated(behind: &[u8]) -> bool {
     }
 }
 
-/// What the last few values were judged to be: several names lead to one, as the three in `api_key` do.
+/// The judgements of the last few values: several names lead to one, as the three in `api_key` do.
 #[derive(Default)]
 struct Judged {
     last: [Option<(Value, Option<f64>)>; 4],
@@ -334,7 +334,7 @@ pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
         && upper.min(lower) * 4 >= letters
         && join != Join::Spaced
         && !placeholder::is_wordy(value);
-    // What was drawn of one kind of sign, perhaps behind a word or two that say for whom: `acme_live_...`.
+    // A value drawn from one kind of sign, perhaps behind a word or two that name its owner: `acme_live_...`.
     let tail = value.rsplit(['_', '-']).next().unwrap_or(value);
     let uniform = tail.len() >= 16
         && join == Join::Assigned
@@ -347,7 +347,7 @@ pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
         || digits > 0 && letters > 0
         || symbols > 0 && letters > 0 && value.bytes().any(|b| b"!@#$%^&*?~+".contains(&b));
     let plain = upper > 0 || digits >= 2 || symbols > 0;
-    // What was drawn and encoded: no person has chosen it.
+    // A value that was drawn and encoded: no person has chosen it.
     let drawn = value.len() >= 16
         && join == Join::Assigned
         && digits.min(upper).min(lower) >= 2

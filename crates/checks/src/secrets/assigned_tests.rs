@@ -4,7 +4,7 @@ use super::formats::Charset;
 use super::tests::{body, secrets};
 use crate::scan::{Scan, Scope};
 
-/// What stands for a password and for a random value in the texts below.
+/// The password and the random value in the texts below.
 const PASSWORD: &str = "Kd92mQx1Lp";
 const VALUE: &str = "9f8Hd7Gs6Fa5Dp4Zx3Cv2Bn1";
 const HEX: &str = "152c189b8182c1ad13b648ba44a3c0d67db08629";
@@ -292,7 +292,7 @@ fn a_value_that_is_none_is_left_alone() {
         "  KeychainAccess: 152c189b8182c1ad13b648ba44a3c0d67db08629",
         "db_password: ENC[AES256_GCM,data:3H9wNqIm7N2kQSBM,iv:1f7e8CIyPfSANwjVNVr3]",
         "spring.datasource.password=ENC(vxt0oxCR4mcP0wdbUjaYdSeIaCMpfP7V)",
-        // What is public.
+        // Public values.
         &format!("Public key: {VALUE}"),
         &format!("stripe publishable key: {VALUE}"),
         &format!("Your public API key: {VALUE}"),
@@ -300,7 +300,7 @@ fn a_value_that_is_none_is_left_alone() {
         "ssh_authorized_keys:\n - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIg8YeuBiOX36lnpYNkLfv8xh69wZW1xrrNF1cbaKJGlo",
         "certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSURWVENDQWoyZ0F3SUJB",
         "sshKey: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUlJQklqQU5CZ2txaGtpRzl3MEJB",
-        // Where something lies.
+        // Locations.
         "{\"SecretArn\": \"arn:aws:secretsmanager:us-east-1:210987654321:secret:prod/db-5PMkYa\"}",
         "MasterUserSecret: arn:aws:secretsmanager:eu-west-1:210987654321:secret:rds!db-7c9e6679-7425-40de-944b-e07fc1f90ae7-52zi9i",
         &format!("cache key: {hash}"),

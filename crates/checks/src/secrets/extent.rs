@@ -1,10 +1,10 @@
-//! Where a value behind a name begins and ends.
+//! The start and end of a value behind a name.
 
 /// The longest value that is looked at, and the longest password.
 pub(super) const MAX_VALUE: usize = 512;
 pub(super) const MAX_PASSWORD: usize = 128;
 
-/// What a byte means to a value, as bits.
+/// The meaning of a byte to a value, as bits.
 static ENDS: [u8; 256] = {
     let mut out = [0; 256];
     let (ends, brackets) = (b"\"'`<>|", b",;(){}[]&\\");
@@ -31,7 +31,7 @@ const END: u8 = 1;
 /// It sets fields apart, or opens and closes them: passwords have such signs as well.
 const BRACKET: u8 = 2;
 
-/// Where a value ends that begins at `from`; no more than is looked at.
+/// Returns the end of a value that begins at `from`, at most as far as is looked at.
 pub(super) fn value_end(bytes: &[u8], from: usize, password: bool) -> usize {
     let most = if password { MAX_PASSWORD + 1 } else { MAX_VALUE };
     let reach = &bytes[from..bytes.len().min(from + most)];
@@ -77,7 +77,7 @@ fn ends_password(rest: &[u8], in_quotes: bool) -> bool {
     }
 }
 
-/// Where a value ends that is too long to be looked at as a whole.
+/// Returns the end of a value that is too long to be looked at as a whole.
 pub(super) fn whole_end(bytes: &[u8], from: usize, to: usize) -> usize {
     let goes_on = |b: &&u8| b.is_ascii_alphanumeric() || b"-_.+/=~".contains(b);
     let rest =
@@ -109,7 +109,7 @@ pub(super) fn without_marks(
     (if is_value { from + name + 1 } else { from }, to)
 }
 
-/// Where the run ends that a byte is in: no value reaches over that but a password.
+/// Returns the end of the run that a byte is in: only a password reaches over it.
 pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     let run = bytes[from..].iter().position(|&b| ENDS[b as usize] != 0);
     run.map_or(bytes.len(), |length| from + length)

@@ -24,7 +24,7 @@ const DRAWN: &[&str] = &[
 const VERBS: &[&str] = &[
     "is", "was", "be", "to", "ist", "war", "lautet", "est", "es", "è", "é", "är", "er", "jest",
 ];
-/// What has an identifier: that stands behind it, and not a secret.
+/// Things that have an identifier: it stands behind them, and not a secret.
 #[rustfmt::skip]
 const OWNERS: &[&str] = &[
     "user", "client", "account", "tenant", "customer", "order", "request", "session", "device", "project", "org",
@@ -32,10 +32,10 @@ const OWNERS: &[&str] = &[
     "fingerprint", "revision", "version", "file", "object", "resource", "trace", "app", "application", "pod", "node",
     "instance", "event", "page", "item", "record",
 ];
-/// Where a credential is used: these stand between its name and its value without more.
+/// Environments in which a credential is used: these stand between its name and its value without more.
 const ENVIRONMENTS: &[&str] =
     &["production", "prod", "staging", "dev", "development", "test", "live", "sandbox"];
-/// What introduces what a credential is for.
+/// Words that introduce the purpose of a credential.
 #[rustfmt::skip]
 const FOR: &[&str] = &[
     "for", "of", "für", "von", "vom", "du", "de", "del", "des", "pour", "para", "per", "di", "da", "voor", "van", "för", "til",
@@ -60,7 +60,7 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     };
     // Most names are talked about, without a digit near.
     let near = || &bytes[end..bytes.len().min(end + REACH + LONGEST)];
-    // Of all at once, which is faster than to stop at the first.
+    // All bytes are checked at once, which is faster than to stop at the first.
     let has_digit = || near().iter().fold(false, |any, b| any | b.is_ascii_digit());
     if !goes_on || !is_word || !has_digit() {
         return None;
@@ -104,11 +104,11 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     score.filter(|_| !is_refuted()).map(|score| Secret { kind, bytes: from..to, score })
 }
 
-/// What joins a name to a value that is further away.
+/// The joint between a name and a value that is further away.
 struct Joint<'t> {
     /// The last word in front of it.
     word: &'t str,
-    /// Where the value begins.
+    /// The start of the value.
     value: usize,
 }
 
@@ -184,7 +184,7 @@ fn unit(text: &str, at: usize) -> Option<&str> {
     (bytes[length] == close).then(|| text.get(at..=at + length))?
 }
 
-/// Where a value begins behind what joins it: behind white space, with quotes or marks of emphasis around it or none.
+/// Returns the start of a value behind its joint: behind white space, with quotes or marks of emphasis around it or none.
 fn value_from(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     let gap = rest.iter().take(3).take_while(|b| b.is_ascii_whitespace()).count();

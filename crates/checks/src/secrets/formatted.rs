@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
     }
 }
 
-/// What stands in front of a beginning.
+/// The text in front of a beginning.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// Nothing that it is a part of.
@@ -78,7 +78,7 @@ impl<'t> Reader<'t> {
         Self { text, runs: [(0, 0); Charset::COUNT], read: 0 }
     }
 
-    /// Where the characters of a set end that begin at a place.
+    /// Returns the end of the characters of a set that begin at `from`.
     fn run_end(&mut self, charset: Charset, from: usize) -> usize {
         let bytes = self.text.as_bytes();
         let (known, end) = self.runs[charset as usize];
@@ -128,7 +128,7 @@ impl<'t> Reader<'t> {
         {
             return None;
         }
-        // What is too much to be read is taken at its form.
+        // A value beyond the limit of what is read is judged by its form alone.
         if self.read > READ_ANYWAY + READ * self.text.len() {
             return Some(secret(end, TYPED));
         }
@@ -148,13 +148,13 @@ impl<'t> Reader<'t> {
         let bytes = self.text.as_bytes();
         let at = from - format.prefix.len();
         let behind = &bytes[end..];
-        // Where the form says how long it is, another word may begin right behind it.
+        // If the form fixes the length, another word may begin right behind the value.
         let ends = format.length.0 == format.length.1 && format.prefix.len() >= SURE;
         let is_other = |b: &u8| is_name(*b) && !format.rest.has(*b);
         if ends && behind.first().is_some_and(is_other) {
             return false;
         }
-        // Of a value that is as long as the format says nothing is cut off.
+        // Nothing is cut off a value that has the format's exact length.
         let is_whole = end - from >= 16 && end - from == format.length.0;
         let before = if is_glued { &[] } else { &bytes[..at] };
         goes_on(before, behind, is_whole)
@@ -164,7 +164,7 @@ impl<'t> Reader<'t> {
     fn is_sure(&self, at: usize, from: usize, end: usize, format: &Format) -> bool {
         let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
         let before = &bytes[..at];
-        // What somebody types to try a gateway is told by what is sure, or stands apart.
+        // A value typed to try a gateway counts if its format may have a checksum, or behind `_`.
         let is_typed = placeholder::is_counted(value);
         let is_random = if is_typed {
             format.is_counted() || before.ends_with(b"_")

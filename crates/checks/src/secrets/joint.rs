@@ -1,4 +1,4 @@
-//! What stands between the name of a secret and its value: signs, words of many languages, tags.
+//! The text between the name of a secret and its value: signs, words of many languages, tags.
 
 use memchr::memmem;
 
@@ -33,7 +33,7 @@ const MAX_JOINT: usize = 24;
 /// How far behind its name the default of a variable of Terraform begins.
 const MAX_BLOCK: usize = 160;
 
-/// Where the value begins behind a name that ends at `from`, and what joins them. `lead` is the name and what stands in
+/// Returns the start of the value behind a name that ends at `from`, and their join. `lead` is the name and the text in
 /// front of it.
 pub(super) fn joined(bytes: &[u8], lead: &str, from: usize) -> Option<(usize, Join)> {
     if bytes[from..].starts_with(b"</") {
@@ -135,7 +135,7 @@ fn closes_emphasis(bytes: &[u8]) -> bool {
     !matches!(bytes[0], b'"' | b'\'') && rest.is_some_and(|rest| b" :=-".contains(rest))
 }
 
-/// Where the text of the next element begins behind the end of one: `<key>Token</key><string>...`,
+/// Returns the start of the text of the next element behind the end of one: `<key>Token</key><string>...`,
 /// `<td>Password</td><td>...`.
 fn next_element(bytes: &[u8], from: usize) -> Option<usize> {
     const HOLDERS: [&[u8]; 7] = [b"td", b"dd", b"string", b"code", b"value", b"b", b"span"];
@@ -154,7 +154,7 @@ fn next_element(bytes: &[u8], from: usize) -> Option<usize> {
     bytes.get(at).filter(|&&b| b.is_ascii_graphic() && b != b'<').map(|_| at)
 }
 
-/// Where the value begins when the name is itself a value, and the next field holds the secret:
+/// Returns the start of the value when the name is itself a value, and the next field holds the secret:
 /// `"name": "DB_PASSWORD", "value": "..."`, `<add key="ApiKey" value="..."/>`, `variable "token" { default = "..." }`.
 fn value_field(bytes: &[u8], from: usize) -> Option<usize> {
     let gap = |at: usize, signs: &[u8]| {
@@ -174,7 +174,7 @@ fn value_field(bytes: &[u8], from: usize) -> Option<usize> {
     matches!(bytes.get(join), Some(b':' | b'=')).then(|| gap(join + 1, b"\"'"))
 }
 
-/// Where the word "default" ends in the block that begins between a name and its first field.
+/// Returns the end of the word "default" in the block that begins between a name and its first field.
 fn default(bytes: &[u8], from: usize, field: usize) -> Option<usize> {
     memchr::memchr(b'{', &bytes[from..field])?;
     let block = &bytes[field..bytes.len().min(field + MAX_BLOCK)];

@@ -7,7 +7,7 @@ use crate::words::{ceil, floor};
 
 pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
 const KEY_END: &str = "-----END";
-/// What a private key is reported as.
+/// The reported kind of a private key.
 pub(crate) const PRIVATE_KEY: &str = "private_key";
 /// The longest first or last line of a key block.
 pub(crate) const KEY_LINE: usize = 80;
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-/// Where the body begins in a text whose first line is that of a private key.
+/// Returns the start of the body in a text whose first line is that of a private key.
 fn key_body(text: &[u8]) -> Option<usize> {
     let line = &text[..text.len().min(KEY_LINE)];
     let dashes = memmem::find(line.get(KEY_BLOCK.len()..)?, b"-----")?;
@@ -107,7 +107,7 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)
 }
 
-/// Where the last line of a key block ends.
+/// Returns the end of the last line of a key block.
 pub(crate) fn key_end(text: &[u8]) -> Option<usize> {
     let line = memmem::find(text, KEY_END.as_bytes())?;
     let from = line + KEY_END.len();
@@ -149,7 +149,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Secret>, limit: usize) {
                 || open_body(&bytes[body..to]).map(|length| ceil(text, body + length).min(to));
             closed.or_else(open).unwrap_or(to)
         } else if let Some(length) = begun() {
-            // Of what follows the little there is belongs to it, not a long text.
+            // A short rest belongs to the key, a long text does not.
             if closed.is_some() || end - body < KEY_PADDED { end } else { body + length }
         } else {
             continue;

@@ -21,7 +21,7 @@ const SECRET: &[&str] = &[
     "api", "secret", "private", "access", "license", "licence", "encryption", "decryption", "signing", "auth",
     "authentication", "authorization", "master", "hmac", "aes", "admin", "shared", "subscription", "activation",
 ];
-/// Of these, what other words may follow in front of "key": `public API key`.
+/// Those of these that other words may follow in front of "key": `public API key`.
 const OPEN: &[&str] = &["public", "publishable"];
 /// Those words.
 const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", "client"];
@@ -29,7 +29,7 @@ const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", 
 #[rustfmt::skip]
 const MANNERS: &[&str] =
     &["type", "types", "algorithm", "algo", "spec", "function", "class", "format", "kind", "mode", "scheme"];
-/// What may follow a part of a name without a sign or a capital: the beginnings of other parts.
+/// Beginnings of other parts, which may follow a part of a name without a sign or a capital.
 #[rustfmt::skip]
 const PARTS: &[&str] = &[
     "key", "token", "secret", "id", "pass", "word", "code", "value", "string", "data", "header", "oriz", "oris", "entic",
@@ -37,14 +37,14 @@ const PARTS: &[&str] = &[
     "master", "client", "user", "login", "session", "access", "auth", "api", "cred", "phrase", "pair", "material", "cookie", "bearer", "param", "field", "sig",
 ];
 
-/// What a name that ends in `key` names.
+/// The thing that a name ending in `key` refers to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Key {
     /// Something to be kept secret, as the words say.
     Secret,
-    /// What everybody may know.
+    /// A public value.
     Public,
-    /// Where something lies.
+    /// The location of something.
     Stored,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn is_fingerprint(value: &str) -> bool {
         && value.bytes().any(|b| b.is_ascii_uppercase())
 }
 
-/// What joins two words that only a capital sets apart.
+/// The joint of two words that only a capital sets apart.
 const HUMP: u8 = 0;
 
 /// The words at the end of a text, the last one first: of `awsSecretKey`, `sort_key`, `Your public API key`.
@@ -152,7 +152,7 @@ struct Words<'t> {
 
 struct Word<'t> {
     text: &'t str,
-    /// What joins it to the one in front of it, if one is.
+    /// The byte that joins it to the one in front of it, if there is one.
     joint: Option<u8>,
 }
 

@@ -31,9 +31,9 @@ use crate::watch::Watch;
 /// A credential, before overlaps are resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
-    /// What it is: the name of a format, `private_key`, `password`, ...
+    /// The kind: the name of a format, `private_key`, `password`, ...
     pub(crate) kind: &'static str,
-    /// Where, in the bytes of the text given.
+    /// The range in the bytes of the text given.
     pub(crate) bytes: Range<usize>,
     /// How live it looks, 0 to 1.
     pub(crate) score: f64,
@@ -52,8 +52,8 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> 
     apart(text, found, limit)
 }
 
-/// What was found in order, without overlaps: what is surer keeps its place, and of the other what stands in front of it
-/// and is long enough to be a credential without it.
+/// Returns the secrets in order, without overlaps: the surer one stays, and the other keeps only its part in front of
+/// it, if that is long enough to be a credential alone.
 fn apart(text: &str, mut found: Vec<Secret>, limit: usize) -> Vec<Secret> {
     found.sort_by(|a, b| a.bytes.start.cmp(&b.bytes.start).then(b.bytes.end.cmp(&a.bytes.end)));
     let mut kept: Vec<Secret> = Vec::new();
@@ -83,7 +83,7 @@ fn stands_alone(value: &str) -> bool {
 
 /// How much may stand between the margin and a line of base64.
 const MAX_MARGIN: usize = 32;
-/// What may stand there.
+/// The bytes allowed there.
 const MARGIN: &[u8] = b" \t\"'>";
 
 /// Whether a place is in the middle of base64, by what stands in front of it in its line.
@@ -133,7 +133,7 @@ fn line_of_base64(text: &[u8]) -> &[u8] {
     let is_code = |b: &&u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
     let length = text.iter().rev().take(80).take_while(is_code).count();
     let start = text.len() - length;
-    // Of the end of a line that is written as `\\n` the letter is no part of the next one.
+    // The letter of a line end that is written as `\\n` is no part of the next line.
     &text[start + usize::from(length > 0 && text[..start].ends_with(b"\\"))..]
 }
 

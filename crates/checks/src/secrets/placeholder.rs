@@ -1,4 +1,4 @@
-//! What only stands in for a secret, and what only looks random.
+//! Values that only stand in for a secret, and values that only look random.
 
 use std::sync::LazyLock;
 

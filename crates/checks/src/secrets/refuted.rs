@@ -1,4 +1,4 @@
-//! What tells that a value behind the name of a secret is none: other names, what it is made of, what stands around it.
+//! Signs that a value behind the name of a secret is none: other names, its composition, the text around it.
 
 use std::sync::LazyLock;
 
@@ -39,7 +39,7 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         let is_hump = keyword.starts_with('P') && before.is_some_and(char::is_lowercase);
         before.is_some_and(char::is_alphabetic) && !is_hump
     };
-    // Of these other words are made, of the longer ones only their cases in other languages.
+    // Other words are made of these, but only cases in other languages of the longer ones.
     let is_beginning = || is_one_of(keyword, &["auth", "key", "api"]);
     // `--password-stdin`, `aria-keyshortcuts`
     ["-stdin", "shortcut"].iter().any(|part| name.contains(part))

@@ -3,7 +3,7 @@
 use super::structured::{PASSWORD_REACH, PASSWORD_TAG};
 use super::url;
 
-/// What a mark in a text lets one look for: the mark, the rule, its name, its score, and how far to look around. A rule
+/// A rule to look for near a mark in a text: the mark, the rule, its name, its score, and how far to look around. A rule
 /// that begins with `^` is looked for at each mark; others once in all that is near marks, so that many marks close to
 /// each other cost no more than one.
 pub(super) struct Rule {
@@ -16,7 +16,7 @@ pub(super) struct Rule {
     pub(super) seek: Seek,
 }
 
-/// Where the mark of a rule is looked for.
+/// The places in which the mark of a rule is looked for.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Seek {
     /// By the scan, anywhere.
@@ -30,7 +30,7 @@ pub(crate) enum Seek {
 /// The option by which `mysql` and its like take a password, with no space behind it.
 const MYSQL_PASSWORD: &str = r#"\s-p["']?([^\x00-\x20"'$<{-][^\x00-\x20"'$<{]{5,100})"#;
 
-/// What a password is reported as that stands beside its user: it must look like one, its place is not enough.
+/// The reported kind of a password that stands beside its user: it must look like one, its place is not enough.
 pub(super) const LOGIN: &str = "login_password";
 /// The second argument of a call that takes user and password, and the third of one that takes an address before them.
 const SECOND: &str = r#"^[A-Za-z]+=?\(\s*(?:["'][^"'\n]{0,80}["']|[A-Za-z_$][A-Za-z0-9_.$]{0,60})\s*,\s*["']([^\x00-\x20"'$<{]{6,64})["']"#;

@@ -16,7 +16,7 @@ use crate::scan::{self, Scan};
 use crate::spans::Span;
 use crate::words::{ceil, floor, is_name};
 
-/// What announces a credential without a rule of this table.
+/// Marks that announce a credential without a rule of this table.
 const OTHERS: [&str; 2] = [KEY_BLOCK, url::MARK];
 /// All marks: those of the rules, in their order, then the others. The scan looks for most of them, in any case, so that
 /// only what is there is looked for again.
@@ -30,10 +30,10 @@ pub(crate) static MARKS: [&str; RULES.len() + OTHERS.len()] = {
     }
     marks
 };
-/// What a password between tags begins behind, and within how many bytes it ends with its last tag.
+/// The tag in front of a password between tags, and the number of bytes within which it ends with its last tag.
 pub(crate) const PASSWORD_TAG: &str = "<password>";
 pub(crate) const PASSWORD_REACH: usize = 120;
-/// Where a mark is looked for.
+/// Returns the places in which a mark is looked for.
 pub(crate) fn seek(index: usize) -> Seek {
     RULES.get(index).map_or(Seek::Anywhere, |rule| rule.seek)
 }

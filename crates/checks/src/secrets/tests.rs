@@ -23,7 +23,7 @@ const VALUES: [&str; 14] = [
     "BUNDLE_GEMS__CONTRIBSYS__COM=\"1f2e3d4c:9a8b7c6d\"",
 ];
 
-/// What stands close to credentials, which are where `@` is.
+/// Texts close to credentials, which are where `@` is.
 const NEIGHBOURS: [&str; 28] = [
     "<li>@<li>x",
     "@<!-- x",
@@ -223,7 +223,7 @@ fn what_only_shows_the_form_is_left_alone() {
     }
 }
 
-/// What somebody types who wants to see a gateway refuse a credential.
+/// A value typed by somebody who wants to see a gateway refuse a credential.
 #[test]
 fn a_value_that_counts_is_one() {
     let (letters, digits) = ("abcdefghijklmnopqrstuvwxyz", "1234567890");

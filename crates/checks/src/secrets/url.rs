@@ -7,9 +7,9 @@ use memchr::memmem;
 use super::{Secret, placeholder};
 use crate::words::{floor, is_one_of};
 
-/// What passwords in URLs are reported as.
+/// The reported kind of passwords in URLs.
 pub(super) const KIND: &str = "url_credentials";
-/// What stands behind the scheme of a URL.
+/// The mark behind the scheme of a URL.
 pub(super) const MARK: &str = "://";
 /// The longest name of a user that is looked at.
 const MAX_USER: usize = 120;
@@ -31,7 +31,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Secret>, limit: usize) {
     found.extend(passwords.take(limit).map(|bytes| Secret { kind: KIND, bytes, score: 0.85 }));
 }
 
-/// Where the password stands in the URL whose scheme ends at `mark`.
+/// Returns the range of the password in the URL whose scheme ends at `mark`.
 fn password(text: &str, mark: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let from = mark + MARK.len();

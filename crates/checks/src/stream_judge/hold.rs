@@ -1,4 +1,4 @@
-//! Where a text may still become a finding that reaches over white space, or may only be told by what follows.
+//! The places from which a text may still become a finding that reaches over white space or depends on later text.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ const WALLET: usize = 170;
 
 /// No credential that is made of letters alone is shorter, but for those behind an option.
 const SHORTEST: usize = 16;
-/// What options for passwords begin with.
+/// The beginnings of options for passwords.
 const PASSWORD_OPTIONS: [&[u8]; 2] = [b"-p", b"-a"];
 
 /// The beginnings of addresses that more words may complete, at the end of a text.
@@ -53,8 +53,8 @@ static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&latin(&format!(r"(?:\b(?:{})|{post_box})\z", forms.join("|")))).ok()
 });
 
-/// Where in a text that is certain up to a border the first value begins that is not. What was said already is behind
-/// us.
+/// Returns the start of the first value that is not certain in a text that is certain up to a border. Text up to `said`
+/// has left already.
 pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
     let mut open = border;
     if policy.acts_on(Category::Secret) {
@@ -70,7 +70,7 @@ pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize)
     open.min(encoded(policy, text, said, border)).max(said)
 }
 
-/// Where a code begins of which more may come, or behind which personal data may begin that is not certain.
+/// Returns the start of a code of which more may come, or behind which personal data may begin that is not certain.
 fn encoded(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
     let from = words::floor(text, said.saturating_sub(2 * REACH));
     let tail = &text[from..border];
@@ -102,7 +102,7 @@ pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) ->
             .is_none_or(|b| b.is_ascii_lowercase() || !acts && b.is_ascii_uppercase());
         unit.len() < SHORTEST && first && letters.all(|b| b.is_ascii_lowercase())
     };
-    // Of a word that is cut nobody knows.
+    // A word that is cut cannot be judged.
     let is_whole = |at: usize| text[..at].chars().next_back().is_none_or(char::is_whitespace);
     is_whole(said)
         && is_whole(open)
@@ -157,15 +157,15 @@ fn personal(text: &str, border: usize, next: Option<char>) -> usize {
         open = open.min(street.start());
     }
     open = open.min(birthday(tail)).min(titled(tail, &units));
-    // What is further back than anything reaches is certain, whatever it looks like.
+    // Text further back than anything reaches is certain, whatever it looks like.
     if open < reach {
         open = units.iter().map(|unit| unit.0).find(|&at| at >= reach).unwrap_or(tail.len());
     }
     if open == tail.len() { border } else { from + folded.original(open..open + 1).start }
 }
 
-/// What of a word begins within reach, where it is longer than that: no value in it begins earlier, whatever else it is
-/// made of.
+/// Returns the part of a word that begins within reach, if it is longer than that: no value in it begins earlier,
+/// whatever else it is made of.
 fn near(at: usize, unit: &str, reach: usize) -> (usize, &str) {
     if at >= reach || at + unit.len() <= reach {
         return (at, unit);
@@ -225,8 +225,8 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
     open
 }
 
-/// Where the first run of letters and digits of a word begins that may be a number, with the signs in front of it, and
-/// how many digits there are in all such runs.
+/// Returns the start of the first run of letters and digits of a word that may be a number, with the signs in front of
+/// it, and the number of digits in all such runs.
 fn digits(unit: &str) -> (usize, usize) {
     let (mut first, mut digits) = (None, 0);
     for run in unit.split(|c: char| !c.is_ascii_alphanumeric()) {
@@ -286,7 +286,7 @@ fn titled(tail: &str, units: &[(usize, &str)]) -> usize {
     if may_go_on && is_title() { name } else { tail.len() }
 }
 
-/// What may be a birthday behind a word that announces one.
+/// Returns the start of a possible birthday behind a word that announces one.
 fn birthday(tail: &str) -> usize {
     let may_begin = |unit: &str| {
         let lower: String = unit.chars().take(4).flat_map(char::to_lowercase).collect();

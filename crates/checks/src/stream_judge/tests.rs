@@ -9,7 +9,7 @@ use crate::{encoded, pii, secrets};
 /// More of an ordinary text than this never waits, in characters.
 const MOST_HELD: usize = 100;
 
-/// What people and programs write, with numbers, names and code in it.
+/// Text as people and programs write it, with numbers, names and code in it.
 const PROSE: &str = "\
 Sure! Here's how the release of version 3.14 went: in 2024 Apple Inc. and 35 others moved 1,234,567 \
 records (about 12 % of all) between 2019-03-04 and 10:30 on 5 June. The session token limit is 4096; \
@@ -44,14 +44,14 @@ fn redacts() -> Policy {
     policy(Action::Redact, Action::Redact)
 }
 
-/// What a whole answer leaves as.
+/// Returns a whole answer as it leaves.
 fn whole(policy: &Policy, text: &str) -> String {
     let report = policy.inspect_output(&[text]);
     let found: Vec<&Finding> = report.findings.iter().collect();
     Redactor::of_answer(7).redact(text, &found).unwrap_or_else(|| text.to_owned())
 }
 
-/// What an answer in pieces leaves as, or what of it had left when it was stopped.
+/// Returns an answer in pieces as it leaves, or the part of it that had left when it was stopped.
 fn streamed<'p>(policy: &Policy, pieces: impl IntoIterator<Item = &'p str>) -> (String, bool) {
     let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
     let mut out = String::new();
@@ -323,7 +323,7 @@ fn a_word_without_an_end_leaves_piece_by_piece() {
     let policy = redacts();
     let run = "Zm9vYmFy".repeat(4000);
     assert_eq!(streamed(&policy, chars(&run)).0, run);
-    // What begins in the middle of it is found all the same, and so is a token that does not end.
+    // A secret that begins in the middle of it is found all the same, and so is a token that does not end.
     let secret = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
     let text = format!("{run}.,{secret},{run}");
     let said = streamed(&policy, chars(&text)).0;
@@ -382,7 +382,7 @@ fn the_kinds_of_a_project_wait_as_long_as_they_may_match() {
     assert_eq!(["In any case ", "it is so"].map(&mut push), ["In any ", "case it is "]);
 }
 
-/// What gives the words behind it a meaning, of small letters.
+/// Words that give the words behind them a meaning, of small letters.
 fn leads() -> Vec<&'static str> {
     let contexts = pii::context::WORDS.iter().flat_map(|(_, words)| *words);
     let words = contexts.copied().chain(secrets::names::all());

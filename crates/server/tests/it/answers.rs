@@ -65,7 +65,7 @@ fn stream(choices: &[Value]) -> Answer {
     Answer::Body(200, "text/event-stream", format!("{body}data: [DONE]\n\n"))
 }
 
-/// What each string of a stream says as a whole, and how often each choice ends.
+/// Returns the whole text of each string of a stream, and the ends of each choice.
 fn heard(chunks: &[Value]) -> (BTreeMap<String, String>, BTreeMap<u64, Vec<String>>) {
     let (mut said, mut ends) = (BTreeMap::<String, String>::new(), BTreeMap::new());
     let choices = chunks.iter().flat_map(|chunk| chunk["choices"].as_array().unwrap());
@@ -215,7 +215,7 @@ async fn what_is_left_of_a_broken_answer_is_judged(backend: Backend) {
             (&step["status"], &step["security"]["secret_leaked"]),
             (&json!("failed"), &json!(true))
         );
-        // What was held back did not leave, and is not stored.
+        // Held-back text did not leave, and is not stored.
         let left = if action == "flag" { format!("Here: {LEAK}") } else { "Here: ".to_owned() };
         let mut chunks: Vec<Value> =
             reply.events().iter().map(|event| serde_json::from_str(event).unwrap()).collect();
@@ -288,7 +288,7 @@ async fn what_came_with_a_finding_is_counted(backend: Backend) {
     assert!(step["cost_estimated"].is_null(), "{step}");
 }
 
-/// What the provider was asked, as a JSON string would spell it.
+/// The request to the provider, as a JSON string would spell it.
 fn spelled(body: &Value) -> String {
     let text = body["messages"][0]["content"].as_str().unwrap();
     assert!(!text.contains("jane"), "{text}");
@@ -318,7 +318,7 @@ async fn placeholders_are_put_back_everywhere(backend: Backend) {
     let spelled = json!(MAIL).to_string();
     assert_eq!(*arguments, format!("{{\"to\": {spelled}, \"n\": 1.50}}"));
     assert_eq!(answer["choices"][1]["finish_reason"], "tool_calls");
-    // What the provider has signed stays as it was.
+    // Content signed by the provider stays as it was.
     let state = &first["message"]["provider_state"]["thinking"];
     let thought = mock.last()["messages"][0]["content"].clone();
     assert_eq!(*state, thought);

@@ -92,7 +92,7 @@ async fn personal_data_in_a_file_is_replaced_within_it(backend: Backend) {
     let picture = json!({"type": "image_url", "image_url": {"url": PIXEL}});
     let body = ask(&trace, &json!([part, picture]));
     let answer = key.post("/api/v1/chat/completions", &body).await.ok(200);
-    // What the model read in the file comes back as it was.
+    // The text that the model read in the file comes back as it was.
     assert_eq!(answer["choices"][0]["message"]["content"], text);
     let sent = mock.last();
     let content = &sent["messages"][0]["content"];

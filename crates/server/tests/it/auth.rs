@@ -1,4 +1,4 @@
-//! Who may do what, and how they show who they are.
+//! Authorization and authentication.
 
 use std::time::Duration;
 
@@ -389,7 +389,7 @@ async fn the_cookie_behind_https(backend: Backend) {
         let foreign = owner.with("origin", other);
         foreign.patch("/api/v1/projects/1", &renamed).await.is(403, &json!({"error": "Forbidden"}));
     }
-    // What the command line makes is known to the running server, sessions that it ends too.
+    // Changes by the command line reach the running server, sessions that it ends too.
     let reset = [("SLUICE_USER_PASSWORD", USER_PASSWORD)];
     let done = server.cli(&["user", "reset-password", OWNER], &reset).await;
     assert!(done.status.success(), "{done:?}");

@@ -1,4 +1,4 @@
-//! What the gateway is told by file, environment and flags, and what it says of it.
+//! Configuration by file, environment and flags, and the gateway's messages about it.
 
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ async fn lines_without_their_field_are_named() {
         assert_eq!(last["id"], 2);
         std::fs::write(&file, "[7, \"Hello.\"]\n").unwrap();
         assert!(complaint(&server.cli(&[command, "--jsonl", &path], &[]).await).contains("list"));
-        // What comes behind is judged all the same; a mark before the first line is none of it.
+        // Later lines are judged all the same; a mark before the first line is none of it.
         let odd = [b"\xef\xbb\xbf", fine.as_bytes(), b"\xff\n{\n", fine.as_bytes()].concat();
         std::fs::write(&file, odd).unwrap();
         let ran = server.cli(&[command, "--jsonl", &path], &[]).await;

@@ -27,7 +27,7 @@ enum Owed {
     Begun,
 }
 
-/// What clients were told: step ids by trace.
+/// The answers clients received: step ids by trace.
 type Answered = Arc<Mutex<HashMap<String, Vec<i64>>>>;
 
 async fn nothing_that_was_answered_or_served_is_lost(backend: Backend) {

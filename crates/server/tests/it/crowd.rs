@@ -12,13 +12,13 @@ use crate::harness::{Backend, Server, until};
 const CLIENTS: usize = 2_000;
 /// Between two bytes of a slow client.
 const PAUSE: Duration = Duration::from_secs(1);
-/// What each kind of slow client would like to say, byte by byte.
+/// The request of each kind of slow client, sent byte by byte.
 const SAID: [&str; 4] = [
     // Nothing.
     "",
     // A head that never ends.
     "GET /up HTTP/1.1\r\nhost: sluice\r\nx-slow: slow, slow, slow, slow, slow, slow, slow, slow, slow",
-    // What may become HTTP/2.
+    // The possible beginning of HTTP/2.
     "PRI * HTTP/2.0\r\n",
     // HTTP/2 without a request, all at once.
     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0",

@@ -11,7 +11,7 @@ const CONTENTS: usize = 8;
 const LARGE: usize = 3_000_000;
 /// Callers who take nothing.
 const READERS: usize = 20;
-/// What all of them may cost together, in kB. Whole details would be 480 MB.
+/// The most that all of them may cost together, in kB. Whole details would be 480 MB.
 const MOST_MEMORY: u64 = 64 * 1024;
 
 /// Asks for a detail and takes no more than the beginning of the answer.

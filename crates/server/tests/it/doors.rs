@@ -116,7 +116,7 @@ async fn credentials_do_not_become_vectors(backend: Backend) {
         .await
         .invalid("Model not authorized or found: text-embedding-3-small");
     assert_eq!(mock.begun(), 0);
-    // What is redacted does not leave.
+    // Redacted text does not leave.
     settings(&owner, 1, json!({"safety": {"secrets": {"action": "redact"}}})).await;
     key.post("/api/v1/embeddings", &ask("mine", SECRET)).await.ok(200);
     assert!(!mock.last().to_string().contains("AKIA"), "{}", mock.last());
@@ -144,7 +144,7 @@ async fn turns_are_numbered_within_their_trace(backend: Backend) {
         parent = done["step_id"].clone();
         messages.push(json!({"role": "assistant", "content": done["output"]}));
         messages.push(json!({"role": "user", "content": format!("And then, {turn}?")}));
-        // What is no turn does not count.
+        // An execution that is no thread turn does not count.
         key.execute(&trace, "Something else.").await.ok(200);
     }
     let secret = json!({"trace_id": trace, "messages": [{"role": "user", "content": SECRET}]});

@@ -265,7 +265,7 @@ async fn another_model_comes_after_the_last_endpoint(backend: Backend) {
     assert_eq!(key.execute(&trace, "Hello again.").await.ok(200)["model"], "second");
 }
 
-/// What is signed for a region is of use in no other.
+/// A signature for a region is of use in no other.
 async fn an_endpoint_is_in_its_own_region(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -347,7 +347,7 @@ async fn credentials_are_kept_and_never_shown(backend: Backend) {
     ]);
     assert_eq!(made["additional_config"]["endpoints"], shown);
     assert_eq!(made["has_api_key"], false);
-    // What is shown can be sent back: every endpoint keeps its own.
+    // Endpoints can be sent back as shown: each keeps its own.
     let back = json!({"additional_config": {"endpoints": shown}});
     assert_eq!(change(&owner, &made, back).await, shown);
     assert_eq!(change(&owner, &made, json!({"name": "Renamed"})).await, shown);
@@ -470,7 +470,7 @@ async fn endpoints_that_make_no_sense(backend: Backend) {
         reply.says(422, part);
         assert!(!reply.text.contains("sk-1"));
     }
-    // Where each endpoint has an address, the model needs none.
+    // If each endpoint has an address, the model needs none.
     let azure = |endpoints: Value| {
         let fields = json!({"name": "m", "identifier": "m", "provider": "azure",
             "additional_config": {"endpoints": endpoints}});

@@ -1,4 +1,4 @@
-//! What bad input gets, and what odd input is kept as.
+//! Answers to bad input, and the stored form of odd input.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -77,7 +77,7 @@ async fn a_body_that_is_too_large(backend: Backend) {
     server.key().send("POST", "/api/v1/traces", Some(whole)).await.ok(201);
 }
 
-/// Who has no key is not listened to, but hears why, however much there was to say.
+/// A caller without a key is refused unread and receives the reason, however large the body.
 async fn a_large_body_without_a_key(backend: Backend) {
     let server = Server::start(&backend).await;
     for size in [100_000, 1_000_000, 9_000_000] {
@@ -148,7 +148,7 @@ async fn a_body_out_of_proportion(backend: Backend) {
         let metadata = format!(r#"{{"metadata":{{"a":{deep}}}}}"#);
         send("traces", metadata).await.says(422, "nested too deeply");
     }
-    // Whatever is behind or beside what is too deep is not read either, nor where nobody reads it.
+    // Values behind or beside one that is too deep are not read either, even if it is in a part that nobody reads.
     let (dense, quoted) = (list_of("[]"), list_of("[]").replace('"', "\\\""));
     let messages = r#""messages":[{"role":"user","content":"Hello"}],"model":"sandbox""#;
     for ahead in [
@@ -192,7 +192,7 @@ async fn a_body_out_of_proportion(backend: Backend) {
     send("chat/completions", chat(&sentences)).await.ok(200);
 }
 
-/// What the HTTP library refuses by itself looks like every other error.
+/// A refusal by the HTTP library itself looks like every other error.
 async fn a_request_that_is_no_http(backend: Backend) {
     let server = Server::start(&backend).await;
     let long = "a".repeat(70_000);
@@ -418,7 +418,7 @@ async fn request_ids(backend: Backend) {
     }
 }
 
-/// What a newer version would not save is no reason to lock a project out.
+/// A setting that a newer version would not save is no reason to lock a project out.
 async fn what_could_be_saved_once_goes_on(backend: Backend) {
     if matches!(backend, Backend::Sqlite) {
         // Only PostgreSQL has a client that can write past the gateway; the registry is the same.

@@ -209,7 +209,7 @@ async fn who_hangs_up_leaves_what_has_left(backend: Backend) {
     assert_eq!(step["cost_estimated"], true, "{step}");
 }
 
-/// What buffers between a provider and a caller may take: the kernel's are a few MiB each.
+/// The most that buffers between a provider and a caller may take: the kernel's are a few MiB each.
 const BUFFERED: usize = 40 * 1024 * 1024;
 
 /// Says so many bytes and more, and how many until nobody took any for a second.

@@ -57,7 +57,7 @@ async fn a_model_of_another_format(backend: Backend) {
     assert_eq!(step["cost"], 0.21);
 }
 
-/// Of before a model could make several calls at a time.
+/// The form from before a model could make several calls at a time.
 async fn a_history_in_the_legacy_form(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);

@@ -13,7 +13,7 @@ const MAIL: &str = "jane.doe@acme.org";
 /// The input upon which the provider asks for a tool.
 const CALL: &str = "Call it.";
 
-/// What is sent.
+/// The kind of content sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Threat {
     PersonalData,
@@ -21,7 +21,7 @@ enum Threat {
     Injection,
 }
 
-/// What a door does with personal data.
+/// The treatment of personal data by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// A placeholder goes to the provider.
@@ -43,7 +43,7 @@ struct Door {
     streams: &'static [bool],
     /// With which status it refuses.
     refusal: u16,
-    /// What every request has.
+    /// The fields of every request.
     fields: Value,
     places: Vec<Place>,
 }
@@ -355,7 +355,7 @@ async fn send(key: &Caller, door: &Door, trace: &str, streams: bool, request: Va
     key.post(&path, &body).await
 }
 
-/// What is wrong with what became of a request, if anything is.
+/// Returns the fault in the outcome of a request, if there is one.
 fn fault(door: &Door, own_words: bool, threat: Threat, done: &Done) -> Option<String> {
     let passes = match threat {
         Threat::PersonalData => true,
@@ -398,12 +398,12 @@ fn fault(door: &Door, own_words: bool, threat: Threat, done: &Done) -> Option<St
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 struct Done {
     status: u16,
     /// Its step.
     step: Map<String, Value>,
-    /// What reached the provider.
+    /// The requests that reached the provider.
     sent: Vec<Value>,
 }
 

@@ -265,7 +265,7 @@ async fn what_a_tool_says_is_screened(backend: Backend) {
     assert!(blocked["reason"].is_string() && blocked.get("output").is_none(), "{blocked}");
     assert_eq!(stage.model.begun(), 1, "no model has seen it");
 
-    // What only a private model may see goes to one.
+    // Data that only a private model may see goes to one.
     let tiers = json!({"simple": "mock", "complex": "mock", "secure": null});
     settings(&stage.owner, 1, json!({"routing_tiers": tiers})).await;
     let mut entry = stage.entry("never");
@@ -312,7 +312,7 @@ async fn tokens_are_sealed_and_never_shown(backend: Backend) {
     };
     let shown = patch(json!({"credentials": {&url: TOKEN}})).await.ok(200);
     assert_eq!(shown["settings"]["mcp"]["credentials"], json!({&url: true}));
-    // What is shown can be sent back.
+    // Settings can be sent back as shown.
     patch(shown["settings"]["mcp"].clone()).await.ok(200);
     let trace = stage.key.trace().await;
     stage.ask(&trace, json!({"tools": [stage.entry("never")]})).await.ok(200);

@@ -28,7 +28,7 @@ async fn model() -> Mock {
     .await
 }
 
-/// What an MCP server with one tool answers.
+/// The answers of an MCP server with one tool.
 fn speak(request: &Value) -> Answer {
     let result = match request["method"].as_str() {
         Some("initialize") => json!({
@@ -76,7 +76,7 @@ async fn a_server_is_greeted_once_for_a_project(backend: Backend) {
     }
     assert_eq!(counts(&tools), [1, 1, 3]);
 
-    // Who shows another token is somebody else.
+    // A caller that shows another token is somebody else.
     let credentials = json!({"mcp": {"credentials": {&tools.url(): "token-1"}}});
     settings(&owner, 1, credentials).await;
     let trace = key.trace().await;
@@ -157,11 +157,11 @@ async fn a_conversation_with_an_id_is_kept_for_its_trace(backend: Backend) {
     ask(&key, &first, &tools).await;
     ask(&key, &first, &tools).await;
     assert_eq!(counts(&tools), [1, 1, 2]);
-    // What a server knows of one trace is not for another. Its list is.
+    // The state a server keeps of one trace is not for another. Its list is.
     let second = key.trace().await;
     ask(&key, &second, &tools).await;
     assert_eq!(counts(&tools), [2, 1, 3]);
-    // What the server has forgotten was not done, and is done in a new conversation.
+    // A call in a session that the server forgot was not done, and is done in a new conversation.
     forgets.store(true, Ordering::SeqCst);
     ask(&key, &second, &tools).await;
     assert_eq!(counts(&tools), [3, 1, 5]);

@@ -1,4 +1,4 @@
-//! What takes memory is counted before it is taken, and refused where there is too much of it.
+//! Memory is counted before it is taken, and refused if it is too much.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ crate::on_every_backend!(
 
 /// Seven bodies of this size take half of the memory, which is what one project may hold.
 const BODY: usize = 190_000;
-/// What the gateway asks for at the least, with bodies of 200 kB.
+/// The least that the gateway asks for, with bodies of 200 kB.
 const MEMORY: &str = "19177216";
 
 fn chat(trace: &str, model: &str) -> Value {
@@ -50,7 +50,7 @@ async fn large_bodies_share_the_memory_for_them(backend: Backend) {
     // There is room for others.
     let other = other_key(&server, &owner).await;
     check(&other).await.ok(200);
-    // Who hangs up gives back what was held.
+    // A client that hangs up gives back what was held.
     held.iter().for_each(tokio::task::JoinHandle::abort);
     until("the memory is free again", async || (check(&key).await.status == 200).then_some(()))
         .await;

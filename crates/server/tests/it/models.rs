@@ -321,7 +321,7 @@ async fn a_model_that_settings_name_keeps_its_name_and_can_go(backend: Backend) 
     owner.delete(&path).await.ok(204);
     let events = owner.get("/api/v1/audit-events?event=model_deleted").await.ok(200);
     assert_eq!(events[0]["metadata"]["named_by"], json!(["settings.routing_tiers.complex"]));
-    // What is left can still be set, and the tier can be mended.
+    // The other settings can still be set, and the tier can be mended.
     settings(&owner, 1, json!({"monthly_budget": 5})).await;
     settings(&owner, 1, json!({"routing_tiers": {"complex": "other"}})).await;
 }

@@ -1,4 +1,4 @@
-//! Where personal data goes, and where it does not.
+//! The places that personal data reaches, and those it does not.
 
 use std::time::Duration;
 

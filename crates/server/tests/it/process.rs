@@ -23,7 +23,7 @@ crate::on_every_backend!(
     first_credentials_are_printed_once,
 );
 
-/// What a command printed, when it failed as it should.
+/// The output of a command that failed as it should.
 #[track_caller]
 pub fn complaint(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -32,7 +32,7 @@ pub fn complaint(output: &Output) -> String {
     said
 }
 
-/// What a command printed, when it went well.
+/// The output of a command that succeeded.
 #[track_caller]
 pub fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");

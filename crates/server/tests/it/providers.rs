@@ -131,7 +131,7 @@ async fn a_new_address_closes_the_circuit(backend: Backend) {
     run(&key, &trace, "moved").await.is(502, &unreachable());
     assert_eq!(broken.begun(), calls, "the circuit is open");
     let path = format!("/api/v1/projects/1/models/{}", model["id"]);
-    // What does not change where calls go leaves it open.
+    // A change that does not affect where calls go leaves it open.
     let named = json!({"model_definition": {"name": "Still broken"}});
     owner.patch(&path, &named).await.ok(200);
     run(&key, &trace, "moved").await.is(502, &unreachable());
@@ -236,7 +236,7 @@ async fn a_fallback_answers_for_a_stream_that_begins_with_an_error(backend: Back
     let told = |step: &Value| json!([step["model"], step["status"], step["cost"]]);
     let told: Vec<Value> = steps.iter().map(told).collect();
     assert_eq!(told, [json!(["first", "failed", 0.0]), json!(["second", "completed", 0.0045])]);
-    // Where nobody else can be asked there is no stream.
+    // There is no stream if nobody else can be asked.
     ask("alone").await.is(502, &unreachable());
 }
 
@@ -258,7 +258,7 @@ async fn a_fallback_that_cannot_is_no_fault_of_the_callers(backend: Backend) {
     key.post(path, &ask("first")).await.is(502, &unreachable());
     key.post(path, &ask("second")).await.says(422, "n is not supported by model second");
     assert_eq!(other.begun(), 0);
-    // What no provider was asked leaves no step.
+    // A request that reached no provider leaves no step.
     let told = async || {
         let detail = key.detail(&trace).await;
         let steps = detail["steps"].as_array().unwrap();

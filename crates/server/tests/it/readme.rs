@@ -11,7 +11,7 @@ use crate::harness::{Backend, KEY, PASSWORD, Server};
 const README: &str = "../../README.md";
 /// Ends what one command prints.
 const END: &str = "=== end of a command ===";
-/// What the README has in the place of what every run makes anew, and what stands for it when the two
+/// The README's text for a value that every run makes anew, and what stands for it when the two
 /// are compared.
 const VARIES: [(&str, &str); 6] = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "TRACE"),

@@ -33,7 +33,7 @@ async fn refuses(pieces: [&'static str; 2]) -> Mock {
     Mock::start(Duration::ZERO, None, plan).await
 }
 
-/// What a field of choice 0 says in all.
+/// The whole text of a field of choice 0.
 fn said(chunks: &[Value], field: &str) -> String {
     let piece =
         |chunk: &Value| chunk["choices"][0]["delta"][field].as_str().unwrap_or_default().to_owned();

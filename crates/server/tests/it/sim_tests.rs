@@ -107,7 +107,7 @@ impl Sim {
         self.control.post("/_script", &scripts).await.ok(200);
     }
 
-    /// What it was asked last.
+    /// The last request to it.
     async fn asked(&self, provider: &str) -> String {
         let path = format!("/_requests?provider={provider}");
         let requests = self.control.get(&path).await.ok(200);
@@ -120,7 +120,7 @@ impl Sim {
     }
 }
 
-/// Who asks, of which model.
+/// The asker, and the model asked.
 struct Asker<'a> {
     key: &'a Caller,
     trace: &'a str,
@@ -246,7 +246,7 @@ impl Asker<'_> {
             return false;
         }
         assert!(self.sim.asked(self.provider).await.contains("weather"), "{door}");
-        // What goes back after a stream is what goes back after a whole answer.
+        // The history sent back is the same after a stream and after a whole answer.
         if door.ends_with("streamed") {
             return true;
         }
@@ -345,7 +345,7 @@ impl Asker<'_> {
     }
 }
 
-/// What the tools of a stream are called with, put together.
+/// The arguments of the tool calls of a stream, put together.
 fn pieces(stream: &str) -> String {
     fn collect(value: &Value, all: &mut String) {
         match value {

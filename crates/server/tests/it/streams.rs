@@ -15,7 +15,7 @@ const STREAMS: usize = 1_000;
 const EVENTS: usize = 200;
 /// The first fills pools and caches, the others must find their room there.
 const ROUNDS: usize = 6;
-/// What an allocator may hold more of in the later rounds than in the earlier ones, in kB. What it keeps for each of the
+/// The most memory that an allocator may hold beyond that of the earlier rounds, in kB. The part for each of the
 /// event loops goes up and down by as much; 14 kB that each stream leaves behind are more.
 const SLACK: u64 = 40 * 1024;
 

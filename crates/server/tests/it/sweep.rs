@@ -1,4 +1,4 @@
-//! What the gateway does by itself, now and then. Only PostgreSQL has a client that can make a trace
+//! The periodic work of the gateway. Only PostgreSQL has a client that can make a trace
 //! old or break a part; the sweep is the same on both databases.
 
 use crate::harness::{Backend, Server, until};

@@ -1,4 +1,4 @@
-//! What the operator is told: log lines that name their request, and metrics.
+//! Output for the operator: log lines that name their request, and metrics.
 
 use serde_json::{Value, json};
 

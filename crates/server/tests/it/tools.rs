@@ -352,7 +352,7 @@ async fn names_that_no_provider_takes(backend: Backend) {
         "messages": [{"role": "user", "content": INPUT}]});
     key.post("/api/v1/chat/completions", &chat).await.invalid(fault);
     assert_eq!(mock.begun(), 0, "nothing was sent");
-    // What other servers of OpenAI's format take is theirs to say.
+    // Other servers of OpenAI's format decide for themselves what they accept.
     chat["model"] = "lenient".into();
     key.post("/api/v1/chat/completions", &chat).await.ok(200);
 }

@@ -1,4 +1,4 @@
-//! What is told of the tokens of a call, and paid for, however it ends.
+//! The tokens of a call that are reported and paid for, however it ends.
 
 use std::time::Duration;
 
@@ -425,7 +425,7 @@ async fn hanging_up_before_a_whole_answer_is_not_free(backend: Backend) {
         assert_eq!((&step["status"], &step["cost_estimated"]), (&json!("cancelled"), &json!(true)));
         let (prompt, written) = (&step["prompt_tokens"], &step["completion_tokens"]);
         assert!(prompt.as_u64().unwrap() > 0, "{step}");
-        // Of a stream all would have been seen.
+        // All of a stream would have been seen.
         let expected = if streams { 0..=0 } else { n..=n * most };
         assert!(expected.contains(&written.as_u64().unwrap()), "{step}");
         until("the provider is left", async || (mock.gone() == mock.begun()).then_some(())).await;

@@ -21,7 +21,7 @@ const LONG: &[&str] = &[
     "github_app_token", "github_refresh_token", "slack_token", "databricks_token",
 ];
 
-/// What words and names end with as well, and before hashes and identifiers.
+/// Beginnings that also end words and names, and also stand before hashes and identifiers.
 #[rustfmt::skip]
 const COMMON: &[&str] = &[
     "live_", "test_", "live_pub_", "test_pub_", "cal_live_", "key-", "api-", "sdk-", "mob-", "api_", "secret-", "secret_",

@@ -1,4 +1,4 @@
-//! What providers document of the characters behind a beginning.
+//! The form that providers document for the characters behind a beginning.
 
 use crate::checksum::{base58check_key, bech32, crc32};
 use crate::secrets::placeholder;
@@ -45,7 +45,7 @@ pub(super) fn openai(body: &str) -> bool {
     body.contains("T3BlbkFJ")
 }
 
-/// What looks random, of whichever vendor: Anthropic's keys are told by more.
+/// A body that looks random, of any vendor: Anthropic's keys are recognized by more.
 pub(super) fn unnamed(body: &str) -> bool {
     !body.starts_with("ant-") && (placeholder::is_mixed(body) || placeholder::is_counted(body))
 }
@@ -109,7 +109,7 @@ pub(super) fn airtable(body: &str) -> bool {
     parts(body, '.', &[14, 64]) && body.get(15..).is_some_and(is_hex)
 }
 
-/// What is encrypted behind them begins alike in all of them. Lines of certificates begin with `AQE` as well.
+/// The encrypted part behind them begins alike in all of them. Lines of certificates begin with `AQE` as well.
 pub(super) fn adyen(body: &str) -> bool {
     body.get(..16).is_some_and(|lead| lead.contains("hmf")) && placeholder::is_mixed(body)
 }

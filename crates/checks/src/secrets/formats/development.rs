@@ -1,4 +1,4 @@
-//! Where source is kept, built, shipped and watched over.
+//! Services that keep, build, ship and monitor source.
 
 use super::Charset::{Alnum, Base64, Django, Dotted, Hex, Lower, Path, Signs, Upper, Url};
 use super::{Format, bodies, c, f, free, r};

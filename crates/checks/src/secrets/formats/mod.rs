@@ -27,15 +27,15 @@ pub(crate) enum Charset {
     Dotted,
     /// Letters, digits and `+ / = - _ ,`.
     Base64,
-    /// What may stand in the path of a URL.
+    /// Characters allowed in the path of a URL.
     Path,
     /// Letters, digits and nearly all signs that need no quotes: `- _ . : = ! $ ~ + / %`.
     Signs,
-    /// What Django draws its keys from.
+    /// The characters that Django draws its keys from.
     Django,
 }
 
-/// What is asked of the characters behind the beginning, besides their set and their number.
+/// The requirement on the characters behind the beginning, besides their set and their number.
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     /// Nothing: no other text begins like this.
@@ -44,7 +44,7 @@ pub(crate) enum Body {
     Random,
     /// Nothing, not even that it is no placeholder: the provider's values are as short and as free as that.
     Free,
-    /// What the provider documents of it.
+    /// The provider's documented form.
     Checked(fn(&str) -> bool),
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct Format {
     pub(crate) kind: &'static str,
     /// How it begins, in exactly this case.
     pub(crate) prefix: &'static str,
-    /// What follows.
+    /// The characters that follow.
     pub(crate) rest: Charset,
     /// Fewest and most characters of the rest.
     pub(crate) length: (usize, usize),
-    /// What else is asked of the rest.
+    /// The further requirement on the rest.
     pub(crate) body: Body,
 }
 

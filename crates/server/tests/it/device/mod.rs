@@ -124,7 +124,7 @@ async fn a_device_that_fails_loses_nothing_that_was_acknowledged() {
     server.kill().await;
     server.up().await;
     judge(&server, &trace, &load).await;
-    // What was committed is in the log of the database; moving it from there can wait.
+    // Committed data is in the log of the database; moving it from there can wait.
     arm(&control, "write 5 sluice.db");
     server.stop().await;
     std::fs::remove_file(&control).unwrap();

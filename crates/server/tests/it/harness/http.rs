@@ -12,7 +12,7 @@ pub struct Caller {
     headers: Vec<(String, String)>,
 }
 
-/// What came back.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -158,7 +158,7 @@ impl Reply {
     }
 }
 
-/// What a query string may hold.
+/// Encodes a text for a query string.
 pub fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let spell = |byte: u8| {

@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 
 use super::http::Caller;
 
-/// What the provider does with a request.
+/// The provider's reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A whole answer, or a stream of the pieces when a stream is asked for.
@@ -64,7 +64,7 @@ struct State {
     served: AtomicUsize,
     gone: AtomicUsize,
     requests: Mutex<Vec<Asked>>,
-    /// What those are told who listen to an MCP server between calls.
+    /// The messages to clients that listen to an MCP server between calls.
     told: broadcast::Sender<Value>,
 }
 

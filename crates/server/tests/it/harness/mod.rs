@@ -1,4 +1,4 @@
-//! What every test needs: a running server, a client, a provider to call.
+//! The basis of every test: a running server, a client, a provider to call.
 
 mod http;
 mod mock;

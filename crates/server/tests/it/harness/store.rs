@@ -1,4 +1,4 @@
-//! Where a server under test keeps its data.
+//! The database of a server under test.
 
 use std::process::Command;
 
