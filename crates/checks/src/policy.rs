@@ -129,7 +129,8 @@ impl Policy {
 
     /// Judges parts that belong together, as long as somebody waits for the verdict.
     pub fn judge_until(&self, parts: &[Part<'_>], give_up: GiveUp<'_>) -> Verdict {
-        self.parts(parts, Scope::Everything, Watch::new(give_up))
+        let read = parts.iter().map(|part| (part.origin, Reading::Plain(part.text.into())));
+        self.readings(read, Scope::Everything, Watch::new(give_up))
     }
 
     /// Judges readings that belong together, one by one, for [`Policy::conclude`]: each is let go of before the next one is
@@ -162,6 +163,7 @@ impl Policy {
                 continue;
             }
             let part = Part { origin, text: reading.text() };
+            // One more than a request may have shows that there are more.
             let (mut found, suspected) = self.part(&part, scope, MAX_FINDINGS + 1, &watch);
             if let Reading::File(file) = &reading
                 && !found.is_empty()
@@ -234,9 +236,8 @@ impl Policy {
 
     /// Judges all that a model answered together: only secrets and personal data, by the actions set for outputs.
     pub fn inspect_output(&self, texts: &[&str]) -> Report {
-        let origin = Origin::Assistant;
-        let parts: Vec<_> = texts.iter().map(|text| Part { origin, text }).collect();
-        let verdict = self.parts(&parts, Scope::Leaks, Watch::new(GiveUp::Never));
+        let read = texts.iter().map(|text| (Origin::Assistant, Reading::Plain((*text).into())));
+        let verdict = self.readings(read, Scope::Leaks, Watch::new(GiveUp::Never));
         let mut report = self.conclude_output(verdict);
         if self.acts_on(Category::Pii)
             && let Some(slow) = report.slow.first()
@@ -302,29 +303,6 @@ impl Policy {
 
     pub(crate) fn recognizers(&self) -> &Recognizers {
         &self.recognizers
-    }
-
-    fn parts(&self, parts: &[Part<'_>], scope: Scope, watch: Watch<'_>) -> Verdict {
-        let mut verdict = Verdict { parts: parts.len(), ..Verdict::default() };
-        for (index, part) in parts.iter().enumerate() {
-            if watch.is_over() {
-                break;
-            }
-            // One more than a request may have tells that there are more.
-            let (mut found, suspected) = self.part(part, scope, MAX_FINDINGS + 1, &watch);
-            verdict.suspicion = f64::max(verdict.suspicion, suspected);
-            for finding in &mut found {
-                finding.part = index;
-            }
-            verdict.findings.append(&mut found);
-            if verdict.findings.len() > MAX_FINDINGS {
-                verdict.findings.truncate(MAX_FINDINGS + 1);
-                break;
-            }
-        }
-        verdict.abandoned = watch.is_over();
-        verdict.slow = watch.slow();
-        verdict
     }
 
     pub(crate) fn part(
