@@ -18,8 +18,7 @@ use crate::app::{App, Settings};
 use crate::control::{audit, keys, models, projects, safety, session};
 use crate::evidence::{logs, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
-use crate::http::openapi;
-use crate::http::openapi::{Credential, Head};
+use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{MessagesError, ResponsesError};
 use crate::http::{auth, health, request_log, vendor_errors};
 use crate::inference::{

@@ -16,8 +16,7 @@ use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::evidence::trace_detail;
-use crate::evidence::trace_detail::DetailBody;
+use crate::evidence::trace_detail::{self, DetailBody};
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBodyIfAny;
 use crate::http::error::Result;

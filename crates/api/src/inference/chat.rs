@@ -23,8 +23,7 @@ use crate::inference::canonical;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
 use crate::inference::finding::FindingBody;
 use crate::inference::function_call;
-use crate::inference::sse;
-use crate::inference::sse::{EventBody, Style};
+use crate::inference::sse::{self, EventBody, Style};
 
 /// A chat completion. Fields of the provider's own answer beyond these are passed on.
 #[derive(Debug, Serialize, ToSchema)]

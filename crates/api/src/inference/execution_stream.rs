@@ -12,8 +12,7 @@ use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Query;
-use crate::inference::sse;
-use crate::inference::sse::{EventBody, Style};
+use crate::inference::sse::{self, EventBody, Style};
 
 /// The execution to stream.
 #[derive(Deserialize, IntoParams, ToSchema)]

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 use store::{Actor, NewAudit, SealingKey, Store, Tx};
 
 use crate::audit::Event;
-use crate::control::keys;
-use crate::control::keys::mint;
+use crate::control::keys::{self, mint};
 use crate::control::members::{clean_email, hash_password};
 use crate::control::projects::{audited, clean_name};
 use crate::error::{Error, Result};

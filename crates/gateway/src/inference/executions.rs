@@ -11,12 +11,10 @@ use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::route::{Gone, Refusal};
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
-use crate::safety::answer_strings;
-use crate::safety::answer_strings::tool_message;
+use crate::safety::answer_strings::{self, tool_message};
 use crate::safety::location::Located;
 use crate::state::caller::Caller;
-use crate::tools::function_tools;
-use crate::tools::function_tools::{ToolCall, ToolResult};
+use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::entries;
 
 /// An answer.

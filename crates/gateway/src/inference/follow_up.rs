@@ -13,8 +13,7 @@ use crate::gateway::Gateway;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::STATE;
-use crate::tools::function_tools;
-use crate::tools::function_tools::{ToolCall, ToolResult};
+use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::round::Server;
 
 impl Gateway {

@@ -21,8 +21,7 @@ use crate::pipeline::screen::{JudgedTool, merged};
 use crate::pipeline::stored_content::{Input, Output, Stored};
 use crate::pipeline::usage_cost::UsageCost;
 use crate::tools::fingerprint;
-use crate::tools::function_tools;
-use crate::tools::function_tools::ToolCall;
+use crate::tools::function_tools::{self, ToolCall};
 use crate::tools::mcp::round::Round;
 
 /// Most contents take no more than this, in bytes.

@@ -10,8 +10,7 @@ use domain::step::Security;
 use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
-use crate::safety::answer_strings;
-use crate::safety::answer_strings::JsonPath;
+use crate::safety::answer_strings::{self, JsonPath};
 use crate::safety::inspection::security;
 use crate::state::registry::ProjectState;
 

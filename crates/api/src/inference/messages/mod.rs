@@ -20,8 +20,7 @@ use crate::http::error::Result;
 use crate::http::trace_headers;
 use crate::inference::finding::FindingBody;
 use crate::inference::message_names::Names;
-use crate::inference::sse;
-use crate::inference::sse::EventBody;
+use crate::inference::sse::{self, EventBody};
 use answer::MessageAnswer;
 use request::{MessagesBody, ParsedRequest};
 

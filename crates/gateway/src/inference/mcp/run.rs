@@ -15,8 +15,7 @@ use crate::pipeline::context::RequestContext;
 use crate::pipeline::record::RanTool;
 use crate::pipeline::route::Gone;
 use crate::request_id;
-use crate::tools::function_tools;
-use crate::tools::function_tools::{ToolCall, ToolResult};
+use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::round::Round;
 
 /// The error of a step whose call was ended by a stop of the gateway.

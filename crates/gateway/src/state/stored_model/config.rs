@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use store::ModelRow;
 
 use crate::error::{Error, Result};
-use crate::state::stored_model::endpoints;
-use crate::state::stored_model::endpoints::Given;
+use crate::state::stored_model::endpoints::{self, Given};
 
 /// The longest label, identifier or region that is saved. Labels are keys of the ledger, and an index
 /// takes no more than some 2,700 bytes.
