@@ -9,63 +9,9 @@ use crate::db::{Pool, on};
 use crate::error::{Error, Result};
 use crate::lock::Claim;
 
-/// Version, name, text for SQLite, text for PostgreSQL. Old entries never change.
-const HISTORY: &[(i64, &str, &str, &str)] = &[
-    (
-        1,
-        "first",
-        include_str!("../migrations/sqlite/0001_first.sql"),
-        include_str!("../migrations/postgres/0001_first.sql"),
-    ),
-    (
-        2,
-        "tools",
-        include_str!("../migrations/sqlite/0002_tools.sql"),
-        include_str!("../migrations/postgres/0002_tools.sql"),
-    ),
-    (
-        3,
-        "endpoints",
-        include_str!("../migrations/sqlite/0003_endpoints.sql"),
-        include_str!("../migrations/postgres/0003_endpoints.sql"),
-    ),
-    (
-        4,
-        "mcp",
-        include_str!("../migrations/sqlite/0004_mcp.sql"),
-        include_str!("../migrations/postgres/0004_mcp.sql"),
-    ),
-    (
-        5,
-        "turns",
-        include_str!("../migrations/sqlite/0005_turns.sql"),
-        include_str!("../migrations/postgres/0005_turns.sql"),
-    ),
-    (
-        6,
-        "retention",
-        include_str!("../migrations/sqlite/0006_retention.sql"),
-        include_str!("../migrations/postgres/0006_retention.sql"),
-    ),
-    (
-        7,
-        "tool_prints",
-        include_str!("../migrations/sqlite/0007_tool_prints.sql"),
-        include_str!("../migrations/postgres/0007_tool_prints.sql"),
-    ),
-    (
-        8,
-        "cache_write_1h",
-        include_str!("../migrations/sqlite/0008_cache_write_1h.sql"),
-        include_str!("../migrations/postgres/0008_cache_write_1h.sql"),
-    ),
-    (
-        9,
-        "known_networks",
-        include_str!("../migrations/sqlite/0009_known_networks.sql"),
-        include_str!("../migrations/postgres/0009_known_networks.sql"),
-    ),
-];
+/// Version, name, text for SQLite, text for PostgreSQL, as `build.rs` finds them in `migrations/`. Old
+/// entries never change.
+const HISTORY: &[(i64, &str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/history.rs"));
 
 /// The version of the schema; `None` if there is none yet.
 async fn version(pool: &Pool) -> Result<Option<i64>> {

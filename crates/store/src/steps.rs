@@ -1,94 +1,33 @@
 //! Steps, read. They are written by the [group-commit writer](crate::writer).
 
 mod details;
+mod row;
 
 use domain::grade::LatencyBaseline;
-use domain::ids::{KeyId, ProjectId, StepId, TraceId};
-use domain::model::Provider;
-use domain::money::{Prices, Usd};
-use domain::step::{
-    ApiEndpoint, Call, Content, FinishReason, Routing, Security, Step, StepKind, StepStatus,
-    ToolUse,
-};
-use domain::tier::{Intent, Tier};
+use domain::ids::{ProjectId, StepId, TraceId};
+use domain::step::{Content, Step};
 use domain::time::Timestamp;
-use domain::usage::{Open, Usage};
 
 use crate::Store;
 use crate::db::on;
 use crate::error::{Error, Result};
 use crate::seal::SealingKey;
+use crate::steps::row::StepRow;
 
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
 
 /// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: i64,
-    trace_id: uuid::Uuid,
-    project_id: i64,
-    key_id: Option<i64>,
-    kind: String,
-    parent_step_id: Option<i64>,
-    #[sqlx(rename = "door")]
-    api_endpoint: String,
-    status: String,
-    reason: Option<String>,
-    error: Option<String>,
-    started_at: i64,
-    finished_at: i64,
-    tier: Option<String>,
-    classified_tier: Option<String>,
-    complexity: Option<f64>,
-    intent: Option<String>,
-    routing_reasons: Option<String>,
-    pii: bool,
-    injection: bool,
-    secret: bool,
-    review: bool,
-    risk_score: f64,
-    findings: Option<String>,
-    model: Option<String>,
-    provider: Option<String>,
-    upstream_model: Option<String>,
-    infrastructure: Option<String>,
-    is_public: Option<bool>,
-    attempts: Option<i64>,
-    prompt_tokens: Option<i64>,
-    cached_tokens: Option<i64>,
-    cache_write_tokens: Option<i64>,
-    cache_write_1h_tokens: Option<i64>,
-    completion_tokens: Option<i64>,
-    reasoning_tokens: Option<i64>,
-    input_price: Option<i64>,
-    output_price: Option<i64>,
-    cached_price: Option<i64>,
-    cache_write_price: Option<i64>,
-    cache_write_1h_price: Option<i64>,
-    cost: Option<i64>,
-    cost_estimated: Option<bool>,
-    first_token: Option<i64>,
-    finish_reason: Option<String>,
-    input_print: Option<i64>,
-    output_print: Option<i64>,
-    tool_calls: Option<i64>,
-    tool_fidelity: Option<f64>,
-    tool_prints: Option<String>,
-    shadow: Option<bool>,
-    user_rating: Option<f64>,
-}
-
 impl Store {
     /// The steps of a trace in the order they began, at most 10,000.
     pub async fn steps(&self, trace: TraceId) -> Result<Vec<Step>> {
         const ALL: &str = "
             SELECT * FROM steps WHERE trace_id = $1 ORDER BY started_at, id LIMIT $2";
-        let rows: Vec<Row> = on!(&self.reader, db => {
+        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
             sqlx::query_as(ALL).bind(trace.0).bind(MOST_STEPS).fetch_all(db).await?
         });
-        rows.into_iter().map(Row::read).collect()
+        rows.into_iter().map(StepRow::read).collect()
     }
 
     /// Whether a step belongs to a trace.
@@ -103,12 +42,12 @@ impl Store {
 
     /// One step of a trace.
     pub async fn step(&self, step: StepId, trace: TraceId) -> Result<Option<Step>> {
-        let row: Option<Row> = on!(&self.reader, db => {
+        let row: Option<StepRow<String>> = on!(&self.reader, db => {
             sqlx::query_as("SELECT * FROM steps WHERE id = $1 AND trace_id = $2")
                 .bind(step.0).bind(trace.0)
                 .fetch_optional(db).await?
         });
-        row.map(Row::read).transpose()
+        row.map(StepRow::read).transpose()
     }
 
     /// The content of a step, opened; `None` if none is stored.
@@ -190,113 +129,4 @@ fn open(step: StepId, sealed: Vec<u8>, key: &SealingKey) -> Result<Content> {
 /// The location that ties a sealed content to its step.
 pub(crate) fn place(step: StepId) -> String {
     format!("step:{step}")
-}
-
-/// Parses a word of one of the closed lists.
-fn word<T>(parse: fn(&str) -> Option<T>, text: &str) -> Result<T> {
-    parse(text).ok_or_else(|| Error::Corrupt(format!("'{text}'")))
-}
-
-fn json(text: Option<&str>) -> Result<Option<serde_json::Value>> {
-    text.map(serde_json::from_str).transpose().map_err(|error| Error::Corrupt(error.to_string()))
-}
-
-impl Row {
-    fn read(self) -> Result<Step> {
-        Ok(Step {
-            id: StepId(self.id),
-            trace: TraceId(self.trace_id),
-            project: ProjectId(self.project_id),
-            key: self.key_id.map(KeyId::from_i64),
-            kind: word(StepKind::parse, &self.kind)?,
-            parent: self.parent_step_id.map(StepId),
-            api_endpoint: word(ApiEndpoint::parse, &self.api_endpoint)?,
-            status: word(StepStatus::parse, &self.status)?,
-            reason: self.reason.clone(),
-            error: self.error.clone(),
-            started_at: Timestamp(self.started_at),
-            finished_at: Timestamp(self.finished_at),
-            routing: self.routing()?,
-            security: Security {
-                pii: self.pii,
-                injection: self.injection,
-                secret: self.secret,
-                review: self.review,
-                risk_score: self.risk_score,
-                findings: json(self.findings.as_deref())?,
-            },
-            user_rating: self.user_rating,
-            call: self.call()?,
-        })
-    }
-
-    fn routing(&self) -> Result<Option<Routing>> {
-        let Some(classified) = &self.classified_tier else { return Ok(None) };
-        let reasons = json(self.routing_reasons.as_deref())?;
-        Ok(Some(Routing {
-            tier: self.tier.as_deref().map(|tier| word(Tier::parse, tier)).transpose()?,
-            classified: word(Tier::parse, classified)?,
-            complexity: self.complexity.unwrap_or_default(),
-            intent: word(Intent::parse, self.intent.as_deref().unwrap_or("other"))?,
-            reasons: reasons
-                .and_then(|reasons| serde_json::from_value(reasons).ok())
-                .unwrap_or_default(),
-        }))
-    }
-
-    fn call(self) -> Result<Option<Call>> {
-        let Some(model) = self.model else { return Ok(None) };
-        let tokens = |count: Option<i64>| count.unwrap_or(0).unsigned_abs();
-        let prices = match (self.input_price, self.output_price) {
-            (Some(input), Some(output)) => {
-                let cache_write = self.cache_write_price.unwrap_or(input);
-                Some(Prices {
-                    input: Usd(input),
-                    output: Usd(output),
-                    cached_input: Usd(self.cached_price.unwrap_or(input)),
-                    cache_write: Usd(cache_write),
-                    // Older steps have no such tokens.
-                    cache_write_1h: Usd(self.cache_write_1h_price.unwrap_or(cache_write)),
-                })
-            }
-            _ => None,
-        };
-        Ok(Some(Call {
-            model,
-            provider: word(Provider::parse, self.provider.as_deref().unwrap_or_default())?,
-            upstream_model: self.upstream_model,
-            infrastructure: self.infrastructure.unwrap_or_default(),
-            is_public: self.is_public.unwrap_or_default(),
-            attempts: self.attempts.unwrap_or(1),
-            usage: Usage {
-                prompt: tokens(self.prompt_tokens),
-                cached: tokens(self.cached_tokens),
-                cache_write: tokens(self.cache_write_tokens),
-                cache_write_1h: tokens(self.cache_write_1h_tokens),
-                completion: tokens(self.completion_tokens),
-                reasoning: tokens(self.reasoning_tokens),
-                open: Open::default(),
-            },
-            prices,
-            cost: Usd(self.cost.unwrap_or(0)),
-            cost_estimated: self.cost_estimated.unwrap_or_default(),
-            first_token: self.first_token,
-            finish: self
-                .finish_reason
-                .as_deref()
-                .map(|f| word(FinishReason::parse, f))
-                .transpose()?,
-            input_print: self.input_print,
-            output_print: self.output_print,
-            tools: self.tool_calls.map(|calls| ToolUse {
-                calls: u32::try_from(calls).unwrap_or(u32::MAX),
-                fidelity: self.tool_fidelity.unwrap_or(1.0),
-                prints: self
-                    .tool_prints
-                    .and_then(|prints| serde_json::from_str(&prints).ok())
-                    .unwrap_or_default(),
-            }),
-            shadow: self.shadow.unwrap_or_default(),
-        }))
-    }
 }

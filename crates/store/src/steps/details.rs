@@ -9,7 +9,8 @@ use domain::step::Step;
 use futures_util::TryStreamExt as _;
 use sqlx::AssertSqlSafe;
 
-use super::{MOST_STEPS, Row, place};
+use super::row::StepRow;
+use super::{MOST_STEPS, place};
 use crate::Store;
 use crate::db::on;
 use crate::error::Result;
@@ -71,7 +72,7 @@ impl Store {
         let mut outlines = Vec::new();
         on!(&self.reader, db => {
             let mut rows =
-                sqlx::query_as::<_, Row>(ALL).bind(trace.0).bind(MOST_STEPS).fetch(db);
+                sqlx::query_as::<_, StepRow<String>>(ALL).bind(trace.0).bind(MOST_STEPS).fetch(db);
             while let Some(row) = rows.try_next().await? {
                 outlines.push(row.outline()?);
             }
@@ -103,12 +104,12 @@ impl Store {
     /// Steps of a trace by their ids, at most [`STEPS_AT_ONCE`], in any order. Steps that are not
     /// there are left out.
     pub async fn steps_by_id(&self, trace: TraceId, ids: &[StepId]) -> Result<Vec<Step>> {
-        let rows: Vec<Row> = on!(&self.reader, db => {
+        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
             slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         let rows = rows.into_iter().filter(|row| row.trace_id == trace.0);
-        rows.map(Row::read).collect()
+        rows.map(StepRow::read).collect()
     }
 
     /// The sealed contents of steps, at most of [`STEPS_AT_ONCE`], in any order. Steps without a
@@ -125,7 +126,7 @@ impl Store {
     }
 }
 
-impl Row {
+impl StepRow<String> {
     fn outline(mut self) -> Result<Outline> {
         let texts = [self.findings.take(), self.reason.take(), self.error.take()];
         let texts = texts.iter().flatten().map(String::len).sum();

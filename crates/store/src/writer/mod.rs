@@ -10,7 +10,7 @@ mod ledger;
 mod lost;
 mod postgres;
 mod sqlite;
-mod table;
+pub(crate) mod table;
 mod turns;
 
 use std::collections::HashSet;

@@ -4,10 +4,8 @@
 use std::borrow::Cow;
 
 use domain::ids::KeyId;
-use domain::step::{FinishReason, Step};
-use domain::tier::Tier;
+use domain::step::Step;
 use domain::trace::Trace;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -22,6 +20,56 @@ pub(crate) enum Field<'a> {
     Bytes(Cow<'a, [u8]>),
     Uuid(Uuid),
 }
+
+/// Values of the types that a row's struct may have.
+macro_rules! fields {
+    ($($type:ty => $field:ident: $make:expr,)*) => {
+        $(impl<'a> From<$type> for Field<'a> {
+            fn from(value: $type) -> Self {
+                Self::$field($make(value))
+            }
+        })*
+    };
+}
+
+fields! {
+    i64 => Int: Some,
+    Option<i64> => Int: std::convert::identity,
+    f64 => Real: Some,
+    Option<f64> => Real: std::convert::identity,
+    bool => Bool: Some,
+    Option<bool> => Bool: std::convert::identity,
+    Cow<'a, str> => Text: Some,
+    Option<Cow<'a, str>> => Text: std::convert::identity,
+    Uuid => Uuid: std::convert::identity,
+}
+
+/// Declares a table's row once: the struct's fields are the columns, for the SQL, for what is written
+/// and for what is read. Texts are borrowed (`Cow<str>`) when written and owned (`String`) when read.
+macro_rules! row {
+    (
+        $(#[$meta:meta])*
+        struct $Row:ident<$Text:ident> {
+            $($(#[$note:meta])* $column:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(sqlx::FromRow)]
+        pub(crate) struct $Row<$Text> {
+            $($(#[$note])* pub(super) $column: $type,)*
+        }
+
+        impl<'a> $Row<std::borrow::Cow<'a, str>> {
+            /// The names of the columns, in the order of [`Self::into_fields`].
+            pub(crate) const COLUMNS: &'static [&'static str] = &[$(stringify!($column)),*];
+
+            fn into_fields(self) -> Vec<$crate::writer::table::Field<'a>> {
+                vec![$($crate::writer::table::Field::from(self.$column)),*]
+            }
+        }
+    };
+}
+pub(crate) use row;
 
 /// Something that is written as a row.
 pub(crate) trait Row {
@@ -53,13 +101,6 @@ fn int(value: i64) -> Field<'static> {
 
 fn word(word: &'static str) -> Field<'static> {
     Field::Text(Some(Cow::Borrowed(word)))
-}
-
-/// A text as a database can hold it: PostgreSQL takes no NUL.
-fn text(text: Option<&str>) -> Field<'_> {
-    Field::Text(text.map(|text| {
-        if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
-    }))
 }
 
 impl Row for Trace {
@@ -108,119 +149,5 @@ impl Row for SealedContent<'_> {
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
         Ok(vec![int(self.0.id.0), int(self.0.project.0), Field::Bytes(self.1.into())])
-    }
-}
-
-impl Row for Step {
-    const TABLE: &'static str = "steps";
-    #[rustfmt::skip]
-    const COLUMNS: &'static [&'static str] = &[
-        "id", "trace_id", "project_id", "key_id", "kind", "parent_step_id", "door", "status",
-        "reason", "error", "started_at", "finished_at",
-        "tier", "classified_tier", "complexity", "intent", "routing_reasons",
-        "pii", "injection", "secret", "review", "risk_score", "findings",
-        "model", "provider", "upstream_model", "infrastructure", "is_public", "attempts",
-        "prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens",
-        "completion_tokens", "reasoning_tokens", "input_price", "output_price", "cached_price",
-        "cache_write_price", "cache_write_1h_price",
-        "cost", "cost_estimated", "first_token", "finish_reason",
-        "input_print", "output_print", "tool_calls", "tool_fidelity", "tool_prints", "shadow", "user_rating",
-    ];
-
-    fn fields(&self) -> Result<Vec<Field<'_>>> {
-        let mut fields = Vec::with_capacity(Self::COLUMNS.len());
-        self.identity(&mut fields);
-        self.judgement(&mut fields)?;
-        self.calling(&mut fields);
-        fields.push(Field::Real(self.user_rating));
-        Ok(fields)
-    }
-}
-
-/// The three parts of a step's row, in the order of its columns.
-trait StepParts {
-    fn identity<'a>(&'a self, fields: &mut Vec<Field<'a>>);
-    fn judgement<'a>(&'a self, fields: &mut Vec<Field<'a>>) -> Result<()>;
-    fn calling<'a>(&'a self, fields: &mut Vec<Field<'a>>);
-}
-
-impl StepParts for Step {
-    fn identity<'a>(&'a self, fields: &mut Vec<Field<'a>>) {
-        fields.extend([
-            int(self.id.0),
-            Field::Uuid(self.trace.0),
-            int(self.project.0),
-            Field::Int(self.key.map(KeyId::to_i64)),
-            word(self.kind.as_str()),
-            Field::Int(self.parent.map(|parent| parent.0)),
-            word(self.api_endpoint.as_str()),
-            word(self.status.as_str()),
-            text(self.reason.as_deref()),
-            text(self.error.as_deref()),
-            int(self.started_at.0),
-            int(self.finished_at.0),
-        ]);
-    }
-
-    fn judgement<'a>(&'a self, fields: &mut Vec<Field<'a>>) -> Result<()> {
-        let (routing, security) = (self.routing.as_ref(), &self.security);
-        let reasons = routing.map(|routing| serde_json::to_string(&routing.reasons)).transpose();
-        let reasons = reasons.map_err(|error| Error::Corrupt(error.to_string()))?;
-        let known = |word: Option<&'static str>| Field::Text(word.map(Cow::Borrowed));
-        fields.extend([
-            known(routing.and_then(|routing| routing.tier).map(Tier::as_str)),
-            known(routing.map(|routing| routing.classified.as_str())),
-            Field::Real(routing.map(|routing| routing.complexity)),
-            known(routing.map(|routing| routing.intent.as_str())),
-            Field::Text(reasons.map(Cow::Owned)),
-            Field::Bool(Some(security.pii)),
-            Field::Bool(Some(security.injection)),
-            Field::Bool(Some(security.secret)),
-            Field::Bool(Some(security.review)),
-            Field::Real(Some(security.risk_score)),
-            Field::Text(security.findings.as_ref().map(|findings| findings.to_string().into())),
-        ]);
-        Ok(())
-    }
-
-    fn calling<'a>(&'a self, fields: &mut Vec<Field<'a>>) {
-        let call = self.call.as_ref();
-        let usage = call.map(|call| call.usage);
-        let prices = call.and_then(|call| call.prices);
-        let tools = call.and_then(|call| call.tools.as_ref());
-        let tokens = |count: Option<u64>| {
-            Field::Int(count.map(|count| i64::try_from(count).unwrap_or(i64::MAX)))
-        };
-        fields.extend([
-            text(call.map(|call| call.model.as_str())),
-            Field::Text(call.map(|call| call.provider.as_str().into())),
-            text(call.and_then(|call| call.upstream_model.as_deref())),
-            text(call.map(|call| call.infrastructure.as_str())),
-            Field::Bool(call.map(|call| call.is_public)),
-            Field::Int(call.map(|call| call.attempts)),
-            tokens(usage.map(|usage| usage.prompt)),
-            tokens(usage.map(|usage| usage.cached)),
-            tokens(usage.map(|usage| usage.cache_write)),
-            tokens(usage.map(|usage| usage.cache_write_1h)),
-            tokens(usage.map(|usage| usage.completion)),
-            tokens(usage.map(|usage| usage.reasoning)),
-            Field::Int(prices.map(|prices| prices.input.0)),
-            Field::Int(prices.map(|prices| prices.output.0)),
-            Field::Int(prices.map(|prices| prices.cached_input.0)),
-            Field::Int(prices.map(|prices| prices.cache_write.0)),
-            Field::Int(prices.map(|prices| prices.cache_write_1h.0)),
-            Field::Int(call.map(|call| call.cost.0)),
-            Field::Bool(call.map(|call| call.cost_estimated)),
-            Field::Int(call.and_then(|call| call.first_token)),
-            Field::Text(
-                call.and_then(|call| call.finish).map(FinishReason::as_str).map(Cow::Borrowed),
-            ),
-            Field::Int(call.and_then(|call| call.input_print)),
-            Field::Int(call.and_then(|call| call.output_print)),
-            Field::Int(tools.map(|tools| tools.calls.into())),
-            Field::Real(tools.map(|tools| tools.fidelity)),
-            Field::Text(tools.map(|tools| Value::from(tools.prints.clone()).to_string().into())),
-            Field::Bool(call.map(|call| call.shadow)),
-        ]);
     }
 }
