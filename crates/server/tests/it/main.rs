@@ -1,6 +1,8 @@
-//! Black-box tests: they start the built binary and speak HTTP to it, as its users do.
+//! Black-box tests: they start the built binary and call it over HTTP, as its users do.
 //!
-//! Every walk runs on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
+//! A folder is a resource of the API or a promise, a file in it an endpoint or one promise.
+//!
+//! Most tests run on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
 //! on which databases may be made. What needs a server that is not there is left out, unless
 //! `SLUICE_TEST_ALL` is set: then it fails.
 
@@ -13,48 +15,26 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
-mod answers;
-mod arguments;
-mod attachments;
-mod auth;
-mod circuits;
-mod claims;
-mod configuration;
-mod control;
+mod chat_completions;
+mod cost;
 mod crash;
-mod crowd;
-mod details;
-mod device;
-mod doors;
-mod echoes;
-mod endpoints;
-mod errors;
-mod flowing;
-mod formats;
+mod docs;
+mod executions;
 mod harness;
+mod http;
+mod images;
+mod jobs;
 mod limits;
-mod listing;
-mod manual;
-mod matrix;
+mod load;
 mod mcp;
-mod mcp_server;
-mod mcp_sessions;
-mod memory;
 mod messages;
 mod models;
-mod own_trace;
 mod privacy;
-mod process;
+mod projects;
 mod providers;
-mod readme;
-mod refusals;
 mod responses;
 mod safety;
-mod sim_tests;
-mod starts;
-mod streams;
-mod sweep;
-mod telling;
-mod tools;
-mod usage;
-mod walk;
+mod session;
+mod startup;
+mod telemetry;
+mod traces;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Backend, Caller, Mock, Server, settings};
-use crate::providers::routed_to;
+use crate::providers::failures::routed_to;
 
 crate::on_every_backend!(a_refusal_is_kept_at_every_door, what_is_kept_of_a_refusal_is_what_left);
 

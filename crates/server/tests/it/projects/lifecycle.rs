@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, Server, settings, until};
-use crate::models::{CANARY, MODELS, add_model, gone, model, project};
+use crate::models::registry::{CANARY, MODELS, add_model, gone, model, project};
 
 crate::on_every_backend!(
     projects,

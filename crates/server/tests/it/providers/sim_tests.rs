@@ -9,13 +9,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::docs::provider_examples;
 use crate::harness::{Backend, Caller, Reply, Server, encode, server_at, settings};
-use crate::manual;
 
 const TABLE: &str = "../../docs/providers-table.md";
 const HEAD: &str = "# What works where
 
-Written by a test (`crates/server/tests/it/sim_tests.rs`) from what the simulator of the providers
+Written by a test (`crates/server/tests/it/providers/sim_tests.rs`) from what the simulator of the providers
 saw: each entry is a call through the gateway that came back right and in which the vendor's own
 types found no fault. **tools** is two rounds, the second with the results (streams: the calls).
 **images in** is an image in a message. **caching** and **reasoning** mean that such tokens are told
@@ -370,7 +370,7 @@ fn pieces(stream: &str) -> String {
 
 /// Registers what the manual registers, with the simulator for the provider, and has it answer.
 async fn check_manual(owner: &Caller, key: &Caller, sim: &Sim, provider: &Provider, base: &str) {
-    let mut model = manual::registration(provider.name);
+    let mut model = provider_examples::registration(provider.name);
     let definition = model["model_definition"].as_object_mut().unwrap();
     assert_eq!(definition["provider"], provider.name);
     definition.insert("base_url".to_owned(), base.into());

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::harness::{Backend, Caller, KEY, Server, Setup, until};
-use crate::process::{complaint, printed};
+use crate::startup::process::{complaint, printed};
 
 /// Gateways that are started at once.
 const STARTERS: usize = 4;

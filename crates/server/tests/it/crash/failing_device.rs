@@ -23,7 +23,7 @@ const CLIENTS: usize = 8;
 /// The library that makes the device fail. None without a C compiler.
 fn shim(folder: &Path) -> Option<PathBuf> {
     let (source, library) =
-        (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/device/fault.c"), folder.join("fault.so"));
+        (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/crash/fault.c"), folder.join("fault.so"));
     let cc = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-Wall", "-o"])
         .arg(&library)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, PASSWORD, Setup, run};
-use crate::process::{complaint, printed};
+use crate::startup::process::{complaint, printed};
 
 #[tokio::test]
 async fn a_file_that_is_wrong_is_refused() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Backend, Mock, Server, until};
-use crate::providers::routed_to;
+use crate::providers::failures::routed_to;
 
 crate::on_every_backend!(
     a_prompt_that_was_counted_is_paid_for_as_told,

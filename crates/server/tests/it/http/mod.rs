@@ -1,0 +1,3 @@
+//! The HTTP of every route: heads, bodies, errors.
+
+mod errors;

@@ -1,0 +1,3 @@
+//! `/session`.
+
+mod sign_in;
