@@ -15,15 +15,19 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
+mod assistants;
+mod audit_events;
 mod chat_completions;
 mod cost;
 mod crash;
 mod docs;
+mod embeddings;
 mod executions;
 mod harness;
 mod http;
 mod images;
 mod jobs;
+mod keys;
 mod limits;
 mod load;
 mod mcp;

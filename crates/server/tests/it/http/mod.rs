@@ -1,3 +1,4 @@
 //! The HTTP of every route: heads, bodies, errors.
 
-mod errors;
+mod bodies;
+pub mod errors;

@@ -1,3 +1,3 @@
 //! `POST /images/generations`.
 
-mod generations;
+pub mod generations;
