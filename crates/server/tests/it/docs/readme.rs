@@ -1,4 +1,5 @@
-//! The README, word for word: its commands are run, and what they print is what it says.
+//! The README and the guides, word for word: their commands are run, and print what stands below
+//! them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,11 +9,17 @@ use regex::Regex;
 
 use crate::harness::{Backend, KEY, PASSWORD, Server};
 
-const README: &str = "../../README.md";
+const ROOT: &str = "../..";
+/// Each is run on a gateway of its own.
+const DOCUMENTS: [&str; 4] =
+    ["README.md", "docs/getting-started.md", "docs/keys-and-limits.md", "docs/models.md"];
+/// The README's commands are run from here on: what stands above starts the gateway. The first of
+/// them makes the shell ready, for the guides too.
+const FROM: &str = "Open a second terminal";
 /// Ends what one command prints.
 const END: &str = "=== end of a command ===";
-/// The README's text for a value that every run makes anew, and what stands for it when the two
-/// are compared.
+/// A document's text for a value that every run makes anew, and what stands for it when the two are
+/// compared.
 const VARIES: [(&str, &str); 6] = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "TRACE"),
     (r"ak_[0-9a-f]{16}", "KEY"),
@@ -22,26 +29,35 @@ const VARIES: [(&str, &str); 6] = [
     (r#"("[a-z_]*(latency|_ms)[a-z0-9_]*": ?)[0-9][0-9.e-]*"#, "${1}MS"),
 ];
 
-/// A command, and where in the README what it prints stands.
+/// A command, and what a document has it print.
+#[derive(Clone, Copy)]
 struct Example<'a> {
     command: &'a str,
     printed: &'a str,
 }
 
-/// The examples from the second terminal to the official clients. What builds is left out.
-fn examples(readme: &str) -> Vec<Example<'_>> {
-    let from = readme.find("Open a second terminal").unwrap();
-    let to = readme.find("## 5. ").unwrap();
+/// Whether it builds, or needs a package from the network.
+fn is_left_out(command: &str) -> bool {
+    command.starts_with("cargo ") || command.contains("venv/bin/")
+}
+
+fn examples(document: &str) -> Vec<Example<'_>> {
     let block = |text: &'_ str| text.find("\n```").map(|end| end + 1);
     let mut found: Vec<Example<'_>> = Vec::new();
-    let mut rest = &readme[from..to];
+    let mut rest = document;
+    let mut is_run = true;
     while let Some(at) = rest.find("\n```") {
         let (kind, body) = rest[at + 4..].split_once('\n').unwrap();
         let end = block(body).unwrap();
         match (kind, found.last_mut()) {
-            ("text", Some(last)) => last.printed = &body[..end],
-            ("sh", _) if body.starts_with("cargo ") => {}
-            ("sh", _) => found.push(Example { command: &body[..end], printed: "" }),
+            ("text", Some(last)) if is_run => last.printed = &body[..end],
+            ("text", _) => {}
+            ("sh", _) => {
+                is_run = !is_left_out(&body[..end]);
+                if is_run {
+                    found.push(Example { command: &body[..end], printed: "" });
+                }
+            }
             other => panic!("a block of another kind: {other:?}", other = other.0),
         }
         rest = &body[end + 3..];
@@ -77,13 +93,30 @@ async fn its_commands_print_what_it_says() {
         eprintln!("left out: there is no bash, curl or python3");
         return;
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(README);
-    let readme = std::fs::read_to_string(&path).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(ROOT);
+    let documents = DOCUMENTS.map(|name| std::fs::read_to_string(root.join(name)).unwrap());
+    let readme = examples(&documents[0][documents[0].find(FROM).unwrap()..]);
+    let guides = documents[1..].iter().map(|guide| {
+        let mut all = vec![readme[0]];
+        all.extend(examples(guide));
+        all
+    });
+    let all: Vec<Vec<Example<'_>>> = std::iter::once(readme.clone()).chain(guides).collect();
+    let count: usize = all.iter().map(Vec::len).sum();
+    assert!(count > 24, "only {count} examples are found");
+    let mut wrong = String::new();
+    for (name, examples) in DOCUMENTS.into_iter().zip(all) {
+        assert!(examples.len() > 3, "only {} examples are found in {name}", examples.len());
+        wrong += &differences(name, &examples).await;
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Runs the commands in one shell, and names those that print anything else than the document has.
+async fn differences(document: &str, examples: &[Example<'_>]) -> String {
     let server = Server::start(&Backend::Sqlite).await;
-    let examples = examples(&readme);
-    assert!(examples.len() > 15, "only {} examples are found", examples.len());
     let mut script = String::new();
-    for example in &examples {
+    for example in examples {
         writeln!(script, "{}\necho\necho '{END}'", example.command).unwrap();
     }
     let own = Regex::new("export KEY='[^']*'").unwrap();
@@ -103,8 +136,8 @@ async fn its_commands_print_what_it_says() {
     let mut wrong = String::new();
     for (Example { command, printed: said }, printed) in examples.iter().zip(printed) {
         if !was_printed(said, printed) {
-            writeln!(wrong, "{command}\nThe README has:\n{said}\nIt prints:\n{printed}\n").unwrap();
+            writeln!(wrong, "{command}\n{document} has:\n{said}\nIt prints:\n{printed}\n").unwrap();
         }
     }
-    assert!(wrong.is_empty(), "{wrong}{said}");
+    if wrong.is_empty() { wrong } else { wrong + &said }
 }
