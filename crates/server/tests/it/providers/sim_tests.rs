@@ -13,14 +13,14 @@ use crate::docs::provider_examples;
 use crate::harness::{Backend, Caller, Reply, Server, encode, server_at, settings};
 
 const TABLE: &str = "../../docs/providers-table.md";
-const HEAD: &str = "# What works where
+const HEAD: &str = "# Support by endpoint and provider
 
 Written by a test (`crates/server/tests/it/providers/sim_tests.rs`) from what the simulator of the providers
-saw: each entry is a call through the gateway that came back right and in which the vendor's own
+received: each entry is a call through the gateway that came back right and in which the vendor's own
 types found no fault. **tools** is two rounds, the second with the results (streams: the calls).
-**images in** is an image in a message. **caching** and **reasoning** mean that such tokens are told
-to the caller. What is not in a cell has no place at the door, or is not of the provider's kind:
-Bedrock does not say how many tokens were reasoning.
+**images in** is an image in a message. **caching** and **reasoning** mean that such tokens are
+reported to the caller. A missing entry has no place at the endpoint, or is not offered by the
+provider: Bedrock does not report how many tokens were reasoning.
 
 ";
 /// A picture of one pixel.
@@ -460,5 +460,5 @@ async fn what_works_where() {
         std::fs::write(&path, &table).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(written, table, "docs/providers-table.md does not say what works");
+    assert_eq!(written, table, "docs/providers-table.md differs from what works");
 }
