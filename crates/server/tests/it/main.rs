@@ -3,15 +3,15 @@
 //! A folder is a resource of the API or a promise, a file in it an endpoint or one promise.
 //!
 //! Most tests run on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
-//! on which databases may be made. What needs a server that is not there is left out, unless
-//! `SLUICE_TEST_ALL` is set: then it fails.
+//! on which databases may be made. A test that needs a server that is not there is left out,
+//! unless `SLUICE_TEST_ALL` is set: then it fails.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "in a test a panic is the report, and what was skipped has to be told"
+    reason = "in a test a panic is the report, and skipped tests have to be named"
 )]
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 

@@ -1,4 +1,4 @@
-//! Models that do not speak the chat-completions format, behind a door that does.
+//! Models that do not speak the chat-completions format, behind an endpoint that does.
 
 use serde_json::json;
 

@@ -120,7 +120,7 @@ async fn usage_that_is_not_reported_is_estimated(backend: Backend) {
     let trace = key.trace().await;
     key.execute(&trace, "Hello.").await.ok(200);
     key.get(&format!("/api/v1/executions/stream?trace_id={trace}&input=Hello")).await.chunks();
-    // Those who ask in a format that tells the usage are told what was counted.
+    // Formats that report usage report what was counted.
     let mut told = vec![None, None];
     let ask = json!({"trace_id": trace, "model": "mock", "max_tokens": 100,
         "messages": [{"role": "user", "content": "Hello."}]});

@@ -23,7 +23,7 @@ const CALLS: [usize; 5] = [5, 17, 40, 64, 90];
 enum Owed {
     /// Those that the provider answered while the gateway lived.
     Served,
-    /// Those that the provider heard of.
+    /// Those that reached the provider.
     Begun,
 }
 
@@ -104,7 +104,7 @@ async fn crash(backend: Backend, crashes: usize, owed: Owed) {
     assert!(answers > crashes, "the load was a load: {answers} answers");
 }
 
-/// Calls until the server is gone. How long the input is says which call it is.
+/// Calls until the server is gone. The length of its input identifies a call.
 async fn call(
     key: Caller,
     trace: String,
@@ -129,7 +129,7 @@ fn number(input: &Value) -> usize {
     input.as_str().unwrap().len() / "tea ".len()
 }
 
-/// Which call a step is of. Of a call whose end was lost there is no input, but its estimated length.
+/// The call of a step. A call whose end was lost has no input, but its estimated length.
 fn number_of_step(step: &Value) -> usize {
     if step["status"] == "completed" {
         return number(&step["input"]);

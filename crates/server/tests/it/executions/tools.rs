@@ -327,12 +327,12 @@ async fn calls_that_the_provider_does_not_count_cost_what_they_are(backend: Back
     };
     let (at_once, in_pieces) = (counted(false).await, counted(true).await);
     assert!(at_once >= 400 && at_once == in_pieces, "{at_once} {in_pieces}");
-    // A server that answers in the older form has said no more.
+    // The same answer in the older form counts the same.
     is_legacy.store(true, Ordering::SeqCst);
     assert_eq!((counted(false).await, counted(true).await), (at_once, at_once));
 }
 
-/// A name that the provider's documentation rules out is the caller's mistake, and is told before
+/// A name that the provider's documentation rules out is the caller's mistake, and is reported before
 /// anything is sent.
 async fn names_that_no_provider_takes(backend: Backend) {
     let server = Server::unlimited(&backend).await;

@@ -263,8 +263,8 @@ async fn a_body_that_nobody_reads_costs_no_connection(backend: Backend) {
         ("POST /api/v1/session", 415),
         ("GET /up", 200),
     ] {
-        // Many clients send the body after the head. Who does not wait for it has answered, and
-        // closed the connection, when another request has come and gone.
+        // Many clients send the body after the head. A server that does not wait for it has answered,
+        // and closed the connection, when another request has come and gone.
         let head = format!("{asked} HTTP/1.1\r\nhost: sluice\r\ncontent-length: 2\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         server.any.get("/up").await.ok(200);

@@ -194,7 +194,7 @@ async fn what_could_be_saved_once_goes_on(backend: Backend) {
     settings(&owner, 1, json!({"monthly_budget": 5})).await;
 }
 
-/// Its own requests say so; the log does too, once.
+/// Its own requests get the error; the log has it once.
 async fn a_project_that_cannot_be_read(backend: Backend) {
     if matches!(backend, Backend::Sqlite) {
         // Only PostgreSQL has a client that can write past the gateway; the registry is the same.

@@ -113,7 +113,7 @@ async fn under_a_cap_a_price_is_needed(backend: Backend) {
         .await
         .invalid("Model has no price: unpriced");
     assert_eq!(key.detail(&trace).await["steps"], json!([]));
-    // A provider that does not say what its images took is not free.
+    // A provider that does not report the tokens of its images is not free.
     key.post("/api/v1/images/generations", &paint("by-token")).await.ok(200);
     let step = last(&key, &trace).await;
     assert!(step["cost"].as_f64().unwrap() > 1.0, "{step}");

@@ -5,7 +5,7 @@ use crate::harness::{Backend, Server, until};
 
 crate::on_every_backend!(idle_traces_fail, a_part_of_the_sweep_that_fails_stops_no_other);
 
-/// Ids begin with the time: these say the year 2023.
+/// Ids begin with the time: these are of the year 2023.
 const OLD: [&str; 2] =
     ["018bcfe5-6800-7000-8000-000000000001", "018bcfe5-6800-7000-8000-000000000002"];
 

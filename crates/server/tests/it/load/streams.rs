@@ -162,7 +162,7 @@ async fn a_thousand_streams_lose_nothing_and_leave_nothing() {
         memory.push(server.memory());
     }
     println!("kB after each round: {memory:?}");
-    // A single round says little: what the allocator keeps goes up and down.
+    // A single round shows little: what the allocator keeps goes up and down.
     let (first, last) = memory.split_at(ROUNDS / 2);
     let (most, least) = (first.iter().max().unwrap(), last.iter().min().unwrap());
     assert!(*least < most + SLACK, "kB after each round: {memory:?}");

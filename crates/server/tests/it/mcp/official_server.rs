@@ -1,5 +1,5 @@
 //! The gateway as the client of a server by the official SDK (`tests/mcp`). Runs where
-//! `SLUICE_TEST_MCP` says where that is; without, the test does nothing.
+//! `SLUICE_TEST_MCP` has its address; without, the test does nothing.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Answer, Backend, Mock, Server, server_at, settings};
 
 const TOKEN: &str = "mcp-test-token-4711";
 
-/// Calls every tool that is told in the prompt, as `name {arguments}` lines.
+/// Calls every tool that is named in the prompt, as `name {arguments}` lines.
 fn plan(request: &Value) -> Answer {
     let messages = request["messages"].as_array().unwrap();
     let told: Vec<&str> = messages

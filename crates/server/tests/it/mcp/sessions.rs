@@ -125,7 +125,7 @@ async fn tools_that_change_between_calls_are_listed_anew(backend: Backend) {
     ask(&key, &trace, &tools).await;
     assert_eq!(counts(&tools), [1, 1, 2], "a list is believed");
     tools.tell(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).await;
-    // It is heard beside what the requests do, and long before the list is too old.
+    // It is read beside the requests, and long before the list is too old.
     for _ in 0..50 {
         ask(&key, &trace, &tools).await;
         if counts(&tools)[1] == 2 {
@@ -169,7 +169,7 @@ async fn a_conversation_with_an_id_is_kept_for_its_trace(backend: Backend) {
     let failed = |step: &&Value| step["status"] == "failed";
     assert!(!steps.as_array().unwrap().iter().any(|step| failed(&step)), "{steps}");
 
-    // Good-bye is said in each, also in the one that was given up.
+    // Each is ended by a `DELETE`, also the one that was given up.
     let farewells = || {
         let requests = tools.requests();
         let of_session =

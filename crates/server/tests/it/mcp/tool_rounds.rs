@@ -233,7 +233,7 @@ async fn what_goes_wrong_is_recorded_and_told(backend: Backend) {
     assert_eq!(failed.len(), 2, "{steps:?}");
     assert!(failed.iter().any(|error| **error == "The tool reported an error"), "{failed:?}");
 
-    // A server that is not there is told before any model is asked.
+    // A server that is not there is reported before any model is asked.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let gone = format!("http://127.0.0.1:{free}/mcp");
     settings(&stage.owner, 1, json!({"mcp": {"allowed_servers": [gone]}})).await;

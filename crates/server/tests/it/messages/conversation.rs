@@ -1,4 +1,4 @@
-//! The door for Anthropic's clients.
+//! The endpoint for Anthropic's clients.
 
 use serde_json::{Value, json};
 

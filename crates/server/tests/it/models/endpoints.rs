@@ -138,8 +138,8 @@ async fn one_that_hangs_leaves_time_for_the_others(backend: Backend) {
     assert_eq!((hangs.begun(), well.begun()), (2, 2));
 }
 
-/// An attempt that broke off after it was sent may have been charged. Where the call goes on to
-/// another endpoint, there is money for both, and its cost says what both may have cost.
+/// An attempt that broke off after it was sent may have been charged. If the call goes on to
+/// another endpoint, there is money for both, and its cost includes what both may have cost.
 async fn what_may_have_been_charged_has_its_own_money(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let owner = server.owner().await;

@@ -1,4 +1,4 @@
-//! Providers that echo the key they were sent: nobody learns it.
+//! Providers that echo the key they were sent: it reaches nobody.
 
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ async fn ask_in(key: &Caller, trace: &str, model: &str, streams: bool) -> Reply 
     reply
 }
 
-/// A stream in OpenAI's format that says a text three times, in pieces.
+/// A stream in OpenAI's format with a text three times, in pieces.
 fn echo_of_openai(said: &str, size: usize) -> String {
     let chunk = |delta: Value| {
         json!({"id": KEY, "model": KEY, "system_fingerprint": KEY,

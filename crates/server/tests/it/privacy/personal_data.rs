@@ -31,7 +31,7 @@ fn last_message(body: &Value) -> String {
     content.as_str().or(content[0]["text"].as_str()).unwrap_or_default().to_owned()
 }
 
-/// A provider that says what it was told, a few characters at a time.
+/// A provider that echoes its prompt, a few characters at a time.
 async fn parrot(size: usize) -> Mock {
     Mock::start(Duration::ZERO, Some((10, 5)), move |body| {
         let said: Vec<char> = last_message(body).chars().collect();

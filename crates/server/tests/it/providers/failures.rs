@@ -1,4 +1,4 @@
-//! Providers that fail, and what the caller and the trace are told.
+//! Providers that fail: the errors of the caller, and the steps in the trace.
 
 use std::time::Duration;
 
@@ -288,7 +288,7 @@ async fn a_refusal_is_the_output(backend: Backend) {
     }
 }
 
-/// A stream that breaks off after its provider has said how the prompt counts.
+/// A stream that breaks off after its provider has reported the tokens of the prompt.
 pub(crate) async fn routed_to(owner: &Caller, mock: &Mock) {
     mock.register(owner, "mock").await;
     let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});

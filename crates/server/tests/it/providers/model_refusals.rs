@@ -1,4 +1,5 @@
-//! Refusals: why a model refuses is said to those who read text alone, and kept whatever the door.
+//! Refusals of models: the reason reaches callers who read text alone, and is kept at every
+//! endpoint.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Every door with every provider, against the simulator, which judges with the vendors' own types
-//! what leaves the gateway. What it saw becomes the table in `docs/providers-table.md`; a table that
-//! says anything else fails the test. To write it anew:
+//! Every endpoint with every provider, against the simulator, which judges requests with the
+//! vendors' own types. Its results become the table in `docs/providers-table.md`; any other table
+//! fails the test. To write it anew:
 //!
 //!     SLUICE_WRITE_TABLE=1 scripts/test -p sluice sim_tests
 
@@ -158,7 +158,7 @@ impl Asker<'_> {
         key.post(&format!("/api/v1/{door}"), &body).await
     }
 
-    /// One request of a door that carries conversations.
+    /// One request of an endpoint that carries conversations.
     async fn talk(
         &self,
         door: &str,
@@ -206,7 +206,7 @@ impl Asker<'_> {
         self.post(path, body).await
     }
 
-    /// Asks for text at a door; what it says, with whatever else the answer tells.
+    /// Asks for text at an endpoint, and gives the whole answer.
     async fn text(&self, door: &str) -> Option<Reply> {
         let hello = || vec![json!({"role": "user", "content": "Hello."})];
         let reply = match door {
@@ -238,7 +238,7 @@ impl Asker<'_> {
             }
             _ => self.talk(door, vec![hello.clone()], false, true).await,
         };
-        // A request's tools may be told with the answer, but not what they are called with.
+        // An answer may repeat a request's tools, but not the arguments of their calls.
         let with =
             if door.ends_with("streamed") { pieces(&first.text) } else { first.text.clone() };
         let calls = ["Rome", "Oslo"].iter().all(|city| with.contains(city));
@@ -303,7 +303,7 @@ impl Asker<'_> {
         second.status == 200 && second.text.contains("It is so.")
     }
 
-    /// Everything that works at a door.
+    /// Everything that works at an endpoint.
     async fn features(&self, door: &str) -> Vec<&'static str> {
         let usage = json!({"input": 20, "output": 9, "cached": 5, "reasoning": 2});
         let mut features = Vec::new();

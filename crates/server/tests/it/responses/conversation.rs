@@ -1,4 +1,4 @@
-//! The door for OpenAI's newer format.
+//! The endpoint for OpenAI's newer format.
 
 use serde_json::{Value, json};
 

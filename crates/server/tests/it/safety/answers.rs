@@ -1,4 +1,4 @@
-//! Answers that say more than one text: several choices, tool calls, refusals, reasoning.
+//! Answers of more than one text: several choices, tool calls, refusals, reasoning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

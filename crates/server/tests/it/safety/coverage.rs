@@ -1,5 +1,5 @@
-//! Every door, every place in it that can hold a string, every phase: what is found there, and what
-//! becomes of it.
+//! Every endpoint, every place in its request that can hold a string, every phase: the findings
+//! there, and the action on them.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ enum Threat {
 enum Rule {
     /// A placeholder goes to the provider.
     Redacts,
-    /// It goes to the private model that there is, and is told.
+    /// It goes to the private model that there is, and is reported.
     Flags,
     /// Nothing goes anywhere.
     Reports,
 }
 
-/// A place in a door's request: its name, whether it holds the application's own words, which are
+/// A place in an endpoint's request: its name, whether it holds the application's own words, which are
 /// judged for no injection, and the request with a text there.
 type Place = (&'static str, bool, fn(&str) -> Value);
 
@@ -85,7 +85,7 @@ fn function(description: &str, parameters: Value) -> Value {
     json!([{"type": "function", "function": function}])
 }
 
-/// A round with a tool, as chat completions tell it.
+/// A round with a tool, in the form of chat completions.
 fn round(arguments: &Value, result: impl Into<Value>) -> Value {
     let call = json!({"id": "a", "type": "function",
         "function": {"name": "look", "arguments": arguments.to_string()}});
@@ -333,7 +333,7 @@ fn plan(body: &Value) -> Answer {
     Answer::json(200, &json!({"id": "x", "object": "chat.completion", "choices": [choice]}))
 }
 
-/// Sends a request through a door, on a trace of its own.
+/// Sends a request to an endpoint, on a trace of its own.
 async fn send(key: &Caller, door: &Door, trace: &str, streams: bool, request: Value) -> Reply {
     let path = format!("/api/v1/{}", door.path);
     if let Some(path) = path.strip_suffix('?') {

@@ -1,4 +1,4 @@
-//! A project's own recognizers, trying settings out, and what a refusal says of its cause.
+//! A project's own recognizers, trying settings out, and the cause that a refusal names.
 
 use serde_json::{Value, json};
 

@@ -22,7 +22,7 @@ crate::on_every_backend!(
 const LEAK: &str = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                     transfer-encoding: chunked\r\n\r\n";
-/// The doors that stream.
+/// The endpoints that stream.
 const DOORS: [&str; 4] = [
     "/api/v1/executions/stream",
     "/api/v1/chat/completions",
@@ -30,7 +30,7 @@ const DOORS: [&str; 4] = [
     "/api/v1/responses",
 ];
 
-/// A provider that says the rest of its answer when it is told to, and notes who hangs up.
+/// A provider that sends the rest of its answer on demand, and notes callers that hang up.
 struct Provider {
     port: u16,
     go: Arc<Notify>,
@@ -74,7 +74,7 @@ async fn asked(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Answers one request: a half, the other one when told to, and the end if anybody waits for it.
+/// Answers one request: a half, the other one on demand, and the end if anybody waits for it.
 async fn serve(
     mut stream: BufReader<TcpStream>,
     go: Arc<Notify>,
@@ -129,7 +129,7 @@ fn question(door: &str, text: &str) -> Value {
     }
 }
 
-/// Asks, and tells the provider to go on when its first words have come. Gives all that came.
+/// Asks, and has the provider go on when its first words have come. Gives all that came.
 async fn heard(key: &Caller, provider: &Provider, door: &str, trace: &str, text: &str) -> String {
     let request = key.request("POST", door).header("content-type", "application/json");
     let request = request.header("x-trace-id", trace);

@@ -282,7 +282,7 @@ async fn the_doctor_misses_the_log_of_a_database_that_was_not_closed() {
         assert!(!success && said.contains("TODO The database was not closed cleanly"), "{said}");
         assert!(said.contains("sluice.db-wal"), "{said}");
     }
-    // A start says it as well, and goes on.
+    // A start logs it as well, and goes on.
     killed.up().await;
     killed.stop().await;
     assert!(killed.log().contains("write-ahead log was missing"), "{}", killed.log());

@@ -1,4 +1,4 @@
-//! One gateway per database, over what happens to the connection that says so.
+//! One gateway per database, whatever happens to the connection that holds the claim.
 
 use std::process::{Child, Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Traces that the gateway opens for one call: who gets no answer is told of them as well.
+//! Auto traces: a call that gets no answer names its trace as well.
 
 use serde_json::{Value, json};
 
