@@ -88,7 +88,7 @@ def papers(root=Path(__file__).resolve().parents[2]):
     told = subprocess.run(["git", "ls-files", "-z", *PAPERS], cwd=root, stdout=subprocess.PIPE, check=True).stdout
     pieces = []
     for name in sorted(told.decode().split("\0")):
-        if not name or name.startswith(("crates/checks/", "scripts/train-injection/", "docs/safety", "CHANGELOG")):
+        if not name or name.startswith(("crates/checks/", "scripts/train-injection/", "docs/safety", "docs/lab/safety", "CHANGELOG")):
             continue
         text = (root / name).read_text(encoding="utf-8")
         pieces += [text[at : at + PIECE] for at in range(0, len(text), EVERY * PIECE)]

@@ -1,4 +1,4 @@
-//! Cost of classifying a prompt: `cargo bench -p routing`. Prints tables for docs/routing.md.
+//! Cost of classifying a prompt: `cargo bench -p routing`. Prints tables for docs/lab/routing.md.
 
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 

@@ -1,60 +1,44 @@
-//! Black-box tests: they start the built binary and speak HTTP to it, as its users do.
+//! Black-box tests: they start the built binary and call it over HTTP, as its users do.
 //!
-//! Every walk runs on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
-//! on which databases may be made. What needs a server that is not there is left out, unless
-//! `SLUICE_TEST_ALL` is set: then it fails.
+//! A folder is a resource of the API or a promise, a file in it an endpoint or one promise.
+//!
+//! Most tests run on SQLite, and on PostgreSQL where `SLUICE_TEST_PG` holds the URL of a server
+//! on which databases may be made. A test that needs a server that is not there is left out,
+//! unless `SLUICE_TEST_ALL` is set: then it fails.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "in a test a panic is the report, and what was skipped has to be told"
+    reason = "in a test a panic is the report, and skipped tests have to be named"
 )]
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
-mod answers;
-mod arguments;
-mod attachments;
-mod auth;
-mod circuits;
-mod claims;
-mod configuration;
-mod control;
+mod assistants;
+mod audit_events;
+mod chat_completions;
+mod cost;
 mod crash;
-mod crowd;
-mod details;
-mod device;
-mod doors;
-mod echoes;
-mod endpoints;
-mod errors;
-mod flowing;
-mod formats;
+mod docs;
+mod embeddings;
+mod executions;
 mod harness;
+mod http;
+mod images;
+mod jobs;
+mod keys;
 mod limits;
-mod listing;
-mod manual;
-mod matrix;
+mod load;
 mod mcp;
-mod mcp_server;
-mod mcp_sessions;
-mod memory;
 mod messages;
 mod models;
-mod own_trace;
 mod privacy;
-mod process;
+mod projects;
 mod providers;
-mod readme;
-mod refusals;
 mod responses;
 mod safety;
-mod sim_tests;
-mod starts;
-mod streams;
-mod sweep;
-mod telling;
-mod tools;
-mod usage;
-mod walk;
+mod session;
+mod startup;
+mod telemetry;
+mod traces;

@@ -1,4 +1,4 @@
-//! A provider on loopback in the chat-completions format, that does as it is told.
+//! A provider on loopback in the chat-completions format, that answers as scripted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,11 +21,11 @@ pub enum Answer {
     Broken(Vec<String>),
     /// A status with this body.
     Body(u16, &'static str, String),
-    /// A body that is shorter than it says.
+    /// A body that is shorter than its `Content-Length`.
     Truncated,
     /// A body, or an event of a stream, that goes on for as long as anybody reads.
     Endless,
-    /// A body that says that it is compressed.
+    /// A body with the header of a compressed one.
     Compressed,
 }
 
@@ -73,7 +73,7 @@ struct State {
 pub struct Asked {
     pub headers: HashMap<String, String>,
     pub body: Value,
-    /// Whether it wants to hear what an MCP server says between calls.
+    /// Whether it listens to the messages of an MCP server between calls.
     listens: bool,
 }
 
@@ -228,7 +228,7 @@ async fn pour(stream: &mut BufReader<TcpStream>, kind: &str) {
     }
 }
 
-/// Passes on what is told, as long as anybody listens.
+/// Passes messages on as long as anybody listens.
 async fn tell_all(
     stream: &mut BufReader<TcpStream>,
     mut told: broadcast::Receiver<Value>,
@@ -240,7 +240,7 @@ async fn tell_all(
     Ok(())
 }
 
-/// Waits, and tells whether the caller went away meanwhile.
+/// Waits, and returns whether the caller went away meanwhile.
 async fn hung_up(stream: &mut BufReader<TcpStream>, delay: Duration) -> bool {
     let said = tokio::time::timeout(delay, stream.fill_buf()).await;
     said.is_ok_and(|said| said.map_or(true, <[u8]>::is_empty))

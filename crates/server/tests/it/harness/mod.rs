@@ -10,8 +10,8 @@ pub use mock::{Answer, Asked, Mock, call};
 pub use server::{KEY, OWNER, PASSWORD, Server, Setup, free_port, run, settings, until};
 pub use store::Backend;
 
-/// The URL of a server that tests need; `None` leaves them out. Where all is to be tested that is a
-/// failure.
+/// The URL of a server that tests need; `None` leaves them out, and is a failure if all is to be
+/// tested.
 pub fn server_at(name: &str) -> Option<String> {
     let url = std::env::var(name).ok();
     let all = std::env::var_os("SLUICE_TEST_ALL").is_some();

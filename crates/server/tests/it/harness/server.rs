@@ -154,7 +154,7 @@ impl Server {
         command
     }
 
-    /// Runs a command beside the server and gives what it said.
+    /// Runs a command beside the server and returns its output.
     pub async fn cli(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
         let mut command = self.command(args);
         command.envs(env.iter().copied());

@@ -1,0 +1,3 @@
+//! `POST /assistants`.
+
+mod turns;

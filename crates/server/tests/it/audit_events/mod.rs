@@ -1,0 +1,3 @@
+//! `GET /audit-events`.
+
+mod changes;

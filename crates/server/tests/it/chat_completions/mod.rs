@@ -1,0 +1,3 @@
+//! `POST /chat/completions`.
+
+mod provider_formats;

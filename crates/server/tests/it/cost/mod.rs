@@ -1,0 +1,3 @@
+//! Cost: the tokens that a call is paid for.
+
+mod usage;

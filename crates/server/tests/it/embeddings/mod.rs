@@ -1,0 +1,3 @@
+//! `POST /embeddings`.
+
+pub mod vectors;

@@ -1,0 +1,3 @@
+//! `POST /executions`.
+
+mod tools;

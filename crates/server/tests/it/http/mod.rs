@@ -1,0 +1,4 @@
+//! The HTTP of every route: heads, bodies, errors.
+
+mod bodies;
+pub mod errors;

@@ -1,0 +1,3 @@
+//! `POST /images/generations`.
+
+pub mod generations;

@@ -1,0 +1,3 @@
+//! Periodic jobs.
+
+mod sweep;

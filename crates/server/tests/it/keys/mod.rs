@@ -1,0 +1,4 @@
+//! `/keys`.
+
+pub mod authentication;
+mod lifecycle;

@@ -1,0 +1,4 @@
+//! Many clients at the same time. Left out of a plain `cargo nextest run`.
+
+mod slow_clients;
+mod streams;

@@ -1,0 +1,5 @@
+//! MCP servers.
+
+mod official_server;
+mod sessions;
+mod tool_rounds;

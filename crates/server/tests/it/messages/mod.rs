@@ -1,0 +1,3 @@
+//! `POST /messages`.
+
+mod conversation;

@@ -1,0 +1,6 @@
+//! Privacy: where personal data and credentials go, and where they do not.
+
+mod attachments;
+mod echoed_keys;
+mod personal_data;
+mod structured_text;

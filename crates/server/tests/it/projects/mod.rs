@@ -1,0 +1,3 @@
+//! `/projects`.
+
+mod lifecycle;

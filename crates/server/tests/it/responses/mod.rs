@@ -1,0 +1,3 @@
+//! `POST /responses`.
+
+mod conversation;

@@ -1,0 +1,5 @@
+//! `/session`.
+
+mod cross_site;
+pub mod roles;
+mod sign_in;

@@ -1,0 +1,3 @@
+//! Logs and metrics.
+
+mod logs_and_metrics;

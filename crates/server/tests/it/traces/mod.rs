@@ -1,0 +1,5 @@
+//! `/traces` and what is kept of a trace.
+
+mod auto_trace;
+mod detail;
+mod lifecycle;
