@@ -9,14 +9,14 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde::Serialize;
 
-use crate::anthropic::Anthropic;
-use crate::azure::Azure;
-use crate::bedrock::Bedrock;
+use crate::client::Attempt;
 use crate::error::Error;
-use crate::gemini::Gemini;
-use crate::internal::Internal;
-use crate::openai::Openai;
-use crate::transport::Attempt;
+use crate::vendors::anthropic::Anthropic;
+use crate::vendors::azure::Azure;
+use crate::vendors::bedrock::Bedrock;
+use crate::vendors::gemini::Gemini;
+use crate::vendors::internal::Internal;
+use crate::vendors::openai::Openai;
 
 /// A request as it will go out, before and after it carries its credential.
 pub(crate) struct Call {

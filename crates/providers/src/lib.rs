@@ -7,49 +7,31 @@
 //! often, and what a failure costs is decided elsewhere.
 
 mod adapter;
-mod anthropic;
-#[cfg(test)]
-mod arbitrary_conversation;
-mod azure;
-mod bedrock;
 mod breaker;
 mod chat_form;
-mod connect;
-mod counts;
-mod echo;
-mod echo_stream;
-mod echo_ways;
-mod egress;
-mod endpoint;
+mod client;
+mod credentials;
 mod error;
-mod events;
-mod gemini;
-mod internal;
-mod lenient;
 mod mcp;
-mod openai;
-mod pool;
-mod receive;
-mod retry;
+mod net;
 mod sandbox;
-mod scrub;
 #[cfg(test)]
 mod sim_testing;
-mod sse;
 #[cfg(test)]
 mod testing;
-mod tls;
-mod transport;
+mod vendors;
+mod wire;
 
-pub use adapter::{Embedded, EmbeddingRequest, GeneratedImages, ImageRequest, sides};
-pub use bedrock::is_region as is_aws_region;
-pub use breaker::{Breaker, Breakers, Permit};
-pub use egress::{Egress, validate_base_url};
-pub use error::{Error, ErrorKind};
-pub use events::EventStream;
-pub use mcp::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
-pub use retry::{MAX_BACK_OFF, back_off};
-pub use transport::{Attempt, Client};
+pub use crate::adapter::{Embedded, EmbeddingRequest, GeneratedImages, ImageRequest, sides};
+pub use crate::breaker::{Breaker, Breakers, Permit};
+pub use crate::client::event_stream::EventStream;
+pub use crate::client::{Attempt, Client};
+pub use crate::error::retry::{MAX_BACK_OFF, back_off};
+pub use crate::error::{Error, ErrorKind};
+pub use crate::mcp::address::McpAddress;
+pub use crate::mcp::{McpAnswer, McpClient, McpError, McpSession, McpTool};
+pub use crate::net::egress::{Egress, validate_base_url};
+pub use crate::vendors::bedrock::is_region as is_aws_region;
 
 use domain::conversation::Prompt;
 use domain::model::Model;

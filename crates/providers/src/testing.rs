@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::egress::Egress;
-use crate::transport::{Attempt, Client};
+use crate::client::{Attempt, Client};
+use crate::net::egress::Egress;
 
 /// A credential that must appear nowhere.
 pub(crate) const CANARY: &str = "canary-key-4711-do-not-print";

@@ -6,7 +6,7 @@ use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use super::{STATE, STOP_DETAILS, STOP_SEQUENCE};
+use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE};
 
 /// The content of a whole answer.
 #[derive(Debug, Default)]

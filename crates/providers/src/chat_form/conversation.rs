@@ -7,9 +7,10 @@ use domain::json_weight::InnerJson;
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
-use super::cache::{self, Keep};
-use super::own::Replay;
-use super::{IMAGES, rounds};
+use crate::chat_form::answer::IMAGES;
+use crate::chat_form::cache::{self, Keep};
+use crate::chat_form::provider_state::Replay;
+use crate::chat_form::rounds;
 use crate::error::Error;
 
 /// A prompt without its parameters.
@@ -125,7 +126,7 @@ impl<'a> Conversation<'a> {
                         continue;
                     }
                     let mut parts = said(message, at)?;
-                    parts.extend(words(super::text(message.extra.get("refusal"))));
+                    parts.extend(words(crate::chat_form::text(message.extra.get("refusal"))));
                     parts.extend(painted(message, model, at)?);
                     for (call, kept) in calls {
                         parts.push(Part::Call(call));
@@ -344,7 +345,7 @@ fn result<'a>(
     names: &HashMap<&'a str, &'a str>,
     at: impl Fn(&str) -> Error,
 ) -> Result<Vec<Part<'a>>, Error> {
-    let id = super::text(message.extra.get("tool_call_id"));
+    let id = crate::chat_form::text(message.extra.get("tool_call_id"));
     let name = names.get(id).ok_or_else(|| at("tool_call_id answers no earlier tool call"))?;
     let is_error = message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
     let mut result = ToolResult { id, name, texts: Vec::new(), is_error };
@@ -367,5 +368,5 @@ fn result<'a>(
 }
 
 fn string<'a>(value: &'a Value, name: &str) -> &'a str {
-    super::text(value.get(name))
+    crate::chat_form::text(value.get(name))
 }

@@ -7,7 +7,8 @@ use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Rol
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
-use super::{IMAGES, Keep, cache};
+use crate::chat_form::answer::IMAGES;
+use crate::chat_form::cache::{self, Keep};
 use crate::error::Error;
 
 /// Parameters that change nothing in an answer that its reader relies on: if a format lacks them they

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::conversation::{Message, Role};
 use serde_json::Value;
 
-use super::text;
+use crate::chat_form::text;
 use crate::error::Error;
 
 /// Most characters of refused ids in an error.

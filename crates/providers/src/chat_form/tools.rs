@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Keep, Params, cache};
+use crate::chat_form::cache::{self, Keep};
+use crate::chat_form::params::Params;
+use crate::client::Attempt;
 use crate::error::Error;
-use crate::transport::Attempt;
 
 /// Most characters of a refused name in an error.
 const LONGEST_SHOWN: usize = 130;

@@ -2,8 +2,8 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-use super::McpAnswer;
-use crate::echo::Credentials;
+use crate::credentials::Credentials;
+use crate::mcp::McpAnswer;
 
 /// Most bytes of an answer that a model receives.
 const MOST_TEXT: usize = 256 * 1024;

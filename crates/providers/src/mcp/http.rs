@@ -23,15 +23,16 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse as Event;
 use tokio::time::Instant;
 
-use super::{McpAddress, McpError};
 use crate::adapter::Call;
-use crate::endpoint::Endpoint;
+use crate::client::Client;
 use crate::error::ErrorKind;
-use crate::lenient;
-use crate::pool::{Body, Resend};
-use crate::receive::content_type;
-use crate::sse::{Sse, TooLong};
-use crate::transport::Client;
+use crate::mcp::McpError;
+use crate::mcp::address::McpAddress;
+use crate::net::endpoint::Endpoint;
+use crate::net::pool::{Body, Resend};
+use crate::net::receive::content_type;
+use crate::wire::json;
+use crate::wire::sse::{Sse, TooLong};
 
 /// Most bytes of one answer, streamed or whole.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -132,7 +133,7 @@ impl Http {
             self.failed(if too_long { TOO_LONG } else { McpError::Unreachable })
         })?;
         let body = body.to_bytes();
-        Ok(lenient::check_weight(&body).ok().and_then(|()| serde_json::from_slice(&body).ok()))
+        Ok(json::check_weight(&body).ok().and_then(|()| serde_json::from_slice(&body).ok()))
     }
 
     /// Returns the events of a stream, with an error once it exceeds the bound on bytes.
@@ -292,7 +293,7 @@ impl Reading {
         let ready = &mut self.ready;
         let keep = |data: &[u8]| {
             // The SDK reads the event as a tree.
-            lenient::check_weight(data).map_err(|_| McpError::Malformed)?;
+            json::check_weight(data).map_err(|_| McpError::Malformed)?;
             ready.push_back(Event::default().data(String::from_utf8_lossy(data)));
             Ok::<(), McpError>(())
         };

@@ -3,7 +3,7 @@
 //! A server is somebody else's program: everything it sends is bounded in number, size and time, and
 //! its requests to us (sampling, elicitation, roots) are declined, because we declare none of them.
 
-mod address;
+pub(crate) mod address;
 mod answer;
 mod http;
 
@@ -26,11 +26,10 @@ use rmcp::{ClientHandler, RoleClient, ServiceError, ServiceExt as _};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-pub use address::McpAddress;
-
-use crate::echo::Credentials;
-use crate::scrub::scrub;
-use crate::transport::Client;
+use crate::client::Client;
+use crate::credentials::Credentials;
+use crate::credentials::scrub::scrub;
+use crate::mcp::address::McpAddress;
 use http::{Failed, Http};
 
 /// Most tools of one server, and most pages on which it may list them.

@@ -1,0 +1,5 @@
+//! Reads the parts of answers that are alike with all providers.
+
+pub(crate) mod json;
+pub(crate) mod sse;
+pub(crate) mod token_counts;
