@@ -22,44 +22,18 @@ mod testing;
 mod vendors;
 mod wire;
 
-pub use crate::adapter::{Embedded, EmbeddingRequest, GeneratedImages, ImageRequest, sides};
+pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
+pub use crate::adapter::images::{GeneratedImages, ImageRequest, sides};
+pub use crate::adapter::request::Attempt;
 pub use crate::breaker::{Breaker, Breakers, Permit};
+pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;
-pub use crate::client::{Attempt, Client};
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::mcp::address::McpAddress;
-pub use crate::mcp::{McpAnswer, McpClient, McpError, McpSession, McpTool};
+pub use crate::mcp::answer::McpAnswer;
+pub use crate::mcp::error::McpError;
+pub use crate::mcp::{McpClient, McpSession, McpTool};
 pub use crate::net::egress::{Egress, validate_base_url};
 pub use crate::vendors::bedrock::is_region as is_aws_region;
-
-use domain::conversation::Prompt;
-use domain::model::Model;
-
-/// Refuses a model whose provider has no embeddings; the provider may still reject the request.
-pub fn check_embeds(model: &Model) -> Result<(), Error> {
-    adapter::embedder(model).map(drop)
-}
-
-/// Whether a provider may write a prompt to its cache for longer than five minutes, which costs more.
-pub fn may_keep_for_an_hour(model: &Model, prompt: &Prompt) -> bool {
-    let keeps = |model: &Model| adapter::adapter(model.provider).keeps_for_an_hour(model, prompt);
-    match model.config.endpoints.as_slice() {
-        [] => keeps(model),
-        endpoints => endpoints.iter().any(|endpoint| keeps(&endpoint.model)),
-    }
-}
-
-/// Whether a provider may write a prompt to its cache, which costs more with most.
-pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
-    let writes = |model: &Model| adapter::adapter(model.provider).writes_cache(model, prompt);
-    match model.config.endpoints.as_slice() {
-        [] => writes(model),
-        endpoints => endpoints.iter().any(|endpoint| writes(&endpoint.model)),
-    }
-}
-
-/// Refuses a model whose provider makes no images.
-pub fn check_paints(model: &Model) -> Result<(), Error> {
-    adapter::painter(model).map(drop)
-}
+pub use crate::vendors::{check_embeds, check_paints, may_keep_for_an_hour, may_write_cache};

@@ -14,7 +14,8 @@ use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::client::{Attempt, Client};
+use crate::adapter::request::Attempt;
+use crate::client::Client;
 use crate::error::Error;
 use crate::net::egress::Egress;
 use crate::testing;

@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::client::{Attempt, Client};
+use crate::adapter::request::Attempt;
+use crate::client::Client;
 use crate::net::egress::Egress;
 
 /// A credential that must appear nowhere.

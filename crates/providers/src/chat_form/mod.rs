@@ -8,6 +8,7 @@ pub(crate) mod cache;
 pub(crate) mod conversation;
 pub(crate) mod ids;
 pub(crate) mod params;
+pub(crate) mod parts;
 mod provider_state;
 #[cfg(test)]
 mod result_tests;

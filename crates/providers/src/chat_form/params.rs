@@ -182,8 +182,8 @@ mod tests {
     use domain::model::Provider;
     use serde_json::json;
 
-    use crate::adapter::adapter;
     use crate::testing::{attempt, model, prompt_of};
+    use crate::vendors::adapter;
 
     #[test]
     fn what_messages_lose_is_named() {

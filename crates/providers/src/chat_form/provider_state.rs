@@ -5,7 +5,7 @@ use domain::conversation::{Body, Message};
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
-use crate::chat_form::conversation::ToolCall;
+use crate::chat_form::parts::ToolCall;
 use crate::chat_form::{STATE, ids, text};
 
 /// The blocks that replace a message.

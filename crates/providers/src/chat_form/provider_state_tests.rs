@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::adapter::adapter;
 use crate::testing::{attempt, model, prompt_of};
+use crate::vendors::adapter;
 
 /// Returns the messages as they are sent if the second is an answer of this model with a state.
 fn sent(provider: Provider, content: &Value, answer: &Value) -> Result<Value, String> {

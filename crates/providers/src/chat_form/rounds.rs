@@ -100,9 +100,9 @@ mod tests {
     use domain::model::Provider;
     use serde_json::{Value, json};
 
-    use crate::adapter::adapter;
     use crate::error::ErrorKind;
     use crate::testing::{attempt, model, prompt_of};
+    use crate::vendors::adapter;
 
     const PROVIDERS: [Provider; 5] = [
         Provider::Openai,

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::adapter::request::Attempt;
 use crate::chat_form::cache::{self, Keep};
 use crate::chat_form::params::Params;
-use crate::client::Attempt;
 use crate::error::Error;
 
 /// Most characters of a refused name in an error.
@@ -148,9 +148,9 @@ mod tests {
     use domain::model::Provider;
 
     use super::*;
-    use crate::adapter::adapter;
     use crate::error::ErrorKind;
     use crate::testing::{attempt, model, prompt};
+    use crate::vendors::adapter;
 
     /// Sends a provider a prompt that offers a function of this name.
     fn takes(provider: Provider, name: &str) -> Result<(), Error> {

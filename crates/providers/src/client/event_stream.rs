@@ -13,7 +13,7 @@ use hyper::body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::adapter::Decoder;
-use crate::client::Attempt;
+use crate::adapter::request::Attempt;
 use crate::credentials::stream::EchoFilter;
 use crate::error::Error;
 use crate::net::pool::Body;
@@ -358,7 +358,7 @@ impl Source {
         loop {
             return Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
                 None => None,
-                Some(Err(error)) => Some(Err(Error::reading(&error))),
+                Some(Err(error)) => Some(Err(error.into())),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => Some(Ok(data)),
                     // Trailers.

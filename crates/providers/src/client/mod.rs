@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::conversation::{Prompt, Reply};
+use domain::conversation::Reply;
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
 use domain::usage::{MOST_TOKENS, Usage};
@@ -15,10 +15,11 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 
-use crate::adapter::{
-    self, Adapter, Call, Embedded, Embedder, EmbeddingRequest, Encoded, GeneratedImages,
-    ImageRequest, Outgoing,
-};
+use crate::adapter::Adapter;
+use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
+use crate::adapter::images::{GeneratedImages, ImageRequest};
+use crate::adapter::request::{Attempt, Call, Encoded, Outgoing};
+use crate::chat_form::answer::MOST_CALLS;
 use crate::client::event_stream::EventStream;
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorDetails, sum};
@@ -28,8 +29,7 @@ use crate::net::endpoint::{Endpoint, Endpoints};
 use crate::net::pool::{Body, Pool, Resend};
 use crate::net::receive::{self, JSON};
 use crate::net::tls;
-use crate::sandbox;
-use crate::vendors::openai::calls::MOST_CALLS;
+use crate::{sandbox, vendors};
 
 /// Time limit for the head of an answer, and for the first byte of a stream.
 const HEAD_TIME: Duration = Duration::from_mins(1);
@@ -39,21 +39,6 @@ const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 const MOST_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 const PROBE_TIME: Duration = Duration::from_secs(10);
-
-/// The input of one attempt.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
-    /// The model to call.
-    pub model: &'a Model,
-    /// The prompt to send.
-    pub prompt: &'a Prompt,
-    /// Most completion tokens, already decided; `None` sends no bound.
-    pub max_output_tokens: Option<u64>,
-    /// Whether the answer is to be streamed: [`Client::complete`] and [`Client::stream`] override it.
-    pub stream: bool,
-    /// Time by which the answer must be complete.
-    pub deadline: Instant,
-}
 
 /// Bounds on the time and size of an answer.
 #[derive(Clone, Copy)]
@@ -145,15 +130,15 @@ impl Client {
         }
         let probing = async {
             let endpoint =
-                self.endpoint(model, &adapter::adapter(model.provider).endpoint(model, false)?)?;
+                self.endpoint(model, &vendors::adapter(model.provider).endpoint(model, false)?)?;
             let call = Call {
                 uri: endpoint.uri.clone(),
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
                 body: Vec::new(),
             };
-            let (deadline, twice) = (Instant::now() + PROBE_TIME, Resend::Allowed);
+            let (deadline, resend) = (Instant::now() + PROBE_TIME, Resend::Allowed);
             let response = self
-                .send(model.is_private(), &endpoint, Method::GET, call, deadline, twice)
+                .send(model.is_private(), &endpoint, Method::GET, call, deadline, resend)
                 .await?;
             let status = response.status();
             if status.is_redirection() {
@@ -178,7 +163,7 @@ impl Client {
     ) -> Result<Embedded, Error> {
         let model = ask.model;
         let embedding = async {
-            let embedder = adapter::embedder(model)?;
+            let embedder = vendors::embedder(model)?;
             let mut all = Embedded::default();
             for outgoing in embedder.requests(&ask)? {
                 let part = self.embed_part(model, embedder, outgoing, deadline).await;
@@ -216,7 +201,7 @@ impl Client {
     ) -> Result<GeneratedImages, Error> {
         let model = ask.model;
         let painting = async {
-            let painter = adapter::painter(model)?;
+            let painter = vendors::painter(model)?;
             let (mut all, mut used) = (GeneratedImages::default(), Vec::new());
             for outgoing in painter.requests(&ask)? {
                 let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
@@ -264,7 +249,7 @@ impl Client {
     }
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
-        let (model, adapter) = (attempt.model, adapter::adapter(attempt.model.provider));
+        let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
         let Encoded { body, dropped } = adapter.encode(attempt)?;
         let reply = if model.is_sandbox() {
             adapter.decode(model, &sandbox::answer(&body, self.now()))?
@@ -279,7 +264,7 @@ impl Client {
     }
 
     async fn streamed_answer(&self, attempt: &Attempt<'_>) -> Result<EventStream, Error> {
-        let (model, adapter) = (attempt.model, adapter::adapter(attempt.model.provider));
+        let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
         let Encoded { body, dropped } = adapter.encode(attempt)?;
         let decoder = adapter.decoder(model);
         let stream = if model.is_sandbox() {
@@ -302,7 +287,7 @@ impl Client {
         outgoing: Outgoing,
         bounds: Bounds,
     ) -> Result<(HeaderMap, Bytes), Error> {
-        let adapter = adapter::adapter(model.provider);
+        let adapter = vendors::adapter(model.provider);
         let response = self.call(model, adapter, outgoing, JSON, bounds).await?;
         let headers = response.headers().clone();
         Ok((headers, receive::whole(response, bounds.end, bounds.bytes).await?))
@@ -323,9 +308,9 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
-        let (private, twice) = (model.is_private(), Resend::Allowed);
+        let (private, resend) = (model.is_private(), Resend::Allowed);
         let response =
-            self.send(private, &endpoint, Method::POST, call, bounds.head, twice).await?;
+            self.send(private, &endpoint, Method::POST, call, bounds.head, resend).await?;
         receive::accept(response, expected, bounds.end, self.now()).await
     }
 
@@ -351,7 +336,7 @@ impl Client {
         method: Method,
         call: Call,
         head: Instant,
-        twice: Resend,
+        resend: Resend,
     ) -> Result<Response<Body>, Error> {
         let mut request = Request::new(Full::from(call.body));
         *request.method_mut() = method;
@@ -365,9 +350,9 @@ impl Client {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
         let connections = if private { &self.0.private } else { &self.0.public };
-        match timeout_at(head, Box::pin(connections.send(request, twice))).await {
+        match timeout_at(head, Box::pin(connections.send(request, resend))).await {
             Err(_) => Err(Error::late()),
-            Ok(sent) => sent.map_err(|error| Error::sending(&error)),
+            Ok(sent) => sent.map_err(Error::from),
         }
     }
 

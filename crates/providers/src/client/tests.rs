@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use domain::conversation::StreamEvent;
+use domain::conversation::{Prompt, StreamEvent};
 use domain::model::{Provider, SANDBOX_URL};
 use domain::step::FinishReason;
 use http_body_util::BodyExt as _;

@@ -3,12 +3,20 @@
 use domain::secret::Secret;
 
 use crate::credentials::{MASK, written};
+use crate::error::Error;
 
 /// Most characters of a provider's text that are passed on.
 const MOST_CHARS: usize = 500;
 /// Prefixes of the credentials of known vendors.
 const PREFIXES: [&str; 12] =
     ["sk-", "sk_", "rk-", "AIza", "AKIA", "ASIA", "gsk_", "xai-", "hf_", "ghp_", "eyJ", "ABSK"];
+
+impl Error {
+    /// Removes every credential from the error; the last step before it leaves this crate.
+    pub(crate) fn sealed(self, key: Option<&Secret>) -> Self {
+        self.map_texts(|text| scrub(text, key))
+    }
+}
 
 /// Returns the text without the key, without anything that looks like a credential, without control
 /// characters that storage or terminals choke on, and at most 500 characters long.

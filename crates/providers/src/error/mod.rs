@@ -1,20 +1,12 @@
-//! Errors of calls, and the possible remedies.
+//! Errors of calls.
 
 pub(crate) mod retry;
 
-use std::error::Error as StdError;
-use std::io;
 use std::ops::Add;
 use std::time::Duration;
 
 use domain::model::Model;
-use domain::secret::Secret;
 use domain::usage::Usage;
-
-use crate::credentials::scrub::scrub;
-use crate::net::connect::TooSlow;
-use crate::net::egress::{Refusal, Unresolved};
-use crate::net::pool::Failure;
 
 /// The kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,58 +67,6 @@ pub(crate) struct ErrorDetails {
 }
 
 impl Error {
-    /// Whether the same model may be tried again: the provider cannot have charged, or reports that it
-    /// has not.
-    pub fn retryable_here(&self) -> bool {
-        self.retryable
-    }
-
-    /// Whether the provider may have charged without reporting how much: it got the request, and its
-    /// answer did not come in time, broke off or cannot be used. A provider that answered with an error
-    /// has not charged.
-    pub fn may_be_charged(&self) -> bool {
-        self.broke_off
-    }
-
-    /// Returns the wait that the provider asked for.
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
-    }
-
-    /// Whether it is the fault of the endpoint (a circuit breaker counts it), not of the request or our
-    /// own configuration.
-    pub fn is_endpoint_fault(&self) -> bool {
-        matches!(self.kind, ErrorKind::Unreachable | ErrorKind::RateLimited)
-    }
-
-    /// Whether the call was refused here: nothing was sent.
-    pub fn is_ours(&self) -> bool {
-        matches!(self.kind, ErrorKind::Unsupported(_) | ErrorKind::Forbidden)
-    }
-
-    /// Whether the request was refused here, for its content: no other request need fail.
-    pub fn refuses_request(&self) -> bool {
-        matches!(self.kind, ErrorKind::Unsupported(_)) && !self.is_misconfigured
-    }
-
-    /// Whether another endpoint of the same model may succeed, without paying twice for a part of the
-    /// call.
-    pub fn endpoint_helps(&self) -> bool {
-        let asks_too_much = matches!(self.kind, ErrorKind::Unsupported(_));
-        self.fallback_helps() && !asks_too_much && !self.is_of_rest
-    }
-
-    /// Whether another model may succeed: always, unless the provider rejects the request itself.
-    pub fn fallback_helps(&self) -> bool {
-        match self.kind {
-            // Google answers 400 to a wrong key, which is no fault of the request.
-            ErrorKind::Rejected { status, .. } => {
-                self.wrong_key || !matches!(status, 400 | 413 | 415 | 422)
-            }
-            _ => true,
-        }
-    }
-
     /// Returns the HTTP status of the provider's answer, if it answered.
     pub fn provider_status(&self) -> Option<u16> {
         self.status
@@ -210,10 +150,10 @@ impl Error {
         Self::fault(format!("The provider sent a malformed answer: {what}"))
     }
 
-    /// Creates the error of an answer that is an error, whatever its status; `said` is its message.
-    pub(crate) fn answered(said: Option<String>) -> Self {
-        match said {
-            Some(said) => Self::fault(format!("The provider answered with an error: {said}")),
+    /// Creates the error of an answer that is an error, whatever its status; `message` is its own.
+    pub(crate) fn answered(message: Option<String>) -> Self {
+        match message {
+            Some(message) => Self::fault(format!("The provider answered with an error: {message}")),
             None => Self::fault("The provider answered with an error"),
         }
     }
@@ -224,8 +164,8 @@ impl Error {
     }
 
     /// Creates the error of an address that the egress rules forbid.
-    pub(crate) fn forbidden(refusal: Refusal) -> Self {
-        Self { kind: ErrorKind::Forbidden, ..Self::fault(refusal.to_string()) }
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Forbidden, ..Self::fault(message) }
     }
 
     /// Creates the error of a model definition or gateway configuration that allows no call.
@@ -249,61 +189,13 @@ impl Error {
         Self::unsupported(format!("{what} is not supported by model {}", model.identifier))
     }
 
-    /// Creates the error of an answer whose status is no success.
-    pub(crate) fn status(status: u16, said: ErrorDetails, retry_after: Option<Duration>) -> Self {
-        let wrong_key = said.wrong_key;
-        let retry_after = retry_after.or(said.retry_after);
-        let message = match &said.message {
-            Some(said) => format!("The provider answered {status}: {said}"),
-            None => format!("The provider answered {status}"),
-        };
-        let error = Self { status: Some(status), retry_after, wrong_key, ..Self::fault(message) };
-        match status {
-            300..400 => Self {
-                message: format!("The provider answered {status}: redirects are not followed"),
-                ..error
-            },
-            429 => Self { kind: ErrorKind::RateLimited, retryable: !said.spent, ..error },
-            408 | 424 if said.of_model => error,
-            400..500 => {
-                let message =
-                    said.message.unwrap_or_else(|| format!("The provider answered {status}"));
-                Self { kind: ErrorKind::Rejected { status, message }, ..error }
-            }
-            _ => Self { retryable: !matches!(status, 501 | 505), ..error },
-        }
-    }
-
-    /// Creates the error of a request that was not sent or not answered.
-    pub(crate) fn sending(failure: &Failure) -> Self {
-        if let Some(refusal) = causes(failure).find_map(|cause| cause.downcast_ref::<Refusal>()) {
-            return Self::forbidden(*refusal);
-        }
-        let cause = root_cause(failure);
-        if !matches!(failure, Failure::Connect(_)) {
-            return Self::broke_off(format!("The connection to the provider broke: {cause}"));
-        }
-        if causes(failure).any(<dyn StdError>::is::<Unresolved>) {
-            Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
-        } else if causes(failure).any(is_late) {
-            Self::unsent("The connection to the provider timed out")
-        } else {
-            Self::unsent(format!("The provider could not be reached: {cause}"))
-        }
-    }
-
-    /// Creates the error of an answer that was not read to its end.
-    pub(crate) fn reading(error: &hyper::Error) -> Self {
-        Self::broke_off(format!("The connection to the provider broke: {}", root_cause(error)))
-    }
-
-    /// Removes every credential from the error; the last step before it leaves this crate.
-    pub(crate) fn sealed(mut self, key: Option<&Secret>) -> Self {
-        self.message = scrub(&self.message, key);
+    /// Changes every text of the error.
+    pub(crate) fn map_texts(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.message = change(&self.message);
         if let ErrorKind::Rejected { message, .. } | ErrorKind::Unsupported(message) =
             &mut self.kind
         {
-            *message = scrub(message, key);
+            *message = change(message);
         }
         self
     }
@@ -319,22 +211,4 @@ pub(crate) fn sum<T: Add<Output = T>>(one: Option<T>, other: Option<T>) -> Optio
         (Some(one), Some(other)) => Some(one + other),
         (one, other) => one.or(other),
     }
-}
-
-/// Returns an error and its causes. None of them names an address.
-fn causes<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
-}
-
-fn root_cause(error: &(dyn StdError + 'static)) -> String {
-    causes(error).last().map(ToString::to_string).unwrap_or_default()
-}
-
-fn is_late(cause: &(dyn StdError + 'static)) -> bool {
-    let io = cause.downcast_ref::<io::Error>();
-    cause.is::<TooSlow>()
-        || cause.is::<tokio::time::error::Elapsed>()
-        || io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut)
 }

@@ -3,7 +3,15 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::credentials::Credentials;
-use crate::mcp::McpAnswer;
+
+/// The answer of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpAnswer {
+    /// Its text; other content is only named.
+    pub text: String,
+    /// Whether the tool itself reports a failure.
+    pub is_error: bool,
+}
 
 /// Most bytes of an answer that a model receives.
 const MOST_TEXT: usize = 256 * 1024;

@@ -23,11 +23,11 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse as Event;
 use tokio::time::Instant;
 
-use crate::adapter::Call;
+use crate::adapter::request::Call;
 use crate::client::Client;
 use crate::error::ErrorKind;
-use crate::mcp::McpError;
 use crate::mcp::address::McpAddress;
+use crate::mcp::error::McpError;
 use crate::net::endpoint::Endpoint;
 use crate::net::pool::{Body, Resend};
 use crate::net::receive::content_type;
@@ -114,8 +114,8 @@ impl Http {
         let call = Call { uri: self.endpoint.uri.clone(), headers, body };
         let deadline = Instant::now() + HEAD_TIME;
         // A tool that was run may not be run again.
-        let (endpoint, twice) = (&self.endpoint, Resend::Never);
-        let sent = self.client.send(self.private, endpoint, method, call, deadline, twice).await;
+        let (endpoint, resend) = (&self.endpoint, Resend::Never);
+        let sent = self.client.send(self.private, endpoint, method, call, deadline, resend).await;
         sent.map_err(|error| match error.kind {
             ErrorKind::Forbidden => McpError::Forbidden,
             _ => McpError::Unreachable,

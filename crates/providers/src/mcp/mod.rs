@@ -4,7 +4,8 @@
 //! its requests to us (sampling, elicitation, roots) are declined, because we declare none of them.
 
 pub(crate) mod address;
-mod answer;
+pub(crate) mod answer;
+pub(crate) mod error;
 mod http;
 
 use std::sync::Arc;
@@ -28,9 +29,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::client::Client;
 use crate::credentials::Credentials;
-use crate::credentials::scrub::scrub;
 use crate::mcp::address::McpAddress;
-use http::{Failed, Http};
+use crate::mcp::answer::McpAnswer;
+use crate::mcp::error::McpError;
+use crate::mcp::http::{Failed, Http};
 
 /// Most tools of one server, and most pages on which it may list them.
 const MOST_TOOLS: usize = 128;
@@ -43,38 +45,6 @@ const MOST_AT_ONCE: usize = 1024;
 /// Time limit for ending a conversation, and for answering a server's own requests.
 const CONTROL_TIME: Duration = Duration::from_secs(5);
 
-/// The reason why a server could not be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum McpError {
-    /// The egress rules do not let us call there.
-    #[error("the egress rules forbid its address")]
-    Forbidden,
-    /// It could not be connected to, or the connection broke.
-    #[error("it could not be reached")]
-    Unreachable,
-    /// It answered with a status that is no success.
-    #[error("it answered with status {0}")]
-    Status(u16),
-    /// Its message is not MCP.
-    #[error("its answer made no sense")]
-    Malformed,
-    /// It sent more than the bounds allow.
-    #[error("{0}")]
-    TooMuch(&'static str),
-    /// It did not answer in time.
-    #[error("it did not answer in time")]
-    Late,
-    /// It refused the request; the text is its own.
-    #[error("it refused the request")]
-    Refused(String),
-    /// It has forgotten the conversation, and has done nothing.
-    #[error("it has forgotten the conversation")]
-    Gone,
-    /// It requested input that we do not offer.
-    #[error("it asked for input that the gateway cannot give")]
-    Asks,
-}
-
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpTool {
@@ -84,15 +54,6 @@ pub struct McpTool {
     pub description: Option<String>,
     /// The JSON Schema of its arguments.
     pub schema: Map<String, Value>,
-}
-
-/// The answer of a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpAnswer {
-    /// Its text; other content is only named.
-    pub text: String,
-    /// Whether the tool itself reports a failure.
-    pub is_error: bool,
 }
 
 /// An open conversation with one server. Calls may run side by side; dropping it ends the conversation.
@@ -263,7 +224,9 @@ impl McpSession {
 
     fn fault(&self, error: ServiceError) -> McpError {
         match error {
-            ServiceError::McpError(refusal) => refused(&refusal.message, self.token.as_ref()),
+            ServiceError::McpError(refusal) => {
+                McpError::refused(&refusal.message, self.token.as_ref())
+            }
             ServiceError::Timeout { .. } | ServiceError::Cancelled { .. } => McpError::Late,
             ServiceError::UnexpectedResponse => McpError::Malformed,
             // If several calls fail, this is the fault of this one.
@@ -295,15 +258,11 @@ impl McpTool {
 
 fn greeting_fault(error: ClientInitializeError, http: &Http, token: Option<&Secret>) -> McpError {
     match error {
-        ClientInitializeError::JsonRpcError(refusal) => refused(&refusal.message, token),
+        ClientInitializeError::JsonRpcError(refusal) => McpError::refused(&refusal.message, token),
         ClientInitializeError::TransportError { .. }
         | ClientInitializeError::ConnectionClosed(_) => http.fault(),
         _ => McpError::Malformed,
     }
-}
-
-fn refused(words: &str, token: Option<&Secret>) -> McpError {
-    McpError::Refused(scrub(words, token))
 }
 
 #[cfg(test)]

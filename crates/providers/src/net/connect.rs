@@ -24,6 +24,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::net::egress::{Egress, Resolver};
+use crate::net::tls;
 
 /// Time limit for making a connection, the proxy and TLS included.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -47,6 +48,18 @@ pub(crate) struct TooSlow;
 
 /// A connection to a provider, under TLS or not.
 pub(crate) type Wire = MaybeHttpsStream<Line>;
+
+impl Egress {
+    /// Refuses a configuration that [`Client::new`](crate::Client::new) would refuse, and hosts that no
+    /// URL can have. The error names the fault.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_hosts()?;
+        if self.ca_file.is_none() && self.proxy.is_none() {
+            return Ok(());
+        }
+        Proxy::new(self, tls::config(self)?).map(drop)
+    }
+}
 
 /// Makes the connections of one pool.
 #[derive(Clone)]

@@ -17,8 +17,6 @@ use tower_service::Service;
 use url::{Host, Url};
 
 use crate::error::Error;
-use crate::net::connect::Proxy;
-use crate::net::tls;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -38,9 +36,8 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Refuses a configuration that [`Client::new`](crate::client::Client::new) would refuse, and hosts that no
-    /// URL can have. The error names the fault.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Refuses hosts that no URL can have. The error names the fault.
+    pub(crate) fn check_hosts(&self) -> Result<(), Error> {
         for host in &self.allow {
             if !can_be_a_host(without_brackets(host)) {
                 return Err(Error::misconfigured(format!(
@@ -48,10 +45,7 @@ impl Egress {
                 )));
             }
         }
-        if self.ca_file.is_none() && self.proxy.is_none() {
-            return Ok(());
-        }
-        Proxy::new(self, tls::config(self)?).map(drop)
+        Ok(())
     }
 }
 
@@ -126,6 +120,12 @@ pub(crate) enum Refusal {
     /// A private address, requested by a public model.
     #[error("private addresses are only called for private models or hosts in SLUICE_EGRESS_ALLOW")]
     Private,
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::forbidden(refusal.to_string())
+    }
 }
 
 /// The egress rules.

@@ -42,7 +42,7 @@ impl Endpoint {
     /// Checks the host as it is written against the rules: a literal address never reaches the
     /// resolver.
     pub(crate) fn check(&self, private: bool) -> Result<(), Error> {
-        self.verdicts[usize::from(private)].map_err(Error::forbidden)
+        self.verdicts[usize::from(private)].map_err(Error::from)
     }
 }
 

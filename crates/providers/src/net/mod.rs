@@ -3,6 +3,8 @@
 pub(crate) mod connect;
 pub(crate) mod egress;
 pub(crate) mod endpoint;
+pub(crate) mod failure;
+pub(crate) mod http1;
 pub(crate) mod pool;
 pub(crate) mod receive;
 pub(crate) mod tls;

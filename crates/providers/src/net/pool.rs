@@ -5,21 +5,17 @@
 //! events can leave in one write. HTTP/2 connections are shared by calls and have a task of their own.
 
 use std::collections::{HashMap, VecDeque};
-use std::error::Error as _;
-use std::future::poll_fn;
-use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, Uri};
+use http::uri::{Authority, Scheme};
+use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper::rt::Executor as _;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -28,6 +24,8 @@ use tokio::time::{Instant, timeout};
 use tower_service::Service as _;
 
 use crate::net::connect::{Connector, Wire};
+use crate::net::failure::Failure;
+use crate::net::http1::{Http1, Unsent};
 
 /// Time limit of the HTTP/2 handshake on a new connection.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
@@ -39,26 +37,11 @@ const IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_secs(55);
 /// A kept connection that ends within this time of a request has most likely ended before it.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Most bytes of the head of an answer over HTTP/1, and of a single read: the buffers have up to twice
-/// as many. A connection keeps the buffer of its largest read as long as its stream lasts: without the
-/// bound, a burst makes that 400 KiB.
-const LARGEST_READ: usize = 32 * 1024;
 /// Most bytes of the head of an answer over HTTP/2, where reads are as large as frames.
 const LARGEST_HEAD: u32 = 32 * 1024;
 /// Interval of pings, and the time limit of their answers, to detect a dead HTTP/2 connection.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_TIME: Duration = Duration::from_secs(10);
-
-/// A failure between a request and the head of its answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// No connection could be made; nothing was sent.
-    #[error("no connection could be made")]
-    Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The connection broke, or the bytes that came over it are no HTTP.
-    #[error("the connection failed")]
-    Http(#[from] hyper::Error),
-}
 
 /// Whether a request may reach its server twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +55,7 @@ pub(crate) enum Resend {
 /// Connections made by one connector.
 pub(crate) struct Pool {
     connector: Connector,
-    kept: Arc<IdleConnections>,
+    idle: Arc<IdleConnections>,
 }
 
 /// One server: connections to different ones are never mixed up.
@@ -98,7 +81,7 @@ struct Unused {
 
 impl Pool {
     pub(crate) fn new(connector: Connector) -> Self {
-        Self { connector, kept: Arc::default() }
+        Self { connector, idle: Arc::default() }
     }
 
     /// Sends a request with an absolute URI, and returns the head of the answer as soon as it has come.
@@ -107,33 +90,33 @@ impl Pool {
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-        twice: Resend,
+        resend: Resend,
     ) -> Result<Response<Body>, Failure> {
         let uri = request.uri().clone();
         let server = Server::of(&uri)?;
         // The error of a kept connection that ended before the answer to the request.
-        let mut met = None;
+        let mut closed = None;
         loop {
-            let mut again = None;
+            let mut copy = None;
             let began = Instant::now();
-            let sent = if let Some(sender) = self.kept.shared(&server) {
-                Box::pin(self.kept.share(&server, sender, request)).await
-            } else if let Some(connection) = self.kept.take(&server) {
-                again = (twice == Resend::Allowed).then(|| Box::new(request.clone()));
-                self.kept.own(&server, connection, request).await
+            let sent = if let Some(sender) = self.idle.shared(&server) {
+                Box::pin(self.idle.send_shared(&server, sender, request)).await
+            } else if let Some(connection) = self.idle.take(&server) {
+                copy = (resend == Resend::Allowed).then(|| Box::new(request.clone()));
+                self.idle.send_exclusive(&server, connection, request).await
             } else {
                 break;
             };
-            match (sent, again) {
+            match (sent, copy) {
                 (Ok(response), _) => return Ok(response),
-                (Err(Unsent::Again(unsent)), _) => request = *unsent,
+                (Err(Unsent::Returned(unsent)), _) => request = *unsent,
                 // Most likely the server closed the connection just before it was used again, and has
                 // not read the request: RFC 9112, 9.3.1. It may have read it, which cannot be detected;
                 // official clients send it again all the same, over a new connection, which cannot have
                 // been kept too long. A connection that ends later was at work.
-                (Err(Unsent::Closed(error)), Some(unanswered)) if began.elapsed() < AT_ONCE => {
-                    met = Some(error);
-                    request = *unanswered;
+                (Err(Unsent::Closed(error)), Some(copy)) if began.elapsed() < AT_ONCE => {
+                    closed = Some(error);
+                    request = *copy;
                     break;
                 }
                 (Err(Unsent::Closed(error)), _) => return Err(error.into()),
@@ -142,18 +125,20 @@ impl Pool {
         }
         // Rare steps are boxed: the state of a handshake would be in the future of every call. A
         // request that was sent once must not be reported as unsent.
-        let mut failed = |failure: Failure| met.take().map_or(failure, Into::into);
+        let mut failed = |failure: Failure| closed.take().map_or(failure, Into::into);
         let sent = match Box::pin(self.connect(uri)).await.map_err(&mut failed)? {
-            Connected::Own(connection) => self.kept.own(&server, connection, request).await,
+            Connected::Exclusive(connection) => {
+                self.idle.send_exclusive(&server, connection, request).await
+            }
             Connected::Shared(sender) => {
-                locked(&self.kept.shared).insert(server.clone(), sender.clone());
-                Box::pin(self.kept.share(&server, sender, request)).await
+                locked(&self.idle.shared).insert(server.clone(), sender.clone());
+                Box::pin(self.idle.send_shared(&server, sender, request)).await
             }
         };
         sent.map_err(|unsent| match unsent {
             Unsent::Failed(failure) => failure,
             Unsent::Closed(error) => error.into(),
-            Unsent::Again(_) => {
+            Unsent::Returned(_) => {
                 failed(Failure::Connect("the server closed the connection at once".into()))
             }
         })
@@ -170,155 +155,25 @@ impl Pool {
             let shared = shared.map_err(|error| Failure::Connect(error.into()))?;
             return Ok(Connected::Shared(shared));
         }
-        let (sender, driver) =
-            http1::Builder::new().max_buf_size(LARGEST_READ).handshake(io).await?;
-        let proxied = connected.is_proxied();
-        let driver = Some(driver);
-        Ok(Connected::Own(Box::new(Http1 { sender, driver, ended_unheard: false, proxied })))
+        let http1 = Http1::open(io, connected.is_proxied()).await?;
+        Ok(Connected::Exclusive(Box::new(http1)))
     }
 
     /// Closes the connections that were not used for a while.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let mut expired = Vec::new();
-        locked(&self.kept.unused).retain(|_, unused| {
+        locked(&self.idle.unused).retain(|_, unused| {
             take_expired(unused, now, &mut expired);
             !unused.is_empty()
         });
-        locked(&self.kept.shared).retain(|_, sender| !sender.is_closed());
+        locked(&self.idle.shared).retain(|_, sender| !sender.is_closed());
     }
 }
 
 enum Connected {
-    Own(Box<Http1>),
+    Exclusive(Box<Http1>),
     Shared(http2::SendRequest<Full<Bytes>>),
-}
-
-enum Unsent {
-    /// Nothing of the request was sent.
-    Again(Box<Request<Full<Bytes>>>),
-    /// The connection ended before a byte of an answer had come.
-    Closed(hyper::Error),
-    Failed(Failure),
-}
-
-impl Unsent {
-    fn of(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Self {
-        match error.take_message() {
-            Some(request) => Self::Again(Box::new(request)),
-            None => Self::Failed(error.into_error().into()),
-        }
-    }
-}
-
-/// An HTTP/1 connection with its driver. Kept in a box: it takes some kilobytes, and changes hands
-/// often.
-struct Http1 {
-    sender: http1::SendRequest<Full<Bytes>>,
-    /// `None` once the connection has ended.
-    driver: Option<http1::Connection<Wire, Full<Bytes>>>,
-    /// Whether it ended without unread bytes.
-    ended_unheard: bool,
-    /// Whether a proxy reads the requests: it requires whole URIs.
-    proxied: bool,
-}
-
-impl Http1 {
-    /// Lets the connection make progress.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        // The answer on the connection reports how it ended.
-        if let Some(driver) = &mut self.driver
-            && Pin::new(driver).poll(cx).is_ready()
-        {
-            self.ended_unheard = self.is_unheard();
-        }
-    }
-
-    /// Whether the server has sent nothing since its last answer. Called at the end of the connection.
-    fn is_unheard(&mut self) -> bool {
-        match self.driver.take() {
-            Some(driver) => driver.into_parts().read_buf.is_empty(),
-            None => self.ended_unheard,
-        }
-    }
-
-    /// Whether a request can be sent over it. Detects that the server has closed it.
-    async fn is_ready(&mut self) -> bool {
-        poll_fn(|cx| {
-            self.drive(cx);
-            let ready =
-                self.driver.is_some() && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
-            Poll::Ready(ready)
-        })
-        .await
-    }
-
-    async fn send(
-        &mut self,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Unsent> {
-        if !self.is_ready().await {
-            return Err(Unsent::Again(Box::new(request)));
-        }
-        let absolute = request.uri().clone();
-        address(&mut request, self.proxied);
-        let mut answer = pin!(self.sender.try_send_request(request));
-        let answer = poll_fn(|cx| {
-            self.drive(cx);
-            answer.as_mut().poll(cx)
-        });
-        let error = match answer.await {
-            Ok(response) => return Ok(response),
-            Err(error) => Unsent::of(error),
-        };
-        Err(match error {
-            Unsent::Again(mut request) => {
-                *request.uri_mut() = absolute;
-                Unsent::Again(request)
-            }
-            Unsent::Failed(Failure::Http(error)) => {
-                let unheard = is_end(&error) && self.is_unheard();
-                if unheard { Unsent::Closed(error) } else { Unsent::Failed(error.into()) }
-            }
-            other => other,
-        })
-    }
-}
-
-/// Whether an error means that the connection ended, rather than that the bytes that came over it are
-/// wrong.
-fn is_end(error: &hyper::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    let ended = |io: &io::Error| {
-        matches!(io.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-    };
-    error.is_incomplete_message()
-        || error.is_canceled()
-        || error.is_closed()
-        || error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).is_some_and(ended)
-}
-
-/// Puts the URI into the form that HTTP/1 sends, and adds the `Host` header.
-fn address(request: &mut Request<Full<Bytes>>, proxied: bool) {
-    let uri = request.uri().clone();
-    if let Some(authority) = uri.authority()
-        && let Ok(host) = HeaderValue::from_str(host(uri.scheme(), authority))
-    {
-        request.headers_mut().insert(HOST, host);
-    }
-    if !proxied {
-        let path = uri.into_parts().path_and_query;
-        *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
-    }
-}
-
-/// Returns the host as servers expect it: without the default port.
-fn host<'a>(scheme: Option<&Scheme>, authority: &'a Authority) -> &'a str {
-    let usual = if scheme == Some(&Scheme::HTTPS) { 443 } else { 80 };
-    match authority.port_u16() {
-        Some(port) if port != usual => authority.as_str(),
-        _ => authority.host(),
-    }
 }
 
 /// Makes an HTTP/2 connection that calls can share. Its task ends with its last call.
@@ -358,7 +213,7 @@ impl IdleConnections {
     }
 
     /// Sends over a connection that other calls use as well.
-    async fn share(
+    async fn send_shared(
         &self,
         server: &Server,
         mut sender: http2::SendRequest<Full<Bytes>>,
@@ -367,10 +222,10 @@ impl IdleConnections {
         if sender.ready().await.is_err() {
             // It takes no more calls, so the next call must not get it again.
             locked(&self.shared).remove(server);
-            return Err(Unsent::Again(Box::new(request)));
+            return Err(Unsent::Returned(Box::new(request)));
         }
         let response = sender.try_send_request(request).await.map_err(Unsent::of)?;
-        Ok(response.map(|incoming| Body { incoming, own: None }))
+        Ok(response.map(|incoming| Body { incoming, exclusive: None }))
     }
 
     /// Takes the connection that was used last: the others may be closed when they are not needed.
@@ -380,7 +235,7 @@ impl IdleConnections {
     }
 
     fn put(&self, server: Server, connection: Box<Http1>) {
-        if connection.driver.is_none() {
+        if !connection.is_open() {
             return;
         }
         let now = Instant::now();
@@ -395,15 +250,15 @@ impl IdleConnections {
     }
 
     /// Sends over a connection that carries no other request meanwhile.
-    async fn own(
+    async fn send_exclusive(
         self: &Arc<Self>,
         server: &Server,
         mut connection: Box<Http1>,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, Unsent> {
         let response = connection.send(request).await?;
-        let own = Own { connection, server: server.clone(), kept: self.clone() };
-        Ok(response.map(|incoming| Body { incoming, own: Some(own) }))
+        let exclusive = Exclusive { connection, server: server.clone(), idle: self.clone() };
+        Ok(response.map(|incoming| Body { incoming, exclusive: Some(exclusive) }))
     }
 }
 
@@ -422,13 +277,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// connection, which makes the provider stop.
 pub(crate) struct Body {
     incoming: Incoming,
-    own: Option<Own>,
+    /// The connection, if no other request uses it meanwhile.
+    exclusive: Option<Exclusive>,
 }
 
-struct Own {
+/// A connection that carries the request of one body alone.
+struct Exclusive {
     connection: Box<Http1>,
     server: Server,
-    kept: Arc<IdleConnections>,
+    idle: Arc<IdleConnections>,
 }
 
 impl hyper::body::Body for Body {
@@ -442,16 +299,16 @@ impl hyper::body::Body for Body {
         let body = self.get_mut();
         let mut read = Pin::new(&mut body.incoming).poll_frame(cx);
         if read.is_pending()
-            && let Some(own) = &mut body.own
+            && let Some(exclusive) = &mut body.exclusive
         {
-            own.connection.drive(cx);
+            exclusive.connection.drive(cx);
             read = Pin::new(&mut body.incoming).poll_frame(cx);
         }
         if matches!(read, Poll::Ready(None))
-            && let Some(mut own) = body.own.take()
+            && let Some(mut exclusive) = body.exclusive.take()
         {
-            own.connection.drive(cx);
-            own.kept.put(own.server, own.connection);
+            exclusive.connection.drive(cx);
+            exclusive.idle.put(exclusive.server, exclusive.connection);
         }
         read
     }

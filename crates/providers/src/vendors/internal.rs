@@ -5,8 +5,10 @@ use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
 use domain::time::Timestamp;
 
-use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
-use crate::client::Attempt;
+use crate::adapter::embeddings::Embedder;
+use crate::adapter::images::Painter;
+use crate::adapter::request::{Attempt, Call, Encoded};
+use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
 use crate::vendors::openai::{CHAT, Openai, Tasks, below};
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::chat_form::answer::{Answer, state};
 use crate::chat_form::{STOP_SEQUENCE, text};
 use crate::error::Error;
-use crate::net::receive::{error_within, names_error};
+use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 use crate::wire::token_counts::{Count, Group, split_writes};
 

@@ -8,12 +8,12 @@ use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::adapter::Encoded;
+use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache::Keep;
-use crate::chat_form::conversation::{Conversation, Image, Part, Speaker, Turn};
+use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
+use crate::chat_form::parts::{Image, Part, Speaker, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tools};
-use crate::client::Attempt;
 use crate::error::Error;
 use crate::vendors::anthropic::decode::is_blank_text;
 use crate::vendors::anthropic::rules::{

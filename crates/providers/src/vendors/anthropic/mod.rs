@@ -10,9 +10,9 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::{HeaderName, HeaderValue};
 
-use crate::adapter::{Adapter, Call, Decoder, Encoded};
+use crate::adapter::request::{Attempt, Call, Encoded};
+use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::cache;
-use crate::client::Attempt;
 use crate::error::Error;
 
 const BASE_URL: &str = "https://api.anthropic.com";

@@ -2,8 +2,8 @@
 
 use domain::model::Model;
 
+use crate::adapter::request::Attempt;
 use crate::chat_form::params::Params;
-use crate::client::Attempt;
 use crate::error::Error;
 
 /// The bound if neither the caller nor the model's definition has one: the format requires it. Every

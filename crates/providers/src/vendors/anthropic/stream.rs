@@ -15,8 +15,8 @@ use crate::chat_form::answer::{
 };
 use crate::chat_form::text;
 use crate::error::Error;
-use crate::net::receive::{error_within, names_error};
 use crate::vendors::anthropic::decode::{Counts, details, explanation, finish, own_state};
+use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 use crate::wire::sse::Sse;
 

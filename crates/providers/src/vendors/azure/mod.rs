@@ -8,9 +8,11 @@ use http::header::HeaderName;
 use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
-use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
+use crate::adapter::embeddings::Embedder;
+use crate::adapter::images::Painter;
+use crate::adapter::request::{Attempt, Call, Encoded};
+use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
-use crate::client::Attempt;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
 use crate::vendors::openai::{CHAT, Openai, Tasks};

@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::tests::at;
-use crate::adapter::{EmbeddingRequest, ImageRequest};
+use crate::adapter::embeddings::EmbeddingRequest;
+use crate::adapter::images::ImageRequest;
 use crate::error::ErrorKind;
 use crate::sim_testing::{Sim, prompt, rounds, tools};
 

@@ -5,11 +5,13 @@ use http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::adapter::{self, EmbeddingRequest, ImageRequest};
+use crate::adapter::embeddings::EmbeddingRequest;
+use crate::adapter::images::ImageRequest;
 use crate::client::Client;
 use crate::error::ErrorKind;
 use crate::net::egress::Egress;
 use crate::testing::{self, After, CANARY, Server, Step, attempt, model, prompt};
+use crate::vendors::{embedder, painter};
 
 /// Returns the model with this configuration.
 pub(super) fn at(mut model: Model, config: Value) -> Model {
@@ -75,10 +77,10 @@ fn embeddings_and_images_are_at_the_same_place() {
         let mut model = azure(root, config);
         model.config.all.insert("deployment".to_owned(), json!("dep-1"));
         let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None };
-        let embed = adapter::embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
+        let embed = embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
         let ask =
             ImageRequest { model: &model, prompt: "a", size: "auto", count: 1, quality: None };
-        let paint = adapter::painter(&model).unwrap().requests(&ask).unwrap().remove(0);
+        let paint = painter(&model).unwrap().requests(&ask).unwrap().remove(0);
         assert_eq!(embed.url, format!("{root}{prefix}/embeddings{version}"));
         assert_eq!(paint.url, format!("{root}{prefix}/images/generations{version}"));
         for body in [embed.body, paint.body] {

@@ -9,7 +9,7 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use crate::adapter::{Call, key_of};
+use crate::adapter::request::{Call, key_of};
 use crate::error::Error;
 use crate::vendors::bedrock::region;
 

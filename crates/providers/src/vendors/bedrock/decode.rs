@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::chat_form::answer::{self, Answer};
 use crate::chat_form::text;
 use crate::error::Error;
-use crate::net::receive::message_in;
+use crate::wire::error_body::message_in;
 use crate::wire::json;
 use crate::wire::token_counts::{Count, split_writes};
 

@@ -7,12 +7,12 @@ use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::adapter::Encoded;
+use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache::{self, Keep};
-use crate::chat_form::conversation::{Conversation, Image, Part, Turn};
+use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
+use crate::chat_form::parts::{Image, Part, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
-use crate::client::Attempt;
 use crate::error::Error;
 use crate::vendors::anthropic::rules::{takes_effort, takes_sampling, temperature_and_top_p};
 

@@ -6,12 +6,12 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::adapter::{
-    Embedded, Embedder, EmbeddingRequest, GeneratedImages, ImageRequest, Outgoing, Painter, sides,
-};
+use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
+use crate::adapter::images::{GeneratedImages, ImageRequest, Painter, sides};
+use crate::adapter::request::Outgoing;
 use crate::error::Error;
-use crate::net::receive::message_in;
 use crate::vendors::bedrock::url;
+use crate::wire::error_body::message_in;
 use crate::wire::json;
 use crate::wire::token_counts::Count;
 

@@ -22,9 +22,11 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
+use crate::adapter::embeddings::Embedder;
+use crate::adapter::images::Painter;
+use crate::adapter::request::{Attempt, Call, Encoded};
+use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::cache;
-use crate::client::Attempt;
 use crate::error::Error;
 
 pub(crate) struct Bedrock;

@@ -10,8 +10,9 @@ use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::adapter::{EmbeddingRequest, ImageRequest};
-use crate::client::Attempt;
+use crate::adapter::embeddings::EmbeddingRequest;
+use crate::adapter::images::ImageRequest;
+use crate::adapter::request::Attempt;
 use crate::error::{Error, ErrorKind};
 use crate::sim_testing::Sim;
 use crate::testing::{attempt, prompt};

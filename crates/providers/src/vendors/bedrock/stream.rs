@@ -12,9 +12,9 @@ use crate::adapter::Decoder;
 use crate::chat_form::answer::{arguments_piece, call_begins, reasoning_piece, state_piece};
 use crate::chat_form::text;
 use crate::error::{Error, ErrorDetails};
-use crate::net::receive::message_in;
 use crate::vendors::bedrock::decode;
 use crate::vendors::bedrock::frames::{Broken, Frame, Frames};
+use crate::wire::error_body::message_in;
 use crate::wire::json;
 
 /// Most blocks of an answer, and most bytes of them that are kept to be sent back.

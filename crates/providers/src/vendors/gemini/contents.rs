@@ -5,8 +5,8 @@ use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::chat_form::conversation::{Image, Part, Speaker, ToolResult, Turn};
 use crate::chat_form::ids;
+use crate::chat_form::parts::{Image, Part, Speaker, ToolResult, Turn};
 use crate::error::Error;
 use crate::vendors::gemini::is_recent;
 

@@ -5,7 +5,8 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::adapter::{Embedded, Embedder, EmbeddingRequest, Outgoing};
+use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
+use crate::adapter::request::Outgoing;
 use crate::error::Error;
 use crate::vendors::gemini::contents::{Content, Piece};
 use crate::vendors::gemini::wire::failure;

@@ -4,12 +4,11 @@ use domain::model::Model;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::adapter::Encoded;
+use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache;
 use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
-use crate::client::Attempt;
 use crate::error::Error;
 use crate::vendors::gemini::contents::{Content, Piece, contents};
 use crate::vendors::gemini::{Thinks, thinks};

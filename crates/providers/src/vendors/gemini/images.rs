@@ -1,11 +1,12 @@
 //! Images: `generateContent` of a model that answers with them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::adapter::{GeneratedImages, ImageRequest, Outgoing, Painter, sides};
+use crate::adapter::images::{GeneratedImages, ImageRequest, Painter, sides};
+use crate::adapter::request::Outgoing;
 use crate::error::{Error, ErrorDetails};
 use crate::vendors::gemini::url;
-use crate::vendors::gemini::wire::{Generated, Part};
+use crate::vendors::gemini::wire::{Generated, image};
 
 /// The shapes that Google's models paint, as width and height.
 #[rustfmt::skip]
@@ -89,18 +90,6 @@ fn shape(ask: &ImageRequest<'_>) -> Result<Option<String>, Error> {
             Err(Error::lacking(ask.model, format_args!("size {size}")))
         }
     }
-}
-
-/// Returns the image of a part as a `data:` URL. Models that think paint drafts first: those do not
-/// count.
-pub(super) fn image(part: &Part) -> Option<String> {
-    if part.get("thought") == Some(&Value::Bool(true)) {
-        return None;
-    }
-    let data = part.get("inlineData")?;
-    let mime = data.get("mimeType")?.as_str().filter(|mime| mime.starts_with("image/"))?;
-    let base64 = data.get("data")?.as_str().filter(|data| !data.is_empty())?;
-    Some(format!("data:{mime};base64,{base64}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use domain::model::Provider;
 use domain::usage::Usage;
 
+use serde_json::Value;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::testing::model;

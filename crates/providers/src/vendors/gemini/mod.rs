@@ -19,8 +19,10 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use http::HeaderName;
 
-use crate::adapter::{Adapter, Call, Decoder, Embedder, Encoded, Painter};
-use crate::client::Attempt;
+use crate::adapter::embeddings::Embedder;
+use crate::adapter::images::Painter;
+use crate::adapter::request::{Attempt, Call, Encoded};
+use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
 
 const BASE_URL: &str = "https://generativelanguage.googleapis.com";
@@ -59,7 +61,7 @@ impl Adapter for Gemini {
     }
 
     fn painter(&self) -> Option<&'static dyn Painter> {
-        Some(&crate::vendors::gemini::images::Images)
+        Some(&images::Images)
     }
 }
 

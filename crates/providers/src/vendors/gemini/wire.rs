@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::chat_form::ids;
 use crate::error::Error;
-use crate::net::receive::error_within;
-use crate::vendors::gemini::images::image;
+use crate::wire::error_body::error_within;
 use crate::wire::json;
 use crate::wire::token_counts::{Count, Group};
 
@@ -230,6 +229,18 @@ pub(super) fn said<'a>(
         Some(text) => Said::Text(text),
         None => image(part).map_or(Said::Other, Said::Image),
     })
+}
+
+/// Returns the image of a part as a `data:` URL. Models that think paint drafts first: those do not
+/// count.
+pub(super) fn image(part: &Part) -> Option<String> {
+    if part.get("thought") == Some(&Value::Bool(true)) {
+        return None;
+    }
+    let data = part.get("inlineData")?;
+    let mime = data.get("mimeType")?.as_str().filter(|mime| mime.starts_with("image/"))?;
+    let base64 = data.get("data")?.as_str().filter(|data| !data.is_empty())?;
+    Some(format!("data:{mime};base64,{base64}"))
 }
 
 /// Returns the error that came in place of an answer, with a status of 200 or within a stream.

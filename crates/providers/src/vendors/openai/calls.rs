@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use domain::step::FinishReason;
 use serde_json::{Map, Value, json};
 
+use crate::chat_form::answer::MOST_CALLS;
 use crate::chat_form::{ids, text};
 use crate::error::Error;
 use crate::vendors::openai::wire::finish_reason;
@@ -14,8 +15,6 @@ use crate::vendors::openai::wire::finish_reason;
 const CALLS: &str = "tool_calls";
 /// The form before there were several calls. It stays in place for its readers.
 const LEGACY: &str = "function_call";
-/// Most calls of one stream: each is remembered until the end.
-pub(crate) const MOST_CALLS: usize = 4096;
 
 /// Brings the calls of a whole answer into the one form.
 pub(super) fn settle(answer: &mut Map<String, Value>) {

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::chat_form::text;
 use crate::error::Error;
-use crate::net::receive::{error_within, names_error};
 use crate::vendors::openai::calls;
 use crate::vendors::openai::wire::{WireUsage, finish_reason, formalise_reasons};
+use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {

@@ -8,7 +8,8 @@ use domain::usage::Usage;
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize as Read, Serialize};
 
-use crate::adapter::{Embedded, EmbeddingRequest, Outgoing};
+use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
+use crate::adapter::request::Outgoing;
 use crate::error::Error;
 use crate::vendors::openai::decode::error_in;
 use crate::vendors::openai::wire::WireUsage;

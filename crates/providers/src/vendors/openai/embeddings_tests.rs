@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::adapter::embedder;
 use crate::testing::model;
+use crate::vendors::embedder;
 
 fn sent(model: &Model, inputs: &[String], dimensions: Option<u64>) -> Result<Vec<Outgoing>, Error> {
     embedder(model)?.requests(&EmbeddingRequest { model, inputs, dimensions })

@@ -7,10 +7,9 @@ use domain::model::{Model, Provider};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
-use crate::adapter::Encoded;
+use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::answer::IMAGES;
 use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
-use crate::client::Attempt;
 use crate::error::Error;
 
 /// Parameters that the gateway decides itself, never the caller.
@@ -58,7 +57,19 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
 
 /// Whether it is OpenAI's own server, or Azure's.
 fn is_vendor(model: &Model) -> bool {
-    model.provider == Provider::Azure || crate::vendors::openai::is_own(model)
+    model.provider == Provider::Azure || is_own(model)
+}
+
+/// Whether a model is served by OpenAI itself.
+pub(super) fn is_own(model: &Model) -> bool {
+    model.provider == Provider::Openai
+        && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base))
+}
+
+fn is_openai(base: &str) -> bool {
+    base.split_once("://")
+        .and_then(|(_, rest)| rest.split(['/', ':']).next())
+        .is_some_and(|host| host.eq_ignore_ascii_case("api.openai.com"))
 }
 
 struct Request<'a> {

@@ -3,7 +3,7 @@ use domain::model::Provider;
 use serde_json::{Value, json};
 
 use crate::adapter::Adapter as _;
-use crate::client::Attempt;
+use crate::adapter::request::Attempt;
 use crate::testing::{attempt, model, prompt};
 use crate::vendors::internal::Internal;
 use crate::vendors::openai::Openai;

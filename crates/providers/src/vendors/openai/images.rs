@@ -3,7 +3,8 @@
 use domain::usage::{Open, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::adapter::{GeneratedImages, ImageRequest, Outgoing};
+use crate::adapter::images::{GeneratedImages, ImageRequest};
+use crate::adapter::request::Outgoing;
 use crate::error::Error;
 use crate::vendors::openai::decode::error_in;
 use crate::vendors::openai::wire::Text;

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::adapter::painter;
 use crate::testing::model;
+use crate::vendors::painter;
 
 fn answer(body: &Value) -> Result<GeneratedImages, Error> {
     read(body.to_string().as_bytes())

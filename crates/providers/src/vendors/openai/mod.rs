@@ -14,19 +14,18 @@ mod stream;
 mod wire;
 
 use domain::conversation::{Prompt, Reply};
-use domain::model::{Model, Provider};
+use domain::model::Model;
 use domain::time::Timestamp;
 use http::HeaderMap;
 
-use crate::adapter::{
-    Adapter, Call, Decoder, Embedded, Embedder, EmbeddingRequest, Encoded, GeneratedImages,
-    ImageRequest, Outgoing, Painter, key_of,
-};
+use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
+use crate::adapter::images::{GeneratedImages, ImageRequest, Painter};
+use crate::adapter::request::{Attempt, Call, Encoded, Outgoing, key_of};
+use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::cache;
 use crate::chat_form::tools::Naming;
-use crate::client::Attempt;
 use crate::error::Error;
-use crate::vendors::openai::encode::{Dialect, encode};
+use crate::vendors::openai::encode::{Dialect, encode, is_own};
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 /// The path of the endpoint of conversations, below a base URL.
@@ -134,12 +133,6 @@ fn bound_name(model: &Model) -> &'static str {
     }
 }
 
-/// Whether a model is served by OpenAI itself.
-fn is_own(model: &Model) -> bool {
-    model.provider == Provider::Openai
-        && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base))
-}
-
 /// Whether a name is that of one of OpenAI's reasoning models: `o3-mini`, `gpt-5`, `openai/gpt-5-mini`,
 /// `ft:o4-mini:acme`.
 fn reasons(name: &str) -> bool {
@@ -149,10 +142,4 @@ fn reasons(name: &str) -> bool {
         let rest = name.strip_prefix(family);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', ':']))
     })
-}
-
-fn is_openai(base: &str) -> bool {
-    base.split_once("://")
-        .and_then(|(_, rest)| rest.split(['/', ':']).next())
-        .is_some_and(|host| host.eq_ignore_ascii_case("api.openai.com"))
 }

@@ -8,7 +8,8 @@ use domain::usage::Usage;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::adapter::{EmbeddingRequest, ImageRequest};
+use crate::adapter::embeddings::EmbeddingRequest;
+use crate::adapter::images::ImageRequest;
 use crate::error::ErrorKind;
 use crate::sim_testing::{Sim, prompt, rounds, tools};
 
