@@ -46,8 +46,8 @@ impl PricingBasis {
     pub(super) fn fits(self, model: &Model) -> bool {
         match self {
             Self::Tokens => true,
-            Self::Input => providers::check_embeds(model).is_ok(),
-            Self::Images(_) => providers::check_paints(model).is_ok(),
+            Self::Input => providers::check_embeddings(model).is_ok(),
+            Self::Images(_) => providers::check_images(model).is_ok(),
         }
     }
 

@@ -33,7 +33,7 @@ pub struct GeneratedImages {
 }
 
 /// One vendor's way to make images.
-pub(crate) trait Painter: Send + Sync {
+pub(crate) trait ImageGenerator: Send + Sync {
     /// Returns the requests; their answers are joined in order.
     fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error>;
 

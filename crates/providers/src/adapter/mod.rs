@@ -10,7 +10,7 @@ use domain::model::Model;
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
-use crate::adapter::images::Painter;
+use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::error::Error;
 
@@ -54,7 +54,7 @@ pub(crate) trait Adapter: Send + Sync {
     }
 
     /// Returns its way to make images, if it has one.
-    fn painter(&self) -> Option<&'static dyn Painter> {
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         None
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Conversation<'a> {
                     }
                     let mut parts = said(message, at)?;
                     parts.extend(words(crate::chat_form::text(message.extra.get("refusal"))));
-                    parts.extend(painted(message, model, at)?);
+                    parts.extend(generated_images(message, model, at)?);
                     for (call, kept) in calls {
                         parts.push(Part::Call(call));
                         mark_end(&mut parts, kept);
@@ -139,8 +139,8 @@ fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
     }
 }
 
-/// Returns the images that the model has painted, for models that take their own back.
-fn painted<'a>(
+/// Returns the images that the model has generated, for models that take their own back.
+fn generated_images<'a>(
     message: &'a Message,
     model: &Model,
     at: impl Fn(&str) -> Error,

@@ -8,7 +8,7 @@ use crate::chat_form::params::Params;
 use crate::error::Error;
 
 /// Most characters of a refused name in an error.
-const LONGEST_SHOWN: usize = 130;
+const MOST_SHOWN_CHARS: usize = 130;
 
 /// The tools that a model may call, and whether it has to.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl Naming {
         let Some(name) = names.filter_map(Value::as_str).find(|name| !self.allows(name)) else {
             return Ok(());
         };
-        let shown: String = name.chars().take(LONGEST_SHOWN).collect();
+        let shown: String = name.chars().take(MOST_SHOWN_CHARS).collect();
         let rule = match self {
             Self::Plain(most) => format!("1 to {most} letters, digits, _ and -"),
             Self::Google => "a letter or _, then at most 127 letters, digits, _, -, . and :".into(),

@@ -14,35 +14,35 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::adapter::Decoder;
 use crate::adapter::request::Attempt;
-use crate::credentials::stream::EchoFilter;
+use crate::credentials::stream::StreamFilter;
 use crate::error::Error;
 use crate::net::pool::Body;
 
 /// Most bytes of a stream.
 const MOST_STREAM_BYTES: usize = 128 * 1024 * 1024;
 /// Number of events from which a batch is handed over.
-const BATCH: usize = 256;
+const BATCH_EVENTS: usize = 256;
 /// Reads up to the first word are decoded in pieces of this many bytes: the word leaves before the
 /// bytes behind it are decoded.
-const FIRST: usize = 256;
+const FIRST_PIECE_BYTES: usize = 256;
 /// Number of reads without an event after which other tasks are scheduled.
-const READS: usize = 64;
+const MOST_READS: usize = 64;
 /// Time to wait for the first word, once any bytes have come, before the caller learns that the call
 /// was accepted: until then another model can answer instead. A model may think for longer, and some
 /// proxies between us and the caller give up after half a minute.
-const BEGIN_TIME: Duration = Duration::from_secs(15);
+const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Most events before the first word: no format has more than a few.
-const MOST_FIRST: usize = 1024;
+const MOST_FIRST_EVENTS: usize = 1024;
 /// Time to wait for the end of the connection after the end of the answer: a connection that was read
 /// to its end can be used again.
-const END_TIME: Duration = Duration::from_millis(20);
+const END_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A streamed answer. Dropping it ends the call.
 pub struct EventStream {
     source: Source,
     decoder: Box<dyn Decoder>,
     key: Option<Secret>,
-    echo: EchoFilter,
+    filter: StreamFilter,
     deadline: Pin<Box<Sleep>>,
     bytes: usize,
     /// Whether the first word has come.
@@ -87,7 +87,7 @@ impl EventStream {
             source,
             decoder,
             key: attempt.model.api_key.clone(),
-            echo: EchoFilter::new(attempt.model.api_key.as_ref()),
+            filter: StreamFilter::new(attempt.model.api_key.as_ref()),
             deadline: Box::pin(sleep_until(attempt.deadline)),
             bytes: 0,
             begun: false,
@@ -98,11 +98,11 @@ impl EventStream {
         }
     }
 
-    /// Waits for the first byte, until `head` at the latest, and up to [`BEGIN_TIME`] for the first
+    /// Waits for the first byte, until `head` at the latest, and up to [`FIRST_WORD_TIMEOUT`] for the first
     /// word. A stream without any byte by then, or with an error, has not begun: another model can
     /// still be asked.
     pub(crate) async fn begin(mut self, head: Instant) -> Result<Self, Error> {
-        let soon = Instant::now() + BEGIN_TIME;
+        let soon = Instant::now() + FIRST_WORD_TIMEOUT;
         let mut wait = pin!(sleep_until(head));
         let (mut first, mut is_silent) = (Vec::new(), true);
         let begun = poll_fn(|cx| {
@@ -110,7 +110,7 @@ impl EventStream {
                 match self.poll_next(cx) {
                     Poll::Ready(Some(Ok(events))) => {
                         keep(events, &mut first);
-                        if first.len() > MOST_FIRST {
+                        if first.len() > MOST_FIRST_EVENTS {
                             let error =
                                 Error::malformed("the stream does not come to a first word");
                             return Poll::Ready(Err(error));
@@ -155,7 +155,7 @@ impl EventStream {
     }
 
     /// Returns the next batch of events, never empty: all that have come, except those more than
-    /// [`FIRST`] bytes behind the first word. `None` at the clean end; an error is the last item. May
+    /// [`FIRST_PIECE_BYTES`] bytes behind the first word. `None` at the clean end; an error is the last item. May
     /// be dropped between reads without loss.
     pub async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await
@@ -194,7 +194,7 @@ impl EventStream {
             return self.fail(Vec::new(), Error::broke_off("The provider's answer took too long"));
         }
         let mut events = Vec::new();
-        for _ in 0..READS {
+        for _ in 0..MOST_READS {
             let read = match self.poll_read(cx) {
                 Poll::Pending if events.is_empty() => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Some(Ok(events))),
@@ -205,7 +205,7 @@ impl EventStream {
                 return self.fail(events, error);
             }
             let more = matches!(self.phase, Phase::Reading);
-            let enough = self.begun != was_begun || self.is_local() || events.len() >= BATCH;
+            let enough = self.begun != was_begun || self.is_local() || events.len() >= BATCH_EVENTS;
             if !events.is_empty() && (!more || enough) {
                 return Poll::Ready(Some(Ok(events)));
             }
@@ -246,26 +246,26 @@ impl EventStream {
             self.phase = Phase::Over;
             let known = events.len();
             let ended = self.decoder.end(events);
-            let passed = self.echo.pass(events, known);
+            let passed = self.filter.pass(events, known);
             ended?;
             passed?;
-            self.echo.end(events);
+            self.filter.end(events);
             return Ok(());
         };
         let mut bytes = bytes?;
         let was_begun = self.begun;
         while self.begun == was_begun && !bytes.is_empty() {
-            let piece = if was_begun { bytes.len() } else { FIRST.min(bytes.len()) };
+            let piece = if was_begun { bytes.len() } else { FIRST_PIECE_BYTES.min(bytes.len()) };
             let known = events.len();
             let fed = self.decoder.feed(&bytes.split_to(piece), events);
-            let passed = self.echo.pass(events, known);
+            let passed = self.filter.pass(events, known);
             fed?;
             passed?;
             self.begun |= events[known..].iter().any(is_a_word);
         }
         self.rest = bytes;
         if self.decoder.is_done() {
-            self.deadline.as_mut().reset(Instant::now() + END_TIME);
+            self.deadline.as_mut().reset(Instant::now() + END_TIMEOUT);
             self.phase = Phase::Ending;
         }
         Ok(())
@@ -277,7 +277,7 @@ impl EventStream {
         mut events: Vec<StreamEvent>,
         error: Error,
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
-        self.echo.end(&mut events);
+        self.filter.end(&mut events);
         let error = error.sealed(self.key.as_ref());
         if events.is_empty() {
             self.phase = Phase::Over;
@@ -289,7 +289,7 @@ impl EventStream {
 
     /// Ready when the connection is at its end, or the time to wait for it is over.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        for _ in 0..READS {
+        for _ in 0..MOST_READS {
             match self.source.poll_read(cx) {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),

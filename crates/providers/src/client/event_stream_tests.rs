@@ -235,7 +235,7 @@ async fn a_stream_that_never_comes_to_a_word_is_left() {
         let pieces = vec![Bytes::from(vec![b' '; 100]); bytes / 100];
         let attempt = attempt(&model, &prompt);
         let stream = EventStream::local(pieces, Box::new(Names), &attempt);
-        let begun = stream.begin(Instant::now() + BEGIN_TIME).await;
+        let begun = stream.begin(Instant::now() + FIRST_WORD_TIMEOUT).await;
         assert_eq!(begun.is_err(), is_left, "{bytes}");
     }
 }

@@ -32,13 +32,13 @@ use crate::net::tls;
 use crate::{sandbox, vendors};
 
 /// Time limit for the head of an answer, and for the first byte of a stream.
-const HEAD_TIME: Duration = Duration::from_mins(1);
+const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for the head of an answer with images: nothing is sent before they are made.
-const IMAGE_HEAD_TIME: Duration = Duration::from_mins(10);
+const IMAGE_HEAD_TIMEOUT: Duration = Duration::from_mins(10);
 /// Most bytes of a whole answer, and of all answers with the images of one call.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 const MOST_IMAGE_BYTES: usize = 64 * 1024 * 1024;
-const PROBE_TIME: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bounds on the time and size of an answer.
 #[derive(Clone, Copy)]
@@ -53,13 +53,13 @@ struct Bounds {
 
 impl Bounds {
     fn of(deadline: Instant) -> Self {
-        let head = deadline.min(Instant::now() + HEAD_TIME);
+        let head = deadline.min(Instant::now() + HEAD_TIMEOUT);
         Self { head, end: deadline, bytes: MOST_BYTES }
     }
 
     /// Returns the bounds of a further answer with images, after `before` bytes of earlier ones.
     fn of_images(deadline: Instant, before: usize) -> Self {
-        let head = deadline.min(Instant::now() + IMAGE_HEAD_TIME);
+        let head = deadline.min(Instant::now() + IMAGE_HEAD_TIMEOUT);
         Self { head, end: deadline, bytes: MOST_IMAGE_BYTES.saturating_sub(before) }
     }
 }
@@ -136,7 +136,7 @@ impl Client {
                 headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]),
                 body: Vec::new(),
             };
-            let (deadline, resend) = (Instant::now() + PROBE_TIME, Resend::Allowed);
+            let (deadline, resend) = (Instant::now() + PROBE_TIMEOUT, Resend::Allowed);
             let response = self
                 .send(model.is_private(), &endpoint, Method::GET, call, deadline, resend)
                 .await?;
@@ -200,13 +200,13 @@ impl Client {
         deadline: Instant,
     ) -> Result<GeneratedImages, Error> {
         let model = ask.model;
-        let painting = async {
-            let painter = vendors::painter(model)?;
+        let generating = async {
+            let image_generator = vendors::image_generator(model)?;
             let (mut all, mut used) = (GeneratedImages::default(), Vec::new());
-            for outgoing in painter.requests(&ask)? {
+            for outgoing in image_generator.requests(&ask)? {
                 let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
                 let part = match self.exchange(model, outgoing, bounds).await {
-                    Ok((_, body)) => painter.read(&body),
+                    Ok((_, body)) => image_generator.read(&body),
                     Err(error) => Err(error),
                 };
                 let part = match part {
@@ -230,7 +230,7 @@ impl Client {
             }
             Ok(all)
         };
-        painting.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
+        generating.await.map_err(|error: Error| error.sealed(model.api_key.as_ref()))
     }
 
     async fn embed_part(

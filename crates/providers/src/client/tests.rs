@@ -269,9 +269,8 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
     assert!(answer.unwrap_err().to_string().contains("in time"));
     assert!(Instant::now() >= end, "it was waited for until the end");
     tokio::time::resume();
-    let painted =
-        client.generate_images(ask, Instant::now() + Duration::from_mins(4)).await.unwrap();
-    assert!(painted.urls[0].len() > 33 * 1024 * 1024);
+    let made = client.generate_images(ask, Instant::now() + Duration::from_mins(4)).await.unwrap();
+    assert!(made.urls[0].len() > 33 * 1024 * 1024);
 }
 
 #[tokio::test]
@@ -449,9 +448,9 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     let model = Model { base_url: Some(server.url()), ..model };
     let ask =
         ImageRequest { model: &model, prompt: "A crab", size: "auto", count: 3, quality: None };
-    let painted = client().generate_images(ask, soon()).await.unwrap();
-    assert_eq!(painted.urls, ["data:image/png;base64,iVBO"]);
-    assert_eq!(painted.usage.map(|usage| usage.completion), Some(1290));
+    let made = client().generate_images(ask, soon()).await.unwrap();
+    assert_eq!(made.urls, ["data:image/png;base64,iVBO"]);
+    assert_eq!(made.usage.map(|usage| usage.completion), Some(1290));
     assert_eq!(server.requests.lock().unwrap().len(), 2);
 }
 

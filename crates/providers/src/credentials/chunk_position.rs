@@ -3,7 +3,7 @@
 
 /// A kind of position in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Position {
     /// Any position not on a path to a string that continues: strings come whole.
     Whole,
     Delta,
@@ -20,42 +20,43 @@ pub(crate) enum Way {
 
 /// The members of chunks on paths to strings that continue from chunk to chunk. Every other string
 /// comes whole.
-const WAYS: [(Way, &str, Way); 29] = [
-    (Way::Whole, "delta", Way::Delta),
-    (Way::Delta, "content", Way::Content),
-    (Way::Delta, "refusal", Way::Words),
-    (Way::Delta, "tool_calls", Way::Calls),
-    (Way::Delta, "function_call", Way::Calls),
-    (Way::Delta, "audio", Way::Sound),
-    (Way::Delta, "reasoning", Way::Thoughts),
-    (Way::Delta, "reasoning_content", Way::Thoughts),
-    (Way::Delta, "reasoning_details", Way::Thoughts),
-    (Way::Delta, "reasoning_summary", Way::Thoughts),
-    (Way::Delta, "reasoning_text", Way::Thoughts),
-    (Way::Delta, "thinking", Way::Thoughts),
-    (Way::Delta, "thinking_blocks", Way::Thoughts),
-    (Way::Delta, "thinking_content", Way::Thoughts),
-    (Way::Delta, "thought", Way::Thoughts),
-    (Way::Delta, "thoughts", Way::Thoughts),
-    (Way::Content, "text", Way::Content),
-    (Way::Content, "refusal", Way::Words),
-    (Way::Content, "reasoning", Way::Thoughts),
-    (Way::Content, "thinking", Way::Thoughts),
-    (Way::Thoughts, "content", Way::Thoughts),
-    (Way::Thoughts, "summary", Way::Thoughts),
-    (Way::Thoughts, "text", Way::Thoughts),
-    (Way::Thoughts, "thinking", Way::Thoughts),
-    (Way::Calls, "function", Way::Calls),
-    (Way::Calls, "custom", Way::Calls),
-    (Way::Calls, "arguments", Way::Words),
-    (Way::Calls, "input", Way::Words),
-    (Way::Sound, "transcript", Way::Words),
+const CONTINUED_STRINGS: [(Position, &str, Position); 29] = [
+    (Position::Whole, "delta", Position::Delta),
+    (Position::Delta, "content", Position::Content),
+    (Position::Delta, "refusal", Position::Words),
+    (Position::Delta, "tool_calls", Position::Calls),
+    (Position::Delta, "function_call", Position::Calls),
+    (Position::Delta, "audio", Position::Sound),
+    (Position::Delta, "reasoning", Position::Thoughts),
+    (Position::Delta, "reasoning_content", Position::Thoughts),
+    (Position::Delta, "reasoning_details", Position::Thoughts),
+    (Position::Delta, "reasoning_summary", Position::Thoughts),
+    (Position::Delta, "reasoning_text", Position::Thoughts),
+    (Position::Delta, "thinking", Position::Thoughts),
+    (Position::Delta, "thinking_blocks", Position::Thoughts),
+    (Position::Delta, "thinking_content", Position::Thoughts),
+    (Position::Delta, "thought", Position::Thoughts),
+    (Position::Delta, "thoughts", Position::Thoughts),
+    (Position::Content, "text", Position::Content),
+    (Position::Content, "refusal", Position::Words),
+    (Position::Content, "reasoning", Position::Thoughts),
+    (Position::Content, "thinking", Position::Thoughts),
+    (Position::Thoughts, "content", Position::Thoughts),
+    (Position::Thoughts, "summary", Position::Thoughts),
+    (Position::Thoughts, "text", Position::Thoughts),
+    (Position::Thoughts, "thinking", Position::Thoughts),
+    (Position::Calls, "function", Position::Calls),
+    (Position::Calls, "custom", Position::Calls),
+    (Position::Calls, "arguments", Position::Words),
+    (Position::Calls, "input", Position::Words),
+    (Position::Sound, "transcript", Position::Words),
 ];
 
-impl Way {
+impl Position {
     /// Returns the position inside a member, with its name.
     pub(crate) fn into(self, name: &str) -> Option<(&'static str, Self)> {
-        let next = WAYS.iter().find(|(from, member, _)| *from == self && *member == name);
+        let next =
+            CONTINUED_STRINGS.iter().find(|(from, member, _)| *from == self && *member == name);
         next.map(|(_, member, to)| (*member, *to))
     }
 
@@ -65,7 +66,7 @@ impl Way {
     }
 
     /// Whether a string here continues in the next chunk.
-    pub(crate) fn goes_on(self) -> bool {
+    pub(crate) fn continues(self) -> bool {
         matches!(self, Self::Content | Self::Thoughts | Self::Words)
     }
 }

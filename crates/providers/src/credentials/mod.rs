@@ -5,7 +5,8 @@
 //! only if it is the beginning of a credential. A text that ends in at least half of one loses that,
 //! too.
 
-pub(crate) mod chunk_position;
+mod chunk;
+mod chunk_position;
 pub(crate) mod scrub;
 pub(crate) mod stream;
 
@@ -22,7 +23,7 @@ use crate::chat_form::ids::MOST_UNIQUE_CHARS;
 pub(crate) const MASK: &str = "***";
 /// Shortest credential that is removed: a shorter one is no secret, and would be found in ordinary
 /// words.
-pub(crate) const SHORTEST: usize = 8;
+pub(crate) const LEAST_CREDENTIAL_BYTES: usize = 8;
 
 /// The credentials of one call, in the forms that an echo can have.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Credentials {
     /// Returns the credentials of a key; `None` if it cannot be distinguished from an ordinary word.
     pub(crate) fn of(key: Option<&Secret>) -> Option<Self> {
         let mut texts = Vec::new();
-        for part in parts(key?.expose()).filter(|part| part.len() >= SHORTEST) {
+        for part in parts(key?.expose()).filter(|part| part.len() >= LEAST_CREDENTIAL_BYTES) {
             written(part, &mut texts);
         }
         texts.sort_unstable_by(|one, other| {
@@ -82,7 +83,7 @@ impl Credentials {
 
     /// Whether the beginning of a credential is long enough to be hidden.
     pub(crate) fn is_much(&self, begun: &str) -> bool {
-        begun.len() >= SHORTEST
+        begun.len() >= LEAST_CREDENTIAL_BYTES
             && self
                 .forms
                 .iter()
@@ -238,7 +239,9 @@ pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     // An echo as the response's id is a part of invented call ids, without underscores.
     if part.len() <= MOST_UNIQUE_CHARS && part.contains('_') {
-        texts.extend(Some(part.replace('_', "")).filter(|letters| letters.len() >= SHORTEST));
+        texts.extend(
+            Some(part.replace('_', "")).filter(|letters| letters.len() >= LEAST_CREDENTIAL_BYTES),
+        );
     }
     // Most keys are written the same in every form.
     if part.bytes().all(is_plain) {

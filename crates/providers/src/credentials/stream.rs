@@ -5,25 +5,28 @@ use std::collections::BTreeMap;
 use domain::conversation::StreamEvent;
 use domain::secret::Secret;
 use domain::usage::Usage;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::credentials::Credentials;
-use crate::credentials::chunk_position::Way;
+use crate::credentials::chunk::{
+    Segment, TEXT, content_of, has_generated_text, is_plain, rest_chunk, string_path,
+};
+use crate::credentials::chunk_position::Position;
 use crate::error::Error;
 
 /// Least bytes of a credential's beginning at the end of a text for which the log probabilities of its
 /// tokens are removed.
-const TOLD_BY_TOKENS: usize = 4;
+const LOGPROB_LEAK_BYTES: usize = 4;
 
 /// Most strings that are withheld at once, beside the text, and most bytes of them.
-pub(crate) const MOST_WAITING: usize = 4096;
-pub(crate) const MOST_WAITING_BYTES: usize = 1024 * 1024;
+pub(crate) const MOST_WITHHELD_STRINGS: usize = 4096;
+pub(crate) const MOST_WITHHELD_BYTES: usize = 1024 * 1024;
 /// Most segments in the path of a string that continues from chunk to chunk.
-const DEEPEST: usize = 8;
+const MOST_SEGMENTS: usize = 8;
 
 /// Cleans one stream.
 #[derive(Debug)]
-pub(crate) struct EchoFilter {
+pub(crate) struct StreamFilter {
     credentials: Option<Credentials>,
     /// The withheld end of the text of choice 0.
     text: String,
@@ -37,25 +40,7 @@ pub(crate) struct EchoFilter {
     is_full: bool,
 }
 
-/// A segment of the path to a string that continues. The first names the choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Segment {
-    Choice(u64),
-    Member(&'static str),
-    /// An item of a list, by its own index if it has one.
-    Item(u64),
-}
-
-impl Segment {
-    fn item(position: usize, item: &Value) -> Self {
-        Self::Item(item.get("index").and_then(Value::as_u64).unwrap_or(position as u64))
-    }
-}
-
-/// The path of the text of choice 0.
-const TEXT: [Segment; 2] = [Segment::Choice(0), Segment::Member("content")];
-
-impl EchoFilter {
+impl StreamFilter {
     pub(crate) fn new(key: Option<&Secret>) -> Self {
         let credentials = Credentials::of(key);
         Self {
@@ -78,9 +63,9 @@ impl EchoFilter {
                 !credentials.are_in(text) && credentials.begun_at_end(text) == 0
             }
             StreamEvent::Model(name) => credentials.is_clean(name),
-            StreamEvent::Native { chunk, .. } => {
-                chunk.iter().all(|(name, value)| is_plain(&credentials, Way::Whole, name, value))
-            }
+            StreamEvent::Native { chunk, .. } => chunk
+                .iter()
+                .all(|(name, value)| is_plain(&credentials, Position::Whole, name, value)),
             _ => true,
         };
         if !holds_nothing || !events[from..].iter().all(is_clean) {
@@ -122,8 +107,9 @@ impl EchoFilter {
                 }
             }
             StreamEvent::Native { mut text, mut chunk } => {
-                let goes_on = || chunk.values().any(|value| speaks(Way::Whole, value));
-                self.count_before(self.usage.is_some() && goes_on(), events);
+                let continues =
+                    || chunk.values().any(|value| has_generated_text(Position::Whole, value));
+                self.count_before(self.usage.is_some() && continues(), events);
                 self.chunk(credentials, &mut chunk, &mut text, events);
                 events.push(StreamEvent::Native { text, chunk });
             }
@@ -184,12 +170,12 @@ impl EchoFilter {
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             let finish = choice.get("finish_reason").and_then(Value::as_str);
             let ends = finish.is_some_and(|reason| !reason.is_empty());
-            let mut tells = index == 0 && self.text.len() >= TOLD_BY_TOKENS;
+            let mut tells = index == 0 && self.text.len() >= LOGPROB_LEAK_BYTES;
             if let Some(delta) = choice.get_mut("delta") {
                 let mut path = vec![Segment::Choice(index)];
-                tells |= self.delta(credentials, Way::Delta, &mut path, delta);
+                tells |= self.delta(credentials, Position::Delta, &mut path, delta);
                 if ends {
-                    self.drain(credentials, Way::Delta, &mut path, delta);
+                    self.drain(credentials, Position::Delta, &mut path, delta);
                 }
                 if index == 0 {
                     *text = content_of(delta);
@@ -215,31 +201,31 @@ impl EchoFilter {
     fn delta(
         &mut self,
         credentials: &Credentials,
-        way: Way,
+        position: Position,
         path: &mut Vec<Segment>,
         value: &mut Value,
     ) -> bool {
         let mut tells = false;
         match value {
-            Value::String(piece) if way.goes_on() => {
-                tells = self.piece(credentials, way, path, piece);
+            Value::String(piece) if position.continues() => {
+                tells = self.piece(credentials, position, path, piece);
             }
-            Value::Array(items) if way.has_items() && path.len() < DEEPEST => {
-                for (position, item) in items.iter_mut().enumerate() {
-                    path.push(Segment::item(position, item));
-                    tells |= self.delta(credentials, way, path, item);
+            Value::Array(items) if position.has_items() && path.len() < MOST_SEGMENTS => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    path.push(Segment::item(index, item));
+                    tells |= self.delta(credentials, position, path, item);
                     path.pop();
                 }
             }
-            Value::Object(members) if path.len() < DEEPEST => {
+            Value::Object(members) if path.len() < MOST_SEGMENTS => {
                 tells = credentials.clean_names(members);
                 for (name, value) in members {
-                    let Some((name, way)) = way.into(name) else {
+                    let Some((name, position)) = position.into(name) else {
                         tells |= credentials.clean_value(value);
                         continue;
                     };
                     path.push(Segment::Member(name));
-                    tells |= self.delta(credentials, way, path, value);
+                    tells |= self.delta(credentials, position, path, value);
                     path.pop();
                 }
             }
@@ -253,7 +239,7 @@ impl EchoFilter {
     fn drain(
         &mut self,
         credentials: &Credentials,
-        way: Way,
+        position: Position,
         path: &mut Vec<Segment>,
         value: &mut Value,
     ) {
@@ -261,21 +247,21 @@ impl EchoFilter {
             return;
         }
         match value {
-            Value::String(piece) if way.goes_on() => {
-                piece.push_str(credentials.rest(&self.take_waiting(place_of(way, path))));
+            Value::String(piece) if position.continues() => {
+                piece.push_str(credentials.rest(&self.take_waiting(string_path(position, path))));
             }
-            Value::Array(items) if way.has_items() && path.len() < DEEPEST => {
-                for (position, item) in items.iter_mut().enumerate().rev() {
-                    path.push(Segment::item(position, item));
-                    self.drain(credentials, way, path, item);
+            Value::Array(items) if position.has_items() && path.len() < MOST_SEGMENTS => {
+                for (index, item) in items.iter_mut().enumerate().rev() {
+                    path.push(Segment::item(index, item));
+                    self.drain(credentials, position, path, item);
                     path.pop();
                 }
             }
-            Value::Object(members) if path.len() < DEEPEST => {
+            Value::Object(members) if path.len() < MOST_SEGMENTS => {
                 for (name, value) in members.iter_mut().rev() {
-                    if let Some((name, way)) = way.into(name) {
+                    if let Some((name, position)) = position.into(name) {
                         path.push(Segment::Member(name));
-                        self.drain(credentials, way, path, value);
+                        self.drain(credentials, position, path, value);
                         path.pop();
                     }
                 }
@@ -287,23 +273,23 @@ impl EchoFilter {
     fn piece(
         &mut self,
         credentials: &Credentials,
-        way: Way,
+        position: Position,
         path: &[Segment],
         piece: &mut String,
     ) -> bool {
-        let place = place_of(way, path);
+        let place = string_path(position, path);
         if piece.is_empty() {
-            return self.waiting(place).len() >= TOLD_BY_TOKENS;
+            return self.waiting(place).len() >= LOGPROB_LEAK_BYTES;
         }
         let mut waiting = self.take_waiting(place);
-        let had = waiting.len() >= TOLD_BY_TOKENS;
+        let had = waiting.len() >= LOGPROB_LEAK_BYTES;
         let found = credentials.pass(&mut waiting, piece);
-        let tells = found || had || waiting.len() >= TOLD_BY_TOKENS;
+        let tells = found || had || waiting.len() >= LOGPROB_LEAK_BYTES;
         if place == TEXT {
             self.text = waiting;
         } else if !waiting.is_empty() {
             let bytes = self.bytes + waiting.len();
-            if self.others.len() >= MOST_WAITING || bytes > MOST_WAITING_BYTES {
+            if self.others.len() >= MOST_WITHHELD_STRINGS || bytes > MOST_WITHHELD_BYTES {
                 self.is_full = true;
             } else {
                 self.bytes = bytes;
@@ -362,81 +348,8 @@ impl EchoFilter {
     }
 }
 
-/// Whether nothing in a part of a chunk has to be cleaned or withheld.
-fn is_plain(credentials: &Credentials, way: Way, name: &str, value: &Value) -> bool {
-    !credentials.are_in(name)
-        && value_is_plain(credentials, way.into(name).map_or(Way::Whole, |(_, way)| way), value)
-}
-
-fn value_is_plain(credentials: &Credentials, way: Way, value: &Value) -> bool {
-    match value {
-        Value::String(text) if way.goes_on() => {
-            !credentials.are_in(text) && credentials.begun_at_end(text) == 0
-        }
-        Value::String(text) => credentials.is_clean(text),
-        Value::Array(items) => items.iter().all(|item| value_is_plain(credentials, way, item)),
-        Value::Object(members) => {
-            members.iter().all(|(name, value)| is_plain(credentials, way, name, value))
-        }
-        _ => true,
-    }
-}
-
-/// Whether a part of a chunk contains a call, or text whose tokens were counted.
-fn speaks(way: Way, value: &Value) -> bool {
-    match value {
-        Value::String(text) => !text.is_empty() && (way.goes_on() || way == Way::Calls),
-        Value::Array(items) => items.iter().any(|item| speaks(way, item)),
-        Value::Object(members) => members.iter().any(|(name, value)| {
-            // The model writes all of a call.
-            let beside = if way == Way::Calls { way } else { Way::Whole };
-            speaks(way.into(name).map_or(beside, |(_, way)| way), value)
-        }),
-        _ => false,
-    }
-}
-
 fn push_text(text: &str, events: &mut Vec<StreamEvent>) {
     if !text.is_empty() {
         events.push(StreamEvent::Text(text.to_owned()));
     }
-}
-
-/// Returns the path of the string that a path belongs to: the parts of a content are one text.
-fn place_of(way: Way, path: &[Segment]) -> &[Segment] {
-    if way == Way::Content { &path[..2] } else { path }
-}
-
-/// Returns the text of a delta's content.
-fn content_of(delta: &Value) -> String {
-    match delta.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
-        }
-        _ => String::new(),
-    }
-}
-
-/// Creates a chunk with nothing but the end of one string.
-fn rest_chunk(place: &[Segment], text: &str) -> StreamEvent {
-    let (mut value, mut choice) = (Value::from(text), 0);
-    for segment in place.iter().rev() {
-        value = match *segment {
-            Segment::Choice(index) => {
-                choice = index;
-                break;
-            }
-            Segment::Member(name) => Value::Object(Map::from_iter([(name.to_owned(), value)])),
-            Segment::Item(index) => {
-                if let Value::Object(item) = &mut value {
-                    item.insert("index".to_owned(), index.into());
-                }
-                Value::Array(vec![value])
-            }
-        };
-    }
-    let choices = json!([{"index": choice, "delta": value, "finish_reason": null}]);
-    let chunk = Map::from_iter([("choices".to_owned(), choices)]);
-    StreamEvent::Native { text: String::new(), chunk }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::credentials::stream::{EchoFilter, MOST_WAITING, MOST_WAITING_BYTES};
+use crate::credentials::stream::{MOST_WITHHELD_BYTES, MOST_WITHHELD_STRINGS, StreamFilter};
 use crate::error::ErrorKind;
 
 const KEY: &str = "sk-test-9fA3/zQ+71bX";
@@ -108,7 +108,7 @@ fn native(delta: Value) -> StreamEvent {
 /// The events that the reader of a stream of these events receives, event by event.
 fn passed(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     let key = key(KEY);
-    let mut filter = EchoFilter::new(Some(&key));
+    let mut filter = StreamFilter::new(Some(&key));
     let mut all = Vec::new();
     for event in events {
         let known = all.len();
@@ -362,8 +362,8 @@ fn a_count_does_not_overtake_the_words_it_is_of() {
 fn only_so_many_bytes_wait() {
     let long = "k".repeat(15) + &"y".repeat(16_000);
     let key = key(&long);
-    let mut filter = EchoFilter::new(Some(&key));
-    let count = MOST_WAITING_BYTES / 15_000;
+    let mut filter = StreamFilter::new(Some(&key));
+    let count = MOST_WITHHELD_BYTES / 15_000;
     let mut events = vec![of_choices(0, count - 10, &long[..15_000], &json!(null))];
     filter.pass(&mut events, 0).unwrap();
     for _ in 0..3 {
@@ -388,36 +388,38 @@ fn of_choices(from: usize, count: usize, refusal: &str, reason: &Value) -> Strea
 #[test]
 fn only_so_many_strings_wait() {
     let key = key(KEY);
-    let mut filter = EchoFilter::new(Some(&key));
+    let mut filter = StreamFilter::new(Some(&key));
     let mut begin = |from, count| {
         let mut events = vec![of_choices(from, count, &KEY[..9], &json!(null))];
         let passed = filter.pass(&mut events, 0).map_err(|error| error.kind);
         (passed, format!("{events:?}"))
     };
-    assert_eq!(begin(0, MOST_WAITING).0, Ok(()));
-    let (passed, shown) = begin(MOST_WAITING, 1);
+    assert_eq!(begin(0, MOST_WITHHELD_STRINGS).0, Ok(()));
+    let (passed, shown) = begin(MOST_WITHHELD_STRINGS, 1);
     assert_eq!(passed, Err(ErrorKind::Unreachable));
     assert!(!shown.contains("sk-"), "{shown}");
     let mut rest = Vec::new();
     filter.end(&mut rest);
-    assert_eq!(rest.len(), MOST_WAITING);
+    assert_eq!(rest.len(), MOST_WITHHELD_STRINGS);
 }
 
 /// The most strings that may be withheld end one after the other, in any order and more than once.
 #[test]
 fn each_of_many_choices_ends_by_itself() {
-    let mut events = vec![of_choices(0, MOST_WAITING, &KEY[..9], &json!(null))];
-    events.extend((0..MOST_WAITING).step_by(2).map(|at| of_choices(at, 1, &KEY[9..], &json!(""))));
+    let mut events = vec![of_choices(0, MOST_WITHHELD_STRINGS, &KEY[..9], &json!(null))];
+    events.extend(
+        (0..MOST_WITHHELD_STRINGS).step_by(2).map(|at| of_choices(at, 1, &KEY[9..], &json!(""))),
+    );
     events.extend([
-        of_choices(0, MOST_WAITING, "", &json!("stop")),
-        of_choices(0, MOST_WAITING, "", &json!("stop")),
+        of_choices(0, MOST_WITHHELD_STRINGS, "", &json!("stop")),
+        of_choices(0, MOST_WITHHELD_STRINGS, "", &json!("stop")),
         StreamEvent::Finish(FinishReason::Stop),
     ]);
     let count = events.len();
     let passed = passed(events);
     assert_eq!(passed.len(), count);
     let strings = joined(&passed, "/refusal").1;
-    let half = MOST_WAITING / 2;
+    let half = MOST_WITHHELD_STRINGS / 2;
     assert_eq!(strings.matches("***").count(), half);
     assert_eq!(strings.matches(&KEY[..9]).count(), half);
     assert_eq!(strings.len(), half * (MASK.len() + 9));

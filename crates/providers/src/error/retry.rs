@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorDetails, ErrorKind};
 /// Longest wait. If a provider asks for more, another model is the better choice.
 pub const MAX_BACK_OFF: Duration = Duration::from_secs(5);
 
-const FIRST: Duration = Duration::from_millis(200);
+const FIRST_BACK_OFF: Duration = Duration::from_millis(200);
 
 impl Error {
     /// Whether the same model may be tried again: the provider cannot have charged, or reports that it
@@ -99,7 +99,7 @@ impl Error {
 pub fn back_off(attempt: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
     let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 0.5 };
     let doublings = attempt.saturating_sub(1).min(10);
-    let whole = FIRST.saturating_mul(1 << doublings).min(MAX_BACK_OFF);
+    let whole = FIRST_BACK_OFF.saturating_mul(1 << doublings).min(MAX_BACK_OFF);
     let wait = whole.mul_f64(0.5 + jitter / 2.0);
     // Callers that were given the same wait must not all come back in the same moment.
     let asked = retry_after

@@ -37,7 +37,7 @@ use crate::wire::sse::{Sse, TooLong};
 /// Most bytes of one answer, streamed or whole.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// Time limit for the head of an answer: callers wait no longer for all of it.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TOO_LONG: McpError = McpError::TooMuch("its answer is longer than 4 MiB");
 
@@ -112,7 +112,7 @@ impl Http {
             headers.insert(AUTHORIZATION, bearer);
         }
         let call = Call { uri: self.endpoint.uri.clone(), headers, body };
-        let deadline = Instant::now() + HEAD_TIME;
+        let deadline = Instant::now() + HEAD_TIMEOUT;
         // A tool that was run may not be run again.
         let (endpoint, resend) = (&self.endpoint, Resend::Never);
         let sent = self.client.send(self.private, endpoint, method, call, deadline, resend).await;

@@ -41,9 +41,9 @@ const MOST_PAGES: usize = 32;
 const MOST_TOOL_BYTES: usize = 512 * 1024;
 /// Most calls of one conversation at once; further ones wait, with their time running. All requests of
 /// a project may share a conversation, and each is bounded by itself.
-const MOST_AT_ONCE: usize = 1024;
+const MOST_CONCURRENT_CALLS: usize = 1024;
 /// Time limit for ending a conversation, and for answering a server's own requests.
-const CONTROL_TIME: Duration = Duration::from_secs(5);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,8 +121,8 @@ impl McpClient {
             // A stream that breaks fails its call: a tool must not run twice unnoticed.
             config.retry_config = Arc::new(NeverRetry::default());
             config.reinit_on_expired_session = false;
-            config.control_request_timeout = CONTROL_TIME;
-            config.max_concurrent_requests = MOST_AT_ONCE;
+            config.control_request_timeout = CONTROL_TIMEOUT;
+            config.max_concurrent_requests = MOST_CONCURRENT_CALLS;
             let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
             let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
             let config = ClientConfig::new(ClientCapabilities::default(), name);

@@ -27,12 +27,12 @@ use crate::net::egress::{Egress, Resolver};
 use crate::net::tls;
 
 /// Time limit for making a connection, the proxy and TLS included.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Keep-alive interval and number of probes of idle connections, and time limit for unacknowledged data.
-const PROBES_EVERY: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 #[cfg(target_os = "linux")]
-const UNHEARD_TIME: Duration = Duration::from_secs(30);
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The gateway's name towards providers and proxies.
 pub(crate) const OUR_NAME: HeaderValue =
@@ -88,7 +88,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, to: Uri) -> Self::Future {
         let mut https = HttpsConnector::clone(&self.0);
         Box::pin(async move {
-            timeout(CONNECT_TIME, https.call(to)).await.unwrap_or_else(|_| Err(TooSlow.into()))
+            timeout(CONNECT_TIMEOUT, https.call(to)).await.unwrap_or_else(|_| Err(TooSlow.into()))
         })
     }
 }
@@ -99,12 +99,12 @@ fn sockets(resolver: Resolver) -> HttpConnector<Resolver> {
     sockets.set_nodelay(true);
     // The limit is shared out among the addresses of a name, so that a dead one leaves time for the
     // next.
-    sockets.set_connect_timeout(Some(CONNECT_TIME));
-    sockets.set_keepalive(Some(PROBES_EVERY));
-    sockets.set_keepalive_interval(Some(PROBES_EVERY));
+    sockets.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    sockets.set_keepalive(Some(PROBE_INTERVAL));
+    sockets.set_keepalive_interval(Some(PROBE_INTERVAL));
     sockets.set_keepalive_retries(Some(PROBES));
     #[cfg(target_os = "linux")]
-    sockets.set_tcp_user_timeout(Some(UNHEARD_TIME));
+    sockets.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
     sockets
 }
 

@@ -12,7 +12,7 @@ use crate::net::connect::Proxy;
 use crate::net::egress::{Refusal, Rules};
 
 /// Most addresses that are remembered at the same time.
-const MOST_REMEMBERED: usize = 4096;
+const MOST_ENDPOINTS: usize = 4096;
 
 /// An address as the transport needs it.
 pub(crate) struct Endpoint {
@@ -63,7 +63,7 @@ impl Endpoints {
         }
         let endpoint = Arc::new(Endpoint::read(text, rules, proxy)?);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_REMEMBERED {
+        if known.len() >= MOST_ENDPOINTS {
             known.clear();
         }
         known.insert(text.to_owned(), Arc::clone(&endpoint));
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let (endpoints, rules) = (Endpoints::default(), Rules::default());
-        for number in 0..=MOST_REMEMBERED {
+        for number in 0..=MOST_ENDPOINTS {
             endpoints.find(&format!("https://h{number}.example/"), &rules, None).unwrap();
         }
         assert_eq!(endpoints.0.read().unwrap().len(), 1);

@@ -20,7 +20,7 @@ use crate::net::failure::Failure;
 /// Most bytes of the head of an answer over HTTP/1, and of a single read: the buffers have up to twice
 /// as many. A connection keeps the buffer of its largest read as long as its stream lasts: without the
 /// bound, a burst makes that 400 KiB.
-const LARGEST_READ: usize = 32 * 1024;
+const MOST_READ_BYTES: usize = 32 * 1024;
 
 /// An HTTP/1 connection with its driver. Kept in a box: it takes some kilobytes, and changes hands
 /// often.
@@ -38,7 +38,7 @@ impl Http1 {
     /// Begins to speak HTTP over a connection.
     pub(super) async fn open(io: Wire, proxied: bool) -> hyper::Result<Self> {
         let (sender, driver) =
-            http1::Builder::new().max_buf_size(LARGEST_READ).handshake(io).await?;
+            http1::Builder::new().max_buf_size(MOST_READ_BYTES).handshake(io).await?;
         Ok(Self { sender, driver: Some(driver), ended_silently: false, proxied })
     }
 

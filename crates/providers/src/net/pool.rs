@@ -28,20 +28,20 @@ use crate::net::failure::Failure;
 use crate::net::http1::{Http1, Unsent};
 
 /// Time limit of the HTTP/2 handshake on a new connection.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of unused connections that a runtime keeps to one provider, and the time for which it keeps
 /// them: a little less than most load balancers do. Many servers close theirs after 5 seconds already;
 /// a handshake for each call that comes after that would cost more than the few that meet it, which are
 /// sent again.
-const IDLE_CONNECTIONS: usize = 1024;
+const MOST_IDLE_CONNECTIONS: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_secs(55);
 /// A kept connection that ends within this time of a request has most likely ended before it.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const CLOSE_RACE_TIME: Duration = Duration::from_secs(1);
 /// Most bytes of the head of an answer over HTTP/2, where reads are as large as frames.
-const LARGEST_HEAD: u32 = 32 * 1024;
+const MOST_HEAD_BYTES: u32 = 32 * 1024;
 /// Interval of pings, and the time limit of their answers, to detect a dead HTTP/2 connection.
-const PING_EVERY: Duration = Duration::from_secs(20);
-const PONG_TIME: Duration = Duration::from_secs(10);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a request may reach its server twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Pool {
                 // not read the request: RFC 9112, 9.3.1. It may have read it, which cannot be detected;
                 // official clients send it again all the same, over a new connection, which cannot have
                 // been kept too long. A connection that ends later was at work.
-                (Err(Unsent::Closed(error)), Some(copy)) if began.elapsed() < AT_ONCE => {
+                (Err(Unsent::Closed(error)), Some(copy)) if began.elapsed() < CLOSE_RACE_TIME => {
                     closed = Some(error);
                     request = *copy;
                     break;
@@ -149,7 +149,7 @@ impl Pool {
         let io = io.map_err(Failure::Connect)?;
         let connected = io.connected();
         if connected.is_negotiated_h2() {
-            let shared = timeout(HANDSHAKE_TIME, shared(io)).await;
+            let shared = timeout(HANDSHAKE_TIMEOUT, shared(io)).await;
             let shared = shared.map_err(|late| Failure::Connect(late.into()))?;
             // No request has been sent yet.
             let shared = shared.map_err(|error| Failure::Connect(error.into()))?;
@@ -180,9 +180,9 @@ enum Connected {
 async fn shared(io: Wire) -> hyper::Result<http2::SendRequest<Full<Bytes>>> {
     let (sender, driver) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PONG_TIME)
-        .max_header_list_size(LARGEST_HEAD)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PONG_TIMEOUT)
+        .max_header_list_size(MOST_HEAD_BYTES)
         .handshake(io)
         .await?;
     TokioExecutor::new().execute(driver);
@@ -244,7 +244,7 @@ impl IdleConnections {
         let mut unused = locked(&self.unused);
         let unused = unused.entry(server).or_default();
         take_expired(unused, now, &mut expired);
-        if unused.len() < IDLE_CONNECTIONS {
+        if unused.len() < MOST_IDLE_CONNECTIONS {
             unused.push_back(Unused { connection, since: now });
         }
     }

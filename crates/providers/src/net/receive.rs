@@ -15,7 +15,7 @@ use crate::wire::error_body::details_in;
 
 /// Most bytes that are read of an error, and the time limit for reading them.
 const MOST_ERROR_BYTES: usize = 64 * 1024;
-const ERROR_TIME: Duration = Duration::from_secs(5);
+const ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepts an answer if its body is what the adapter reads; makes an error of every other.
 pub(crate) async fn accept(
@@ -135,7 +135,7 @@ async fn collect(mut body: Body, declared: usize, most: usize) -> Result<Bytes, 
 
 /// Reads the details in the body of an error.
 async fn read_details(body: Body, deadline: Instant) -> ErrorDetails {
-    let limit = deadline.min(Instant::now() + ERROR_TIME);
+    let limit = deadline.min(Instant::now() + ERROR_TIMEOUT);
     match timeout_at(limit, collect(body, 0, MOST_ERROR_BYTES)).await {
         Ok(Ok(body) | Err(Incomplete::TooLong(body))) => details_in(&body),
         Ok(Err(Incomplete::Broken(_))) | Err(_) => ErrorDetails::default(),

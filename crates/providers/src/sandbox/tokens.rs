@@ -1,7 +1,7 @@
 //! The sandbox's tokens.
 
 /// Most characters of one token.
-const MOST: usize = 12;
+const MOST_TOKEN_CHARS: usize = 12;
 
 /// Splits a text into tokens. Space before a token belongs to it, so that the tokens joined are the
 /// text again.
@@ -14,7 +14,9 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
         let end = rest[start..]
             .char_indices()
             .enumerate()
-            .find(|(n, (_, c))| *n >= MOST || c.is_whitespace() || c.is_alphanumeric() != word)
+            .find(|(n, (_, c))| {
+                *n >= MOST_TOKEN_CHARS || c.is_whitespace() || c.is_alphanumeric() != word
+            })
             .map_or(rest.len(), |(_, (at, _))| start + at);
         if end == 0 {
             return None;

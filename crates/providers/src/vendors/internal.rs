@@ -6,7 +6,7 @@ use domain::model::Model;
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
-use crate::adapter::images::Painter;
+use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
@@ -43,7 +43,7 @@ impl Adapter for Internal {
         Some(&TASKS)
     }
 
-    fn painter(&self) -> Option<&'static dyn Painter> {
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&TASKS)
     }
 }

@@ -12,7 +12,7 @@ use domain::model::{Model, Provider};
 
 use crate::adapter::Adapter;
 use crate::adapter::embeddings::Embedder;
-use crate::adapter::images::Painter;
+use crate::adapter::images::ImageGenerator;
 use crate::error::Error;
 use crate::vendors::anthropic::Anthropic;
 use crate::vendors::azure::Azure;
@@ -39,9 +39,9 @@ pub(crate) fn embedder(model: &Model) -> Result<&'static dyn Embedder, Error> {
 }
 
 /// Returns a model's way to make images. The sandbox makes none.
-pub(crate) fn painter(model: &Model) -> Result<&'static dyn Painter, Error> {
-    let painter = adapter(model.provider).painter().filter(|_| !model.is_sandbox());
-    painter.ok_or_else(|| without(model, "images"))
+pub(crate) fn image_generator(model: &Model) -> Result<&'static dyn ImageGenerator, Error> {
+    let image_generator = adapter(model.provider).image_generator().filter(|_| !model.is_sandbox());
+    image_generator.ok_or_else(|| without(model, "images"))
 }
 
 fn without(model: &Model, what: &str) -> Error {
@@ -55,7 +55,7 @@ fn without(model: &Model, what: &str) -> Error {
 }
 
 /// Refuses a model whose provider has no embeddings; the provider may still reject the request.
-pub fn check_embeds(model: &Model) -> Result<(), Error> {
+pub fn check_embeddings(model: &Model) -> Result<(), Error> {
     embedder(model).map(drop)
 }
 
@@ -78,6 +78,6 @@ pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
 }
 
 /// Refuses a model whose provider makes no images.
-pub fn check_paints(model: &Model) -> Result<(), Error> {
-    painter(model).map(drop)
+pub fn check_images(model: &Model) -> Result<(), Error> {
+    image_generator(model).map(drop)
 }

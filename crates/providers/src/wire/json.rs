@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 
 /// A text up to this size is weighed only if it may have a reserved name: otherwise its tree is small.
-const SHORT: usize = 16 * 1024;
+const UNWEIGHED_BYTES: usize = 16 * 1024;
 /// Bytes that the tree of any answer may take: log probabilities of thousands of tokens, each with the
 /// twenty likeliest, are as dense as any honest answer.
 const TREE_ALLOWANCE: usize = 64 * 1024 * 1024;
@@ -39,7 +39,7 @@ pub(crate) fn value(json: &[u8]) -> Option<Value> {
 
 /// Refuses JSON whose tree would take far more than its bytes.
 pub(crate) fn check_weight(json: &[u8]) -> Result<(), Error> {
-    if json.len() <= SHORT && !may_have_reserved_name(json) {
+    if json.len() <= UNWEIGHED_BYTES && !may_have_reserved_name(json) {
         return Ok(());
     }
     let weight = JsonWeight::of(json);

@@ -6,7 +6,7 @@
 pub(crate) const MOST_EVENT_BYTES: usize = 1024 * 1024;
 
 /// Buffers larger than this are freed once they are empty.
-const USUAL_BYTES: usize = 64 * 1024;
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A line or an event is longer than the bound.
 #[derive(Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Sse {
 /// Empties a buffer; one grown beyond the usual size is freed.
 fn emptied(buffer: &mut Vec<u8>) {
     buffer.clear();
-    buffer.shrink_to(USUAL_BYTES);
+    buffer.shrink_to(KEPT_BUFFER_BYTES);
 }
 
 fn append(buffer: &mut Vec<u8>, bytes: &[u8], most: usize) -> Result<(), TooLong> {

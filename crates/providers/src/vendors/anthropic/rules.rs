@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// The bound if neither the caller nor the model's definition has one: the format requires it. Every
 /// model of the vendor's can write that much.
-const MOST_TOKENS: u64 = 4096;
+const DEFAULT_MAX_TOKENS: u64 = 4096;
 
 /// The part of `temperature`, `top_p` and `top_k` that a model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub(super) fn max_tokens(attempt: &Attempt<'_>) -> Result<u64, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
     let budget = prompt.thinking_budget();
     let Some(bound) = max_output_tokens else {
-        return Ok(budget.unwrap_or(0).saturating_add(MOST_TOKENS));
+        return Ok(budget.unwrap_or(0).saturating_add(DEFAULT_MAX_TOKENS));
     };
     let Some(budget) = budget.filter(|budget| *budget >= bound) else { return Ok(bound) };
     let model = &model.identifier;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
 
 use crate::adapter::embeddings::Embedder;
-use crate::adapter::images::Painter;
+use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
@@ -58,7 +58,7 @@ impl Adapter for Azure {
         Some(&TASKS)
     }
 
-    fn painter(&self) -> Option<&'static dyn Painter> {
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&TASKS)
     }
 }

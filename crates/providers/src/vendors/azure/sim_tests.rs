@@ -95,10 +95,10 @@ async fn nor_with_embeddings_and_images() {
             count: 2,
             quality: None,
         };
-        let painted = sim.client.generate_images(ask, deadline).await.unwrap();
-        assert_eq!(painted.urls.len(), 2);
-        assert!(painted.urls[1].starts_with("data:image/png;base64,iVBOR"));
-        assert_eq!(painted.usage.map(|usage| usage.completion), Some(544));
+        let made = sim.client.generate_images(ask, deadline).await.unwrap();
+        assert_eq!(made.urls.len(), 2);
+        assert!(made.urls[1].starts_with("data:image/png;base64,iVBOR"));
+        assert_eq!(made.usage.map(|usage| usage.completion), Some(544));
     }
     assert_eq!(sim.violations(), json!([]));
 }

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error::ErrorKind;
 use crate::net::egress::Egress;
 use crate::testing::{self, After, CANARY, Server, Step, attempt, model, prompt};
-use crate::vendors::{embedder, painter};
+use crate::vendors::{embedder, image_generator};
 
 /// Returns the model with this configuration.
 pub(super) fn at(mut model: Model, config: Value) -> Model {
@@ -80,10 +80,10 @@ fn embeddings_and_images_are_at_the_same_place() {
         let embed = embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
         let ask =
             ImageRequest { model: &model, prompt: "a", size: "auto", count: 1, quality: None };
-        let paint = painter(&model).unwrap().requests(&ask).unwrap().remove(0);
+        let image = image_generator(&model).unwrap().requests(&ask).unwrap().remove(0);
         assert_eq!(embed.url, format!("{root}{prefix}/embeddings{version}"));
-        assert_eq!(paint.url, format!("{root}{prefix}/images/generations{version}"));
-        for body in [embed.body, paint.body] {
+        assert_eq!(image.url, format!("{root}{prefix}/images/generations{version}"));
+        for body in [embed.body, image.body] {
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["model"], "dep-1");
         }

@@ -5,8 +5,8 @@
 
 /// Most bytes of a frame that are kept: as many as of an event in text.
 const MOST_FRAME_BYTES: usize = crate::wire::sse::MOST_EVENT_BYTES;
-const PRELUDE: usize = 12;
-const CHECKSUM: usize = 4;
+const PRELUDE_BYTES: usize = 12;
+const CHECKSUM_BYTES: usize = 4;
 
 /// The reason why bytes are no frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Frames {
                 continue;
             }
             // First the prelude, which holds the length of the frame; then the rest of it.
-            let wanted = length(&self.partial)?.unwrap_or(PRELUDE);
+            let wanted = length(&self.partial)?.unwrap_or(PRELUDE_BYTES);
             let missing = (wanted - self.partial.len()).min(input.len());
             let (more, rest) = input.split_at(missing);
             self.partial.extend_from_slice(more);
@@ -79,15 +79,15 @@ impl Frames {
 
 /// Returns the length of the frame that begins here, once its prelude is complete.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
-    if bytes.len() < PRELUDE {
+    if bytes.len() < PRELUDE_BYTES {
         return Ok(None);
     }
     if crc32fast::hash(&bytes[..8]) != number(&bytes[8..]) {
         return Err(Broken::Checksum);
     }
     let (whole, headers) = (number(bytes) as usize, number(&bytes[4..]) as usize);
-    let fits = (PRELUDE + CHECKSUM..=MOST_FRAME_BYTES).contains(&whole);
-    if !fits || headers > whole - PRELUDE - CHECKSUM {
+    let fits = (PRELUDE_BYTES + CHECKSUM_BYTES..=MOST_FRAME_BYTES).contains(&whole);
+    if !fits || headers > whole - PRELUDE_BYTES - CHECKSUM_BYTES {
         return Err(Broken::Length);
     }
     Ok(Some(whole))
@@ -95,11 +95,11 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
 
 /// Reads a whole frame with a sound prelude.
 fn read(bytes: &[u8]) -> Result<Frame<'_>, Broken> {
-    let (before, checksum) = bytes.split_at(bytes.len() - CHECKSUM);
+    let (before, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
     if crc32fast::hash(before) != number(checksum) {
         return Err(Broken::Checksum);
     }
-    let (headers, payload) = before[PRELUDE..].split_at(number(&bytes[4..]) as usize);
+    let (headers, payload) = before[PRELUDE_BYTES..].split_at(number(&bytes[4..]) as usize);
     let mut frame = Frame { payload, ..Frame::default() };
     let mut headers = Headers(headers);
     while !headers.0.is_empty() {

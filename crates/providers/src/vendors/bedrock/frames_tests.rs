@@ -16,7 +16,7 @@ pub(in crate::vendors::bedrock) fn frame(headers: &[(&str, &str)], payload: &[u8
 }
 
 fn raw(headers: &[u8], payload: &[u8]) -> Vec<u8> {
-    let whole = (PRELUDE + headers.len() + payload.len() + CHECKSUM) as u32;
+    let whole = (PRELUDE_BYTES + headers.len() + payload.len() + CHECKSUM_BYTES) as u32;
     let mut bytes = whole.to_be_bytes().to_vec();
     bytes.extend_from_slice(&(headers.len() as u32).to_be_bytes());
     bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());

@@ -1,5 +1,5 @@
 //! Embeddings and images by `InvokeModel`, whose bodies are each vendor's own: Amazon Titan and Cohere
-//! embed, Amazon Titan and Nova Canvas paint.
+//! embed, Amazon Titan and Nova Canvas generate images.
 
 use domain::model::Model;
 use http::HeaderMap;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
-use crate::adapter::images::{GeneratedImages, ImageRequest, Painter, sides};
+use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest, sides};
 use crate::adapter::request::Outgoing;
 use crate::error::Error;
 use crate::vendors::bedrock::url;
@@ -93,7 +93,7 @@ enum Vectors {
     },
 }
 
-impl Painter for Invoke {
+impl ImageGenerator for Invoke {
     fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let (model, name) = (ask.model, ask.model.upstream_name());
         if !name.contains("titan-image") && !name.contains("nova-canvas") {

@@ -94,7 +94,7 @@ fn vectors_are_read_in_every_form() {
 
 fn generate_images(name: &str, size: &str, count: u64) -> Result<Vec<Outgoing>, Error> {
     let ask = ImageRequest { model: &model(name), prompt: "a cat", size, count, quality: None };
-    Painter::requests(&Invoke, &ask)
+    ImageGenerator::requests(&Invoke, &ask)
 }
 
 #[test]
@@ -118,8 +118,9 @@ fn images_are_asked_for_five_at_a_time() {
 
 #[test]
 fn images_become_data_urls() {
-    let painted = Painter::read(&Invoke, br#"{"images":["AAEC","AwQF"],"error":null}"#).unwrap();
-    assert_eq!(painted.urls, ["data:image/png;base64,AAEC", "data:image/png;base64,AwQF"]);
+    let made =
+        ImageGenerator::read(&Invoke, br#"{"images":["AAEC","AwQF"],"error":null}"#).unwrap();
+    assert_eq!(made.urls, ["data:image/png;base64,AAEC", "data:image/png;base64,AwQF"]);
     for (body, says) in [
         (r#"{"images":[],"error":"blocked by filters"}"#, "blocked by filters"),
         (r#"{"images":[]}"#, "no images"),
@@ -127,7 +128,7 @@ fn images_become_data_urls() {
         ("{}", "no images"),
         ("x", "no JSON"),
     ] {
-        let error = Painter::read(&Invoke, body.as_bytes()).unwrap_err();
+        let error = ImageGenerator::read(&Invoke, body.as_bytes()).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
 }
@@ -155,8 +156,8 @@ proptest! {
         bodies.push(noise);
         for body in &bodies {
             let _ = Embedder::read(&Invoke, &HeaderMap::new(), body);
-            if let Ok(painted) = Painter::read(&Invoke, body) {
-                prop_assert!(!painted.urls.is_empty());
+            if let Ok(made) = ImageGenerator::read(&Invoke, body) {
+                prop_assert!(!made.urls.is_empty());
             }
         }
     }

@@ -23,7 +23,7 @@ use domain::time::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::adapter::embeddings::Embedder;
-use crate::adapter::images::Painter;
+use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::cache;
@@ -68,7 +68,7 @@ impl Adapter for Bedrock {
         Some(&invoke::Invoke)
     }
 
-    fn painter(&self) -> Option<&'static dyn Painter> {
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&invoke::Invoke)
     }
 }

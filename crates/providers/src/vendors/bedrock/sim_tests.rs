@@ -272,9 +272,9 @@ async fn embeddings_and_images(sim: &Sim) {
     let model = named(sim, "amazon.nova-canvas-v1:0", BEARER_KEY);
     let ask =
         ImageRequest { model: &model, prompt: "a cat", size: "512x512", count: 6, quality: None };
-    let painted = sim.client.generate_images(ask, deadline()).await.unwrap();
-    assert_eq!(painted.urls.len(), 6);
-    assert!(painted.urls[5].starts_with("data:image/png;base64,iVBOR"));
+    let made = sim.client.generate_images(ask, deadline()).await.unwrap();
+    assert_eq!(made.urls.len(), 6);
+    assert!(made.urls[5].starts_with("data:image/png;base64,iVBOR"));
 }
 
 async fn faults(sim: &Sim) {

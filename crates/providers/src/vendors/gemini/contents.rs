@@ -16,7 +16,7 @@ use crate::vendors::gemini::is_recent;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whole numbers beyond this (2^53) do not survive in Google's `Struct`, whose numbers are doubles.
-const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+const MOST_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Content<'a> {
@@ -226,7 +226,9 @@ fn response<'a>(result: &'a ToolResult<'a>, inner: &mut InnerJson) -> Response<'
 /// Whether every number keeps its value on Google's side: long ids often do not.
 fn is_exact(value: &Value) -> bool {
     match value {
-        Value::Number(number) => number.as_f64().is_some_and(|number| number.abs() < MOST_EXACT),
+        Value::Number(number) => {
+            number.as_f64().is_some_and(|number| number.abs() < MOST_EXACT_INTEGER)
+        }
         Value::Array(list) => list.iter().all(is_exact),
         Value::Object(object) => object.values().all(is_exact),
         _ => true,

@@ -7,8 +7,8 @@ use domain::usage::Usage;
 
 use crate::chat_form::answer::Answer;
 use crate::error::Error;
-use crate::vendors::gemini::provider_state::Kept;
-use crate::vendors::gemini::wire::{Generated, Said, said};
+use crate::vendors::gemini::provider_state::StateBuilder;
+use crate::vendors::gemini::wire::{Generated, PartContent, part_content};
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
     let response = Generated::read(body)?;
@@ -29,16 +29,16 @@ fn reply(model: &Model, mut response: Generated, usage: Option<Usage>) -> Result
         }
         .reply());
     };
-    let mut kept = Kept::default();
+    let mut kept = StateBuilder::default();
     for part in candidate.take_parts() {
-        match said(&part, answer.calls.len(), response.response_id.as_deref())? {
-            Said::Text(text) => answer.text.push_str(text),
-            Said::Thought(text) => answer.reasoning.push_str(text),
-            Said::Call { id, name, arguments } => {
+        match part_content(&part, answer.calls.len(), response.response_id.as_deref())? {
+            PartContent::Text(text) => answer.text.push_str(text),
+            PartContent::Thought(text) => answer.reasoning.push_str(text),
+            PartContent::Call { id, name, arguments } => {
                 answer.calls.push((id, name.to_owned(), arguments));
             }
-            Said::Image(url) => answer.images.push(url),
-            Said::Other => {}
+            PartContent::Image(url) => answer.images.push(url),
+            PartContent::Other => {}
         }
         kept.add(part)?;
     }

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::adapter::images::{GeneratedImages, ImageRequest, Painter, sides};
+use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest, sides};
 use crate::adapter::request::Outgoing;
 use crate::error::{Error, ErrorDetails};
 use crate::vendors::gemini::url;
 use crate::vendors::gemini::wire::{Generated, image};
 
-/// The shapes that Google's models paint, as width and height.
+/// The shapes that Google's models generate, as width and height.
 #[rustfmt::skip]
 const SHAPES: [(u32, u32); 10] =
     [(1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (4, 5), (5, 4), (9, 16), (16, 9), (21, 9)];
@@ -17,8 +17,8 @@ const TOLERANCE: f64 = 0.05;
 
 pub(super) struct Images;
 
-impl Painter for Images {
-    /// One request an image: a model paints one at a time.
+impl ImageGenerator for Images {
+    /// One request an image: a model generates one at a time.
     fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         if let Some(quality) = ask.quality.filter(|quality| *quality != "auto") {
             return Err(Error::lacking(ask.model, format_args!("quality {quality}")));
@@ -70,7 +70,7 @@ fn blocked(reason: String) -> Error {
     Error::status(400, ErrorDetails { message: Some(reason), ..ErrorDetails::default() }, None)
 }
 
-/// Returns the aspect ratio to ask for; `None` for a square, which models paint by default, also those
+/// Returns the aspect ratio to ask for; `None` for a square, which models generate by default, also those
 /// without ratios.
 fn shape(ask: &ImageRequest<'_>) -> Result<Option<String>, Error> {
     if matches!(ask.size, "" | "auto") {

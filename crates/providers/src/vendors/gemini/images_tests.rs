@@ -56,13 +56,13 @@ fn images_become_data_urls() {
         {"inlineData": inline("iVBO")},
         {"inlineData": {"mimeType": "audio/wav", "data": "x"}},
     ]);
-    let painted = read(json!({
+    let made = read(json!({
         "candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 2, "candidatesTokenCount": 1290},
         "modelVersion": "real",
     }));
     assert_eq!(
-        painted.unwrap(),
+        made.unwrap(),
         GeneratedImages {
             urls: vec!["data:image/png;base64,iVBO".to_owned()],
             upstream_model: Some("real".to_owned()),

@@ -20,7 +20,7 @@ use domain::time::Timestamp;
 use http::HeaderName;
 
 use crate::adapter::embeddings::Embedder;
-use crate::adapter::images::Painter;
+use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
@@ -60,7 +60,7 @@ impl Adapter for Gemini {
         Some(&embed::Embeddings)
     }
 
-    fn painter(&self) -> Option<&'static dyn Painter> {
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&images::Images)
     }
 }

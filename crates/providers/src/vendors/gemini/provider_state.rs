@@ -10,20 +10,20 @@ use crate::error::Error;
 use crate::vendors::gemini::wire::Part;
 
 /// Most bytes of one answer that are kept, approximately; a whole answer may be as long.
-const MOST_KEPT_BYTES: usize = 32 * 1024 * 1024;
+const MOST_STATE_BYTES: usize = 32 * 1024 * 1024;
 /// Approximate bytes of a part besides its members: an object with a few names.
 const PART_BYTES: usize = 1024;
 const SIGNATURE: &str = "thoughtSignature";
 
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct StateBuilder {
     parts: Vec<Value>,
     bytes: usize,
     /// Whether something is lost when only text, names and arguments are kept.
     matters: bool,
 }
 
-impl Kept {
+impl StateBuilder {
     pub(super) fn add(&mut self, part: Part) -> Result<(), Error> {
         let id = part.get("functionCall").and_then(|call| call.get("id"));
         self.matters |= id.is_some() || part.contains_key(SIGNATURE);
@@ -35,7 +35,7 @@ impl Kept {
             Some(text) => text.len(),
             None => PART_BYTES + part.values().map(tree_bytes).sum::<usize>(),
         };
-        if self.bytes > MOST_KEPT_BYTES {
+        if self.bytes > MOST_STATE_BYTES {
             return Err(Error::malformed("it is longer than 32 MiB"));
         }
         // A stream cuts one text into many parts.

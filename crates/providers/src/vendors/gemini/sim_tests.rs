@@ -254,10 +254,10 @@ async fn the_simulator_finds_no_violation() {
     let model = sim.model("gemini-3.1-flash-image", KEY, &sim.base_url());
     for size in ["1024x1024", "1536x1024"] {
         let ask = ImageRequest { model: &model, prompt: "A crab", size, count: 2, quality: None };
-        let painted = sim.client.generate_images(ask, deadline).await.unwrap();
-        assert_eq!(painted.urls.len(), 2);
-        assert!(painted.urls.iter().all(|url| url.starts_with("data:image/png;base64,iVBO")));
-        assert!(painted.usage.is_some());
+        let made = sim.client.generate_images(ask, deadline).await.unwrap();
+        assert_eq!(made.urls.len(), 2);
+        assert!(made.urls.iter().all(|url| url.starts_with("data:image/png;base64,iVBO")));
+        assert!(made.usage.is_some());
     }
     let judged = sim.control("GET", "/_violations?provider=gemini", "");
     assert_eq!(judged["violations"], json!([]), "{judged:#}");

@@ -10,11 +10,11 @@ use crate::chat_form::answer::{
     arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece, state_piece,
 };
 use crate::error::Error;
-use crate::vendors::gemini::provider_state::Kept;
-use crate::vendors::gemini::wire::{Generated, Part, Said, said};
+use crate::vendors::gemini::provider_state::StateBuilder;
+use crate::vendors::gemini::wire::{Generated, Part, PartContent, part_content};
 use crate::wire::sse::Sse;
 
-/// Most bytes of one event of a model that paints: an image comes whole, in one event.
+/// Most bytes of one event of a model that generates images: an image comes whole, in one event.
 const MOST_IMAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Reads one stream.
@@ -26,8 +26,8 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(model: &Model) -> Self {
         let answer = Heard { model: model.upstream_name().to_owned(), ..Heard::default() };
-        let paints = answer.model.contains("image");
-        let sse = if paints { Sse::with_most(MOST_IMAGE_BYTES) } else { Sse::default() };
+        let has_images = answer.model.contains("image");
+        let sse = if has_images { Sse::with_most(MOST_IMAGE_BYTES) } else { Sse::default() };
         Self { sse, answer }
     }
 }
@@ -64,7 +64,7 @@ struct Heard {
     named: bool,
     calls: usize,
     images: usize,
-    kept: Kept,
+    kept: StateBuilder,
     /// Whether the prompt's count was passed on.
     counted: bool,
     /// Whether a usage was reported.
@@ -145,15 +145,15 @@ impl Heard {
         response_id: Option<&str>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), Error> {
-        match said(&part, self.calls, response_id)? {
-            Said::Text("") | Said::Thought("") | Said::Other => {}
-            Said::Image(url) => {
+        match part_content(&part, self.calls, response_id)? {
+            PartContent::Text("") | PartContent::Thought("") | PartContent::Other => {}
+            PartContent::Image(url) => {
                 events.push(image_piece(self.images, &url));
                 self.images += 1;
             }
-            Said::Text(text) => events.push(StreamEvent::Text(text.to_owned())),
-            Said::Thought(text) => events.push(reasoning_piece(text)),
-            Said::Call { id, name, arguments } => {
+            PartContent::Text(text) => events.push(StreamEvent::Text(text.to_owned())),
+            PartContent::Thought(text) => events.push(reasoning_piece(text)),
+            PartContent::Call { id, name, arguments } => {
                 events.push(call_begins(self.calls, &id, name));
                 events.push(arguments_piece(self.calls, &arguments));
                 self.calls += 1;

@@ -188,7 +188,7 @@ fn is_filter(word: &str) -> bool {
 
 /// The content of a part.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said<'a> {
+pub(super) enum PartContent<'a> {
     Text(&'a str),
     Thought(&'a str),
     /// A call, with the id that callers receive.
@@ -204,11 +204,11 @@ pub(super) enum Said<'a> {
 }
 
 /// Reads a part. The index is that of a call, should it be one.
-pub(super) fn said<'a>(
+pub(super) fn part_content<'a>(
     part: &'a Part,
     index: usize,
     response_id: Option<&str>,
-) -> Result<Said<'a>, Error> {
+) -> Result<PartContent<'a>, Error> {
     if let Some(call) = part.get("functionCall") {
         let text = |name| call.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let name = text("name").ok_or_else(|| Error::malformed("a function call has no name"))?;
@@ -221,17 +221,17 @@ pub(super) fn said<'a>(
             || ids::invent(index, response_id.unwrap_or_default(), name, &arguments),
             str::to_owned,
         );
-        return Ok(Said::Call { id, name, arguments });
+        return Ok(PartContent::Call { id, name, arguments });
     }
     let thought = part.get("thought") == Some(&Value::Bool(true));
     Ok(match part.get("text").and_then(Value::as_str) {
-        Some(text) if thought => Said::Thought(text),
-        Some(text) => Said::Text(text),
-        None => image(part).map_or(Said::Other, Said::Image),
+        Some(text) if thought => PartContent::Thought(text),
+        Some(text) => PartContent::Text(text),
+        None => image(part).map_or(PartContent::Other, PartContent::Image),
     })
 }
 
-/// Returns the image of a part as a `data:` URL. Models that think paint drafts first: those do not
+/// Returns the image of a part as a `data:` URL. Models that think generate drafts first: those do not
 /// count.
 pub(super) fn image(part: &Part) -> Option<String> {
     if part.get("thought") == Some(&Value::Bool(true)) {

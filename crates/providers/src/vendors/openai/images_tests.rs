@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::model;
-use crate::vendors::painter;
+use crate::vendors::image_generator;
 
 fn answer(body: &Value) -> Result<GeneratedImages, Error> {
     read(body.to_string().as_bytes())
@@ -20,12 +20,12 @@ fn a_prompt_becomes_one_request_without_a_response_format() {
         count: 2,
         quality: None,
     };
-    let [outgoing] = painter(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
+    let [outgoing] = image_generator(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
     assert_eq!(outgoing.url, "http://127.0.0.1/v1/images/generations");
     let body: Value = serde_json::from_slice(&outgoing.body).unwrap();
     assert_eq!(body, json!({"model": "gpt-test", "prompt": "a boat", "n": 2, "size": "1024x1024"}));
     let ask = ImageRequest { quality: Some("low"), ..ask };
-    let [outgoing] = painter(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
+    let [outgoing] = image_generator(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
     let body: Value = serde_json::from_slice(&outgoing.body).unwrap();
     assert_eq!(body["quality"], "low");
 }
@@ -36,25 +36,22 @@ fn images_become_urls() {
         "input_tokens_details": {"text_tokens": 12, "image_tokens": 0}});
     let body = json!({"created": 1, "data": [{"b64_json": "iVBORw0KGgo="}, {"b64_json": "AAAA"}],
         "output_format": "webp", "usage": usage});
-    let painted = answer(&body).unwrap();
-    assert_eq!(
-        painted.urls,
-        ["data:image/webp;base64,iVBORw0KGgo=", "data:image/webp;base64,AAAA"]
-    );
-    let usage = painted.usage.unwrap();
+    let made = answer(&body).unwrap();
+    assert_eq!(made.urls, ["data:image/webp;base64,iVBORw0KGgo=", "data:image/webp;base64,AAAA"]);
+    let usage = made.usage.unwrap();
     assert_eq!((usage.prompt, usage.completion), (12, 544));
     let body = json!({"data": [
         {"url": "https://images.example/1.png", "revised_prompt": "A boat"},
         {"url": null, "b64_json": "AAAA"},
         {"url": "https://images.example/2.png", "b64_json": null},
     ]});
-    let painted = answer(&body).unwrap();
+    let made = answer(&body).unwrap();
     let urls = [
         "https://images.example/1.png",
         "data:image/png;base64,AAAA",
         "https://images.example/2.png",
     ];
-    assert_eq!((painted.urls.as_slice(), painted.usage), (&urls.map(str::to_owned)[..], None));
+    assert_eq!((made.urls.as_slice(), made.usage), (&urls.map(str::to_owned)[..], None));
 }
 
 #[test]

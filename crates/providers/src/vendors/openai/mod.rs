@@ -19,7 +19,7 @@ use domain::time::Timestamp;
 use http::HeaderMap;
 
 use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
-use crate::adapter::images::{GeneratedImages, ImageRequest, Painter};
+use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest};
 use crate::adapter::request::{Attempt, Call, Encoded, Outgoing, key_of};
 use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::cache;
@@ -75,7 +75,7 @@ impl Adapter for Openai {
         Some(&OWN)
     }
 
-    fn painter(&self) -> Option<&'static dyn Painter> {
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&OWN)
     }
 }
@@ -101,7 +101,7 @@ impl Embedder for Tasks {
     }
 }
 
-impl Painter for Tasks {
+impl ImageGenerator for Tasks {
     fn requests(&self, ask: &ImageRequest<'_>) -> Result<Vec<Outgoing>, Error> {
         let url = (self.url)(ask.model, IMAGES)?;
         Ok(vec![images::request(url, (self.name)(ask.model), ask)?])

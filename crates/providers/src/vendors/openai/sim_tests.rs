@@ -106,13 +106,13 @@ async fn nor_with_embeddings_and_images() {
         for size in ["1024x1024", "auto"] {
             let ask =
                 ImageRequest { model: &model, prompt: "A red boat", size, count: 2, quality: None };
-            let painted = sim.client.generate_images(ask, deadline).await.unwrap();
+            let made = sim.client.generate_images(ask, deadline).await.unwrap();
             // Servers of one's own return addresses here, and report no usage.
             let own = provider == Provider::Openai;
             let start = if own { "data:image/png;base64,iVBOR" } else { "http://images.invalid/" };
-            assert_eq!(painted.urls.len(), 2);
-            assert!(painted.urls.iter().all(|url| url.starts_with(start)), "{painted:?}");
-            assert_eq!(painted.usage.map(|usage| usage.completion), own.then_some(544));
+            assert_eq!(made.urls.len(), 2);
+            assert!(made.urls.iter().all(|url| url.starts_with(start)), "{made:?}");
+            assert_eq!(made.usage.map(|usage| usage.completion), own.then_some(544));
         }
         assert_eq!(sim.violations(), json!([]));
     }
