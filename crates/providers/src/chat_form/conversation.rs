@@ -32,9 +32,9 @@ impl<'a> Conversation<'a> {
         for (index, message) in prompt.messages.iter().enumerate() {
             let at = |what: &str| Error::in_message(index, what);
             match message.role {
-                Role::System | Role::Developer => conversation.hear(message, at)?,
+                Role::System | Role::Developer => conversation.add_system(message, at)?,
                 Role::User => {
-                    let mut parts = said(message, at)?;
+                    let mut parts = content_parts(message, at)?;
                     mark_end(&mut parts, cache::breakpoint(&message.extra));
                     conversation.add(Speaker::User, parts);
                 }
@@ -57,7 +57,7 @@ impl<'a> Conversation<'a> {
                         conversation.add(Speaker::Model, parts);
                         continue;
                     }
-                    let mut parts = said(message, at)?;
+                    let mut parts = content_parts(message, at)?;
                     parts.extend(words(crate::chat_form::text(message.extra.get("refusal"))));
                     parts.extend(generated_images(message, model, at)?);
                     for (call, kept) in calls {
@@ -86,8 +86,12 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
-    fn hear(&mut self, message: &'a Message, at: impl Fn(&str) -> Error) -> Result<(), Error> {
-        let mut parts = said(message, &at)?;
+    fn add_system(
+        &mut self,
+        message: &'a Message,
+        at: impl Fn(&str) -> Error,
+    ) -> Result<(), Error> {
+        let mut parts = content_parts(message, &at)?;
         mark_end(&mut parts, cache::breakpoint(&message.extra));
         if !parts.iter().all(|part| matches!(part, Part::Text(_) | Part::Breakpoint(_))) {
             return Err(at("a system message can only hold text"));
@@ -156,7 +160,7 @@ fn own(blocks: &[Value]) -> Vec<Part<'_>> {
     let parts = blocks.iter().map(|block| {
         let before = calls;
         calls += usize::from(block.get("functionCall").is_some());
-        Part::Own(block, before)
+        Part::ProviderBlock(block, before)
     });
     parts.collect()
 }
@@ -186,7 +190,7 @@ fn mark_end(parts: &mut Vec<Part<'_>>, kept: Option<Keep>) {
 }
 
 /// Returns the text and images of a message, and breakpoints between them.
-fn said(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
+fn content_parts(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
     match &message.body {
         Body::Empty => Ok(Vec::new()),
         Body::Text(said) => Ok(words(said).into_iter().collect()),
@@ -282,7 +286,7 @@ fn result<'a>(
     let is_error = message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
     let mut result = ToolResult { id, name, texts: Vec::new(), is_error };
     let mut beside = Vec::new();
-    for part in said(message, at)? {
+    for part in content_parts(message, at)? {
         match part {
             Part::Text(text) => result.texts.push(text),
             part => beside.push(part),

@@ -38,7 +38,7 @@ pub(crate) enum Part<'a> {
     Result(ToolResult<'a>),
     /// A block of the model's in the provider's own form, to be sent as it came, and the number of
     /// calls before it in its message.
-    Own(&'a Value, usize),
+    ProviderBlock(&'a Value, usize),
     /// A breakpoint: the provider may keep everything before it.
     Breakpoint(Keep),
 }

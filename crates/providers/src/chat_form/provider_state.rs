@@ -55,7 +55,7 @@ impl<'a> Replay<'a> {
         }
         let same_calls = made.len() == calls.len()
             && made.iter().zip(calls).enumerate().all(|(index, (made, told))| made.is(told, index));
-        if same_calls && end > 0 && says(message, &said) {
+        if same_calls && end > 0 && has_texts(message, &said) {
             return Ok(Self::Whole(&blocks[..end]));
         }
         // Gemini signs parts, not thoughts: the signatures of edited parts fit nothing.
@@ -70,7 +70,7 @@ impl<'a> Replay<'a> {
 
 /// Whether a message has these texts. Clients join them with white space or without, and drop blank
 /// ones.
-fn says(message: &Message, texts: &[&str]) -> bool {
+fn has_texts(message: &Message, texts: &[&str]) -> bool {
     let told: Option<Vec<&str>> = match &message.body {
         Body::Empty => Some(Vec::new()),
         Body::Text(said) => Some(vec![said]),

@@ -9,14 +9,14 @@ const MOST_REPEATED: usize = 400;
 
 /// An answer before it is written in the wire format.
 pub(super) struct Answer {
-    pub(super) saying: Saying,
+    pub(super) output: Output,
     /// Whether it was cut off at its bound.
     pub(super) cut: bool,
     pub(super) prompt_tokens: u64,
     pub(super) completion_tokens: u64,
 }
 
-pub(super) enum Saying {
+pub(super) enum Output {
     Text(String),
     Call { name: String, arguments: String },
 }
@@ -31,15 +31,15 @@ pub(super) fn think(request: &Map<String, Value>) -> Answer {
         let completion_tokens = tokens::count(&name) + tokens::count(&arguments);
         // A call that is cut off is of no use to anyone: the answer is then text.
         if completion_tokens <= bound {
-            let saying = Saying::Call { name, arguments };
-            return Answer { saying, cut: false, prompt_tokens, completion_tokens };
+            let output = Output::Call { name, arguments };
+            return Answer { output, cut: false, prompt_tokens, completion_tokens };
         }
     }
     let whole = up_to_stop(text(request), request);
     let (kept, cut) = tokens::cut(&whole, bound);
     Answer {
         completion_tokens: tokens::count(kept),
-        saying: Saying::Text(kept.to_owned()),
+        output: Output::Text(kept.to_owned()),
         cut,
         prompt_tokens,
     }

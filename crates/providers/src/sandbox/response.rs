@@ -6,7 +6,7 @@ use bytes::Bytes;
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::sandbox::answer::{Answer, Saying};
+use crate::sandbox::answer::{Answer, Output};
 use crate::sandbox::tokens;
 
 /// Most answers to one request.
@@ -61,17 +61,17 @@ impl<'a> Frame<'a> {
 }
 
 fn finish(answer: &Answer) -> &'static str {
-    match answer.saying {
-        Saying::Call { .. } => "tool_calls",
-        Saying::Text(_) if answer.cut => "length",
-        Saying::Text(_) => "stop",
+    match answer.output {
+        Output::Call { .. } => "tool_calls",
+        Output::Text(_) if answer.cut => "length",
+        Output::Text(_) => "stop",
     }
 }
 
 pub(super) fn whole(frame: &Frame<'_>, answer: &Answer) -> Vec<u8> {
-    let message = |choice: u64| match &answer.saying {
-        Saying::Text(text) => json!({"role": "assistant", "content": text, "refusal": null}),
-        Saying::Call { name, arguments } => json!({
+    let message = |choice: u64| match &answer.output {
+        Output::Text(text) => json!({"role": "assistant", "content": text, "refusal": null}),
+        Output::Call { name, arguments } => json!({
             "role": "assistant",
             "content": null,
             "refusal": null,
@@ -120,14 +120,14 @@ pub(super) fn stream(frame: &Frame<'_>, answer: &Answer) -> Vec<Bytes> {
 /// Returns the additions of each chunk to a choice.
 fn deltas(frame: &Frame<'_>, answer: &Answer, choice: u64) -> Vec<String> {
     let mut deltas = Vec::new();
-    match &answer.saying {
-        Saying::Text(text) => {
+    match &answer.output {
+        Output::Text(text) => {
             deltas.push(json!({"role": "assistant", "content": ""}).to_string());
             deltas.extend(
                 tokens::tokens(text).map(|token| format!(r#"{{"content":{}}}"#, json!(token))),
             );
         }
-        Saying::Call { name, arguments } => {
+        Output::Call { name, arguments } => {
             let call = json!({
                 "index": 0,
                 "id": frame.call_id(choice),

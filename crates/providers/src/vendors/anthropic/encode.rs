@@ -157,7 +157,7 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Said<'a>>,
+        content: Option<ResultContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
@@ -169,12 +169,12 @@ enum Block<'a> {
 /// The result of a tool.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum ResultContent<'a> {
     Text(&'a str),
     Blocks(Vec<Block<'a>>),
 }
 
-impl<'a> Said<'a> {
+impl<'a> ResultContent<'a> {
     fn of(texts: &[&'a str]) -> Option<Self> {
         match texts {
             [] => None,
@@ -232,11 +232,11 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
             }
             Part::Result(result) => Block::ToolResult {
                 tool_use_id: id(result.id),
-                content: Said::of(&result.texts),
+                content: ResultContent::of(&result.texts),
                 is_error: result.is_error,
             },
-            Part::Own(block, _) if is_blank_text(block) => continue,
-            Part::Own(block, _) => Block::Own(block),
+            Part::ProviderBlock(block, _) if is_blank_text(block) => continue,
+            Part::ProviderBlock(block, _) => Block::Own(block),
             Part::Breakpoint(kept) => {
                 // The mark never follows a thought, which the vendor refuses: none comes last.
                 if let Some(marked) = content.last_mut() {

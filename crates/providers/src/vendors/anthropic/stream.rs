@@ -194,7 +194,7 @@ impl Message {
         let mut call = None;
         match text(value.get("type")) {
             // Both are empty at first in every stream seen so far.
-            "text" => said(text(value.get("text")), events),
+            "text" => push_text(text(value.get("text")), events),
             "thinking" => thought(text(value.get("thinking")), events),
             "tool_use" => {
                 let (id, name) = (text(value.get("id")), text(value.get("name")));
@@ -323,7 +323,7 @@ impl Block {
     }
 }
 
-fn said(text: &str, events: &mut Vec<StreamEvent>) {
+fn push_text(text: &str, events: &mut Vec<StreamEvent>) {
     if !text.is_empty() {
         events.push(StreamEvent::Text(text.to_owned()));
     }

@@ -275,7 +275,7 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
                 content: result.texts.into_iter().map(|text| ResultBlock { text }).collect(),
                 status: result.is_error.then_some("error"),
             }),
-            Part::Own(block, _) => content.push(Block::Own(block)),
+            Part::ProviderBlock(block, _) => content.push(Block::Own(block)),
             Part::Breakpoint(kept) => {
                 if caches != Caches::Nothing {
                     content.push(Block::CachePoint(caches.point(kept)));

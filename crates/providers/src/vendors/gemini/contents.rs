@@ -133,7 +133,7 @@ fn model_parts<'a>(
     let mut pieces = Vec::with_capacity(turn.parts.len());
     for part in &turn.parts {
         match part {
-            Part::Own(part, index) => {
+            Part::ProviderBlock(part, index) => {
                 pieces.push(Piece::Own(part));
                 asked.extend(own_call(part, *index));
             }
@@ -154,7 +154,7 @@ fn model_parts<'a>(
             }
             // The provider caches prompts by itself.
             Part::Breakpoint(_) => {}
-            part => pieces.push(said(part)?),
+            part => pieces.push(piece_of(part)?),
         }
     }
     Ok(pieces)
@@ -171,7 +171,7 @@ fn user_parts<'a>(
         match part {
             Part::Result(result) => results.push(answer(result, asked, inner)),
             Part::Breakpoint(_) => {}
-            part => others.push(said(part)?),
+            part => others.push(piece_of(part)?),
         }
     }
     // Results are in the order of the calls, which distinguishes those without ids.
@@ -235,7 +235,7 @@ fn is_exact(value: &Value) -> bool {
     }
 }
 
-fn said<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
+fn piece_of<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
     match part {
         Part::Text(text) => Ok(Piece::Text { text }),
         Part::Image(Image::Data { mime, base64 }) => {
@@ -245,7 +245,7 @@ fn said<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
             "Gemini models do not fetch images: send image_url as a data: URL",
         )),
         // Calls and results occur only in the turns of their speakers.
-        Part::Call(_) | Part::Result(_) | Part::Own(..) | Part::Breakpoint(_) => {
+        Part::Call(_) | Part::Result(_) | Part::ProviderBlock(..) | Part::Breakpoint(_) => {
             Err(Error::unsupported("A message holds what its role cannot say"))
         }
     }

@@ -20,12 +20,13 @@ const MOST_IMAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Reads one stream.
 pub(super) struct Reader {
     sse: Sse,
-    answer: Heard,
+    answer: StreamState,
 }
 
 impl Reader {
     pub(super) fn new(model: &Model) -> Self {
-        let answer = Heard { model: model.upstream_name().to_owned(), ..Heard::default() };
+        let answer =
+            StreamState { model: model.upstream_name().to_owned(), ..StreamState::default() };
         let has_images = answer.model.contains("image");
         let sse = if has_images { Sse::with_most(MOST_IMAGE_BYTES) } else { Sse::default() };
         Self { sse, answer }
@@ -35,13 +36,13 @@ impl Reader {
 impl Decoder for Reader {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let answer = &mut self.answer;
-        self.sse.feed(bytes, |data| answer.hear(data, events))
+        self.sse.feed(bytes, |data| answer.read_event(data, events))
     }
 
     fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let answer = &mut self.answer;
         let was_finished = answer.finish.is_some();
-        let last = self.sse.end(|data| answer.hear(data, events));
+        let last = self.sse.end(|data| answer.read_event(data, events));
         // An unreadable rest after the reason to stop takes nothing back.
         if !was_finished {
             last?;
@@ -58,7 +59,7 @@ impl Decoder for Reader {
 
 /// The state of the answer so far.
 #[derive(Default)]
-struct Heard {
+struct StreamState {
     /// The name that the model is called by.
     model: String,
     named: bool,
@@ -73,8 +74,8 @@ struct Heard {
     finish: Option<FinishReason>,
 }
 
-impl Heard {
-    fn hear(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+impl StreamState {
+    fn read_event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if data.trim_ascii().is_empty() {
             return Ok(());
         }

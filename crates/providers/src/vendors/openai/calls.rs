@@ -19,7 +19,7 @@ const LEGACY: &str = "function_call";
 /// Brings the calls of a whole answer into the one form.
 pub(super) fn settle(answer: &mut Map<String, Value>) {
     let response = text(answer.get("id")).to_owned();
-    for (_, message) in said(answer, "message") {
+    for (_, message) in messages_in(answer, "message") {
         let Some(calls) = calls_in(message) else { continue };
         calls.retain(names_a_tool);
         let mut taken = HashSet::new();
@@ -59,7 +59,7 @@ impl Calls {
     /// Brings the pieces of calls in a chunk into the one form.
     pub(super) fn settle(&mut self, chunk: &mut Map<String, Value>) -> Result<(), Error> {
         let response = text(chunk.get("id")).to_owned();
-        for (choice, delta) in said(chunk, "delta") {
+        for (choice, delta) in messages_in(chunk, "delta") {
             let Some(pieces) = calls_in(delta) else { continue };
             pieces.retain(Value::is_object);
             if pieces.is_empty() {
@@ -177,7 +177,7 @@ fn name(call: &Map<String, Value>) -> &str {
 }
 
 /// Returns the message or delta of each choice, with its index.
-fn said<'a>(
+fn messages_in<'a>(
     answer: &'a mut Map<String, Value>,
     member: &'static str,
 ) -> impl Iterator<Item = (u64, &'a mut Map<String, Value>)> {
