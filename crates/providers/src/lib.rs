@@ -2,7 +2,7 @@
 //! connection to them.
 //!
 //! An adapter is a pure translation between the canonical conversation and one vendor's bytes; the
-//! transport carries those bytes under the egress rules and time limits. Nothing here depends on
+//! client carries those bytes under the egress rules and time limits. Nothing here depends on
 //! projects' settings, money, routing, the database or HTTP towards callers: which model is called, how
 //! often, and what a failure costs is decided elsewhere.
 
@@ -23,7 +23,7 @@ mod vendors;
 mod wire;
 
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
-pub use crate::adapter::images::{GeneratedImages, ImageRequest, sides};
+pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
 pub use crate::adapter::request::Attempt;
 pub use crate::breaker::{Breaker, Breakers, Permit};
 pub use crate::client::Client;

@@ -42,7 +42,7 @@ pub(crate) trait ImageGenerator: Send + Sync {
 }
 
 /// Parses the width and height of a size such as `1024x1024`, in pixels, neither of them zero.
-pub fn sides(size: &str) -> Option<(u32, u32)> {
+pub fn parse_size(size: &str) -> Option<(u32, u32)> {
     let side = |text: &str| text.parse().ok().filter(|side| *side > 0);
     let (width, height) = size.split_once('x')?;
     Some((side(width)?, side(height)?))

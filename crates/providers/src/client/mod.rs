@@ -1,4 +1,5 @@
-//! The only place that opens a connection to a provider.
+//! The client of providers: sends requests over the connections of `net`, and reads whole and streamed
+//! answers.
 
 pub(crate) mod event_stream;
 

@@ -1,4 +1,5 @@
-//! Reads the parts of answers that are alike with all providers.
+//! Reads what the answers of all providers have in common: JSON, token counts, server-sent events and
+//! error bodies.
 
 pub(crate) mod error_body;
 pub(crate) mod json;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
-use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest, sides};
+use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest, parse_size};
 use crate::adapter::request::Outgoing;
 use crate::error::Error;
 use crate::vendors::bedrock::url;
@@ -99,7 +99,7 @@ impl ImageGenerator for Invoke {
         if !name.contains("titan-image") && !name.contains("nova-canvas") {
             return Err(cannot(model, "images", "Amazon Titan and Nova Canvas"));
         }
-        let size = sides(ask.size).filter(|(width, height)| *width.max(height) <= 16_384);
+        let size = parse_size(ask.size).filter(|(width, height)| *width.max(height) <= 16_384);
         let Some((width, height)) = size else {
             return Err(Error::unsupported("size must be width x height, as in 1024x1024"));
         };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest, sides};
+use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest, parse_size};
 use crate::adapter::request::Outgoing;
 use crate::error::{Error, ErrorDetails};
 use crate::vendors::gemini::url;
@@ -77,7 +77,7 @@ fn shape(ask: &ImageRequest<'_>) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let ratio = |(width, height): (u32, u32)| f64::from(width) / f64::from(height);
-    let known = sides(ask.size).and_then(|wanted| {
+    let known = parse_size(ask.size).and_then(|wanted| {
         let off = |shape| (ratio(shape) / ratio(wanted) - 1.0).abs();
         let nearest = SHAPES.into_iter().min_by(|one, other| off(*one).total_cmp(&off(*other)))?;
         (off(nearest) <= TOLERANCE).then_some(nearest)
