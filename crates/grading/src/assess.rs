@@ -12,7 +12,7 @@ use crate::{graph, rating};
 /// A deeper chain of tool calls counts as run away.
 const MAX_CHAIN_DEPTH: usize = 5;
 /// Number of identical calls that counts as a loop.
-const LOOP: usize = 3;
+const LOOP_CALLS: usize = 3;
 /// A mean user rating below this lowers the grade by one letter.
 const POOR_RATING: f64 = 0.4;
 /// The worst share, in percent, that still earns A, B, C and D.
@@ -76,7 +76,7 @@ fn overall(
         at_least(Grade::F, Some(format!("runaway chain: tool calls are nested {depth} deep")));
     }
     let identical = most_identical(steps);
-    if identical >= LOOP {
+    if identical >= LOOP_CALLS {
         at_least(Grade::F, Some(format!("likely loop: the same call was made {identical} times")));
     }
     match rating::average(steps).filter(|average| *average < POOR_RATING) {

@@ -13,13 +13,13 @@ const REPEATED_CALLS: [f64; 4] = [0.0, 0.15, 0.42, 0.75];
 /// Weights of a first, second, third, and fourth or later identical answer.
 const REPEATED_OUTPUTS: [f64; 4] = [0.0, 0.1, 0.25, 0.4];
 /// A chain deeper than this that also repeats itself is a stall.
-const DEEP: usize = 5;
+const DEEP_CHAIN_STEPS: usize = 5;
 /// Floor of the probability of a stalled trace, above the 0.7 from which a trace is flagged.
-const STALLED: f64 = 0.75;
+const STALLED_PROBABILITY: f64 = 0.75;
 /// Weight of each factor of ten between the usual gap of steps and the longest one.
 const IDLE_WEIGHT: f64 = 0.15;
 /// Gaps below this count as this long, so that they are no idleness.
-const IDLE_FROM_MS: f64 = 1000.0;
+const IDLE_MILLIS: f64 = 1000.0;
 
 /// Returns the probability from 0 (a single clean run) to 1. The signs are taken as independent: the
 /// probability is that of at least one being right, so that each can only raise it.
@@ -39,7 +39,7 @@ pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     ];
     let clean: f64 = signs.iter().map(|sign| 1.0 - sign).product();
     let repeats = tools.max(inputs).max(outputs) > 1;
-    let floor = if depth > DEEP && repeats { STALLED } else { 0.0 };
+    let floor = if depth > DEEP_CHAIN_STEPS && repeats { STALLED_PROBABILITY } else { 0.0 };
     (1.0 - clean).max(floor)
 }
 
@@ -83,7 +83,7 @@ fn idleness(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
         longest = longest.max(end.map_or(0.0, |end| millis(step.started_at.since(end))));
         end = end.max(Some(step.finished_at));
     }
-    let times = longest.max(IDLE_FROM_MS) / typical.max(IDLE_FROM_MS);
+    let times = longest.max(IDLE_MILLIS) / typical.max(IDLE_MILLIS);
     IDLE_WEIGHT * times.log10().clamp(0.0, 3.0)
 }
 

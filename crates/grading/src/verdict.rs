@@ -13,9 +13,9 @@ use domain::time::{SECOND, millis};
 /// Number of samples from which a model's own p95 is a baseline.
 const MIN_SAMPLES: u64 = 20;
 /// Baseline for any answer of a model with fewer samples, in microseconds.
-const FLOOR: i64 = 2 * SECOND;
+const BASE_LATENCY: i64 = 2 * SECOND;
 /// Addition to that baseline for each token of the answer, in microseconds.
-const PER_TOKEN: i64 = 30_000;
+const LATENCY_PER_TOKEN: i64 = 30_000;
 
 /// A run step that counts for grades, and its waste.
 pub(crate) struct Verdict {
@@ -149,5 +149,5 @@ fn latency_baseline(call: &Call, baselines: &Baselines) -> i64 {
         return (2.0 * baseline.p95_ms * 1000.0) as i64;
     }
     let tokens = i64::try_from(call.usage.completion).unwrap_or(i64::MAX);
-    FLOOR.saturating_add(PER_TOKEN.saturating_mul(tokens))
+    BASE_LATENCY.saturating_add(LATENCY_PER_TOKEN.saturating_mul(tokens))
 }

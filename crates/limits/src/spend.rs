@@ -18,7 +18,7 @@ pub struct HourSpend {
 }
 
 /// Most seconds whose moved amounts are remembered.
-const MOVED: usize = 8_192;
+const MOST_MOVED_SECONDS: usize = 8_192;
 
 impl HourSpend {
     /// Returns the money spent within the hour that ends now.
@@ -69,7 +69,7 @@ impl HourSpend {
             *at_second(&mut self.moved, second) += amount;
             sum += amount;
         }
-        self.moved.truncate(MOVED);
+        self.moved.truncate(MOST_MOVED_SECONDS);
         *at_second(&mut self.seconds, now.unix_seconds()) += sum;
     }
 
@@ -111,7 +111,7 @@ impl Reserved {
 }
 
 /// Number of months whose sums are kept beside that of the current month.
-const OTHER_MONTHS: usize = 2;
+const MOST_OTHER_MONTHS: usize = 2;
 
 /// Money spent in a calendar month.
 ///
@@ -125,7 +125,7 @@ pub struct MonthSpend {
     /// The sum that counted before the clock went back, plus all spend since.
     carried: Option<Usd>,
     /// Other months that the clock has shown, by their start.
-    others: [(Timestamp, Usd); OTHER_MONTHS],
+    others: [(Timestamp, Usd); MOST_OTHER_MONTHS],
     /// Money reserved for calls that have not settled, whenever they began.
     pub set_aside: Reserved,
 }
@@ -178,7 +178,8 @@ impl MonthSpend {
         let counted = self.counted();
         let known = self.others.iter().position(|(known, _)| *known == start);
         // The slot of the month that counts now, else that of the earliest month.
-        let place = known.or_else(|| (0..OTHER_MONTHS).min_by_key(|place| self.others[*place].0));
+        let place =
+            known.or_else(|| (0..MOST_OTHER_MONTHS).min_by_key(|place| self.others[*place].0));
         let total = known.map_or(Usd::ZERO, |known| self.others[known].1);
         if let Some(place) = place {
             self.others[place] = (self.start, self.total);

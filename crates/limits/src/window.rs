@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 /// Up to this many requests are kept with their own times, so that counting is exact.
-const EXACT: u64 = 10_000;
+const EXACT_REQUESTS: u64 = 10_000;
 /// Above that, times are rounded to this part of the window: memory stays bounded, and a request
 /// counts for at most 0.03 % of the window too long.
-const PARTS: i64 = 3_600;
+const WINDOW_PARTS: i64 = 3_600;
 
 /// Counts requests in a rolling window.
 ///
@@ -24,7 +24,7 @@ pub struct Window {
 impl Window {
     /// Creates a window of `length` microseconds for a limit of `limit` requests.
     pub fn new(length: i64, limit: u64) -> Self {
-        let grain = if limit <= EXACT { 1 } else { (length / PARTS).max(1) };
+        let grain = if limit <= EXACT_REQUESTS { 1 } else { (length / WINDOW_PARTS).max(1) };
         Self { length, grain, entries: VecDeque::new(), total: 0 }
     }
 

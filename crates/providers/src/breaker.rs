@@ -22,14 +22,14 @@ use domain::ids::ModelId;
 use domain::time::{SECOND, Timestamp};
 
 /// Number of faults in a row that open the circuit.
-const IN_A_ROW: u32 = 5;
+const MOST_CONSECUTIVE_FAULTS: u32 = 5;
 /// Least number of calls in the window for half of them failing to open the circuit.
-const ENOUGH_CALLS: u32 = 20;
+const LEAST_CALLS: u32 = 20;
 /// Time that the circuit stays open, and time that a probe may take to report, in microseconds.
-const OPEN_FOR: i64 = 30 * SECOND;
+const OPEN_TIME: i64 = 30 * SECOND;
 /// The window is kept as ten slots of three seconds.
 const SLOTS: usize = 10;
-const SLOT: i64 = 3 * SECOND;
+const SLOT_TIME: i64 = 3 * SECOND;
 
 /// The breaker of one endpoint on this node. Pure: the time is passed in.
 ///
@@ -66,7 +66,7 @@ impl Breaker {
         let mut state = self.state();
         let probe = match *state {
             State::Closed { .. } => None,
-            State::Open { since } | State::Probing { since } if now.since(since) >= OPEN_FOR => {
+            State::Open { since } | State::Probing { since } if now.since(since) >= OPEN_TIME => {
                 *state = State::Probing { since: now };
                 Some(now)
             }
@@ -79,7 +79,7 @@ impl Breaker {
     pub fn is_open(&self, now: Timestamp) -> bool {
         match *self.state() {
             State::Closed { .. } => false,
-            State::Open { since } | State::Probing { since } => now.since(since) < OPEN_FOR,
+            State::Open { since } | State::Probing { since } => now.since(since) < OPEN_TIME,
         }
     }
 
@@ -102,7 +102,8 @@ impl Breaker {
             State::Closed { in_a_row, slots } => {
                 *in_a_row += 1;
                 let (calls, faults) = count(slots, now, 1);
-                *in_a_row >= IN_A_ROW || (calls >= ENOUGH_CALLS && faults * 2 >= calls)
+                *in_a_row >= MOST_CONSECUTIVE_FAULTS
+                    || (calls >= LEAST_CALLS && faults * 2 >= calls)
             }
             // Only the newest probe can open the circuit again.
             State::Probing { since } => probe == Some(*since),
@@ -118,7 +119,7 @@ impl Breaker {
     fn give_back(&self, probe: Timestamp) {
         let mut state = self.state();
         if matches!(*state, State::Probing { since } if since == probe) {
-            *state = State::Open { since: probe.minus_micros(OPEN_FOR) };
+            *state = State::Open { since: probe.minus_micros(OPEN_TIME) };
         }
     }
 
@@ -169,7 +170,7 @@ impl Drop for Permit {
 
 /// Counts a call, and returns the calls and faults of the window.
 fn count(slots: &mut [Slot; SLOTS], now: Timestamp, fault: u32) -> (u32, u32) {
-    let number = now.0.div_euclid(SLOT);
+    let number = now.0.div_euclid(SLOT_TIME);
     let slot = &mut slots[number.rem_euclid(SLOTS as i64) as usize];
     if slot.number != number {
         *slot = Slot { number, calls: 0, faults: 0 };

@@ -14,10 +14,11 @@ use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::egress::Egress;
+use crate::adapter::request::Attempt;
+use crate::client::Client;
 use crate::error::Error;
+use crate::net::egress::Egress;
 use crate::testing;
-use crate::transport::{Attempt, Client};
 
 /// The simulator, as one provider.
 pub(crate) struct Sim {

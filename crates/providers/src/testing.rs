@@ -16,8 +16,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::egress::Egress;
-use crate::transport::{Attempt, Client};
+use crate::adapter::request::Attempt;
+use crate::client::Client;
+use crate::net::egress::Egress;
 
 /// A credential that must appear nowhere.
 pub(crate) const CANARY: &str = "canary-key-4711-do-not-print";

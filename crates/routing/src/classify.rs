@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::tier::{Intent, Tier};
 
-use crate::features::{EDGE, Features, NAMES, measure_with};
+use crate::features::{EDGE_BYTES, Features, NAMES, measure_with};
 use crate::forest;
 use crate::intent::Vote;
 use crate::lexicon::Group;
@@ -42,7 +42,7 @@ pub struct Shape {
 /// same features and by the subject of its words; `train/train.py` fits all three to published outcomes
 /// of weak and strong models. It never falls when only the conversation grows or tools are added.
 pub fn classify(text: &str, shape: &Shape) -> Classification {
-    let mut vote = Vote::new(text.len().min(2 * EDGE));
+    let mut vote = Vote::new(text.len().min(2 * EDGE_BYTES));
     let features = measure_with(text, shape, |heard| vote.count(heard));
     let linear: f32 =
         features.values.iter().zip(&FEATURES).map(|(value, weight)| value * weight).sum();
@@ -82,7 +82,7 @@ pub fn sensitive(pii: bool, vpc_only: bool, metadata_secure: bool) -> Option<&'s
 }
 
 /// Least contribution to the score for which a reason is given.
-const WORTH_SAYING: f32 = 0.2;
+const LEAST_REASON_WEIGHT: f32 = 0.2;
 /// Most reasons that are given.
 const MOST_REASONS: usize = 4;
 
@@ -90,11 +90,11 @@ fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<
     let mut found: Vec<(f32, Cow<'static, str>)> = Vec::with_capacity(16);
     for ((value, weight), name) in features.values.iter().zip(&FEATURES).zip(NAMES) {
         let share = value * weight;
-        if share.abs() >= WORTH_SAYING {
+        if share.abs() >= LEAST_REASON_WEIGHT {
             found.extend(describe(name, share > 0.0, shape, features).map(|said| (share, said)));
         }
     }
-    if learned.abs() >= WORTH_SAYING {
+    if learned.abs() >= LEAST_REASON_WEIGHT {
         let said = if learned > 0.0 {
             "small models fail at its like"
         } else {
@@ -109,7 +109,7 @@ fn reasons(text: &str, shape: &Shape, features: &Features, learned: f32) -> Vec<
         first.0 += if is_same { more.0 } else { 0.0 };
         is_same
     });
-    found.retain(|(share, _)| share.abs() >= WORTH_SAYING);
+    found.retain(|(share, _)| share.abs() >= LEAST_REASON_WEIGHT);
     found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
     if found.is_empty() {
         let nothing = if text.trim().is_empty() { "empty input" } else { "nothing stands out" };

@@ -9,7 +9,7 @@ use crate::lexicon::{GROUPS, Group, Heard, Lexicon};
 use crate::words::Words;
 
 /// The most bytes that are looked at, at each end of a text.
-pub(crate) const EDGE: usize = 8 * 1024;
+pub(crate) const EDGE_BYTES: usize = 8 * 1024;
 
 /// The name of each feature, in order; training names its coefficients by these.
 pub const NAMES: [&str; 30 + GROUPS] = [
@@ -146,9 +146,13 @@ pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Hear
     }
 }
 
-/// Returns the first and the last [`EDGE`] bytes; the whole text when it is no longer than both.
+/// Returns the first and the last [`EDGE_BYTES`] bytes; the whole text when it is no longer than both.
 fn edges(text: &[u8]) -> [&[u8]; 2] {
-    if text.len() <= 2 * EDGE { [text, &[]] } else { [&text[..EDGE], &text[text.len() - EDGE..]] }
+    if text.len() <= 2 * EDGE_BYTES {
+        [text, &[]]
+    } else {
+        [&text[..EDGE_BYTES], &text[text.len() - EDGE_BYTES..]]
+    }
 }
 
 /// A word of a text.
@@ -236,8 +240,8 @@ fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
 /// Returns the end of a placeholder of personal data that begins with this bracket:
 /// `[EMAIL_1_ff7daa86]`. It stands for a word, and its last eight characters are random.
 fn placeholder_end(text: &[u8], at: usize) -> Option<usize> {
-    const LONGEST: usize = 64;
-    let inside = &text[at + 1..text.len().min(at + LONGEST)];
+    const MOST_PLACEHOLDER_BYTES: usize = 64;
+    let inside = &text[at + 1..text.len().min(at + MOST_PLACEHOLDER_BYTES)];
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let length = inside.iter().position(|b| !is_part(b))?;
     let nonce = inside[..length].last_chunk::<9>()?;
@@ -338,16 +342,16 @@ fn sign(byte: u8, line_start: bool, c: &mut Counts) {
 }
 
 /// Shares in texts of fewer words are computed as if they had this many.
-const FEW: f32 = 24.0;
+const FEW_WORDS: f32 = 24.0;
 
 fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32; NAMES.len()] {
     // Scripts without spaces have few "words": six characters count as one.
     let words = c.words.max(c.characters / 6) as f32;
     let seen = (c.words + c.numbers).max(1) as f32;
     // In a few words one sign of a feature does not mean much of it.
-    let room = seen.max(FEW);
+    let room = seen.max(FEW_WORDS);
     // The words between the edges are estimated from those counted.
-    let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE) as f32);
+    let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE_BYTES) as f32);
     let around = (shape.total_chars.saturating_sub(bytes) / 6) as f32;
     let earlier_turns = shape.turns.saturating_sub(1);
     let log = &*LOGARITHMS;

@@ -6,7 +6,7 @@ use crate::features::Features;
 use crate::lexicon::{Group, Heard};
 
 /// Instructions stand at the edges of a prompt; what lies between is mostly material.
-const NEAR: usize = 160;
+const CUE_EDGE_BYTES: usize = 160;
 
 /// Counts the cues of each intent.
 pub(crate) struct Vote {
@@ -23,8 +23,8 @@ impl Vote {
         let Some(intent) = heard.intent else { return };
         let weight = match heard.at {
             0..8 => 4.0,
-            8..NEAR => 2.0,
-            at if at + NEAR >= self.length => 1.5,
+            8..CUE_EDGE_BYTES => 2.0,
+            at if at + CUE_EDGE_BYTES >= self.length => 1.5,
             _ => 0.5,
         };
         self.scores[intent as usize] += weight;

@@ -19,7 +19,7 @@ const BITS: u32 = 15;
 const PLACES: usize = 1 << BITS;
 /// The most that a subject adds to the logit or takes from it: prompts that a table was not fitted to
 /// have its words, too. `train.py` measures with the same bound, which costs nothing there.
-const MOST: f32 = 1.0;
+const MOST_SUBJECT_WEIGHT: f32 = 1.0;
 
 /// The words of a text, by the first eight letters of each. Words of one letter do not count.
 #[derive(Clone, Debug)]
@@ -70,12 +70,13 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Sums the weights of words, scaled down by the square root of their number, within [`MOST`].
+    /// Sums the weights of words, scaled down by the square root of their number, within [`MOST_SUBJECT_WEIGHT`].
     fn worth(&self, words: &Words) -> f32 {
         let unit = |place: usize| i32::from(self.units[place].cast_signed());
         let (count, sum) =
             words.places().fold((0u32, 0i32), |(count, sum), place| (count + 1, sum + unit(place)));
-        (self.scale * sum as f32 / (count.max(1) as f32).sqrt()).clamp(-MOST, MOST)
+        (self.scale * sum as f32 / (count.max(1) as f32).sqrt())
+            .clamp(-MOST_SUBJECT_WEIGHT, MOST_SUBJECT_WEIGHT)
     }
 }
 
@@ -113,7 +114,7 @@ mod tests {
             ("", false, 0.0),
             ("Which court may hear an appeal against this judgment?", true, 0.1711),
             ("Which court may hear an appeal against this judgment?", false, -0.1250),
-            ("What is the sum of all solutions of this equation?", true, -MOST),
+            ("What is the sum of all solutions of this equation?", true, -MOST_SUBJECT_WEIGHT),
             ("What is the sum of all solutions of this equation?", false, -0.2343),
         ] {
             let found = words(text).worth(has_options);
@@ -151,8 +152,8 @@ mod tests {
             (0.01, "stars", 0.2),
             (0.01, "light bends near stars", 0.6 / 2.0),
             (0.01, "", 0.0),
-            (1.0, "light", MOST),
-            (1.0, "bends", -MOST),
+            (1.0, "light", MOST_SUBJECT_WEIGHT),
+            (1.0, "bends", -MOST_SUBJECT_WEIGHT),
         ] {
             let found = Table { scale, units }.worth(&words(text));
             assert!((found - expected).abs() < 1e-6, "{text}: {found}");

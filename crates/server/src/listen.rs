@@ -30,22 +30,22 @@ use crate::slow_client_guard::{Pace, Paced};
 pub(crate) const MOST_CONNECTIONS: usize = 20_000;
 /// Connections that may wait to be accepted. The kernel drops those of a larger burst, and clients
 /// try again after a second; its own limit (`somaxconn`) holds as well.
-const BACKLOG: u32 = 4096;
+const BACKLOG_CONNECTIONS: u32 = 4096;
 /// Files that are kept for everything else: databases, logs, libraries.
 const OTHER_FILES: u64 = 256;
 /// Files that each event loop uses for waiting.
 const FILES_OF_A_LOOP: usize = 4;
 /// The most bytes of an incomplete head that a connection may hold: the longest address, and
 /// headers.
-const LARGEST_HEAD: usize = 128 * 1024;
+const MOST_HEAD_BYTES: usize = 128 * 1024;
 /// Requests in flight at a stop may take this long.
-const GRACE: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often idle connections are notified that others wait for a permit.
-const CROWD: Duration = Duration::from_millis(250);
+const CROWD_INTERVAL: Duration = Duration::from_millis(250);
 /// The wait before the next attempt when no connection can be accepted.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// A request with a longer body, or with one of unknown length, runs beside the event loops.
-const LARGE_BODY: u64 = 32 * 1024;
+const LARGE_BODY_BYTES: u64 = 32 * 1024;
 
 /// Listens at an address. The runtime's own `bind` lets no more than 128 wait.
 pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -53,7 +53,7 @@ pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     // A gateway that starts again must not wait for connections that the last one left behind.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(BACKLOG_CONNECTIONS)
 }
 
 /// How many connections there may be: each may need a second one, to a provider.
@@ -114,13 +114,13 @@ pub(crate) async fn serve(
             Err(error) => {
                 // Out of files or memory: an open connection has to end first.
                 tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
             }
         }
     }
     drop(listener);
-    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still running after {} seconds", GRACE.as_secs());
+    if tokio::time::timeout(STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were still running after {} seconds", STOP_TIMEOUT.as_secs());
     }
     cut.cancel();
 }
@@ -128,7 +128,7 @@ pub(crate) async fn serve(
 /// Takes a permit for a connection. If there is none, idle connections are asked to make room.
 async fn place(places: &Arc<Semaphore>, crowded: &Notify) -> Option<OwnedSemaphorePermit> {
     loop {
-        match tokio::time::timeout(CROWD, places.clone().acquire_owned()).await {
+        match tokio::time::timeout(CROWD_INTERVAL, places.clone().acquire_owned()).await {
             // It is never closed.
             Ok(place) => return place.ok(),
             Err(_) => crowded.notify_waiters(),
@@ -167,7 +167,7 @@ async fn connection(
     let mut builder = Builder::new(spread);
     // The pace limits the time of a head: from the first byte, also of one that may become HTTP/2.
     let http1 = &mut builder.http1();
-    http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(LARGEST_HEAD);
+    http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(MOST_HEAD_BYTES);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     tokio::select! {
@@ -224,7 +224,7 @@ impl Service {
 
 fn is_large(request: &Request<Incoming>) -> bool {
     let hint = request.body().size_hint();
-    hint.upper().is_none_or(|length| length > LARGE_BODY)
+    hint.upper().is_none_or(|length| length > LARGE_BODY_BYTES)
 }
 
 #[cfg(test)]

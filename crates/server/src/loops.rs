@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::TaskTracker;
 
 /// The longest time for which threads that block may continue at the end.
-const GRACE: Duration = Duration::from_secs(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The nice value of threads for large requests: a third of the weight of others.
 const LOW_PRIORITY: i32 = 5;
 
@@ -103,7 +103,7 @@ impl Threads {
         let runtimes = std::mem::take(&mut self.0);
         let closed = tokio::task::spawn_blocking(move || {
             for runtime in runtimes {
-                runtime.shutdown_timeout(GRACE);
+                runtime.shutdown_timeout(STOP_TIMEOUT);
             }
         });
         if closed.await.is_err() {

@@ -14,9 +14,9 @@ use crate::config::Config;
 use crate::master_key;
 
 /// The attempts of a command without a lock to open a database that its master key does not fit.
-const ATTEMPTS: usize = 5;
+const OPEN_ATTEMPTS: usize = 5;
 /// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens the store. The claim comes first: a data folder is set up, and its master key made, by one
 /// process alone.
@@ -31,7 +31,7 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
             ))
         })?;
     }
-    let mut tries = if matches!(claim, Claim::Look | Claim::Visit) { ATTEMPTS } else { 1 };
+    let mut tries = if matches!(claim, Claim::Look | Claim::Visit) { OPEN_ATTEMPTS } else { 1 };
     loop {
         tries -= 1;
         let claimed = Claimed::take(config.location.clone(), claim).await?;
@@ -45,7 +45,9 @@ pub(crate) async fn store(config: &Config, claim: Claim, clock: &Clock) -> Resul
         match claimed.open(master, clock.clone()).await {
             // A look takes no lock, and a visit none that another process has: a rotation may have replaced the
             // key between the two reads.
-            Err(store::Error::WrongMasterKey) if tries > 0 => tokio::time::sleep(PAUSE).await,
+            Err(store::Error::WrongMasterKey) if tries > 0 => {
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
             opened => return Ok(opened?),
         }
     }

@@ -18,9 +18,9 @@ use crate::loops::Loops;
 use crate::{listen, open, telemetry};
 
 /// Connections at once to the metrics.
-const SCRAPERS: usize = 64;
+const MOST_METRICS_CONNECTIONS: usize = 64;
 /// Histograms are folded this often.
-const UPKEEP: Duration = Duration::from_secs(5);
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT, or until another process serves the database.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
@@ -126,7 +126,7 @@ fn start_metrics(
     let handle = telemetry::start_metrics()?;
     let (upkeep, stopped) = (handle.clone(), stop.clone());
     tasks.spawn(async move {
-        let mut ticks = tokio::time::interval(UPKEEP);
+        let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
         loop {
             tokio::select! {
                 () = stopped.cancelled() => return,
@@ -138,7 +138,7 @@ fn start_metrics(
     let (served, cut, loops) = (tasks.clone(), CancellationToken::new(), loops.clone());
     let router = metrics_router(handle);
     tasks.spawn(async move {
-        listen::serve(listener, router, SCRAPERS, stop, cut, &served, &loops).await;
+        listen::serve(listener, router, MOST_METRICS_CONNECTIONS, stop, cut, &served, &loops).await;
     });
     Ok(())
 }

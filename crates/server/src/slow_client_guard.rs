@@ -17,14 +17,14 @@ use tokio::time::Instant;
 
 /// The longest time for the head of a request after its first byte; for the first request, after
 /// the connection.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time of a connection without a request. Load balancers keep theirs for a minute, and
 /// must be the first to close.
-const IDLE: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest time for which a client may read nothing of its answer.
-const STALL: Duration = Duration::from_mins(1);
+const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// When all permits are taken, a connection that has sent no request for this long makes room.
-const CROWDED: Duration = Duration::from_secs(1);
+const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The event that a connection is waiting for, and since when.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ impl State {
     /// When the client will have taken too long. `None` while it is not the client that is awaited.
     fn due(&self) -> Option<Instant> {
         if let Some(since) = self.stalled {
-            return Some(since + STALL);
+            return Some(since + STALL_TIMEOUT);
         }
-        let patience = if self.next == Next::Head { HEAD } else { IDLE };
+        let patience = if self.next == Next::Head { HEAD_TIMEOUT } else { IDLE_TIMEOUT };
         self.asks_nothing().map(|since| since + patience)
     }
 
@@ -114,10 +114,10 @@ impl Pace {
                 return;
             }
             // A wait that begins meanwhile is not due before this.
-            let wake = due.unwrap_or(now + HEAD);
+            let wake = due.unwrap_or(now + HEAD_TIMEOUT);
             if tokio::time::timeout_at(wake, crowded.notified()).await.is_ok() {
                 let asks_nothing = self.state().asks_nothing();
-                if asks_nothing.is_some_and(|since| since.elapsed() >= CROWDED) {
+                if asks_nothing.is_some_and(|since| since.elapsed() >= CROWDED_IDLE_TIMEOUT) {
                     return;
                 }
             }
@@ -251,17 +251,17 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut state = State::new(start);
-        assert_eq!(state.due(), Some(start + HEAD));
+        assert_eq!(state.due(), Some(start + HEAD_TIMEOUT));
         state.hear(at(9));
-        assert_eq!(state.due(), Some(start + HEAD), "the first byte of the first");
+        assert_eq!(state.due(), Some(start + HEAD_TIMEOUT), "the first byte of the first");
         state.begin();
         assert_eq!(state.due(), None, "the gateway's turn");
         state.hear(at(20));
         state.end(at(30));
-        assert_eq!(state.due(), Some(at(30) + IDLE));
+        assert_eq!(state.due(), Some(at(30) + IDLE_TIMEOUT));
         state.hear(at(80));
         state.hear(at(85));
-        assert_eq!(state.due(), Some(at(80) + HEAD));
+        assert_eq!(state.due(), Some(at(80) + HEAD_TIMEOUT));
     }
 
     #[test]
@@ -283,10 +283,10 @@ mod tests {
         let mut state = State::new(start);
         state.begin();
         state.stall(true, at(5));
-        assert_eq!(state.due(), Some(at(5) + STALL), "also while it is made");
+        assert_eq!(state.due(), Some(at(5) + STALL_TIMEOUT), "also while it is made");
         state.end(at(6));
-        assert_eq!((state.due(), state.asks_nothing()), (Some(at(5) + STALL), None));
+        assert_eq!((state.due(), state.asks_nothing()), (Some(at(5) + STALL_TIMEOUT), None));
         state.stall(false, at(50));
-        assert_eq!(state.due(), Some(at(50) + IDLE));
+        assert_eq!(state.due(), Some(at(50) + IDLE_TIMEOUT));
     }
 }

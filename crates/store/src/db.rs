@@ -99,10 +99,10 @@ pub(crate) const PRAGMAS: [(&str, &str); 5] = [
 
 /// Bytes of a page of a new database: a step with its content fills few of them, and every page
 /// that a commit touches is two writes to the log.
-const PAGE: u32 = 8192;
+const PAGE_BYTES: u32 = 8192;
 
 /// How long anything waits for a connection.
-pub(crate) const ACQUIRE: Duration = Duration::from_secs(5);
+pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The pools to read from and to write to. On SQLite the writer is a pool of one connection; on
 /// PostgreSQL they are the same pool.
@@ -129,7 +129,7 @@ pub(crate) fn has_content(path: &Path) -> bool {
 pub(crate) async fn connect_read_only(location: &Location) -> Result<Pool> {
     match location {
         Location::Sqlite(path) => {
-            let pool = SqlitePoolOptions::new().max_connections(2).acquire_timeout(ACQUIRE);
+            let pool = SqlitePoolOptions::new().max_connections(2).acquire_timeout(ACQUIRE_TIMEOUT);
             let pool = pool.connect_with(read_only_sqlite(path)).await.map_err(unreachable)?;
             Ok(Pool::Sqlite(pool))
         }
@@ -150,7 +150,7 @@ pub(crate) fn read_only_sqlite(path: &Path) -> SqliteConnectOptions {
         .filename(path)
         .read_only(true)
         .immutable(!Path::new(&log).exists())
-        .busy_timeout(ACQUIRE)
+        .busy_timeout(ACQUIRE_TIMEOUT)
 }
 
 /// The writer's own connection to PostgreSQL. It is opened on the writer's runtime: one that a
@@ -161,7 +161,7 @@ pub(crate) fn postgres_of_writer(url: &Secret) -> Result<PgPool> {
 }
 
 fn postgres(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)> {
-    let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(ACQUIRE);
+    let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(ACQUIRE_TIMEOUT);
     // A statement of ours that runs longer is a defect, not work.
     let options = postgres_options(url)?.options([("statement_timeout", "30000")]);
     Ok((pool, options))
@@ -179,14 +179,14 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .page_size(PAGE)
-        .busy_timeout(ACQUIRE);
+        .page_size(PAGE_BYTES)
+        .busy_timeout(ACQUIRE_TIMEOUT);
     for (pragma, value) in PRAGMAS {
         options = options.pragma(pragma, value);
     }
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
@@ -195,7 +195,7 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
         .map_err(unreachable)?;
     let reader = SqlitePoolOptions::new()
         .max_connections(4)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(Duration::from_mins(5))
         .test_before_acquire(false)
         .connect_lazy_with(options.pragma("query_only", "on"));
@@ -210,7 +210,7 @@ impl WritePool {
     pub(crate) async fn begin(&self) -> Result<Tx> {
         Ok(match &self.pool {
             Pool::Sqlite(pool) => {
-                let turn = tokio::time::timeout(ACQUIRE, self.turn.clone().lock_owned());
+                let turn = tokio::time::timeout(ACQUIRE_TIMEOUT, self.turn.clone().lock_owned());
                 let turn = turn
                     .await
                     .map_err(|_| Error::Unavailable("other writes take too long".to_owned()))?;

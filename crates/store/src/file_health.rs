@@ -20,9 +20,9 @@ use crate::lock;
 /// The name of the mark in `meta`.
 const IN_USE: &str = "in_use";
 /// The most faults that are listed.
-const FAULTS: u32 = 10;
+const MOST_FAULTS: u32 = 10;
 /// The number of SQLite's instructions between two looks at the deadline of a check.
-const INSTRUCTIONS: i32 = 10_000;
+const CHECK_INSTRUCTIONS: i32 = 10_000;
 
 /// The health of the file of a SQLite database.
 #[derive(Debug)]
@@ -79,9 +79,9 @@ async fn check_pages_once(path: &Path, deadline: Instant) -> Result<Pages> {
     let checked = async {
         let mut connection = db::read_only_sqlite(path).connect().await?;
         let mut handle = connection.lock_handle().await?;
-        handle.set_progress_handler(INSTRUCTIONS, move || Instant::now() < deadline);
+        handle.set_progress_handler(CHECK_INSTRUCTIONS, move || Instant::now() < deadline);
         drop(handle);
-        let check = sqlx::AssertSqlSafe(format!("PRAGMA quick_check({FAULTS})"));
+        let check = sqlx::AssertSqlSafe(format!("PRAGMA quick_check({MOST_FAULTS})"));
         let found: Vec<String> = sqlx::query_scalar(check).fetch_all(&mut connection).await?;
         connection.close().await?;
         Ok(found)

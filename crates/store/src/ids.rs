@@ -10,7 +10,7 @@ use crate::db::{WritePool, within};
 use crate::error::{Error, Result};
 
 /// Ids that a process takes at once. Unused ones are a gap.
-const BLOCK: i64 = 1000;
+const BLOCK_IDS: i64 = 1000;
 
 const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETURNING value";
 
@@ -36,11 +36,11 @@ impl StepIds {
             return Ok(StepId(id));
         }
         let pool = self.pool.clone();
-        let taken = self.runtime.spawn(async move { take(&pool, "step", BLOCK).await });
+        let taken = self.runtime.spawn(async move { take(&pool, "step", BLOCK_IDS).await });
         let stopped = |_| Error::Unavailable("the gateway is stopping".to_owned());
         let end = taken.await.map_err(stopped)??;
-        *block = end - BLOCK + 1..end;
-        Ok(StepId(end - BLOCK))
+        *block = end - BLOCK_IDS + 1..end;
+        Ok(StepId(end - BLOCK_IDS))
     }
 }
 

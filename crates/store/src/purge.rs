@@ -10,7 +10,7 @@ use crate::db::{Tx, on, within};
 use crate::error::Result;
 
 /// Rows of one table that are deleted at once, so that no purge holds the writer for long.
-const SLICE: i64 = 500;
+const BATCH_ROWS: i64 = 500;
 
 /// Days that steps are kept if no rule sets a retention.
 const DEFAULT_DAYS: i64 = 30;
@@ -108,7 +108,7 @@ impl Store {
                 sqlx::query_as(DUE)
                     .bind(now.0)
                     .bind(DAY)
-                    .bind(SLICE)
+                    .bind(BATCH_ROWS)
                     .bind(project)
                     .bind(oldest.0)
                     .fetch_all(db)
@@ -152,7 +152,7 @@ impl Store {
                 SELECT t.id FROM projects p JOIN traces t ON t.project_id = p.id
                 WHERE p.deleted_at IS NOT NULL LIMIT $1)";
         let ids: Vec<i64> = on!(&self.reader, db => {
-            sqlx::query_scalar(STEPS).bind(SLICE).fetch_all(db).await?
+            sqlx::query_scalar(STEPS).bind(BATCH_ROWS).fetch_all(db).await?
         });
         if !ids.is_empty() {
             let mut tx = self.begin().await?;
@@ -164,7 +164,7 @@ impl Store {
         }
         let mut tx = self.begin().await?;
         let gone = within!(tx, db => {
-            sqlx::query(TRACES).bind(SLICE).execute(&mut *db).await?.rows_affected()
+            sqlx::query(TRACES).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected()
         });
         let gone = if gone == 0 { tx.forget_projects().await? } else { gone };
         tx.commit().await?;

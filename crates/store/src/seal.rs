@@ -13,13 +13,13 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use crate::error::{Error, Result};
 
 const VERSION: u8 = 1;
-const HEAD: usize = 1 + 8 + NONCE_LEN;
+const HEAD_BYTES: usize = 1 + 8 + NONCE_LEN;
 /// The key id in values that the master key itself sealed.
 const MASTER: i64 = 0;
 /// Room that a thread keeps for compressing.
-const USUAL_CONTENT: usize = 64 * 1024;
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// Above this a stored content is damaged or hostile: no request is larger.
-const MAX_CONTENT: usize = 128 * 1024 * 1024;
+const MAX_CONTENT_BYTES: usize = 128 * 1024 * 1024;
 
 /// A 256-bit key that seals values.
 #[derive(Clone)]
@@ -47,16 +47,16 @@ impl SealingKey {
 
     /// Seals a value for one location.
     pub fn seal(&self, place: &str, plain: &[u8]) -> Result<Vec<u8>> {
-        let mut sealed = Vec::with_capacity(HEAD + plain.len() + 16);
+        let mut sealed = Vec::with_capacity(HEAD_BYTES + plain.len() + 16);
         sealed.push(VERSION);
         sealed.extend_from_slice(&self.id.to_be_bytes());
         sealed.extend_from_slice(&[0; NONCE_LEN]);
         sealed.extend_from_slice(plain);
         let (nonce, tag) = self
             .key
-            .seal_in_place_separate_tag(Aad::from(place.as_bytes()), &mut sealed[HEAD..])
+            .seal_in_place_separate_tag(Aad::from(place.as_bytes()), &mut sealed[HEAD_BYTES..])
             .map_err(|_| Error::Seal)?;
-        sealed[HEAD - NONCE_LEN..HEAD].copy_from_slice(nonce.as_ref());
+        sealed[HEAD_BYTES - NONCE_LEN..HEAD_BYTES].copy_from_slice(nonce.as_ref());
         sealed.extend_from_slice(tag.as_ref());
         Ok(sealed)
     }
@@ -68,12 +68,12 @@ impl SealingKey {
 
     /// Opens a value in place.
     fn open_in_place<'a>(&self, place: &str, sealed: &'a mut [u8]) -> Result<&'a [u8]> {
-        if sealed.len() < HEAD || sealed[0] != VERSION || key_id(sealed) != Some(self.id) {
+        if sealed.len() < HEAD_BYTES || sealed[0] != VERSION || key_id(sealed) != Some(self.id) {
             return Err(Error::Seal);
         }
         let nonce: [u8; NONCE_LEN] =
-            sealed[HEAD - NONCE_LEN..HEAD].try_into().map_err(|_| Error::Seal)?;
-        let body = &mut sealed[HEAD..];
+            sealed[HEAD_BYTES - NONCE_LEN..HEAD_BYTES].try_into().map_err(|_| Error::Seal)?;
+        let body = &mut sealed[HEAD_BYTES..];
         let plain = self.key.open_in_place(Nonce::from(&nonce), Aad::from(place.as_bytes()), body);
         Ok(plain.map_err(|_| Error::Seal)?)
     }
@@ -87,7 +87,7 @@ impl SealingKey {
     pub fn open_content(&self, place: &str, mut sealed: Vec<u8>) -> Result<Vec<u8>> {
         let packed = self.open_in_place(place, &mut sealed)?;
         let (size, _) = lz4_flex::block::uncompressed_size(packed).map_err(|_| Error::Seal)?;
-        if size > MAX_CONTENT {
+        if size > MAX_CONTENT_BYTES {
             return Err(Error::Seal);
         }
         lz4_flex::block::decompress_size_prepended(packed).map_err(|_| Error::Seal)
@@ -116,8 +116,8 @@ fn compress(plain: &[u8]) -> Result<Vec<u8>> {
         let mut packed = Vec::with_capacity(4 + size);
         packed.extend_from_slice(&length.to_le_bytes());
         packed.extend_from_slice(&room[..size]);
-        room.truncate(USUAL_CONTENT);
-        room.shrink_to(USUAL_CONTENT);
+        room.truncate(KEPT_BUFFER_BYTES);
+        room.shrink_to(KEPT_BUFFER_BYTES);
         Ok(packed)
     })
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub const COUNT_LIMIT: i64 = 10_000;
 
 /// The most traces that one transaction fails.
-const AT_ONCE: usize = 50;
+const BATCH_TRACES: usize = 50;
 
 /// The page of a project's traces, newest first.
 #[derive(Clone, Copy, Debug)]
@@ -180,7 +180,7 @@ impl Store {
                 .await?
         });
         let mut failed = Vec::with_capacity(ids.len());
-        for some in ids.chunks(AT_ONCE) {
+        for some in ids.chunks(BATCH_TRACES) {
             failed.extend(self.fail_if_idle(some, opened).await?);
         }
         Ok(failed)

@@ -35,6 +35,22 @@ const ROOMS: &[(&str, &[&str])] = &[
             "lifecycle",
         ],
     ),
+    (
+        "providers",
+        &[
+            "error",
+            "breaker",
+            "wire",
+            "adapter",
+            "chat_form",
+            "credentials",
+            "net",
+            "vendors",
+            "sandbox",
+            "client",
+            "mcp",
+        ],
+    ),
     ("api", &["http::web_origin", "app", "http", "inference", "evidence", "control", "router"]),
 ];
 
@@ -78,9 +94,10 @@ fn named(module: &str, source: &str, modules: &BTreeSet<String>) -> Vec<Vec<Stri
     let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
     for root in ["crate::", "super::"] {
         let places = source.match_indices(root);
-        found.extend(
-            places.map(|(at, _)| source[at..].chars().take_while(|&c| is_path(c)).collect()),
-        );
+        let inline =
+            places.map(|(at, _)| source[at..].chars().take_while(|&c| is_path(c)).collect());
+        // Before a brace it is a tree of an import, read above.
+        found.extend(inline.filter(|path: &String| !path.ends_with("::")));
     }
     let own = || module.split("::").filter(|name| !name.is_empty()).map(str::to_owned);
     let from_root = |path: String| -> Option<Vec<String>> {

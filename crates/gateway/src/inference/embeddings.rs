@@ -66,7 +66,7 @@ impl Gateway {
         let project = context.caller.project.clone();
         let check_model = || {
             let model = project.model(name)?;
-            providers::check_embeds(model).map_err(|error| Error::invalid(error.to_string()))
+            providers::check_embeddings(model).map_err(|error| Error::invalid(error.to_string()))
         };
         // As with images: a default model that is not registered is not the caller's mistake, so
         // the texts are judged first.

@@ -85,7 +85,7 @@ impl Gateway {
         let project = context.caller.project.clone();
         let check_model = || {
             let model = project.model(name)?;
-            providers::check_paints(model).map_err(|error| Error::invalid(error.to_string()))
+            providers::check_images(model).map_err(|error| Error::invalid(error.to_string()))
         };
         // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.
         // A default model that is not registered is not: the prompt is judged first.

@@ -46,8 +46,8 @@ impl PricingBasis {
     pub(super) fn fits(self, model: &Model) -> bool {
         match self {
             Self::Tokens => true,
-            Self::Input => providers::check_embeds(model).is_ok(),
-            Self::Images(_) => providers::check_paints(model).is_ok(),
+            Self::Input => providers::check_embeddings(model).is_ok(),
+            Self::Images(_) => providers::check_images(model).is_ok(),
         }
     }
 
@@ -155,7 +155,7 @@ fn tokens_of_image(provider: Provider, prompt: &Prompt, unsaid: u64, pixels: u64
         Some("medium" | "standard") => MEDIUM,
         Some(_) => HIGH,
     };
-    let asked = param("size").and_then(providers::sides);
+    let asked = param("size").and_then(providers::parse_size);
     let asked = asked.map(|(width, height)| u64::from(width) * u64::from(height));
     of_square.saturating_mul(asked.unwrap_or(pixels)).div_ceil(SQUARE)
 }

@@ -6,7 +6,7 @@ use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-use super::{STATE, STOP_DETAILS, STOP_SEQUENCE};
+use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE};
 
 /// The content of a whole answer.
 #[derive(Debug, Default)]
@@ -121,6 +121,8 @@ pub(crate) fn refusal_piece(text: &str) -> StreamEvent {
     piece(json!({"refusal": text}))
 }
 
+/// Most calls of tools of one answer: those of a stream are remembered until its end.
+pub(crate) const MOST_CALLS: usize = 4096;
 /// The member in which servers of the format put the images of an answer; the vendor has none.
 pub(crate) const IMAGES: &str = "images";
 

@@ -34,7 +34,7 @@ pub(super) fn read(ours: Option<&Value>, control: Option<&Value>) -> Option<Keep
         return keep(kept.as_str()?);
     }
     let control = control?;
-    match super::text(control.get("type")) {
+    match crate::chat_form::text(control.get("type")) {
         "ephemeral" => {
             keep(control.get("ttl").map_or("5m", |ttl| ttl.as_str().unwrap_or_default()))
         }

@@ -7,9 +7,11 @@ use domain::json_weight::InnerJson;
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
-use super::cache::{self, Keep};
-use super::own::Replay;
-use super::{IMAGES, rounds};
+use crate::chat_form::answer::IMAGES;
+use crate::chat_form::cache::{self, Keep};
+use crate::chat_form::parts::{Image, Part, Speaker, ToolCall, ToolResult, Turn};
+use crate::chat_form::provider_state::Replay;
+use crate::chat_form::rounds;
 use crate::error::Error;
 
 /// A prompt without its parameters.
@@ -21,75 +23,6 @@ pub(crate) struct Conversation<'a> {
     pub(crate) turns: Vec<Turn<'a>>,
 }
 
-/// The parts of one speaker before the other follows.
-#[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    pub(crate) speaker: Speaker,
-    /// At least one, and never a breakpoint first. Results of tools come before the user's texts.
-    pub(crate) parts: Vec<Part<'a>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaker {
-    User,
-    Model,
-}
-
-impl Speaker {
-    /// Returns the role in the words of most formats.
-    pub(crate) fn role(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Model => "assistant",
-        }
-    }
-}
-
-/// A piece of a turn.
-#[derive(Debug)]
-pub(crate) enum Part<'a> {
-    /// Text that is not blank.
-    Text(&'a str),
-    Image(Image<'a>),
-    Call(ToolCall<'a>),
-    Result(ToolResult<'a>),
-    /// A block of the model's in the provider's own form, to be sent as it came, and the number of
-    /// calls before it in its message.
-    Own(&'a Value, usize),
-    /// A breakpoint: the provider may keep everything before it.
-    Breakpoint(Keep),
-}
-
-/// An image in a content part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Image<'a> {
-    /// A `data:` URL, taken apart.
-    Data { mime: &'a str, base64: &'a str },
-    /// An address that the provider is to fetch.
-    Url(&'a str),
-}
-
-/// A call of a tool that the model has asked for.
-#[derive(Debug)]
-pub(crate) struct ToolCall<'a> {
-    pub(crate) id: &'a str,
-    pub(crate) name: &'a str,
-    /// Always an object; empty arguments are an empty one.
-    pub(crate) arguments: Value,
-}
-
-/// The result of a tool.
-#[derive(Debug)]
-pub(crate) struct ToolResult<'a> {
-    pub(crate) id: &'a str,
-    /// The name of the tool, from the call that it answers.
-    pub(crate) name: &'a str,
-    /// Texts that are not blank, in order.
-    pub(crate) texts: Vec<&'a str>,
-    /// Whether the tool failed.
-    pub(crate) is_error: bool,
-}
-
 impl<'a> Conversation<'a> {
     /// Reads the messages for a model; provider state in them is used only for its own model.
     pub(crate) fn read(prompt: &'a Prompt, model: &Model) -> Result<Self, Error> {
@@ -99,9 +32,9 @@ impl<'a> Conversation<'a> {
         for (index, message) in prompt.messages.iter().enumerate() {
             let at = |what: &str| Error::in_message(index, what);
             match message.role {
-                Role::System | Role::Developer => conversation.hear(message, at)?,
+                Role::System | Role::Developer => conversation.add_system(message, at)?,
                 Role::User => {
-                    let mut parts = said(message, at)?;
+                    let mut parts = content_parts(message, at)?;
                     mark_end(&mut parts, cache::breakpoint(&message.extra));
                     conversation.add(Speaker::User, parts);
                 }
@@ -124,9 +57,9 @@ impl<'a> Conversation<'a> {
                         conversation.add(Speaker::Model, parts);
                         continue;
                     }
-                    let mut parts = said(message, at)?;
-                    parts.extend(words(super::text(message.extra.get("refusal"))));
-                    parts.extend(painted(message, model, at)?);
+                    let mut parts = content_parts(message, at)?;
+                    parts.extend(words(crate::chat_form::text(message.extra.get("refusal"))));
+                    parts.extend(generated_images(message, model, at)?);
                     for (call, kept) in calls {
                         parts.push(Part::Call(call));
                         mark_end(&mut parts, kept);
@@ -153,8 +86,12 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
-    fn hear(&mut self, message: &'a Message, at: impl Fn(&str) -> Error) -> Result<(), Error> {
-        let mut parts = said(message, &at)?;
+    fn add_system(
+        &mut self,
+        message: &'a Message,
+        at: impl Fn(&str) -> Error,
+    ) -> Result<(), Error> {
+        let mut parts = content_parts(message, &at)?;
         mark_end(&mut parts, cache::breakpoint(&message.extra));
         if !parts.iter().all(|part| matches!(part, Part::Text(_) | Part::Breakpoint(_))) {
             return Err(at("a system message can only hold text"));
@@ -206,8 +143,8 @@ fn begun_wrongly(prompt: &Prompt, model: &Model) -> Error {
     }
 }
 
-/// Returns the images that the model has painted, for models that take their own back.
-fn painted<'a>(
+/// Returns the images that the model has generated, for models that take their own back.
+fn generated_images<'a>(
     message: &'a Message,
     model: &Model,
     at: impl Fn(&str) -> Error,
@@ -223,7 +160,7 @@ fn own(blocks: &[Value]) -> Vec<Part<'_>> {
     let parts = blocks.iter().map(|block| {
         let before = calls;
         calls += usize::from(block.get("functionCall").is_some());
-        Part::Own(block, before)
+        Part::ProviderBlock(block, before)
     });
     parts.collect()
 }
@@ -253,7 +190,7 @@ fn mark_end(parts: &mut Vec<Part<'_>>, kept: Option<Keep>) {
 }
 
 /// Returns the text and images of a message, and breakpoints between them.
-fn said(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
+fn content_parts(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
     match &message.body {
         Body::Empty => Ok(Vec::new()),
         Body::Text(said) => Ok(words(said).into_iter().collect()),
@@ -344,12 +281,12 @@ fn result<'a>(
     names: &HashMap<&'a str, &'a str>,
     at: impl Fn(&str) -> Error,
 ) -> Result<Vec<Part<'a>>, Error> {
-    let id = super::text(message.extra.get("tool_call_id"));
+    let id = crate::chat_form::text(message.extra.get("tool_call_id"));
     let name = names.get(id).ok_or_else(|| at("tool_call_id answers no earlier tool call"))?;
     let is_error = message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
     let mut result = ToolResult { id, name, texts: Vec::new(), is_error };
     let mut beside = Vec::new();
-    for part in said(message, at)? {
+    for part in content_parts(message, at)? {
         match part {
             Part::Text(text) => result.texts.push(text),
             part => beside.push(part),
@@ -367,5 +304,5 @@ fn result<'a>(
 }
 
 fn string<'a>(value: &'a Value, name: &str) -> &'a str {
-    super::text(value.get(name))
+    crate::chat_form::text(value.get(name))
 }

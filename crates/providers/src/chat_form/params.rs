@@ -7,7 +7,8 @@ use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Rol
 use domain::model::{Model, Provider};
 use serde_json::{Map, Value};
 
-use super::{IMAGES, Keep, cache};
+use crate::chat_form::answer::IMAGES;
+use crate::chat_form::cache::{self, Keep};
 use crate::error::Error;
 
 /// Parameters that change nothing in an answer that its reader relies on: if a format lacks them they
@@ -170,8 +171,8 @@ fn lost<'a>(messages: &'a [Message], model: &'a Model) -> impl Iterator<Item = &
     let has_close = |message: &Message| message.body.parts().iter().any(is_close);
     let names = messages.iter().any(is_named).then_some("messages.name");
     let details = messages.iter().any(has_close).then_some("image_url.detail");
-    let paints = |message: &Message| message.extra.get(IMAGES).is_some_and(Value::is_array);
-    let is_lost = model.provider != Provider::Gemini && messages.iter().any(paints);
+    let has_images = |message: &Message| message.extra.get(IMAGES).is_some_and(Value::is_array);
+    let is_lost = model.provider != Provider::Gemini && messages.iter().any(has_images);
     let images = is_lost.then_some("messages.images");
     names.into_iter().chain(details).chain(images)
 }
@@ -181,8 +182,8 @@ mod tests {
     use domain::model::Provider;
     use serde_json::json;
 
-    use crate::adapter::adapter;
     use crate::testing::{attempt, model, prompt_of};
+    use crate::vendors::adapter;
 
     #[test]
     fn what_messages_lose_is_named() {
@@ -198,12 +199,16 @@ mod tests {
             };
             assert_eq!(dropped(closely.clone()), ["image_url.detail", "messages.name"]);
             assert!(dropped(plainly.clone()).is_empty(), "{provider:?}");
-            let painted = json!([{"role": "user", "content": "Paint."},
+            let prompt_with_image = json!([{"role": "user", "content": "Paint."},
                 {"role": "assistant", "content": "So.", "images": [parts[0]]},
                 {"role": "user", "content": "Bluer."}]);
             let lost = ["image_url.detail", "messages.images"];
             let is_lost = provider != Provider::Gemini;
-            assert_eq!(dropped(painted).contains(&lost[1].to_owned()), is_lost, "{provider:?}");
+            assert_eq!(
+                dropped(prompt_with_image).contains(&lost[1].to_owned()),
+                is_lost,
+                "{provider:?}"
+            );
         }
     }
 }

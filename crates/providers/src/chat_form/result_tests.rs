@@ -3,8 +3,8 @@
 use domain::model::Provider;
 use serde_json::{Value, json};
 
-use crate::adapter::adapter;
 use crate::testing::{attempt, model, prompt_of};
+use crate::vendors::adapter;
 
 /// Returns the result of a tool as it is sent, and the names of the parts left out.
 fn sent(provider: Provider, result: &Value) -> Result<(Value, Vec<String>), String> {

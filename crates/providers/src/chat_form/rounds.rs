@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use domain::conversation::{Message, Role};
 use serde_json::Value;
 
-use super::text;
+use crate::chat_form::text;
 use crate::error::Error;
 
 /// Most characters of refused ids in an error.
-const LONGEST_SHOWN: usize = 200;
+const MOST_SHOWN_CHARS: usize = 200;
 
 /// Refuses a conversation in which a call has no result, or a result no call: every vendor would refuse
 /// all of it. Calls at the end of the conversation may yet be answered.
@@ -92,7 +92,7 @@ impl<'a> Round<'a> {
 }
 
 fn shown(ids: &str) -> String {
-    ids.chars().take(LONGEST_SHOWN).collect()
+    ids.chars().take(MOST_SHOWN_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -100,9 +100,9 @@ mod tests {
     use domain::model::Provider;
     use serde_json::{Value, json};
 
-    use crate::adapter::adapter;
     use crate::error::ErrorKind;
     use crate::testing::{attempt, model, prompt_of};
+    use crate::vendors::adapter;
 
     const PROVIDERS: [Provider; 5] = [
         Provider::Openai,

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Keep, Params, cache};
+use crate::adapter::request::Attempt;
+use crate::chat_form::cache::{self, Keep};
+use crate::chat_form::params::Params;
 use crate::error::Error;
-use crate::transport::Attempt;
 
 /// Most characters of a refused name in an error.
-const LONGEST_SHOWN: usize = 130;
+const MOST_SHOWN_CHARS: usize = 130;
 
 /// The tools that a model may call, and whether it has to.
 #[derive(Debug, Default)]
@@ -87,7 +88,7 @@ impl Naming {
         let Some(name) = names.filter_map(Value::as_str).find(|name| !self.allows(name)) else {
             return Ok(());
         };
-        let shown: String = name.chars().take(LONGEST_SHOWN).collect();
+        let shown: String = name.chars().take(MOST_SHOWN_CHARS).collect();
         let rule = match self {
             Self::Plain(most) => format!("1 to {most} letters, digits, _ and -"),
             Self::Google => "a letter or _, then at most 127 letters, digits, _, -, . and :".into(),
@@ -147,9 +148,9 @@ mod tests {
     use domain::model::Provider;
 
     use super::*;
-    use crate::adapter::adapter;
     use crate::error::ErrorKind;
     use crate::testing::{attempt, model, prompt};
+    use crate::vendors::adapter;
 
     /// Sends a provider a prompt that offers a function of this name.
     fn takes(provider: Provider, name: &str) -> Result<(), Error> {

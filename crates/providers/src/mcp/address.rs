@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-use crate::egress::{Refusal, Rules, well_formed};
+use crate::net::egress::{Refusal, Rules, well_formed};
 
 /// The address of a server: `http` or `https`, without user name, query or fragment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,11 +2,19 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-use super::McpAnswer;
-use crate::echo::Credentials;
+use crate::credentials::Credentials;
+
+/// The answer of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpAnswer {
+    /// Its text; other content is only named.
+    pub text: String,
+    /// Whether the tool itself reports a failure.
+    pub is_error: bool,
+}
 
 /// Most bytes of an answer that a model receives.
-const MOST_TEXT: usize = 256 * 1024;
+const MOST_TEXT_BYTES: usize = 256 * 1024;
 
 const UNREADABLE: &str = "[something that is no text]";
 
@@ -22,8 +30,8 @@ pub(super) fn read(result: CallToolResult, credentials: Option<&Credentials>) ->
     if let Some(credentials) = credentials {
         credentials.clean(&mut text);
     }
-    if text.len() > MOST_TEXT {
-        text.truncate(text.floor_char_boundary(MOST_TEXT));
+    if text.len() > MOST_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MOST_TEXT_BYTES));
         text.push_str("\n[cut off: the answer of the tool is longer than 256 KiB]");
     }
     McpAnswer { text, is_error }
@@ -75,9 +83,9 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_cut_off_and_says_so() {
-        let long = "\u{e4}".repeat(MOST_TEXT);
+        let long = "\u{e4}".repeat(MOST_TEXT_BYTES);
         let answer = of(json!({"content": [{"type": "text", "text": long}]}));
-        assert!(answer.text.len() < MOST_TEXT + 100, "{}", answer.text.len());
+        assert!(answer.text.len() < MOST_TEXT_BYTES + 100, "{}", answer.text.len());
         assert!(answer.text.ends_with("256 KiB]"));
     }
 }

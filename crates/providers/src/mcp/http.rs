@@ -23,20 +23,21 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse as Event;
 use tokio::time::Instant;
 
-use super::{McpAddress, McpError};
-use crate::adapter::Call;
-use crate::endpoint::Endpoint;
+use crate::adapter::request::Call;
+use crate::client::Client;
 use crate::error::ErrorKind;
-use crate::lenient;
-use crate::pool::{Body, Resend};
-use crate::receive::content_type;
-use crate::sse::{Sse, TooLong};
-use crate::transport::Client;
+use crate::mcp::address::McpAddress;
+use crate::mcp::error::McpError;
+use crate::net::endpoint::Endpoint;
+use crate::net::pool::{Body, Resend};
+use crate::net::receive::content_type;
+use crate::wire::json;
+use crate::wire::sse::{Sse, TooLong};
 
 /// Most bytes of one answer, streamed or whole.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// Time limit for the head of an answer: callers wait no longer for all of it.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TOO_LONG: McpError = McpError::TooMuch("its answer is longer than 4 MiB");
 
@@ -111,10 +112,10 @@ impl Http {
             headers.insert(AUTHORIZATION, bearer);
         }
         let call = Call { uri: self.endpoint.uri.clone(), headers, body };
-        let deadline = Instant::now() + HEAD_TIME;
+        let deadline = Instant::now() + HEAD_TIMEOUT;
         // A tool that was run may not be run again.
-        let (endpoint, twice) = (&self.endpoint, Resend::Never);
-        let sent = self.client.send(self.private, endpoint, method, call, deadline, twice).await;
+        let (endpoint, resend) = (&self.endpoint, Resend::Never);
+        let sent = self.client.send(self.private, endpoint, method, call, deadline, resend).await;
         sent.map_err(|error| match error.kind {
             ErrorKind::Forbidden => McpError::Forbidden,
             _ => McpError::Unreachable,
@@ -132,7 +133,7 @@ impl Http {
             self.failed(if too_long { TOO_LONG } else { McpError::Unreachable })
         })?;
         let body = body.to_bytes();
-        Ok(lenient::check_weight(&body).ok().and_then(|()| serde_json::from_slice(&body).ok()))
+        Ok(json::check_weight(&body).ok().and_then(|()| serde_json::from_slice(&body).ok()))
     }
 
     /// Returns the events of a stream, with an error once it exceeds the bound on bytes.
@@ -292,7 +293,7 @@ impl Reading {
         let ready = &mut self.ready;
         let keep = |data: &[u8]| {
             // The SDK reads the event as a tree.
-            lenient::check_weight(data).map_err(|_| McpError::Malformed)?;
+            json::check_weight(data).map_err(|_| McpError::Malformed)?;
             ready.push_back(Event::default().data(String::from_utf8_lossy(data)));
             Ok::<(), McpError>(())
         };

@@ -3,8 +3,9 @@
 //! A server is somebody else's program: everything it sends is bounded in number, size and time, and
 //! its requests to us (sampling, elicitation, roots) are declined, because we declare none of them.
 
-mod address;
-mod answer;
+pub(crate) mod address;
+pub(crate) mod answer;
+pub(crate) mod error;
 mod http;
 
 use std::sync::Arc;
@@ -26,12 +27,12 @@ use rmcp::{ClientHandler, RoleClient, ServiceError, ServiceExt as _};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-pub use address::McpAddress;
-
-use crate::echo::Credentials;
-use crate::scrub::scrub;
-use crate::transport::Client;
-use http::{Failed, Http};
+use crate::client::Client;
+use crate::credentials::Credentials;
+use crate::mcp::address::McpAddress;
+use crate::mcp::answer::McpAnswer;
+use crate::mcp::error::McpError;
+use crate::mcp::http::{Failed, Http};
 
 /// Most tools of one server, and most pages on which it may list them.
 const MOST_TOOLS: usize = 128;
@@ -40,41 +41,9 @@ const MOST_PAGES: usize = 32;
 const MOST_TOOL_BYTES: usize = 512 * 1024;
 /// Most calls of one conversation at once; further ones wait, with their time running. All requests of
 /// a project may share a conversation, and each is bounded by itself.
-const MOST_AT_ONCE: usize = 1024;
+const MOST_CONCURRENT_CALLS: usize = 1024;
 /// Time limit for ending a conversation, and for answering a server's own requests.
-const CONTROL_TIME: Duration = Duration::from_secs(5);
-
-/// The reason why a server could not be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum McpError {
-    /// The egress rules do not let us call there.
-    #[error("the egress rules forbid its address")]
-    Forbidden,
-    /// It could not be connected to, or the connection broke.
-    #[error("it could not be reached")]
-    Unreachable,
-    /// It answered with a status that is no success.
-    #[error("it answered with status {0}")]
-    Status(u16),
-    /// Its message is not MCP.
-    #[error("its answer made no sense")]
-    Malformed,
-    /// It sent more than the bounds allow.
-    #[error("{0}")]
-    TooMuch(&'static str),
-    /// It did not answer in time.
-    #[error("it did not answer in time")]
-    Late,
-    /// It refused the request; the text is its own.
-    #[error("it refused the request")]
-    Refused(String),
-    /// It has forgotten the conversation, and has done nothing.
-    #[error("it has forgotten the conversation")]
-    Gone,
-    /// It requested input that we do not offer.
-    #[error("it asked for input that the gateway cannot give")]
-    Asks,
-}
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,15 +54,6 @@ pub struct McpTool {
     pub description: Option<String>,
     /// The JSON Schema of its arguments.
     pub schema: Map<String, Value>,
-}
-
-/// The answer of a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpAnswer {
-    /// Its text; other content is only named.
-    pub text: String,
-    /// Whether the tool itself reports a failure.
-    pub is_error: bool,
 }
 
 /// An open conversation with one server. Calls may run side by side; dropping it ends the conversation.
@@ -161,8 +121,8 @@ impl McpClient {
             // A stream that breaks fails its call: a tool must not run twice unnoticed.
             config.retry_config = Arc::new(NeverRetry::default());
             config.reinit_on_expired_session = false;
-            config.control_request_timeout = CONTROL_TIME;
-            config.max_concurrent_requests = MOST_AT_ONCE;
+            config.control_request_timeout = CONTROL_TIMEOUT;
+            config.max_concurrent_requests = MOST_CONCURRENT_CALLS;
             let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
             let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
             let config = ClientConfig::new(ClientCapabilities::default(), name);
@@ -264,7 +224,9 @@ impl McpSession {
 
     fn fault(&self, error: ServiceError) -> McpError {
         match error {
-            ServiceError::McpError(refusal) => refused(&refusal.message, self.token.as_ref()),
+            ServiceError::McpError(refusal) => {
+                McpError::refused(&refusal.message, self.token.as_ref())
+            }
             ServiceError::Timeout { .. } | ServiceError::Cancelled { .. } => McpError::Late,
             ServiceError::UnexpectedResponse => McpError::Malformed,
             // If several calls fail, this is the fault of this one.
@@ -296,15 +258,11 @@ impl McpTool {
 
 fn greeting_fault(error: ClientInitializeError, http: &Http, token: Option<&Secret>) -> McpError {
     match error {
-        ClientInitializeError::JsonRpcError(refusal) => refused(&refusal.message, token),
+        ClientInitializeError::JsonRpcError(refusal) => McpError::refused(&refusal.message, token),
         ClientInitializeError::TransportError { .. }
         | ClientInitializeError::ConnectionClosed(_) => http.fault(),
         _ => McpError::Malformed,
     }
-}
-
-fn refused(words: &str, token: Option<&Secret>) -> McpError {
-    McpError::Refused(scrub(words, token))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use serde_json::json as value;
 use tokio::time::Duration;
 
 use super::*;
-use crate::egress::Egress;
+use crate::net::egress::Egress;
 use crate::testing::{After, CANARY, Server, Step, json, reply, sse};
 
 fn step(bytes: Vec<u8>) -> Step {

@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{schema, words};
+use crate::sandbox::{schema, tokens};
 
 /// Most characters of the prompt that an answer repeats.
 const MOST_REPEATED: usize = 400;
 
 /// An answer before it is written in the wire format.
 pub(super) struct Answer {
-    pub(super) saying: Saying,
+    pub(super) output: Output,
     /// Whether it was cut off at its bound.
     pub(super) cut: bool,
     pub(super) prompt_tokens: u64,
     pub(super) completion_tokens: u64,
 }
 
-pub(super) enum Saying {
+pub(super) enum Output {
     Text(String),
     Call { name: String, arguments: String },
 }
@@ -28,27 +28,27 @@ pub(super) fn think(request: &Map<String, Value>) -> Answer {
         .unwrap_or(u64::MAX);
     let prompt_tokens = prompt_tokens(request);
     if let Some((name, arguments)) = tool_call(request) {
-        let completion_tokens = words::count(&name) + words::count(&arguments);
+        let completion_tokens = tokens::count(&name) + tokens::count(&arguments);
         // A call that is cut off is of no use to anyone: the answer is then text.
         if completion_tokens <= bound {
-            let saying = Saying::Call { name, arguments };
-            return Answer { saying, cut: false, prompt_tokens, completion_tokens };
+            let output = Output::Call { name, arguments };
+            return Answer { output, cut: false, prompt_tokens, completion_tokens };
         }
     }
     let whole = up_to_stop(text(request), request);
-    let (kept, cut) = words::cut(&whole, bound);
+    let (kept, cut) = tokens::cut(&whole, bound);
     Answer {
-        completion_tokens: words::count(kept),
-        saying: Saying::Text(kept.to_owned()),
+        completion_tokens: tokens::count(kept),
+        output: Output::Text(kept.to_owned()),
         cut,
         prompt_tokens,
     }
 }
 
 fn prompt_tokens(request: &Map<String, Value>) -> u64 {
-    let said: u64 = messages(request).map(|message| words::count(&content(message))).sum();
+    let said: u64 = messages(request).map(|message| tokens::count(&content(message))).sum();
     let declared = ["tools", "response_format"].iter().filter_map(|name| request.get(*name));
-    said + declared.map(|value| words::count(&value.to_string())).sum::<u64>()
+    said + declared.map(|value| tokens::count(&value.to_string())).sum::<u64>()
 }
 
 fn text(request: &Map<String, Value>) -> String {

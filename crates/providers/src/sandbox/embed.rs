@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::words;
+use crate::sandbox::tokens;
 
 const DIMENSIONS: u64 = 256;
 const MOST_DIMENSIONS: u64 = 1024;
@@ -31,7 +31,7 @@ pub(super) fn answer(request: &Map<String, Value>) -> Vec<u8> {
         json!({"object": "embedding", "index": index, "embedding": embedding})
     });
     let data: Vec<Value> = data.collect();
-    let tokens: u64 = texts().map(words::count).sum();
+    let tokens: u64 = texts().map(tokens::count).sum();
     let model = request.get("model").and_then(Value::as_str).unwrap_or("sandbox");
     json!({
         "object": "list",
@@ -45,7 +45,7 @@ pub(super) fn answer(request: &Map<String, Value>) -> Vec<u8> {
 
 fn vector(text: &str, dimensions: u64) -> Vec<f32> {
     let mut vector = vec![0.0_f32; dimensions as usize];
-    for token in words::tokens(text) {
+    for token in tokens::tokens(text) {
         let word: String =
             token.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
         if word.is_empty() {

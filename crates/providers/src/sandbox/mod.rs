@@ -8,9 +8,9 @@
 
 mod answer;
 mod embed;
+mod response;
 mod schema;
-mod words;
-mod write;
+mod tokens;
 
 use bytes::Bytes;
 use domain::time::Timestamp;
@@ -19,15 +19,15 @@ use serde_json::{Map, Value};
 /// Returns the body of a whole answer to a request body.
 pub(crate) fn answer(request: &[u8], now: Timestamp) -> Vec<u8> {
     let (bytes, request) = (request, parse(request));
-    let frame = write::Frame::new(bytes, &request, now);
-    write::whole(&frame, &answer::think(&request))
+    let frame = response::Frame::new(bytes, &request, now);
+    response::whole(&frame, &answer::think(&request))
 }
 
 /// Returns the pieces of a streamed answer, one event each.
 pub(crate) fn stream(request: &[u8], now: Timestamp) -> Vec<Bytes> {
     let (bytes, request) = (request, parse(request));
-    let frame = write::Frame::new(bytes, &request, now);
-    write::stream(&frame, &answer::think(&request))
+    let frame = response::Frame::new(bytes, &request, now);
+    response::stream(&frame, &answer::think(&request))
 }
 
 /// Returns the body of an answer to a request for embeddings.

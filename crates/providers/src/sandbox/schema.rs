@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-const DEEPEST: usize = 8;
+const MOST_LEVELS: usize = 8;
 const MOST_ITEMS: u64 = 16;
 
 /// Returns a value for the schema: constants, defaults and examples if it names them, else the least
@@ -12,7 +12,7 @@ pub(super) fn example(schema: &Value) -> Value {
 }
 
 fn value(schema: &Value, root: &Value, name: &str, depth: usize) -> Value {
-    if depth > DEEPEST {
+    if depth > MOST_LEVELS {
         return Value::Null;
     }
     if let Some(known) = named(schema) {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::adapter::Adapter as _;
-use crate::internal::Internal;
 use crate::testing::model;
+use crate::vendors::internal::Internal;
 
 fn sandbox() -> Model {
     model(Provider::Internal, Some(SANDBOX_URL))

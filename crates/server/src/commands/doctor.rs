@@ -11,9 +11,9 @@ use crate::config::Config;
 use crate::open;
 
 /// The time within which a model must be reachable.
-const PROBE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for which the pages of the database are read.
-const CHECK: Duration = Duration::from_mins(1);
+const CHECK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Checks everything that can be checked from here. Fails when something has to be done.
 pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
@@ -43,7 +43,7 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
         report(false, "The database is empty: start `sluice serve` once to set it up.")?;
     }
     let client = open::client(config)?;
-    for finding in gateway::inspect_models(&store, &client, PROBE, &clock).await? {
+    for finding in gateway::inspect_models(&store, &client, PROBE_TIMEOUT, &clock).await? {
         report(finding.well, &finding.what)?;
     }
     store.close().await;
@@ -62,7 +62,7 @@ fn end(troubles: usize) -> Result<(), Failure> {
 /// The checks of the database file, each with whether it passes.
 async fn file(path: &Path) -> Vec<(bool, String)> {
     let named = path.display();
-    let health = match store::inspect_file(path, CHECK).await {
+    let health = match store::inspect_file(path, CHECK_TIMEOUT).await {
         Ok(health) => health,
         Err(error) => {
             return vec![(false, format!("The file {named} cannot be checked: {error}."))];
@@ -85,7 +85,7 @@ async fn file(path: &Path) -> Vec<(bool, String)> {
             let what = format!(
                 "The pages of the database that were read within {} seconds are sound. For all of them, run: \
                  sqlite3 {named} 'PRAGMA quick_check'",
-                CHECK.as_secs()
+                CHECK_TIMEOUT.as_secs()
             );
             (true, what)
         }

@@ -5,7 +5,7 @@ use super::layer::VARIABLES;
 /// Variables that single commands read.
 const OF_COMMANDS: [&str; 2] = ["SLUICE_NEW_MASTER_KEY", "SLUICE_USER_PASSWORD"];
 /// Names with more slips than this are not taken for one another.
-const SLIPS: usize = 2;
+const MOST_SLIPS: usize = 2;
 
 /// A message for every variable that is ignored.
 pub(crate) fn unknown() -> Vec<String> {
@@ -39,7 +39,7 @@ fn known() -> impl Iterator<Item = &'static str> {
 
 fn warning(name: &str) -> String {
     let nearest = known().map(|known| (slips(name, known), known)).min();
-    match nearest.filter(|(slips, _)| *slips <= SLIPS) {
+    match nearest.filter(|(slips, _)| *slips <= MOST_SLIPS) {
         Some((_, known)) => {
             format!("{name} is no variable of this program and is ignored; did you mean {known}?")
         }

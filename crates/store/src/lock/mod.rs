@@ -102,11 +102,11 @@ impl Lock {
 }
 
 /// How long to wait for a lock that a gateway holds: it may have been killed just now.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long to wait for a lock that a command holds: it may be setting a new folder up.
-const PATIENCE_WITH_COMMANDS: Duration = Duration::from_secs(5);
+const COMMAND_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
-const RETRY: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 fn lock_path(database: &Path) -> PathBuf {
     database.with_extension("lock")
@@ -153,11 +153,11 @@ async fn file(database: &Path, claim: Claim) -> Result<File> {
         }
         // Right after the lock has changed hands it may name the last holder.
         let is_serving = is_held_by_gateway(database);
-        let patience = if is_serving { PATIENCE } else { PATIENCE_WITH_COMMANDS };
+        let patience = if is_serving { LOCK_TIMEOUT } else { COMMAND_LOCK_TIMEOUT };
         if began.elapsed() > patience {
             return Err(in_use(database, claim, is_serving));
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 

@@ -41,14 +41,14 @@ const OPTIONS: [(&str, &str); 5] = [
 ];
 /// How long a node that seems to live may take to release its lock. Below the server's
 /// `deadlock_timeout`: two nodes may wait for each other's lock.
-const DOUBT: &str = "500ms";
+const NODE_LOCK_TIMEOUT: &str = "500ms";
 /// The time limit of an answer that waits for no lock.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit for connecting and taking all locks.
-const TAKING: Duration = Duration::from_secs(20);
+const LOCKING_TIMEOUT: Duration = Duration::from_secs(20);
 /// After a restart of the server every node takes its lock again. For this long no node is judged
 /// gone because its lock is free.
-const RESTART: Duration = Duration::from_secs(30);
+const RESTART_GRACE_TIME: Duration = Duration::from_secs(30);
 
 /// The connection, and with it the locks.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Session {
             }
         };
         let slow = |_| Error::Unavailable("it does not answer".to_owned());
-        held.connection = Some(tokio::time::timeout(TAKING, taking).await.map_err(slow)??);
+        held.connection = Some(tokio::time::timeout(LOCKING_TIMEOUT, taking).await.map_err(slow)??);
         Ok(())
     }
 
@@ -121,7 +121,8 @@ impl Session {
             live(connection, node).await?;
         }
         // Any later wait is for nodes that most likely live.
-        let doubt = sqlx::query("SELECT set_config('lock_timeout', $1, FALSE)").bind(DOUBT);
+        let doubt =
+            sqlx::query("SELECT set_config('lock_timeout', $1, FALSE)").bind(NODE_LOCK_TIMEOUT);
         doubt.execute(connection).await?;
         Ok(())
     }
@@ -137,7 +138,7 @@ impl Session {
     /// Takes the lock of a node. False while another connection has it, or may be about to.
     pub(super) async fn succeeds(&self, node: NodeId) -> Result<bool> {
         let mut held = self.held.lock().await;
-        if held.retaken.is_some_and(|at| at.elapsed() < RESTART) {
+        if held.retaken.is_some_and(|at| at.elapsed() < RESTART_GRACE_TIME) {
             return Ok(false);
         }
         lock_of(held.connection()?, node).await
@@ -148,7 +149,7 @@ impl Session {
         let mut held = self.held.lock().await;
         let Ok(connection) = held.connection() else { return false };
         let ping = sqlx::query("SELECT 1").execute(connection);
-        let lives = matches!(tokio::time::timeout(ANSWER, ping).await, Ok(Ok(_)));
+        let lives = matches!(tokio::time::timeout(ANSWER_TIMEOUT, ping).await, Ok(Ok(_)));
         if !lives {
             held.connection = None;
         }
@@ -185,7 +186,7 @@ async fn give_back(mut connection: PgConnection) {
         sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
         connection.close().await
     };
-    match tokio::time::timeout(ANSWER, farewell).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, farewell).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "the database lock was not given back"),
         Err(_) => tracing::warn!("the database lock was not given back in time"),

@@ -11,7 +11,7 @@ use super::postgres::Session;
 use crate::error::Error;
 
 /// How often the connection is checked, and how often it is opened anew.
-const PERIOD: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Locks that are held by a connection, and a task that watches it.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Watched {
 
 /// Watches the connection until another process has the locks.
 async fn watch(session: Arc<Session>, displaced: CancellationToken) {
-    let mut ticks = tokio::time::interval(PERIOD);
+    let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_lost = false;
     loop {

@@ -36,13 +36,13 @@ pub(crate) use sqlite::SqliteCommits;
 use turns::Numbers;
 
 /// How many writes may wait. Above this the gateway refuses requests for the moment.
-const QUEUE: usize = 16_384;
+const MOST_QUEUED_WRITES: usize = 16_384;
 /// The most writes that share a commit.
-const BATCH: usize = 512;
+const MOST_BATCH_WRITES: usize = 512;
 /// When commits take longer, callers wait for their start: the call could end before it is on disk.
-const SLOW_COMMIT: Duration = Duration::from_millis(5);
+const SLOW_COMMIT_TIME: Duration = Duration::from_millis(5);
 /// The longest wait for a slot in the queue, or for a commit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One thing to write.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Writer {
         node: NodeId,
         clock: Clock,
     ) -> (Self, impl Future<Output = ()> + Send + use<C>) {
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (queue, waiting) = mpsc::channel(MOST_QUEUED_WRITES);
         let failing = Arc::new(AtomicBool::new(false));
         let began = Instant::now();
         let slow_until = Arc::new(AtomicU64::new(u64::MAX));
@@ -167,7 +167,7 @@ impl Writer {
     async fn wait(&self, write: Write) -> Result<Option<u64>> {
         let (done, answer) = oneshot::channel();
         self.enqueue(Queued { write, done: Some(done) }).await?;
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, answer).await {
             Ok(Ok(done)) => done.result,
             Ok(Err(_)) => Err(Error::Unavailable("the writer has stopped".to_owned())),
             Err(_) => Err(Error::Unavailable("the disk takes too long".to_owned())),
@@ -183,7 +183,7 @@ impl Writer {
             }
             Err(mpsc::error::TrySendError::Full(queued)) => queued,
         };
-        Box::pin(self.queue.send_timeout(queued, PATIENCE))
+        Box::pin(self.queue.send_timeout(queued, WRITE_TIMEOUT))
             .await
             .map_err(|_| Error::Unavailable("too many writes are waiting".to_owned()))
     }
@@ -192,7 +192,7 @@ impl Writer {
 /// One database's way to make a batch durable: all of it or nothing.
 pub(crate) trait Commit: Send + 'static {
     /// How long a slow commit makes the next ones suspect.
-    const STAYS_SLOW: Duration;
+    const SLOW_PERIOD: Duration;
 
     fn commit(
         &mut self,
@@ -220,12 +220,12 @@ struct Loop<C> {
 
 impl<C: Commit> Loop<C> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Queued>) {
-        let mut queued = Vec::with_capacity(BATCH);
-        while waiting.recv_many(&mut queued, BATCH).await > 0 {
+        let mut queued = Vec::with_capacity(MOST_BATCH_WRITES);
+        while waiting.recv_many(&mut queued, MOST_BATCH_WRITES).await > 0 {
             // Tasks that are about to queue get to run: on a busy machine that makes commits larger
             // and fewer.
             self.commits.give_way(queued.len()).await;
-            while queued.len() < BATCH
+            while queued.len() < MOST_BATCH_WRITES
                 && let Ok(more) = waiting.try_recv()
             {
                 queued.push(more);
@@ -245,8 +245,8 @@ impl<C: Commit> Loop<C> {
         let known = self.slow_until.load(Ordering::Relaxed);
         // One small commit proves little: the next ones may have statements to prepare.
         let is_first = known == u64::MAX;
-        let slow = is_first || took > SLOW_COMMIT;
-        let until = if slow { now + C::STAYS_SLOW } else { Duration::ZERO };
+        let slow = is_first || took > SLOW_COMMIT_TIME;
+        let until = if slow { now + C::SLOW_PERIOD } else { Duration::ZERO };
         let until = until.as_micros() as u64;
         if until > known || known <= now.as_micros() as u64 || is_first {
             self.slow_until.store(until, Ordering::Relaxed);
@@ -277,7 +277,7 @@ impl<C: Commit> Loop<C> {
         let batch = Batch::of(writes, &self.open);
         let counted = self.ledger.count(&batch.steps, self.clock.now());
         let commit = self.commits.commit(&batch, self.ledger.node(), &counted);
-        let result = match tokio::time::timeout(PATIENCE, commit).await {
+        let result = match tokio::time::timeout(WRITE_TIMEOUT, commit).await {
             Ok(result) => result,
             Err(_) => Err(Error::Unavailable("the disk takes too long".to_owned())),
         };

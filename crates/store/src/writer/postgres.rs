@@ -39,7 +39,7 @@ pub(crate) struct PostgresCommits(pub(crate) PgPool);
 
 impl Commit for PostgresCommits {
     /// A server that is busy stays so for a while.
-    const STAYS_SLOW: Duration = Duration::from_secs(1);
+    const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
     async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<Numbers> {
         let mut tx = self.0.begin().await?;

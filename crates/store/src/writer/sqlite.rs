@@ -18,9 +18,9 @@ use domain::ids::NodeId;
 
 /// While several callers wait, a commit begins this long after the last one at the earliest: a
 /// sync costs the same for few rows as for many.
-const SPACING: Duration = Duration::from_millis(1);
+const COMMIT_INTERVAL: Duration = Duration::from_millis(1);
 /// Statements that stay prepared.
-const PREPARED: usize = 32;
+const MOST_PREPARED_STATEMENTS: usize = 32;
 const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ?";
 
 /// The writer's side of a SQLite database.
@@ -48,13 +48,13 @@ impl SqliteCommits {
 
 impl Commit for SqliteCommits {
     /// A checkpoint makes one commit slow now and then, and predicts nothing about those after it.
-    const STAYS_SLOW: Duration = Duration::from_millis(20);
+    const SLOW_PERIOD: Duration = Duration::from_millis(20);
 
     /// Yields the processor to the runtime's threads; the writer has a thread of its own. If calls
     /// come one by one there is nothing to wait for, and beside other programs a yield can take
     /// milliseconds.
     async fn give_way(&mut self, waiting: usize) {
-        let pause = SPACING.saturating_sub(self.ended.elapsed());
+        let pause = COMMIT_INTERVAL.saturating_sub(self.ended.elapsed());
         if waiting > 1 && !pause.is_zero() {
             std::thread::sleep(pause);
         } else if waiting.max(self.held) > 1 {
@@ -82,8 +82,8 @@ impl Commit for SqliteCommits {
 fn open(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED);
-    connection.busy_timeout(crate::db::ACQUIRE)?;
+    connection.set_prepared_statement_cache_capacity(MOST_PREPARED_STATEMENTS);
+    connection.busy_timeout(crate::db::ACQUIRE_TIMEOUT)?;
     for (pragma, value) in crate::db::PRAGMAS {
         connection.pragma_update(None, pragma, value)?;
     }

@@ -1,0 +1,72 @@
+//! The interface of every vendor's directory: a pure translation in both directions, and how a request
+//! carries its credential.
+
+pub(crate) mod embeddings;
+pub(crate) mod images;
+pub(crate) mod request;
+
+use domain::conversation::{Prompt, Reply, StreamEvent};
+use domain::model::Model;
+use domain::time::Timestamp;
+
+use crate::adapter::embeddings::Embedder;
+use crate::adapter::images::ImageGenerator;
+use crate::adapter::request::{Attempt, Call, Encoded};
+use crate::error::Error;
+
+/// One wire format.
+pub(crate) trait Adapter: Send + Sync {
+    /// Returns the URL that the model is called at, without a credential.
+    fn endpoint(&self, model: &Model, stream: bool) -> Result<String, Error>;
+
+    /// Writes the body of the request.
+    fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error>;
+
+    /// Puts the credential on the request, and the headers that the vendor requires. The time is for
+    /// formats that sign it.
+    fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error>;
+
+    /// Whether a prompt, as it is sent, may be written to a model's cache for longer than five minutes.
+    fn keeps_for_an_hour(&self, _model: &Model, _prompt: &Prompt) -> bool {
+        false
+    }
+
+    /// Whether a prompt may be written to a model's cache at all: some vendors do that, and bill it,
+    /// without being asked.
+    fn writes_cache(&self, _model: &Model, _prompt: &Prompt) -> bool {
+        true
+    }
+
+    /// Reads a whole answer of a model.
+    fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error>;
+
+    /// Returns the content type of a streamed answer.
+    fn stream_type(&self) -> &'static str {
+        "text/event-stream"
+    }
+
+    /// Returns a reader for one streamed answer of a model.
+    fn decoder(&self, model: &Model) -> Box<dyn Decoder>;
+
+    /// Returns its way to make embeddings, if it has one.
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
+        None
+    }
+
+    /// Returns its way to make images, if it has one.
+    fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
+        None
+    }
+}
+
+/// Reads one streamed answer, piece by piece.
+pub(crate) trait Decoder: Send + Sync {
+    /// Reads the next bytes, and adds every event that they complete.
+    fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error>;
+
+    /// Ends the input: an error if the answer is not complete.
+    fn end(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error>;
+
+    /// Whether the provider has marked the end of the answer.
+    fn is_done(&self) -> bool;
+}

@@ -1,0 +1,83 @@
+//! The vendors, and the servers that use their formats: a directory for each wire format.
+
+pub(crate) mod anthropic;
+pub(crate) mod azure;
+pub(crate) mod bedrock;
+pub(crate) mod gemini;
+pub(crate) mod internal;
+pub(crate) mod openai;
+
+use domain::conversation::Prompt;
+use domain::model::{Model, Provider};
+
+use crate::adapter::Adapter;
+use crate::adapter::embeddings::Embedder;
+use crate::adapter::images::ImageGenerator;
+use crate::error::Error;
+use crate::vendors::anthropic::Anthropic;
+use crate::vendors::azure::Azure;
+use crate::vendors::bedrock::Bedrock;
+use crate::vendors::gemini::Gemini;
+use crate::vendors::internal::Internal;
+use crate::vendors::openai::Openai;
+
+/// Returns the adapter of a provider.
+pub(crate) fn adapter(provider: Provider) -> &'static dyn Adapter {
+    match provider {
+        Provider::Openai => &Openai,
+        Provider::Internal => &Internal,
+        Provider::Anthropic => &Anthropic,
+        Provider::Azure => &Azure,
+        Provider::Bedrock => &Bedrock,
+        Provider::Gemini => &Gemini,
+    }
+}
+
+/// Returns a model's way to make embeddings.
+pub(crate) fn embedder(model: &Model) -> Result<&'static dyn Embedder, Error> {
+    adapter(model.provider).embedder().ok_or_else(|| without(model, "embeddings"))
+}
+
+/// Returns a model's way to make images. The sandbox makes none.
+pub(crate) fn image_generator(model: &Model) -> Result<&'static dyn ImageGenerator, Error> {
+    let image_generator = adapter(model.provider).image_generator().filter(|_| !model.is_sandbox());
+    image_generator.ok_or_else(|| without(model, "images"))
+}
+
+fn without(model: &Model, what: &str) -> Error {
+    let Model { identifier, provider, .. } = model;
+    let who = if model.is_sandbox() {
+        "the sandbox".to_owned()
+    } else {
+        format!("provider {}", provider.as_str())
+    };
+    Error::unsupported(format!("Model {identifier} does not support {what}: {who} makes none"))
+}
+
+/// Refuses a model whose provider has no embeddings; the provider may still reject the request.
+pub fn check_embeddings(model: &Model) -> Result<(), Error> {
+    embedder(model).map(drop)
+}
+
+/// Whether a provider may write a prompt to its cache for longer than five minutes, which costs more.
+pub fn may_keep_for_an_hour(model: &Model, prompt: &Prompt) -> bool {
+    let keeps = |model: &Model| adapter(model.provider).keeps_for_an_hour(model, prompt);
+    match model.config.endpoints.as_slice() {
+        [] => keeps(model),
+        endpoints => endpoints.iter().any(|endpoint| keeps(&endpoint.model)),
+    }
+}
+
+/// Whether a provider may write a prompt to its cache, which costs more with most.
+pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
+    let writes = |model: &Model| adapter(model.provider).writes_cache(model, prompt);
+    match model.config.endpoints.as_slice() {
+        [] => writes(model),
+        endpoints => endpoints.iter().any(|endpoint| writes(&endpoint.model)),
+    }
+}
+
+/// Refuses a model whose provider makes no images.
+pub fn check_images(model: &Model) -> Result<(), Error> {
+    image_generator(model).map(drop)
+}

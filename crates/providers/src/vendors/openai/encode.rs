@@ -1,0 +1,188 @@
+//! Canonical prompt to request body.
+
+use std::borrow::Cow;
+
+use domain::conversation::{Message, Role, TOOL_FAILED};
+use domain::model::{Model, Provider};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::{Map, Value};
+
+use crate::adapter::request::{Attempt, Encoded};
+use crate::chat_form::answer::IMAGES;
+use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
+use crate::error::Error;
+
+/// Parameters that the gateway decides itself, never the caller.
+const OURS: [&str; 6] =
+    ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
+
+/// The differences between the servers of the format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialect<'a> {
+    /// The model's name at the server.
+    pub(crate) model: &'a str,
+    /// The parameter that bounds the completion.
+    pub(crate) bound_name: &'static str,
+    /// Whether it supports `stream_options`.
+    pub(crate) stream_options: bool,
+}
+
+/// Parameters of Anthropic's format that this one lacks.
+const LACKING: [&str; 3] = ["top_k", "thinking", "inference_geo"];
+
+pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
+    let params = &attempt.prompt.params;
+    if attempt.prompt.is_translated
+        && let Some(name) = LACKING.into_iter().find(|name| params.contains_key(*name))
+    {
+        return Err(Error::lacking(attempt.model, name));
+    }
+    // Other servers of the format may take rounds that the vendor refuses.
+    if is_vendor(attempt.model) {
+        rounds::check(&attempt.prompt.messages)?;
+    }
+    let mut dropped = Vec::new();
+    let failed = |message: &Message| message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
+    if attempt.prompt.messages.iter().any(failed) {
+        dropped.push("is_error".to_owned());
+    }
+    if !cache::is_marked(attempt.prompt) {
+        return Encoded::write(&Request { attempt, dialect }, attempt.prompt, dropped);
+    }
+    let prompt = &cache::unmarked(attempt.prompt);
+    let attempt = &Attempt { prompt, ..*attempt };
+    cache::name_dropped(&mut dropped);
+    Encoded::write(&Request { attempt, dialect }, prompt, dropped)
+}
+
+/// Whether it is OpenAI's own server, or Azure's.
+fn is_vendor(model: &Model) -> bool {
+    model.provider == Provider::Azure || is_own(model)
+}
+
+/// Whether a model is served by OpenAI itself.
+pub(super) fn is_own(model: &Model) -> bool {
+    model.provider == Provider::Openai
+        && model.base_url.as_deref().is_none_or(|base| base.is_empty() || is_openai(base))
+}
+
+fn is_openai(base: &str) -> bool {
+    base.split_once("://")
+        .and_then(|(_, rest)| rest.split(['/', ':']).next())
+        .is_some_and(|host| host.eq_ignore_ascii_case("api.openai.com"))
+}
+
+struct Request<'a> {
+    attempt: &'a Attempt<'a>,
+    dialect: Dialect<'a>,
+}
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Attempt { prompt, max_output_tokens, stream, .. } = self.attempt;
+        let Dialect { model, bound_name, stream_options } = self.dialect;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("model", model)?;
+        let is_vendor = is_vendor(self.attempt.model);
+        map.serialize_entry("messages", &Messages { all: &prompt.messages, is_vendor })?;
+        for (name, value) in &prompt.params {
+            if !OURS.contains(&name.as_str()) {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        if let Some(bound) = max_output_tokens {
+            map.serialize_entry(bound_name, bound)?;
+        }
+        if *stream {
+            map.serialize_entry("stream", &true)?;
+        }
+        if *stream && stream_options {
+            map.serialize_entry("stream_options", &WithUsage(prompt.params.get("stream_options")))?;
+        }
+        map.end()
+    }
+}
+
+/// Whether a member of a message does not go to a provider of this format: provider state of others,
+/// and members of answers that requests lack.
+fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
+    match message.role {
+        // An answer in the legacy form has its call twice.
+        Role::Assistant if name == "function_call" => calls_of(message).next().is_some(),
+        // Servers leave an empty list in their answers, and vendors refuse it.
+        Role::Assistant if name == "tool_calls" => calls_of(message).next().is_none(),
+        // Thoughts of another provider's model, which requires its own form of them back.
+        Role::Assistant if name == "reasoning_content" => message.extra.contains_key(STATE),
+        Role::Assistant => {
+            matches!(name, STATE | STOP_DETAILS | STOP_SEQUENCE | "annotations" | "parsed")
+                || (is_vendor && name == IMAGES)
+        }
+        Role::Tool => matches!(name, "name" | TOOL_FAILED),
+        _ => matches!(name, STATE | TOOL_FAILED),
+    }
+}
+
+fn calls_of(message: &Message) -> impl Iterator<Item = &Value> {
+    message.extra.get("tool_calls").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether a call is still as a client has received it: the vendor's own package for Python leaves its
+/// index in the stream in it, and its parsed arguments.
+fn is_as_heard(call: &Value) -> bool {
+    call.get("index").is_some() || call["function"].get("parsed_arguments").is_some()
+}
+
+fn tidy(call: &mut Value) {
+    if let Some(call) = call.as_object_mut() {
+        call.shift_remove("index");
+        if let Some(Value::Object(function)) = call.get_mut("function") {
+            function.shift_remove("parsed_arguments");
+        }
+    }
+}
+
+/// The messages without members foreign to the format.
+struct Messages<'a> {
+    all: &'a [Message],
+    /// Whether they go to the vendor, who refuses other servers' additions to the format.
+    is_vendor: bool,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { all, is_vendor } = *self;
+        serializer.collect_seq(all.iter().map(|message| {
+            if !message.extra.keys().any(|name| is_foreign(message, name, is_vendor))
+                && !calls_of(message).any(is_as_heard)
+            {
+                return Cow::Borrowed(message);
+            }
+            let mut own = message.clone();
+            own.extra.retain(|name, _| !is_foreign(message, name, is_vendor));
+            if let Some(Value::Array(calls)) = own.extra.get_mut("tool_calls") {
+                calls.iter_mut().for_each(tidy);
+            }
+            Cow::Owned(own)
+        }))
+    }
+}
+
+/// The caller's stream options, with usage requested: the gateway needs it to compute the cost.
+struct WithUsage<'a>(Option<&'a Value>);
+
+impl Serialize for WithUsage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("include_usage", &true)?;
+        for (name, value) in self.0.and_then(Value::as_object).into_iter().flat_map(Map::iter) {
+            if name != "include_usage" {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;
