@@ -16,12 +16,16 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// The longest time for which threads that block may continue at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The nice value of threads for large requests: a third of the weight of others.
 const LOW_PRIORITY: i32 = 5;
+/// Freed memory is returned to the system this often.
+const RELEASE_PERIOD: Duration = Duration::from_secs(10);
 
 /// How many loops there are: one for each processor that this process may use.
 pub(crate) fn count() -> usize {
@@ -56,12 +60,14 @@ impl Loops {
             // One thread that works, and another that takes over while it judges a long text.
             let mut runtime = Builder::new_multi_thread();
             runtime.worker_threads(1).thread_name(format!("loop-{number}"));
+            runtime.on_thread_park(allocator::collect_if_requested);
             let runtime = runtime.enable_all().build()?;
             loops.push(Loop { handle: runtime.handle().clone(), seats: Arc::default() });
             threads.0.push(runtime);
         }
         let mut runtime = Builder::new_multi_thread();
         runtime.worker_threads(count()).thread_name("large").on_thread_start(give_way);
+        runtime.on_thread_park(allocator::collect_if_requested);
         let runtime = runtime.enable_all().build()?;
         let large = runtime.handle().clone();
         threads.0.push(runtime);
@@ -78,6 +84,27 @@ impl Loops {
         let seated = |&at: &usize| Arc::strong_count(&self.all[at].seats);
         let quietest = &self.all[(0..self.all.len()).min_by_key(seated).unwrap_or_default()];
         (LoopSlot { _counted: quietest.seats.clone() }, &quietest.handle)
+    }
+
+    /// Returns freed memory to the system now and then until the gateway stops. A thread returns its
+    /// own, before it waits; those that wait already are woken for it.
+    pub(crate) async fn release_memory(self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(RELEASE_PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            allocator::request_collection();
+            let woken = TaskTracker::new();
+            for handle in self.all.iter().map(|each| &each.handle).chain([&self.large]) {
+                // Several at once: a runtime wakes more than one of its threads for them.
+                for _ in 0..2 * count() {
+                    woken.spawn_on(std::future::ready(()), handle);
+                }
+            }
+            woken.close();
+            if stop.run_until_cancelled(woken.wait()).await.is_none() {
+                return;
+            }
+        }
     }
 
     /// Spreads the simultaneous requests of one connection over all loops.

@@ -22,7 +22,7 @@ use commands::Failure;
 use config::Flags;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// A self-hosted, governed gateway between application code and AI model providers.
 #[derive(Parser)]
@@ -88,6 +88,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         command => {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
+                .on_thread_park(allocator::collect_if_requested)
                 .build()
                 .map_err(|error| Failure(format!("the runtime cannot start: {error}")))?;
             runtime.block_on(work(command, &flags))

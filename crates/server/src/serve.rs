@@ -51,6 +51,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
+    tasks.spawn(loops.clone().release_memory(stop.clone()));
     start_metrics(&config, &stop, &tasks, &loops)?;
     let settings = api::Settings {
         trusted_proxies: config.trusted_proxies.clone(),

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 /// The workspace crates that each crate may depend on; every other dependency is a mistake.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("allocator", &[]),
     ("domain", &[]),
     ("checks", &["domain"]),
     ("grading", &["domain"]),
@@ -24,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "sluice",
         &[
+            "allocator",
             "api",
             "checks",
             "domain",
@@ -42,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["api", "sluice"]),
     ("hyper-rustls", &["providers"]),
+    ("mimalloc", &["allocator"]),
     ("reqwest", &["the tests"]),
     ("rmcp", &["providers"]),
     ("rusqlite", &["store"]),

@@ -33,9 +33,6 @@ const TREE_ALLOWANCE: usize = 16 * 1024 * 1024;
 /// The most bytes that a body may take for each of its own, beside [`TREE_ALLOWANCE`]: half of them for
 /// its tree.
 const MAX_BYTES_PER_BYTE: usize = 12;
-/// More than the allocator (mimalloc) keeps in one segment: freeing an allocation of this size has it look
-/// through everything that was freed a while ago and return that to the system.
-const RELEASE_TRIGGER: usize = 48 * 1024 * 1024;
 /// All requests without a credential together may take this fraction of the memory: one part in
 /// this many.
 const ANONYMOUS_PART: usize = 16;
@@ -128,12 +125,6 @@ pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
         )));
     }
     Ok(plain + weight.judged_bytes())
-}
-
-/// Has the allocator return freed memory, which it does by itself only while large blocks come and go.
-/// None of the block is touched, so it takes no memory.
-pub(crate) fn release_freed_memory() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(RELEASE_TRIGGER)));
 }
 
 /// The refusal of a body that no parser of ours reads.

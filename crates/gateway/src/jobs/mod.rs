@@ -11,7 +11,6 @@ use domain::time::{HOUR, Timestamp};
 use domain::trace::TraceStatus;
 use tokio::time::MissedTickBehavior;
 
-use crate::capacity::body_memory::release_freed_memory;
 use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 use crate::error::Result;
 use crate::gateway::Gateway;
@@ -21,8 +20,7 @@ use crate::lock::lock;
 /// The most traces that one sweep fails per project.
 const SLICE: i64 = 500;
 
-const JOBS: [Job; 6] =
-    [Job::Registry, Job::Windows, Job::Spend, Job::Sweep, Job::Clock, Job::Memory];
+const JOBS: [Job; 5] = [Job::Registry, Job::Windows, Job::Spend, Job::Sweep, Job::Clock];
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
@@ -37,8 +35,6 @@ enum Job {
     Sweep,
     /// Notices steps of the clock.
     Clock,
-    /// Returns freed memory to the system.
-    Memory,
 }
 
 impl Job {
@@ -48,7 +44,6 @@ impl Job {
             Self::Registry => Duration::from_millis(500),
             Self::Windows | Self::Clock => Duration::from_secs(1),
             Self::Spend if other_nodes => Duration::from_secs(5),
-            Self::Memory => Duration::from_secs(10),
             // If no other process spends, all spend is counted: lost calls were settled before the
             // start.
             Self::Spend | Self::Sweep => Duration::from_mins(1),
@@ -78,7 +73,6 @@ pub(crate) fn start(gateway: &Gateway) {
                         save_windows(&gateway).await;
                     }
                     Job::Sweep => sweep(&gateway).await,
-                    Job::Memory => release_freed_memory(),
                     Job::Clock => tell("clock", clock.look(&gateway).await),
                 }
             }
