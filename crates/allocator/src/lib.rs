@@ -51,7 +51,8 @@ mod tests {
     /// The anonymous memory of this process, in KiB.
     fn anonymous() -> usize {
         let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux has it");
-        let line = rollup.lines().find(|line| line.starts_with("Anonymous:")).expect("it is listed");
+        let line =
+            rollup.lines().find(|line| line.starts_with("Anonymous:")).expect("it is listed");
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
     }
 

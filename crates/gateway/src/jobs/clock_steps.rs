@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use domain::time::{MINUTE, SECOND, Timestamp, micros};
 
+use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
 
@@ -14,7 +15,7 @@ const STEP: i64 = MINUTE;
 
 /// The clock and the time that has passed, as they were at the last look.
 #[derive(Debug)]
-pub(crate) struct ClockSteps {
+pub(super) struct ClockSteps {
     now: Timestamp,
     seen: Instant,
     /// The counts that are due anew until that succeeds: the hours of keys, and the months of
@@ -24,23 +25,8 @@ pub(crate) struct ClockSteps {
 }
 
 impl ClockSteps {
-    pub(crate) fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         Self { now, seen: Instant::now(), hours_due: false, months_due: false }
-    }
-
-    /// Looks at the clock: logs and counts a step since the last look. After a step, and at the
-    /// begin of a month, spend is read from the database at once; if that fails, at the next look.
-    pub(crate) async fn look(&mut self, gateway: &Gateway) -> Result<()> {
-        let (now, seen) = (gateway.clock.now(), Instant::now());
-        let stepped = step(self.now, now, seen.duration_since(self.seen));
-        let is_other_month = now.month_start() != self.now.month_start();
-        (self.now, self.seen) = (now, seen);
-        if let Some(step) = stepped {
-            report(step, now);
-        }
-        self.hours_due |= stepped.is_some();
-        self.months_due |= stepped.is_some() || is_other_month;
-        self.recount(gateway.recount_whole_hours(), gateway.recount_months()).await
     }
 
     /// Does what is due, and keeps in mind what fails.
@@ -60,6 +46,29 @@ impl ClockSteps {
             counted = counted.and(months);
         }
         counted
+    }
+}
+
+impl Job for ClockSteps {
+    const NAME: &'static str = "clock";
+
+    fn period(&self, _: &Gateway) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// Looks at the clock: logs and counts a step since the last look. After a step, and at the
+    /// begin of a month, spend is read from the database at once; if that fails, at the next look.
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        let (now, seen) = (gateway.clock.now(), Instant::now());
+        let stepped = step(self.now, now, seen.duration_since(self.seen));
+        let is_other_month = now.month_start() != self.now.month_start();
+        (self.now, self.seen) = (now, seen);
+        if let Some(step) = stepped {
+            report(step, now);
+        }
+        self.hours_due |= stepped.is_some();
+        self.months_due |= stepped.is_some() || is_other_month;
+        self.recount(gateway.recount_whole_hours(), gateway.recount_months()).await
     }
 }
 
@@ -125,11 +134,11 @@ mod tests {
         assert!(spent > Usd::ZERO);
         for _ in 0..2 {
             gateway.clock.set(december);
-            steps.look(gateway).await.unwrap();
+            steps.run(gateway).await.unwrap();
             assert_eq!(month(), Usd::ZERO, "a new month");
             gateway.clock.set(november);
             assert_eq!(month(), spent, "before the step is noticed");
-            steps.look(gateway).await.unwrap();
+            steps.run(gateway).await.unwrap();
             assert_eq!(month(), spent);
         }
         gateway.clock.set(december);
@@ -142,7 +151,7 @@ mod tests {
         gateway.clock.set(november);
         for _ in 0..2 {
             assert_eq!(month(), later, "what was spent in the later month counts on");
-            steps.look(gateway).await.unwrap();
+            steps.run(gateway).await.unwrap();
         }
         // A start reads the ledger of its own month, and the later month finds its own.
         let mut again = limits::MonthSpend::default();
@@ -153,7 +162,7 @@ mod tests {
         assert_eq!(again.total(november), spent);
         *lock(&project.month) = again;
         gateway.clock.set(december);
-        steps.look(gateway).await.unwrap();
+        steps.run(gateway).await.unwrap();
         assert_eq!(month(), later, "at the begin of a month, not within a minute");
     }
 
@@ -174,12 +183,12 @@ mod tests {
         assert!(spent > Usd::ZERO);
         let mut steps = ClockSteps::new(noon);
         gateway.clock.set(noon.plus(Duration::from_hours(5)));
-        steps.look(gateway).await.unwrap();
+        steps.run(gateway).await.unwrap();
         gateway.recount_hours().await.unwrap();
         assert_eq!(hour(), Usd::ZERO);
         fresh.in_flight(&trace).await.finish().await.unwrap();
         gateway.clock.set(noon);
-        steps.look(gateway).await.unwrap();
+        steps.run(gateway).await.unwrap();
         for _ in 0..3 {
             assert_eq!(hour(), spent + spent, "both calls were made within this hour");
             gateway.recount_hours().await.unwrap();
@@ -202,7 +211,7 @@ mod tests {
         let hour = || lock(&gateway.registry.key(id).unwrap().windows).spent(gateway.clock.now());
         let mut steps = ClockSteps::new(noon);
         gateway.clock.set(after(90));
-        steps.look(gateway).await.unwrap();
+        steps.run(gateway).await.unwrap();
         fresh.in_flight(&trace).await.finish().await.unwrap();
         let spent = hour();
         assert!(spent > Usd::ZERO);
@@ -218,7 +227,7 @@ mod tests {
         ] {
             gateway.clock.set(after(minutes));
             for _ in 0..2 {
-                steps.look(gateway).await.unwrap();
+                steps.run(gateway).await.unwrap();
                 gateway.recount_hours().await.unwrap();
                 gateway.recount_whole_hours().await.unwrap();
                 assert_eq!(hour(), expected, "after {minutes} minutes");
@@ -244,10 +253,10 @@ mod tests {
             steps.recount(fails(), fails()).await.unwrap_err();
         }
         steps.recount(async { Ok(()) }, fails()).await.unwrap_err();
-        steps.look(gateway).await.unwrap();
+        steps.run(gateway).await.unwrap();
         assert_eq!(month(), spent, "no step since, and yet it is counted");
         forget();
-        steps.look(gateway).await.unwrap();
+        steps.run(gateway).await.unwrap();
         assert_eq!(month(), Usd::ZERO, "it is done once");
     }
 }

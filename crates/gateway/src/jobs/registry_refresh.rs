@@ -1,7 +1,28 @@
 //! Projects, models and keys, read anew when they change.
 
+use std::time::Duration;
+
+use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
+
+/// Notices changes by other processes.
+pub(super) struct RegistryRefresh;
+
+impl Job for RegistryRefresh {
+    const NAME: &'static str = "registry";
+
+    fn period(&self, _: &Gateway) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        if gateway.refresh().await? {
+            gateway.recount_whole_hours().await?;
+        }
+        Ok(())
+    }
+}
 
 impl Gateway {
     /// Loads the stored projects, models and keys on this node.

@@ -3,15 +3,37 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use domain::time::{HOUR, SECOND, Timestamp};
 
+use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::lock::lock;
 
 /// A step is on disk, and a clock of another node right, within this.
 const LATE: i64 = 30 * SECOND;
+
+/// Reads the spend of keys that other processes recorded.
+pub(super) struct SpendSync;
+
+impl Job for SpendSync {
+    const NAME: &'static str = "spend of keys";
+
+    /// If no other process spends, all spend is counted: lost calls were settled before the start.
+    fn period(&self, gateway: &Gateway) -> Duration {
+        if gateway.store.may_have_other_nodes() {
+            Duration::from_secs(5)
+        } else {
+            Duration::from_mins(1)
+        }
+    }
+
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        gateway.recount_hours().await
+    }
+}
 
 impl Gateway {
     /// Reads the spend of keys with a cap since the last time.

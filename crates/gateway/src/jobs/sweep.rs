@@ -1,0 +1,86 @@
+//! The end of what nobody needs or minds any more.
+
+use std::time::Duration;
+
+use domain::time::{HOUR, Timestamp};
+use domain::trace::TraceStatus;
+
+use super::{Job, log_failure};
+use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
+use crate::error::Result;
+use crate::gateway::Gateway;
+
+/// The most traces that one statement fails.
+const TRACES_AT_ONCE: i64 = 500;
+
+/// Fails idle traces, settles lost calls, purges rows past their retention, forgets old sessions,
+/// writes the perimeter's counts, and closes unused connections and conversations.
+pub(super) struct Sweep;
+
+impl Job for Sweep {
+    const NAME: &'static str = "sweep";
+
+    fn period(&self, _: &Gateway) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    /// Each part fails alone: an error in one does not keep the others from their work.
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        let now = gateway.clock.now();
+        gateway.upstream.close_unused();
+        gateway.mcp.sweep();
+        gateway.flush_perimeter_audit().await;
+        log_failure("idle traces", fail_idle_traces(gateway, now).await);
+        log_failure("lost calls", settle_lost_calls(gateway).await);
+        log_failure("spend of projects", gateway.recount_months().await);
+        log_failure("retention", purge_steps(gateway, now).await);
+        log_failure("deleted projects", purge_deleted_projects(gateway).await);
+        log_failure("sessions", purge_sessions(gateway, now).await);
+        Ok(())
+    }
+}
+
+async fn fail_idle_traces(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    for project in gateway.registry.projects() {
+        let hours = project.settings.idle_hours.unwrap_or(gateway.config.idle_hours);
+        let hours = i64::try_from(hours).unwrap_or(i64::MAX / HOUR);
+        let idle_since = now.minus_micros(hours.saturating_mul(HOUR));
+        loop {
+            let failed =
+                gateway.store.fail_idle_traces(project.id(), idle_since, TRACES_AT_ONCE).await?;
+            for id in &failed {
+                gateway.traces.set(*id, TraceStatus::Failed);
+            }
+            if failed.len() < TRACES_AT_ONCE as usize || gateway.stopping.is_cancelled() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn settle_lost_calls(gateway: &Gateway) -> Result<()> {
+    let lost = gateway.store.settle_lost_calls(&gateway.clock).await?;
+    if lost > 0 {
+        tracing::warn!(calls = lost, "calls of a node that is gone were recorded as failed");
+    }
+    Ok(())
+}
+
+async fn purge_steps(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
+    Ok(())
+}
+
+async fn purge_deleted_projects(gateway: &Gateway) -> Result<()> {
+    while gateway.store.purge_deleted_projects().await? > 0 && !gateway.stopping.is_cancelled() {}
+    Ok(())
+}
+
+async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    // A client that returns with an old one gets the answer that it has expired.
+    let ended = now.minus_micros(SESSION_REMEMBERED);
+    let (created, seen) = (ended.minus_micros(SESSION_ABSOLUTE), ended.minus_micros(SESSION_IDLE));
+    gateway.store.purge_sessions(created, seen).await?;
+    Ok(gateway.store.purge_networks(now.minus_micros(NETWORK_KNOWN)).await?)
+}
