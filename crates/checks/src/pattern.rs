@@ -6,9 +6,11 @@
 
 mod automaton;
 mod cost;
+pub(crate) mod prefixes;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trial;
+pub(crate) mod watch;
 pub(crate) mod work;
 
 use std::ops::Range;

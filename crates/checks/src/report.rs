@@ -6,7 +6,7 @@ use std::ops::Range;
 use domain::safety::{Category, Origin};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
-use crate::watch::SlowPattern;
+use crate::pattern::watch::SlowPattern;
 
 /// From this score on an injection or a secret counts as one, rather than as a reason to look closer.
 pub(crate) const CERTAIN: f64 = 0.5;

@@ -3,16 +3,19 @@
 //! Nearly all keywords begin a word, so they are looked up where words begin; those that begin with a sign or in another
 //! script, where such characters stand. Only the few that may stand inside words are searched for.
 
+pub(crate) mod keywords;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
-use crate::encoded::SHORTEST;
-use crate::injection::{Anchor, vocabulary};
-use crate::keywords::{self, Keyword, Meaning, Place, Table};
-use crate::pii::context::{self, Hit};
-use crate::secrets::formats::anywhere::BEGINNINGS;
-use crate::{spans, words};
+use crate::injection::Anchor;
+use crate::pii::context;
+use crate::pii::context::Hit;
+use crate::scan::keywords::{Keyword, Meaning, Place, Table};
+use crate::text::codes::runs::SHORTEST;
+use crate::text::{spans, words};
+use crate::vocabulary::formats::anywhere::BEGINNINGS;
+use crate::vocabulary::injection;
 
 /// A run of this many characters without space is not taken for a word.
 pub(crate) const LONG: u32 = 17;
@@ -103,7 +106,7 @@ impl Scan {
         scan.formats.dedup();
         scan.names.sort_unstable();
         scan.anchors.sort_unstable_by_key(|anchor| (anchor.start(), anchor.end()));
-        if scan.classes & vocabulary::ORDINARY != 0 {
+        if scan.classes & injection::ORDINARY != 0 {
             scan.leave_out_ordinary();
         }
         scan
@@ -111,7 +114,7 @@ impl Scan {
 
     /// Takes out words that mean nothing where they stand, and the phrases that say so.
     fn leave_out_ordinary(&mut self) {
-        let is_ordinary = |anchor: &Anchor| anchor.meaning == vocabulary::ORDINARY;
+        let is_ordinary = |anchor: &Anchor| anchor.meaning == injection::ORDINARY;
         let phrases = self.anchors.iter().filter(|anchor| is_ordinary(anchor));
         let phrases: Vec<Anchor> = phrases.copied().collect();
         let (mut next, mut reach) = (0, 0);

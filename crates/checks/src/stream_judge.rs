@@ -11,11 +11,13 @@ use std::ops::Range;
 
 use domain::safety::{Action, Category};
 
-use crate::policy::Policy;
-use crate::redact::Redactor;
+use crate::MAX_FINDINGS;
+use crate::policy::compiled::Policy;
+use crate::redact::redactor::Redactor;
 use crate::report::Finding;
-use crate::secrets::key_block::{self, Key};
-use crate::{MAX_FINDINGS, words};
+use crate::secrets::key_block;
+use crate::secrets::key_block::Key;
+use crate::text::words;
 
 /// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
 /// and a word that is cut may be left out.

@@ -3,7 +3,10 @@
 use domain::safety::{Action, Category, Checksum, Origin, PolicyRule, Recognizer, Safety};
 use proptest::prelude::*;
 
-use crate::{GiveUp, Part, Policy, Redactor, Report};
+use crate::pattern::watch::GiveUp;
+use crate::policy::compiled::Policy;
+use crate::redact::redactor::Redactor;
+use crate::report::{Part, Report};
 
 fn policy() -> Policy {
     Policy::compile(&Safety::default()).unwrap()

@@ -1,6 +1,6 @@
 //! Disguised words: how many a text has, and the text without them.
 
-use super::tokens::{Kind, Letters, Token, Tokens};
+use crate::injection::tokens::{Kind, Letters, Token, Tokens};
 
 /// How much of a text was disguised, as far as words tell.
 #[derive(Clone, Copy, Debug, Default)]

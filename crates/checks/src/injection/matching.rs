@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::rules::{SEQUENCES, Sequence, TOGETHER, Together};
-use super::{Anchor, Attempt, raise};
+use crate::injection::rules::{SEQUENCES, Sequence, TOGETHER, Together};
+use crate::injection::{Anchor, Attempt, raise};
 
 /// A chain may pass over this many other words of the vocabulary.
 const REACH: usize = 14;

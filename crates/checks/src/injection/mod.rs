@@ -5,25 +5,24 @@ mod disguise;
 #[cfg(test)]
 mod hidden_tests;
 mod matching;
-mod model;
+pub(crate) mod model;
 mod ngrams;
-mod rules;
+pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 mod tokens;
-pub(crate) mod vocabulary;
 
 use std::ops::Range;
 
 use domain::safety::Origin;
 
-use crate::fold::Folded;
+pub use crate::injection::model::Features;
 use crate::scan::{Scan, Scope};
-use crate::spans::Span;
-use crate::words::{ceil, floor};
+use crate::text::normalize::Folded;
+use crate::text::spans::Span;
+use crate::text::words::{ceil, floor};
 use decode::{Decoded, Turned};
 use disguise::undisguise;
-pub use model::Features;
 use model::{Blocks, Opinion};
 
 /// A word of the vocabulary in a text, with its classes as bits.
@@ -121,7 +120,9 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
     let named =
         || memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some();
     let turned = decode::turned(text, MAX_UNDONE);
-    if turned == Some(Turned::Rotated) || scan.classes & vocabulary::ENCODE != 0 && named() {
+    if turned == Some(Turned::Rotated)
+        || scan.classes & crate::vocabulary::injection::ENCODE != 0 && named()
+    {
         // A page that speaks of ciphers and of thirteen is nonsense when it is turned, which looks strange but is no order.
         let is_page = turned.is_none() && text.len() >= PAGE;
         let least = if is_page { reading.evidence() + UNDONE } else { f32::NEG_INFINITY };
@@ -131,7 +132,9 @@ pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict 
         let backwards: String = text[..floor(text, MAX_UNDONE)].chars().rev().collect();
         reading.hidden(&backwards, all, f32::NEG_INFINITY);
     }
-    let speaks = scan.classes & (vocabulary::READER | vocabulary::CONCEAL) != 0;
+    let speaks = scan.classes
+        & (crate::vocabulary::injection::READER | crate::vocabulary::injection::CONCEAL)
+        != 0;
     let is_tool = origin == Origin::Tool;
     let distrust = |is_doubtful: bool| if is_doubtful { DISTRUST } else { 0.0 };
     reading.verdict(text, &scan.anchors, distrust(is_tool && speaks), distrust(is_tool))

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use super::Anchor;
-use super::disguise::Disguise;
-use super::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
+use crate::injection::Anchor;
+use crate::injection::disguise::Disguise;
+use crate::injection::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
 
 /// The model as the script wrote it; see there.
 static MODEL: Model = Model::read(include_bytes!("model.bin"));

@@ -1,6 +1,6 @@
 //! Words as the model reads them: in lower case, without accents, disguised letters undone.
 
-use crate::words;
+use crate::text::words;
 
 /// Longer words are cut into pieces of this many symbols.
 pub(crate) const LONGEST: usize = 24;

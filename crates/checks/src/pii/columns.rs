@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::View;
-use super::context::{Context, Hit};
-use crate::spans::{self, Span};
-use crate::words::{is_name, is_one_of};
+use crate::pii::View;
+use crate::pii::context::{Context, Hit};
+use crate::text::spans;
+use crate::text::spans::Span;
+use crate::text::words::{is_name, is_one_of};
 
 /// How far behind the beginning of the headings a cell may end: in a stream, nothing further back is sure to be known.
 const REACH: usize = 440;

@@ -1,12 +1,11 @@
 //! Words that say what the number next to them is.
 
-use super::{View, columns};
+use crate::pii::{View, columns};
 use crate::scan::Scan;
-use crate::spans::Span;
-use crate::words::{is_name, is_one_of};
+use crate::text::spans::Span;
+use crate::text::words::{is_name, is_one_of};
 
-mod words;
-pub(crate) use words::WORDS;
+pub(crate) use crate::vocabulary::contexts::WORDS;
 
 /// A word with a meaning.
 pub(crate) type Hit = Span<Context>;

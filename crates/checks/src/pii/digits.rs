@@ -1,6 +1,6 @@
 //! Check-digit rules of identity numbers, one function a number.
 
-use crate::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
+use crate::text::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
 
 pub(super) fn any(_: &[u8]) -> bool {
     true

@@ -1,6 +1,6 @@
 //! The findings of the detectors so far.
 
-use super::Entity;
+use crate::pii::Entity;
 
 /// So many stand together.
 const CHUNK: usize = 1024;

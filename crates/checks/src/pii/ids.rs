@@ -1,14 +1,15 @@
 //! Identity numbers made of digits only: one row per number, one function per check.
 
-use super::context::{self, Context as C};
-use super::digits::{
+use crate::pii::context;
+use crate::pii::context::Context as C;
+use crate::pii::digits::{
     aadhaar, aba, abn, acn, any, belgian, bsn, checked_rrn, chinese, cnpj, cpf, day_first, fnr,
     german_tax, german_tax_sample, italian_vat, italian_vat_sample, itin, medicare, nhs, nir, npi,
     pesel, pnr, rrn, sample_sin, sin, south_african, ssn, swiss, tfn, thai, turkish,
 };
-use super::number::{MAX_DIGITS, MAX_GROUPS, Number, Separator};
-use super::{Entity, Found, View, world};
-use crate::checksum::{luhn, mod_11_10, number};
+use crate::pii::number::{MAX_DIGITS, MAX_GROUPS, Number, Separator};
+use crate::pii::{Entity, Found, View, world};
+use crate::text::checksum::{luhn, mod_11_10, number};
 
 /// How one kind of number looks and how sure a match is.
 struct Row {

@@ -146,7 +146,7 @@ mod tests {
         let name = regex::Regex::new(r#""([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])""#).unwrap();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pii");
         let mut found = 0;
-        for folder in [folder.join("context"), folder] {
+        for folder in [folder.join("phone"), folder] {
             for file in std::fs::read_dir(folder).unwrap() {
                 let path = file.unwrap().path();
                 if path.is_dir() || path.ends_with("kinds.rs") {

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use super::context::{self, Context as C};
-use super::digits::is_day;
-use super::token::digits as number;
-use super::{Entity, Found, View, before};
-use crate::words::{ceil, is_name, is_one_of, is_unspaced};
+use crate::pii::context;
+use crate::pii::context::Context as C;
+use crate::pii::digits::is_day;
+use crate::pii::token::digits as number;
+use crate::pii::{Entity, Found, View, before};
+use crate::text::words::{ceil, is_name, is_one_of, is_unspaced};
 
 /// The value that a label announces, and the form it must have to count.
 struct Label {

@@ -1,7 +1,7 @@
 //! Check characters of identity numbers that mix letters and digits.
 
-use super::digits::is_day;
-use super::token::digits;
+use crate::pii::digits::is_day;
+use crate::pii::token::digits;
 
 fn value(byte: u8) -> u32 {
     if byte.is_ascii_digit() { u32::from(byte - b'0') } else { u32::from(byte - b'A') + 10 }

@@ -26,10 +26,10 @@ mod world;
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use crate::pattern::watch::Watch;
 use crate::scan::Scan;
-use crate::spans::Span;
-use crate::watch::Watch;
-use crate::words::floor;
+use crate::text::spans::Span;
+use crate::text::words::floor;
 use found::Found;
 
 /// A piece of personal data, before overlaps are resolved.

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::context::Context;
-use super::{Entity, Found, View, version};
-use crate::words::{ADDRESS, floor, is_name, kind};
+use crate::pii::context::Context;
+use crate::pii::{Entity, Found, View, version};
+use crate::text::words::{ADDRESS, floor, is_name, kind};
 
 /// With a colon or a dash between each two digits.
 const LONGEST_MAC: usize = 17;

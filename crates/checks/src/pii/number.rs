@@ -5,10 +5,11 @@ mod tests;
 
 use std::ops::Range;
 
-use super::{Found, View, ids, network, phone};
+use crate::pii::{Found, View, ids, network, phone};
 use crate::scan::behind_escape;
-use crate::spans::{self, Span};
-use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
+use crate::text::spans;
+use crate::text::spans::Span;
+use crate::text::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
 
 /// More groups than this never form one number.
 pub(super) const MAX_GROUPS: usize = 8;

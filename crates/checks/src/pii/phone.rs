@@ -6,10 +6,10 @@ mod otherwise;
 #[cfg(test)]
 mod tests;
 
-use super::number::MAX_GAP;
-use super::{Entity, Found, View};
+use crate::pii::number::MAX_GAP;
+use crate::pii::{Entity, Found, View};
 use crate::scan;
-use crate::spans::Span;
+use crate::text::spans::Span;
 use forms::Written;
 
 /// A phone number has at least this many digits.

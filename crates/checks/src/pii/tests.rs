@@ -7,8 +7,8 @@ mod persons;
 mod tables;
 
 use super::find;
-use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
+use crate::text::normalize::Folded;
 
 /// Kinds and texts of what is found.
 pub(super) fn entities(source: &str) -> Vec<(&'static str, String)> {
@@ -17,7 +17,7 @@ pub(super) fn entities(source: &str) -> Vec<(&'static str, String)> {
         &folded.text,
         &Scan::new(&folded.text, Scope::Leaks),
         100,
-        &crate::watch::Watch::new(crate::GiveUp::Never),
+        &crate::pattern::watch::Watch::new(crate::pattern::watch::GiveUp::Never),
     );
     let original = |bytes| source[folded.original(bytes)].to_owned();
     found.into_iter().map(|entity| (entity.kind, original(entity.bytes))).collect()

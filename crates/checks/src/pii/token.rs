@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use super::context::{self, Context as C};
-use super::digits::italian_vat_sample;
-use super::{Entity, Found, View, letters};
-use crate::spans::Span;
-use crate::words::{LETTER, free_after, free_before, kind};
+use crate::pii::context;
+use crate::pii::context::Context as C;
+use crate::pii::digits::italian_vat_sample;
+use crate::pii::{Entity, Found, View, letters};
+use crate::text::spans::Span;
+use crate::text::words::{LETTER, free_after, free_before, kind};
 
 struct Row {
     kind: &'static str,

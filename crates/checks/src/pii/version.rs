@@ -1,8 +1,9 @@
 //! Numbers of versions and of sections, which are written like addresses of a network.
 
-use super::context::{self, Context};
-use super::{View, before};
-use crate::words::{free_after, is_hump, is_one_of};
+use crate::pii::context;
+use crate::pii::context::Context;
+use crate::pii::{View, before};
+use crate::text::words::{free_after, is_hump, is_one_of};
 
 /// Words that lead up to the address of a machine. They end the names of fields, too: `client_ip`, `remoteAddr`.
 #[rustfmt::skip]

@@ -1,9 +1,10 @@
 //! Addresses of crypto wallets.
 
-use super::context::{self, Context};
-use super::{Entity, Found, View};
-use crate::checksum;
-use crate::spans::Span;
+use crate::pii::context;
+use crate::pii::context::Context;
+use crate::pii::{Entity, Found, View};
+use crate::text::checksum;
+use crate::text::spans::Span;
 
 /// Prefixes of the addresses of segregated witnesses and of chains of that kind.
 const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];

@@ -1,7 +1,7 @@
 //! Check digits of identity numbers that are looked for only next to a word that names them, or in a shape of their own.
 
-use super::digits::is_day;
-use crate::checksum::{luhn, number, weighted};
+use crate::pii::digits::is_day;
+use crate::text::checksum::{luhn, number, weighted};
 
 /// Japan: the last digit checks eleven others.
 pub(super) fn my_number(d: &[u8]) -> bool {

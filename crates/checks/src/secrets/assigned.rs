@@ -1,11 +1,13 @@
 //! Random values behind names that announce a secret: `api_key = "..."`, `<token>...</token>`, `password is ...`.
 
-use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
-use super::joint::{Join, joined};
-use super::names::{is_password, is_psk};
-use super::{Secret, far, placeholder, refuted};
 use crate::scan::Scan;
-use crate::words::floor;
+use crate::secrets::assignment_operator::{Join, joined};
+use crate::secrets::value_span;
+use crate::secrets::value_span::{MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
+use crate::secrets::{Secret, distant_assignment, false_positives};
+use crate::text::words::floor;
+use crate::vocabulary::dummy_values;
+use crate::vocabulary::secret_names::{is_password, is_psk};
 
 /// Longer passwords are no words.
 const MAX_CHOSEN: usize = 64;
@@ -26,7 +28,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             continue;
         }
         if start >= run_end {
-            run_end = extent::run_end(text.as_bytes(), end);
+            run_end = value_span::run_end(text.as_bytes(), end);
             names = 0;
         }
         if names == NAMES_IN_RUN {
@@ -35,7 +37,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         let name = Name::read(text, start, end);
         names += u32::from(name.is_some());
         let near = name.and_then(|name| behind(text, &name, &mut judged));
-        if let Some(secret) = near.or_else(|| far::find(text, start, end)) {
+        if let Some(secret) = near.or_else(|| distant_assignment::find(text, start, end)) {
             done = secret.bytes.end;
             found.push(secret);
         }
@@ -69,9 +71,9 @@ impl<'t> Name<'t> {
                 && text[..start].ends_with(|c: char| c.is_ascii_alphabetic())
         };
         let is_other = join == Join::Spaced && at == end && is_bare_key()
-            || refuted::is_other_name(lead, keyword, &text[start..at])
-            || super::is_in_base64(bytes, start)
-            || super::is_below_base64(bytes, start) && !is_separated(&bytes[at..]);
+            || false_positives::is_other_name(lead, keyword, &text[start..at])
+            || crate::secrets::is_in_base64(bytes, start)
+            || crate::secrets::is_below_base64(bytes, start) && !is_separated(&bytes[at..]);
         (!is_other).then_some(Self { keyword, start, end: at, value, join })
     }
 }
@@ -132,13 +134,13 @@ fn behind(text: &str, name: &Name, known: &mut Judged) -> Option<Secret> {
         let to = value_end(bytes, from, password);
         let (inner, to_inner) = without_marks(bytes, from, to, password);
         let value = &text[inner..to_inner];
-        let cut = super::is_cut(&bytes[to..])
+        let cut = crate::secrets::is_cut(&bytes[to..])
             && !value.is_empty()
             && !(password && join == Join::Said && pauses(&bytes[to..]));
-        if placeholder::is_encrypted(&text[from..]) {
+        if dummy_values::is_encrypted(&text[from..]) {
             return None;
         }
-        let judged = if cut || identifier && placeholder::is_uuid(value) {
+        let judged = if cut || identifier && dummy_values::is_uuid(value) {
             None
         } else {
             known.judge(text, (inner, to_inner, password, join))
@@ -148,11 +150,11 @@ fn behind(text: &str, name: &Name, known: &mut Judged) -> Option<Secret> {
             judged.or_else(|| quoted(bytes, from, to, join).map(|(to, score)| (from, to, score)));
         if let Some((from, to, score)) = found {
             let whole = floor(text, start.saturating_sub(24));
-            if refuted::by_name(&text[whole..at], &text[at..from], &text[from..to])
-                || refuted::by_surroundings(bytes, at, from, to)
+            if false_positives::by_name(&text[whole..at], &text[at..from], &text[from..to])
+                || false_positives::by_surroundings(bytes, at, from, to)
                 || keyword.eq_ignore_ascii_case("pass")
                     && join == Join::Spaced
-                    && placeholder::is_numbered(&text[from..to])
+                    && dummy_values::is_numbered(&text[from..to])
             {
                 return None;
             }
@@ -224,11 +226,11 @@ fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f6
         && (has(u8::is_ascii_uppercase) >= 2 || length == 50 && signs >= 4)
         && has(u8::is_ascii_lowercase) >= 2
         && signs * 2 <= length
-        && placeholder::entropy(value) >= 3.5
+        && dummy_values::entropy(value) >= 3.5
         && !value.contains("://")
-        && !placeholder::is_template(value)
-        && (signs >= 4 && has(u8::is_ascii_digit) >= 4 || !placeholder::is_expression(value))
-        && !placeholder::is_stand_in(value);
+        && !dummy_values::is_template(value)
+        && (signs >= 4 && has(u8::is_ascii_digit) >= 4 || !dummy_values::is_expression(value))
+        && !dummy_values::is_stand_in(value);
     live.then_some((from + length, 0.75))
 }
 
@@ -248,7 +250,7 @@ pub(super) fn judge(
         match value.len() {
             // So short a value is one behind few names.
             10..16 => join == Join::Assigned && digits >= 3 && is_strong(text, from),
-            16..=MAX_VALUE => placeholder::distinct(value) >= 6,
+            16..=MAX_VALUE => dummy_values::distinct(value) >= 6,
             _ => false,
         }
     };
@@ -256,12 +258,12 @@ pub(super) fn judge(
         return None;
     }
     let is_quoted = is_quoted(text.as_bytes(), from, from + value.len());
-    if placeholder::is_template(value)
-        || !(password && is_quoted) && placeholder::is_expression(value)
-        || placeholder::is_stand_in(value)
-        || placeholder::is_address(value)
-        || placeholder::is_public(value)
-        || refuted::is_digest(text, from, value)
+    if dummy_values::is_template(value)
+        || !(password && is_quoted) && dummy_values::is_expression(value)
+        || dummy_values::is_stand_in(value)
+        || dummy_values::is_address(value)
+        || dummy_values::is_public(value)
+        || false_positives::is_digest(text, from, value)
     {
         return None;
     }
@@ -271,12 +273,12 @@ pub(super) fn judge(
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let symbols = value.len() - digits - letters;
     if value.contains('#') && value.contains("###")
-        || placeholder::is_plain_data(value)
-        || refuted::repeats_name(text, from, value)
+        || dummy_values::is_plain_data(value)
+        || false_positives::repeats_name(text, from, value)
     {
         return None;
     }
-    if placeholder::is_uuid(value) {
+    if dummy_values::is_uuid(value) {
         // Version 1 is made of a clock and an address of hardware, not of chance.
         let chance = value.as_bytes()[14] != b'1';
         let named = join == Join::Assigned || is_said(text, from, join);
@@ -292,12 +294,12 @@ pub(super) fn judge(
         || value.starts_with(['/', '.', '#'])
         || value.starts_with('-') && (value.starts_with("--") || digits < 3);
     let random = value.len() >= 16
-        && !placeholder::is_versioned(value)
-        && placeholder::entropy(value) >= if digits > 0 { 3.0 } else { 3.4 }
-        && !placeholder::is_wordy(value);
+        && !dummy_values::is_versioned(value)
+        && dummy_values::entropy(value) >= if digits > 0 { 3.0 } else { 3.4 }
+        && !dummy_values::is_wordy(value);
     let long_enough = value.len() >= if join == Join::Assigned { 16 } else { 20 };
-    let short = (12..16).contains(&value.len()) && letters >= 4 && placeholder::is_jumbled(value);
-    let number = letters == 0 && value.len() >= 20 && !placeholder::is_counted(value);
+    let short = (12..16).contains(&value.len()) && letters >= 4 && dummy_values::is_jumbled(value);
+    let number = letters == 0 && value.len() >= 20 && !dummy_values::is_counted(value);
     if join == Join::Assigned
         && symbols == 0
         && digits >= 3
@@ -313,13 +315,13 @@ pub(super) fn judge(
         && letters >= 4
         && value.bytes().any(|b| b.is_ascii_uppercase())
         && value.bytes().any(|b| b.is_ascii_lowercase())
-        && !placeholder::is_wordy(value)
+        && !dummy_values::is_wordy(value)
         && text[floor(text, from.saturating_sub(16))..from].to_ascii_lowercase().contains("token");
     if header {
         return Some(0.7);
     }
     let chance = charset && !path && random && long_enough;
-    (chance && (join != Join::Spaced || digits >= 2) && !placeholder::spells_words(value))
+    (chance && (join != Join::Spaced || digits >= 2) && !dummy_values::spells_words(value))
         .then_some(0.8)
 }
 
@@ -333,15 +335,15 @@ pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
         && letters == value.len()
         && upper.min(lower) * 4 >= letters
         && join != Join::Spaced
-        && !placeholder::is_wordy(value);
+        && !dummy_values::is_wordy(value);
     // A value drawn from one kind of sign, perhaps behind a word or two that name its owner: `acme_live_...`.
     let tail = value.rsplit(['_', '-']).next().unwrap_or(value);
     let uniform = tail.len() >= 16
         && join == Join::Assigned
-        && (letters == 0 || !placeholder::is_wordy(tail))
+        && (letters == 0 || !dummy_values::is_wordy(tail))
         // Ten digits can hold no more than 3.3 bits, and those of a short number hold less.
-        && placeholder::entropy(tail) >= if letters == 0 { 2.6 } else { 3.0 }
-        && !placeholder::is_counted(tail);
+        && dummy_values::entropy(tail) >= if letters == 0 { 2.6 } else { 3.0 }
+        && !dummy_values::is_counted(tail);
     let mixed = random
         || uniform
         || digits > 0 && letters > 0
@@ -351,10 +353,10 @@ pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
     let drawn = value.len() >= 16
         && join == Join::Assigned
         && digits.min(upper).min(lower) >= 2
-        && placeholder::is_scrambled(value.as_bytes())
-        && !placeholder::is_wordy(value);
+        && dummy_values::is_scrambled(value.as_bytes())
+        && !dummy_values::is_wordy(value);
     let path = value.contains('/') && !value.contains('!') && !drawn || value.contains("://");
-    let other = placeholder::is_measure(value) || placeholder::is_type(value);
+    let other = dummy_values::is_measure(value) || dummy_values::is_type(value);
     let sure = mixed
         && plain
         && !path

@@ -1,9 +1,11 @@
 //! Credentials that begin as a provider's do: what follows, how it must end, and how live it looks.
 
-use super::formats::{self, Body, Charset, Format};
-use super::{Secret, is_below_base64, is_cut, is_in_base64, placeholder};
 use crate::scan::Scan;
-use crate::words::is_name;
+use crate::secrets::{Secret, is_below_base64, is_cut, is_in_base64};
+use crate::text::words::is_name;
+use crate::vocabulary::dummy_values;
+use crate::vocabulary::formats;
+use crate::vocabulary::formats::{Body, Charset, Format};
 
 /// Scores: a live value, one made for tests, one whose check value does not fit, one that somebody typed in the order of
 /// the keys or of the alphabet, and one that has the form but looks filled in. The last is for a person to look at; it
@@ -165,14 +167,14 @@ impl<'t> Reader<'t> {
         let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
         let before = &bytes[..at];
         // A value typed to try a gateway counts if its format may have a checksum, or behind `_`.
-        let is_typed = placeholder::is_counted(value);
+        let is_typed = dummy_values::is_counted(value);
         let is_random = if is_typed {
             format.is_counted() || before.ends_with(b"_")
         } else {
-            placeholder::is_mixed(value)
+            dummy_values::is_mixed(value)
         };
         // `kotlin_api_` and a hash.
-        let is_hash = !matches!(format.rest, Charset::Hex) && placeholder::is_hex(value);
+        let is_hash = !matches!(format.rest, Charset::Hex) && dummy_values::is_hex(value);
         let capitals = || {
             let is_part = |b: &&u8| format.rest.has(**b);
             before.iter().rev().take(MAX_CAPITALS + 1).take_while(is_part).count()
@@ -259,20 +261,20 @@ fn is_tag(text: &[u8]) -> bool {
 
 /// How live the characters behind a beginning look.
 fn liveness(format: &Format, value: &str) -> Option<f64> {
-    let masked = placeholder::is_masked(value);
-    let filled = masked || placeholder::is_named(value) || !placeholder::is_varied(value);
-    let typed = placeholder::is_counted(value);
+    let masked = dummy_values::is_masked(value);
+    let filled = masked || dummy_values::is_named(value) || !dummy_values::is_varied(value);
+    let typed = dummy_values::is_counted(value);
     match format.body {
         Body::Checked(check) if !check(value) => return None,
-        Body::Random if filled || !placeholder::is_mixed(value) => return None,
+        Body::Random if filled || !dummy_values::is_mixed(value) => return None,
         Body::Free if filled || typed => return Some(FILLED),
         // Words and years are as free; live values are longer or change kind more often.
-        Body::Free if value.len() < 20 && !placeholder::is_jumbled(value) => return None,
-        Body::Free if !placeholder::is_mixed(value) => return None,
+        Body::Free if value.len() < 20 && !dummy_values::is_jumbled(value) => return None,
+        Body::Free if !dummy_values::is_mixed(value) => return None,
         _ => {}
     }
     if filled {
-        let stand_in = masked || placeholder::is_asking(value) || !format.is_exact();
+        let stand_in = masked || dummy_values::is_asking(value) || !format.is_exact();
         return (!stand_in).then_some(FILLED);
     }
     if typed {

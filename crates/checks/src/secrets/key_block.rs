@@ -2,8 +2,9 @@
 
 use memchr::memmem;
 
-use super::{Secret, placeholder};
-use crate::words::{ceil, floor};
+use crate::secrets::Secret;
+use crate::text::words::{ceil, floor};
+use crate::vocabulary::dummy_values;
 
 pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
 const KEY_END: &str = "-----END";
@@ -98,7 +99,7 @@ fn begun_key(body: &str) -> Option<usize> {
 /// How many characters of a key there are: in runs that are longer than words and mix kinds as words and paths do not.
 fn solid(body: &[u8]) -> usize {
     body.split(|&b| !is_base64(b))
-        .filter(|run| run.len() >= SHORTEST_RUN && placeholder::is_scrambled(run))
+        .filter(|run| run.len() >= SHORTEST_RUN && dummy_values::is_scrambled(run))
         .map(<[u8]>::len)
         .sum()
 }

@@ -5,28 +5,24 @@ mod anywhere_tests;
 pub(crate) mod assigned;
 #[cfg(test)]
 mod assigned_tests;
-mod extent;
-mod far;
-pub(crate) mod formats;
+pub(crate) mod assignment_operator;
+pub(crate) mod distant_assignment;
+pub(crate) mod false_positives;
 mod formatted;
-mod joint;
 pub(crate) mod key_block;
 mod label;
-pub(crate) mod names;
-mod placeholder;
-mod refuted;
-pub(crate) mod rules;
 pub(crate) mod structured;
 #[cfg(test)]
 mod structured_tests;
 #[cfg(test)]
 pub(crate) mod tests;
-mod url;
+pub(crate) mod url;
+pub(crate) mod value_span;
 
 use std::ops::Range;
 
+use crate::pattern::watch::Watch;
 use crate::scan::Scan;
-use crate::watch::Watch;
 
 /// A credential, before overlaps are resolved.
 #[derive(Clone, Debug)]
@@ -119,7 +115,7 @@ fn without_line_end(text: &[u8]) -> Option<&[u8]> {
 
 /// Whether a run looks like base64 to its end.
 fn is_code(run: &[u8]) -> bool {
-    placeholder::is_scrambled(&run[run.len() - run.len().min(40)..])
+    crate::vocabulary::dummy_values::is_scrambled(&run[run.len() - run.len().min(40)..])
 }
 
 /// A text without the bytes of a kind at its end, of which few are looked at.

@@ -6,15 +6,18 @@ use std::sync::{LazyLock, OnceLock};
 use memchr::memmem;
 use regex::Regex;
 
-use super::assigned::chosen;
-use super::joint::Join;
-use super::key_block::{self, KEY_BLOCK};
-use super::rules::{LOGIN, RULES, Rule, Seek};
-use super::{Secret, placeholder, url};
 use crate::pii::context::Context;
-use crate::scan::{self, Scan};
-use crate::spans::Span;
-use crate::words::{ceil, floor, is_name};
+use crate::scan;
+use crate::scan::Scan;
+use crate::secrets::assigned::chosen;
+use crate::secrets::assignment_operator::Join;
+use crate::secrets::key_block;
+use crate::secrets::key_block::KEY_BLOCK;
+use crate::secrets::{Secret, url};
+use crate::text::spans::Span;
+use crate::text::words::{ceil, floor, is_name};
+use crate::vocabulary::credential_rules::{LOGIN, RULES, Rule, Seek};
+use crate::vocabulary::dummy_values;
 
 /// Marks that announce a credential without a rule of this table.
 const OTHERS: [&str; 2] = [KEY_BLOCK, url::MARK];
@@ -132,7 +135,7 @@ fn is_token(byte: u8) -> bool {
 fn liveness(rule: &Rule, value: &str) -> Option<f64> {
     // The line of a registry's configuration says what it is, whatever it is filled with.
     if rule.kind == "npm_token" && value.starts_with("npm_") {
-        return Some(if placeholder::is_masked(&value[4..]) { 0.55 } else { rule.score });
+        return Some(if dummy_values::is_masked(&value[4..]) { 0.55 } else { rule.score });
     }
     is_live(rule.kind, value).then_some(rule.score)
 }
@@ -161,11 +164,11 @@ fn is_live(kind: &str, value: &str) -> bool {
                 || is_setting;
             value.is_ascii() && !is_sample && chosen(value, Join::Said).is_some()
         }
-        "basic_auth" => value.contains(':') || placeholder::is_mixed(value),
+        "basic_auth" => value.contains(':') || dummy_values::is_mixed(value),
         _ => true,
     };
-    let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
-    is_like && !clock && placeholder::is_live_login(value)
+    let clock = kind == "npm_token" && dummy_values::is_uuid(value) && !is_random_uuid(value);
+    is_like && !clock && dummy_values::is_live_login(value)
 }
 
 /// UUIDs of version 1 carry a clock: not made to be secret.
@@ -261,7 +264,7 @@ fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         let is_part = |b: &&u8| is_name(**b) || **b == b'-';
         let length = bytes[bar + 1..].iter().take(28).take_while(is_part).count();
         let end = bar + 1 + length;
-        if length == 27 && placeholder::is_mixed(&text[bar + 1..end]) {
+        if length == 27 && dummy_values::is_mixed(&text[bar + 1..end]) {
             let bytes = bar - digits..end;
             found.push(Secret { kind: "facebook_app_token", bytes, score: 0.9 });
         }

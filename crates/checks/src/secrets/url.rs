@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::{Secret, placeholder};
-use crate::words::{floor, is_one_of};
+use crate::secrets::Secret;
+use crate::text::words::{floor, is_one_of};
+use crate::vocabulary::dummy_values;
 
 /// The reported kind of passwords in URLs.
-pub(super) const KIND: &str = "url_credentials";
+pub(crate) const KIND: &str = "url_credentials";
 /// The mark behind the scheme of a URL.
 pub(super) const MARK: &str = "://";
 /// The longest name of a user that is looked at.
@@ -62,7 +63,7 @@ fn password(text: &str, mark: usize) -> Option<Range<usize>> {
     let range = from_password..from_password + length?;
     let value = text.get(range.clone())?;
     let is_port = is_port(&text[from..from + user], value, is_database);
-    (!is_port && !value.contains(MARK) && placeholder::is_live_login(value)).then_some(range)
+    (!is_port && !value.contains(MARK) && dummy_values::is_live_login(value)).then_some(range)
 }
 
 /// Whether a scheme is that of a database, whatever driver is named with it: `postgresql+psycopg`.

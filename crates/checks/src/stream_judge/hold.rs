@@ -6,18 +6,19 @@ use domain::safety::Category;
 use memchr::memmem;
 use regex::Regex;
 
-use super::BEHIND;
-use crate::encoded;
-use crate::fold::Folded;
 use crate::pii::address::latin;
 use crate::pii::birthday::MONTHS;
 use crate::pii::context::Context;
 use crate::pii::person::{DEGREES, PARTICLES};
-use crate::policy::Policy;
+use crate::policy::compiled::Policy;
 use crate::scan::{Scan, Scope};
 use crate::secrets::key_block::{KEY_BLOCK, Key};
 use crate::secrets::structured::{PASSWORD_REACH, PASSWORD_TAG};
-use crate::words::{self, is_unspaced};
+use crate::stream_judge::BEHIND;
+use crate::text::codes;
+use crate::text::normalize::Folded;
+use crate::text::words;
+use crate::text::words::is_unspaced;
 
 /// No number, name or address with the words that tell it takes more than this.
 const REACH: usize = 128;
@@ -74,8 +75,8 @@ pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize)
 fn encoded(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
     let from = words::floor(text, said.saturating_sub(2 * REACH));
     let tail = &text[from..border];
-    let mut open = encoded::open_from(tail);
-    if let Some(view) = encoded::undone(tail) {
+    let mut open = codes::open_from(tail);
+    if let Some(view) = codes::undone(tail) {
         let undone = view.text();
         let mut begin = undone.len();
         if policy.acts_on(Category::Secret) {

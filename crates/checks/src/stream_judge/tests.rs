@@ -4,7 +4,8 @@ use domain::safety::{Action, Checksum, Recognizer, Safety};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{encoded, pii, secrets};
+use crate::text::codes;
+use crate::{pii, secrets, vocabulary};
 
 /// More of an ordinary text than this never waits, in characters.
 const MOST_HELD: usize = 100;
@@ -100,7 +101,7 @@ fn encoded_samples() -> impl Iterator<Item = String> {
         "DE89 3704 0044 0532 0130 00",
         "My SSN is 536-22-8741, so take note.",
     ];
-    values.into_iter().flat_map(|value| encoded::tests::codes(value).into_iter().map(|code| code.1))
+    values.into_iter().flat_map(|value| codes::tests::codes(value).into_iter().map(|code| code.1))
 }
 
 #[test]
@@ -129,8 +130,8 @@ fn a_code_longer_than_what_is_held_is_dropped_from_where_it_is_told() {
         [(format!("{secret} {filler}"), true), (format!("{filler}and {secret} {filler}"), false)]
     {
         for code in [
-            encoded::tests::base64(text.as_bytes(), *b"+/", true),
-            encoded::tests::each_byte_of(text.as_bytes()),
+            codes::tests::base64(text.as_bytes(), *b"+/", true),
+            codes::tests::each_byte_of(text.as_bytes()),
         ] {
             let answer = format!("Look: {code} is it.");
             for said in [streamed(&policy, chars(&answer)).0, streamed(&policy, [&*answer]).0] {
@@ -384,8 +385,8 @@ fn the_kinds_of_a_project_wait_as_long_as_they_may_match() {
 
 /// Words that give the words behind them a meaning, of small letters.
 fn leads() -> Vec<&'static str> {
-    let contexts = pii::context::WORDS.iter().flat_map(|(_, words)| *words);
-    let words = contexts.copied().chain(secrets::names::all());
+    let contexts = vocabulary::contexts::WORDS.iter().flat_map(|(_, words)| *words);
+    let words = contexts.copied().chain(vocabulary::secret_names::all());
     let words = words.map(|word| word.trim_start_matches('~').trim_end_matches(['$', '!']));
     let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b" .:".contains(&b));
     words.filter(plain).collect()
@@ -393,7 +394,7 @@ fn leads() -> Vec<&'static str> {
 
 #[test]
 fn no_format_fits_into_a_plain_word() {
-    for format in secrets::formats::all() {
+    for format in vocabulary::formats::all() {
         let (first, rest) = format.prefix.split_at(1);
         let plain = first.bytes().all(|b| b.is_ascii_alphabetic())
             && rest.bytes().all(|b| b.is_ascii_lowercase());

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::super::context::{Context, Hit, counts, encloses};
-use super::super::{View, columns};
-use super::otherwise;
-use crate::words::{is_one_of, is_unspaced};
+use crate::pii::context::{Context, Hit, counts, encloses};
+use crate::pii::phone::otherwise;
+use crate::pii::{View, columns};
+use crate::text::words::{is_one_of, is_unspaced};
 
 /// How far behind its word a number may stand.
 const REACH: usize = 40;

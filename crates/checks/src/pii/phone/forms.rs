@@ -1,10 +1,12 @@
 //! How phone numbers are written: one row a form, and what is written like none.
 
-use super::super::View;
-use super::super::context::{self, Context};
-use super::announced::{self, Shape};
-use super::{MIN_DIGITS, otherwise};
-use crate::spans::Span;
+use crate::pii::View;
+use crate::pii::context;
+use crate::pii::context::Context;
+use crate::pii::phone::announced;
+use crate::pii::phone::announced::Shape;
+use crate::pii::phone::{MIN_DIGITS, otherwise};
+use crate::text::spans::Span;
 
 /// A number as it is written.
 pub(super) struct Written<'a> {
