@@ -30,12 +30,10 @@ pub use crate::policy::compiled::Policy;
 pub use crate::policy::saving::hostile_texts;
 pub use crate::policy::saving::slow_to_save;
 pub use crate::redact::file::{FileKind, FileText, file_kind};
-pub use crate::redact::json_text::{JsonText, Reading, label, long_number};
+pub use crate::redact::json_text::{JsonText, label, long_number};
+pub use crate::redact::reading::Reading;
 pub use crate::redact::redactor::Redactor;
 pub use crate::redact::restore::{Placeholders, StreamRestorer};
 pub use crate::report::{Block, Finding, Part, Report, Verdict};
 pub use crate::scan::keywords::search_vocabulary;
 pub use crate::stream_judge::{StreamJudge, Withheld};
-
-/// No text yields more findings than this; the rest is not looked at.
-pub(crate) const MAX_FINDINGS: usize = 1000;

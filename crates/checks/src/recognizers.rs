@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::MAX_FINDINGS;
+use crate::pattern::TOO_LONG_TO_COMPILE;
 use crate::pattern::prefixes;
 use crate::pattern::watch::{GiveUp, PatternList, Watch};
 use crate::pattern::work::{Budget, GivenUp};
 use crate::pattern::{Pattern, cost_of};
-use crate::policy::compiled::TOO_LONG_TO_COMPILE;
+use crate::report::MAX_FINDINGS;
 use crate::text::{checksum, words};
 use domain::safety::{Checksum, Recognizer};
 

@@ -3,6 +3,7 @@
 //! Text is certain up to the last border between words (see [`Borders`]), unless a value that holds white space may
 //! begin before it (see [`hold`]). What has left is kept for a while, because it gives a meaning to what follows.
 
+mod borders;
 mod hold;
 #[cfg(test)]
 mod tests;
@@ -11,13 +12,15 @@ use std::ops::Range;
 
 use domain::safety::{Action, Category};
 
-use crate::MAX_FINDINGS;
 use crate::policy::compiled::Policy;
 use crate::redact::redactor::Redactor;
 use crate::report::Finding;
+use crate::report::MAX_FINDINGS;
 use crate::secrets::key_block;
 use crate::secrets::key_block::Key;
 use crate::text::words;
+use borders::Borders;
+use hold::BEHIND;
 
 /// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
 /// and a word that is cut may be left out.
@@ -30,8 +33,6 @@ const MAX_HELD: usize = 4096;
 const KEPT: usize = 2304;
 /// A long piece is judged in parts of this size.
 const PART: usize = 512;
-/// How far behind a value a word may end that says what it is: it begins within 28 bytes and has at most 24.
-const BEHIND: usize = 52;
 
 /// Judges one string of an answer that arrives in pieces, by the actions that the settings have for outputs.
 #[derive(Debug, Default)]
@@ -271,62 +272,4 @@ fn is_open_key(finding: &Finding, text: &str) -> bool {
 fn lingers(finding: &Finding) -> bool {
     let by_form = ["EMAIL", "UPI_ID", "IP_ADDRESS", "MAC_ADDRESS", "CRYPTO_ADDRESS"];
     finding.category == Category::Pii && !by_form.contains(&&*finding.kind)
-}
-
-/// The places at which a text may be cut: no value without white space reaches over one. They are behind white space,
-/// behind a quote, and between characters of scripts that put no space between words, unless an address has begun.
-#[derive(Debug, Default)]
-struct Borders {
-    /// The last one.
-    last: usize,
-    /// How far the text was looked at.
-    seen: usize,
-    /// Whether a quote of another kind stands behind the last one: what it opens may hold the usual ones.
-    quoted: bool,
-    /// Whether a sign stands behind the last one that addresses have.
-    addressed: bool,
-}
-
-impl Borders {
-    /// Looks at what is new of a text; tells whether there is a border in it.
-    fn follow(&mut self, text: &str) -> bool {
-        let known = self.last;
-        for (at, c) in text[self.seen..].char_indices() {
-            if self.is_behind(c) {
-                self.last = self.seen + at + c.len_utf8();
-                (self.quoted, self.addressed) = (false, false);
-            }
-            self.quoted |= matches!(c, '\'' | '`');
-            self.addressed |= matches!(c, '@' | ':' | '/');
-        }
-        self.seen = text.len();
-        self.last > known
-    }
-
-    fn is_behind(&self, c: char) -> bool {
-        c.is_whitespace()
-            || c == '"' && !self.quoted
-            || is_own_word(c) && !self.addressed
-            || matches!(c, '、' | '。' | '，' | '！' | '？')
-    }
-
-    /// The text ends here now.
-    fn end_at(&mut self, end: usize) {
-        (self.seen, self.last) = (end, self.last.min(end));
-    }
-
-    /// The text begins so much later now.
-    fn moved(&mut self, by: usize) {
-        (self.seen, self.last) = (self.seen - by, self.last.saturating_sub(by));
-    }
-}
-
-/// Whether a letter may end a word wherever it stands: in the scripts of Southeast and East Asia that put no space between
-/// words. Korean does.
-fn is_own_word(c: char) -> bool {
-    let asian = matches!(
-        u32::from(c),
-        0x0e00..0x10a0 | 0x1780..0x1800 | 0x2e80..0x3130 | 0x31a0..0xa000 | 0xf900..0xfb00 | 0xff66..0xff9e | 0x20000..0x40000
-    );
-    asian && c.is_alphabetic()
 }

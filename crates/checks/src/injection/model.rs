@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use crate::injection::Anchor;
 use crate::injection::disguise::Disguise;
 use crate::injection::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
+use crate::scan::hits::Anchor;
 
 /// The model as the script wrote it; see there.
 static MODEL: Model = Model::read(include_bytes!("model.bin"));

@@ -1,9 +1,9 @@
 //! The features of a text: its words, neighbouring words, parts of words, and what the vocabulary says of them, each
 //! hashed to a number. The script that trains the model reads them from here, so there is no second way to count them.
 
-use crate::injection::Anchor;
 use crate::injection::disguise::Disguise;
 use crate::injection::tokens::{Kind, LONGEST, Tokens};
+use crate::scan::hits::Anchor;
 
 /// Changes whenever a text may get other features; weights say for which version they are.
 pub(crate) const VERSION: u16 = 3;

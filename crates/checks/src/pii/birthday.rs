@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::pii::context::{Context, encloses};
-use crate::pii::{Entity, Found, View, before};
+use crate::pii::context::encloses;
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::{View, before};
 use crate::text::words::{ceil, is_unspaced};
+use crate::vocabulary::contexts::Context;
 
 /// How far behind its word one may end.
 const REACH: usize = 60;
@@ -90,12 +92,12 @@ pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Found)
     if let Some(range) = behind(view, end).or_else(|| in_front(view, start, end)) {
         let plural = is_plural(view, start, end) && !is_cell(view, &range);
         let mut last = range.clone();
-        crate::pii::add(Entity::new("DATE_OF_BIRTH", range, 0.7), found);
+        found.push_once(Entity::new("DATE_OF_BIRTH", range, 0.7));
         while let Some(next) =
             next_of_list(view, &last, plural).filter(|next| next.end - end.min(next.end) <= LIST)
         {
             last = next.clone();
-            crate::pii::add(Entity::new("DATE_OF_BIRTH", next, 0.7), found);
+            found.push_once(Entity::new("DATE_OF_BIRTH", next, 0.7));
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use crate::pii::View;
-use crate::pii::context::{Context, Hit};
+use crate::pii::view::Cell;
+use crate::pii::view::View;
+use crate::scan::hits::Hit;
 use crate::text::spans;
-use crate::text::spans::Span;
 use crate::text::words::{is_name, is_one_of};
+use crate::vocabulary::contexts::Context;
 
 /// How far behind the beginning of the headings a cell may end: in a stream, nothing further back is sure to be known.
 const REACH: usize = 440;
@@ -20,9 +21,6 @@ const SMALL: &[&str] = &[
     "number", "numbers", "no", "nr", "num", "nummer", "numero", "número", "numéro", "id", "code", "date", "day", "s", "of",
     "n", "mobile", "home", "work", "cell", "primary",
 ];
-
-/// A cell under a heading, without the white space and the quotes around it.
-pub(super) type Cell = Span<Context>;
 
 /// All cells under headings that say what they are, in order.
 pub(super) fn cells(text: &str, hits: &[Hit]) -> Vec<Cell> {

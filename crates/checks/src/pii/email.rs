@@ -1,6 +1,7 @@
 //! E-mail addresses, found from their `@`.
 
-use crate::pii::{Entity, Found, View};
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::View;
 use crate::text::words::is_unspaced;
 
 /// Longest local part and longest domain that are looked at.

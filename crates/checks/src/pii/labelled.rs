@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use crate::pii::context;
-use crate::pii::context::Context as C;
 use crate::pii::digits::is_day;
-use crate::pii::token::digits as number;
-use crate::pii::{Entity, Found, View, before};
+use crate::pii::found::{Entity, Found};
+use crate::pii::letters::digits as number;
+use crate::pii::view::{View, before};
 use crate::text::words::{ceil, is_name, is_one_of, is_unspaced};
+use crate::vocabulary::contexts::Context as C;
 
 /// The value that a label announces, and the form it must have to count.
 struct Label {
@@ -56,6 +57,11 @@ const BANKING: &[&str] = &[
 /// Whose accounts are of no bank.
 const OWNERS: &[&str] =
     &["user", "admin", "service", "customer", "client", "player", "email", "test", "cloud"];
+
+/// The kinds of values that the rows have.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    LABELS.iter().map(|row| row.kind)
+}
 
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Found) {

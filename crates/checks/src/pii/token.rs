@@ -3,11 +3,14 @@
 use std::ops::Range;
 
 use crate::pii::context;
-use crate::pii::context::Context as C;
 use crate::pii::digits::italian_vat_sample;
-use crate::pii::{Entity, Found, View, letters};
+use crate::pii::found::{Entity, Found};
+use crate::pii::letters;
+use crate::pii::letters::digits;
+use crate::pii::view::View;
 use crate::text::spans::Span;
 use crate::text::words::{LETTER, free_after, free_before, kind};
+use crate::vocabulary::contexts::Context as C;
 
 struct Row {
     kind: &'static str,
@@ -56,6 +59,11 @@ const ROWS: &[Row] = &[
     Row { kind: "PASSPORT", mask: b"A9999999", check: not_zero, context: C::Passport, plain: 0.0, whole: 0.45 },
     Row { kind: "PASSPORT", mask: b"AA9999999", check: any, context: C::Passport, plain: 0.0, whole: 0.45 },
 ];
+
+/// The kinds of tokens that the rows have.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.kind)
+}
 
 /// Tries each token, and the few numbers written with separators.
 pub(super) fn find(view: &View<'_>, found: &mut Found) {
@@ -297,10 +305,6 @@ fn spaced(view: &View<'_>, begin: usize, found: &mut Found) {
 
 fn any(_: &[u8]) -> bool {
     true
-}
-
-pub(super) fn digits(token: &[u8]) -> u64 {
-    token.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| n * 10 + u64::from(b - b'0'))
 }
 
 fn pan(t: &[u8]) -> bool {

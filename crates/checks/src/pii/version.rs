@@ -1,9 +1,9 @@
 //! Numbers of versions and of sections, which are written like addresses of a network.
 
 use crate::pii::context;
-use crate::pii::context::Context;
-use crate::pii::{View, before};
+use crate::pii::view::{View, before};
 use crate::text::words::{free_after, is_hump, is_one_of};
+use crate::vocabulary::contexts::Context;
 
 /// Words that lead up to the address of a machine. They end the names of fields, too: `client_ip`, `remoteAddr`.
 #[rustfmt::skip]

@@ -1,10 +1,11 @@
 //! Addresses of crypto wallets.
 
 use crate::pii::context;
-use crate::pii::context::Context;
-use crate::pii::{Entity, Found, View};
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::View;
 use crate::text::checksum;
 use crate::text::spans::Span;
+use crate::vocabulary::contexts::Context;
 
 /// Prefixes of the addresses of segregated witnesses and of chains of that kind.
 const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];

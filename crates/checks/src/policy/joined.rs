@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use domain::safety::{Category, Origin};
 
-use crate::MAX_FINDINGS;
 use crate::pattern::watch::{GiveUp, Watch};
 use crate::policy::compiled::Policy;
 use crate::policy::offsets;
+use crate::report::MAX_FINDINGS;
 use crate::report::{CERTAIN, Finding, Part, Verdict};
 use crate::scan::Scope;
 use crate::text::words::{ceil, floor};

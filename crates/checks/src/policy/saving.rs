@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use domain::safety::Safety;
 
-use crate::MAX_FINDINGS;
 use crate::pattern::Pattern;
-use crate::pattern::trial::Trial;
+use crate::pattern::trial::{self, Trial};
 use crate::pattern::work::{ALL_PER_BYTE, ALL_UNSEEN};
 use crate::policy::compiled::{MAX_MATCHES, MAX_RULES};
+use crate::report::MAX_FINDINGS;
 
 /// The message for patterns that cost too much together, but not each by itself.
 const TOO_DEAR: &str = "settings.safety: the patterns of all rules and recognizers take more than 4,000 ns together for a \
@@ -96,5 +96,5 @@ fn cost_too_much(all: &[Own<'_>], stop: &dyn Fn() -> bool) -> bool {
 /// The texts on which a pattern is tried before it is saved, each with a name: for measurements.
 #[doc(hidden)]
 pub fn hostile_texts(pattern: &str) -> Vec<(String, String)> {
-    Pattern::compile(pattern).map(|pattern| pattern.hostile_texts()).unwrap_or_default()
+    Pattern::compile(pattern).map(|pattern| trial::texts(pattern.hir())).unwrap_or_default()
 }

@@ -1,14 +1,14 @@
 use super::*;
 use crate::policy::compiled::Policy;
-use crate::redact::json_text::Reading;
+use crate::policy::encoded::tests::base64;
+use crate::redact::reading::Reading;
 use crate::report::Part;
-use crate::text::codes::tests::base64;
 use domain::safety::{Category, Origin, Safety};
 
 const SAID: &str = "Größe: 42, mail jane.doe@acme.org or call the shop.";
 
 fn percent(bytes: &[u8]) -> String {
-    let digits = crate::text::codes::tests::each_byte_of(bytes);
+    let digits = crate::policy::encoded::tests::each_byte_of(bytes);
     let pairs = digits.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap());
     pairs.flat_map(|pair| ["%", pair]).collect()
 }

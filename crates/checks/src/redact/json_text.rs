@@ -1,61 +1,18 @@
 //! A text that is itself JSON, such as the arguments of a tool call: read as what it says, rewritten so that it stays JSON.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::redact::file::FileText;
 use crate::redact::redactor::Redactor;
 use crate::report::Finding;
-use crate::text::json_lexer::{Lexer, Place};
+use crate::text::json_lexer::{Lexer, Place, escaped};
 
 /// A number with fewer digits says nothing of a person.
 const FEWEST_DIGITS: usize = 7;
 /// A longer name of a field is no name.
 const LONGEST_LABEL: usize = 40;
-
-/// A text as it is judged and redacted: as it stands, or as the JSON that it is.
-#[derive(Debug)]
-pub enum Reading<'a> {
-    /// Words.
-    Plain(Cow<'a, str>),
-    /// JSON inside a string.
-    Json(JsonText<'a>),
-    /// A file of text.
-    File(FileText<'a>),
-}
-
-impl<'a> Reading<'a> {
-    /// Reads a text that should be JSON; one that does not look so is taken as it stands.
-    pub fn json(text: &'a str) -> Self {
-        JsonText::read(text).map_or_else(|| Self::Plain(text.into()), Self::Json)
-    }
-
-    /// Reads a string of which [`crate::redact::file::file_kind`] says that it holds a file of text.
-    pub fn file(text: &'a str, is_bare: bool) -> Self {
-        FileText::read(text, is_bare).map_or_else(|| Self::Plain(text.into()), Self::File)
-    }
-
-    /// Returns the text to be judged.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Plain(text) => text,
-            Self::Json(json) => json.text(),
-            Self::File(file) => file.text(),
-        }
-    }
-
-    /// Replaces what was found in [`Reading::text`]; `None` when nothing changes.
-    pub fn redact(&self, redactor: &mut Redactor, findings: &[&Finding]) -> Option<String> {
-        match self {
-            Self::Plain(text) => redactor.redact(text, findings),
-            Self::Json(json) => json.redact(redactor, findings),
-            Self::File(file) => file.redact(redactor, findings),
-        }
-    }
-}
 
 /// JSON inside a string. What is judged is [`JsonText::text`]: the same with its escapes undone, and with the name of the
 /// field in words before numbers, because most of them mean nothing without it.
@@ -271,13 +228,6 @@ fn is_number_like(text: &str) -> bool {
     text.len() <= LONGEST_LABEL
         && count_digits(text) >= FEWEST_DIGITS
         && text.bytes().all(|byte| byte.is_ascii_digit() || b" -.+/()".contains(&byte))
-}
-
-/// A text as it is spelled in a JSON string.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut quoted = Value::from(text).to_string();
-    quoted.pop();
-    quoted.split_off(1)
 }
 
 #[cfg(test)]

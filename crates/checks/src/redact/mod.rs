@@ -2,5 +2,6 @@
 
 pub(crate) mod file;
 pub(crate) mod json_text;
+pub(crate) mod reading;
 pub(crate) mod redactor;
 pub(crate) mod restore;

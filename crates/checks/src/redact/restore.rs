@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::redact::json_text::escaped;
-use crate::text::json_lexer::{Lexer, Place};
+use crate::text::json_lexer::{Lexer, Place, escaped};
 
 /// A token longer than this behind a placeholder is given up waiting for.
 const MAX_HELD: usize = 8192;

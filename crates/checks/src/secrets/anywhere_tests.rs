@@ -1,7 +1,8 @@
 //! Credentials that are glued to a word, and words that look like it.
 
 use super::tests::{body, kinds, secrets};
-use crate::vocabulary::formats::{self, Body, Charset, Format};
+use crate::vocabulary::formats;
+use crate::vocabulary::formats::format::{Body, Charset, Format};
 
 /// Texts that may stand right in front of a credential.
 const FRONTS: [&str; 11] =

@@ -2,7 +2,7 @@
 
 use super::tests::{body, secrets};
 use crate::scan::{Scan, Scope};
-use crate::vocabulary::formats::Charset;
+use crate::vocabulary::formats::format::Charset;
 
 /// The password and the random value in the texts below.
 const PASSWORD: &str = "Kd92mQx1Lp";

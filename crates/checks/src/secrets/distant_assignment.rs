@@ -1,11 +1,15 @@
 //! Values some words behind their name: "the password for the database is ...", "API key [dev]: ...".
 
-use crate::secrets::assigned::judge;
 use crate::secrets::assignment_operator::Join;
+use crate::secrets::false_positives;
 use crate::secrets::label;
 use crate::secrets::label::Key;
+use crate::secrets::score::judge;
+use crate::secrets::secret::Secret;
+use crate::secrets::surroundings::is_cut;
 use crate::secrets::value_span::value_end;
-use crate::secrets::{Secret, false_positives, is_cut};
+use crate::text::randomness;
+use crate::text::source_code;
 use crate::text::words::{floor, is_one_of};
 use crate::vocabulary::dummy_values;
 use crate::vocabulary::secret_names::{is_password, is_psk};
@@ -89,14 +93,14 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
     } else {
         let is_kept = !keyword.eq_ignore_ascii_case("key") || Key::read(lead) == Some(Key::Secret);
         let is_owned = is_one_of(joint.word, OWNERS);
-        match dummy_values::is_hex(value) {
+        match randomness::is_hex(value) {
             true if !is_kept
                 || is_owned
                 || label::is_signing(lead) && label::is_fingerprint(value) =>
             {
                 None
             }
-            true if dummy_values::is_uuid(value) => Some(0.75),
+            true if randomness::is_uuid(value) => Some(0.75),
             _ => judge(text, from, value, false, Join::Said),
         }
     };
@@ -203,9 +207,8 @@ fn is_chosen(value: &str) -> bool {
     let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
     let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
     let is_signed = digits >= 2 && value.contains(['!', '#', '$', '%', '^', '&', '@']);
-    let is_mixed = upper.min(lower) >= 1
-        && value.len() >= 8
-        && dummy_values::changes(value) * 2 >= value.len();
+    let is_mixed =
+        upper.min(lower) >= 1 && value.len() >= 8 && randomness::changes(value) * 2 >= value.len();
     let is_mail = || value.split_once('@').is_some_and(|(_, host)| host.contains('.'));
     (6..=64).contains(&value.len())
         && value.is_ascii()
@@ -214,7 +217,7 @@ fn is_chosen(value: &str) -> bool {
         && (is_signed || is_mixed)
         && !value.starts_with(['#', '$', '@', '&', '/', '.'])
         && !value.contains("://")
-        && !dummy_values::is_code(value)
+        && !source_code::is_code(value)
         && !dummy_values::is_stand_in(value)
         && !dummy_values::is_encrypted(value)
         && !is_mail()

@@ -6,6 +6,8 @@ use aho_corasick::AhoCorasick;
 
 use crate::secrets::label;
 use crate::secrets::label::Key;
+use crate::text::randomness;
+use crate::text::words::any_of;
 use crate::text::words::{floor, is_one_of};
 use crate::vocabulary::dummy_values;
 
@@ -60,7 +62,7 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
     let is_joint = |c: char| "=\"'".contains(c) || c.is_alphabetic();
     let label = lead.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
     let key = Key::read(label);
-    let is_number = dummy_values::is_hex(value);
+    let is_number = randomness::is_hex(value);
     if match key {
         Some(Key::Public) => true,
         Some(Key::Stored) => is_number,
@@ -106,20 +108,20 @@ fn is_identifier(name: &str, value: &str) -> bool {
     let number = name.contains("key") && name.ends_with("id")
         || ends(&["client_id", "client-id", "clientid"]);
     let uuid = ["key", "id"].contains(&name) || ends(&["_id", "-id"]) || name.contains("idempot");
-    number && dummy_values::is_hex(value) || uuid && dummy_values::is_uuid(value)
+    number && randomness::is_hex(value) || uuid && randomness::is_uuid(value)
 }
 
 /// Whether a value is written as the names of types are: in words that begin with capitals.
 fn is_type_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_uppercase())
         && value.bytes().all(|b| b.is_ascii_alphanumeric())
-        && !dummy_values::is_jumbled(value)
+        && !randomness::is_jumbled(value)
 }
 
 /// Whether a value is the key of a build's cache: words, and the hash of what it was built from.
 fn is_cache_key(value: &str) -> bool {
     value.rsplit_once('-').is_some_and(|(words, hash)| {
-        words.contains('-') && hash.len() >= 16 && dummy_values::is_hex(hash)
+        words.contains('-') && hash.len() >= 16 && randomness::is_hex(hash)
     })
 }
 
@@ -165,7 +167,7 @@ pub(super) fn repeats_name(text: &str, from: usize, value: &str) -> bool {
 /// Whether the value is announced or shaped as a checksum.
 pub(super) fn is_digest(text: &str, from: usize, value: &str) -> bool {
     // Most values have none of the names in front.
-    static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| dummy_values::any_of(DIGESTS));
+    static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| any_of(DIGESTS));
     let lead = floor(text, from.saturating_sub(24));
     let lead = text[lead..from].rsplit('\n').next().unwrap_or_default();
     let is_named = || {

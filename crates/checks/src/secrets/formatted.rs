@@ -1,11 +1,14 @@
 //! Credentials that begin as a provider's do: what follows, how it must end, and how live it looks.
 
 use crate::scan::Scan;
-use crate::secrets::{Secret, is_below_base64, is_cut, is_in_base64};
+use crate::secrets::secret::Secret;
+use crate::secrets::surroundings::{is_below_base64, is_cut, is_in_base64};
+use crate::text::randomness;
 use crate::text::words::is_name;
 use crate::vocabulary::dummy_values;
 use crate::vocabulary::formats;
-use crate::vocabulary::formats::{Body, Charset, Format};
+use crate::vocabulary::formats::bodies;
+use crate::vocabulary::formats::format::{Body, Charset, Format};
 
 /// Scores: a live value, one made for tests, one whose check value does not fit, one that somebody typed in the order of
 /// the keys or of the alphabet, and one that has the form but looks filled in. The last is for a person to look at; it
@@ -107,7 +110,7 @@ impl<'t> Reader<'t> {
         let run = self.run_end(format.rest, from);
         let secret = |end, score| Secret { kind: format.kind, bytes: at..end, score };
         let counted = from + COUNTED;
-        if format.is_counted() && run >= counted && formats::crc_fits(&self.text[from..counted]) {
+        if format.is_counted() && run >= counted && bodies::crc_fits(&self.text[from..counted]) {
             // Its check value says where it ends, whatever stands in front of it or behind.
             return self.score(format, from, counted).map(|score| secret(counted, score));
         }
@@ -167,14 +170,14 @@ impl<'t> Reader<'t> {
         let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
         let before = &bytes[..at];
         // A value typed to try a gateway counts if its format may have a checksum, or behind `_`.
-        let is_typed = dummy_values::is_counted(value);
+        let is_typed = randomness::is_counted(value);
         let is_random = if is_typed {
             format.is_counted() || before.ends_with(b"_")
         } else {
-            dummy_values::is_mixed(value)
+            randomness::is_mixed(value)
         };
         // `kotlin_api_` and a hash.
-        let is_hash = !matches!(format.rest, Charset::Hex) && dummy_values::is_hex(value);
+        let is_hash = !matches!(format.rest, Charset::Hex) && randomness::is_hex(value);
         let capitals = || {
             let is_part = |b: &&u8| format.rest.has(**b);
             before.iter().rev().take(MAX_CAPITALS + 1).take_while(is_part).count()
@@ -262,15 +265,15 @@ fn is_tag(text: &[u8]) -> bool {
 /// How live the characters behind a beginning look.
 fn liveness(format: &Format, value: &str) -> Option<f64> {
     let masked = dummy_values::is_masked(value);
-    let filled = masked || dummy_values::is_named(value) || !dummy_values::is_varied(value);
-    let typed = dummy_values::is_counted(value);
+    let filled = masked || dummy_values::is_named(value) || !randomness::is_varied(value);
+    let typed = randomness::is_counted(value);
     match format.body {
         Body::Checked(check) if !check(value) => return None,
-        Body::Random if filled || !dummy_values::is_mixed(value) => return None,
+        Body::Random if filled || !randomness::is_mixed(value) => return None,
         Body::Free if filled || typed => return Some(FILLED),
         // Words and years are as free; live values are longer or change kind more often.
-        Body::Free if value.len() < 20 && !dummy_values::is_jumbled(value) => return None,
-        Body::Free if !dummy_values::is_mixed(value) => return None,
+        Body::Free if value.len() < 20 && !randomness::is_jumbled(value) => return None,
+        Body::Free if !randomness::is_mixed(value) => return None,
         _ => {}
     }
     if filled {
@@ -281,7 +284,7 @@ fn liveness(format: &Format, value: &str) -> Option<f64> {
         return (format.is_exact() || value.len() == format.length.0).then_some(TYPED);
     }
     let counted = format.kind.starts_with("github") && value.len() == 36;
-    Some(if counted && !formats::crc_fits(value) {
+    Some(if counted && !bodies::crc_fits(value) {
         MISCOUNTED
     } else if format.prefix.contains("test") || format.prefix.contains("sandbox") {
         TEST

@@ -2,11 +2,11 @@
 
 use memchr::memmem;
 
-use crate::secrets::Secret;
+use crate::secrets::secret::Secret;
+use crate::text::randomness;
 use crate::text::words::{ceil, floor};
-use crate::vocabulary::dummy_values;
+use crate::vocabulary::credential_rules::KEY_BLOCK;
 
-pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
 const KEY_END: &str = "-----END";
 /// The reported kind of a private key.
 pub(crate) const PRIVATE_KEY: &str = "private_key";
@@ -99,7 +99,7 @@ fn begun_key(body: &str) -> Option<usize> {
 /// How many characters of a key there are: in runs that are longer than words and mix kinds as words and paths do not.
 fn solid(body: &[u8]) -> usize {
     body.split(|&b| !is_base64(b))
-        .filter(|run| run.len() >= SHORTEST_RUN && dummy_values::is_scrambled(run))
+        .filter(|run| run.len() >= SHORTEST_RUN && randomness::is_scrambled(run))
         .map(<[u8]>::len)
         .sum()
 }

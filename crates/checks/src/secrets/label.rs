@@ -1,7 +1,7 @@
 //! The words of names and labels, and what those in front of `key` make of it.
 
+use crate::text::randomness;
 use crate::text::words::is_one_of;
-use crate::vocabulary::dummy_values;
 
 /// A key that is public, or that a database, a cache or a file is found by: words in front of `key`.
 const PUBLIC: &[&str] =
@@ -121,7 +121,7 @@ pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
     let stem = stem.strip_suffix("value").unwrap_or(stem);
     between == ": "
         && value.len() == 40
-        && dummy_values::is_hex(value)
+        && randomness::is_hex(value)
         && name.starts_with(|c: char| c.is_ascii_uppercase())
         && label[..label.len() - name.len()].ends_with([' ', '\n'])
         && name.bytes().any(|b| b.is_ascii_lowercase())

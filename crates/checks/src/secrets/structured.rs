@@ -6,40 +6,18 @@ use std::sync::{LazyLock, OnceLock};
 use memchr::memmem;
 use regex::Regex;
 
-use crate::pii::context::Context;
-use crate::scan;
-use crate::scan::Scan;
-use crate::secrets::assigned::chosen;
+use crate::scan::{Scan, runs};
 use crate::secrets::assignment_operator::Join;
 use crate::secrets::key_block;
-use crate::secrets::key_block::KEY_BLOCK;
-use crate::secrets::{Secret, url};
+use crate::secrets::score::chosen;
+use crate::secrets::secret::Secret;
+use crate::secrets::url;
+use crate::text::randomness;
 use crate::text::spans::Span;
 use crate::text::words::{ceil, floor, is_name};
-use crate::vocabulary::credential_rules::{LOGIN, RULES, Rule, Seek};
+use crate::vocabulary::contexts::Context;
+use crate::vocabulary::credential_rules::{LOGIN, RULES, Rule, Seek, seek};
 use crate::vocabulary::dummy_values;
-
-/// Marks that announce a credential without a rule of this table.
-const OTHERS: [&str; 2] = [KEY_BLOCK, url::MARK];
-/// All marks: those of the rules, in their order, then the others. The scan looks for most of them, in any case, so that
-/// only what is there is looked for again.
-pub(crate) static MARKS: [&str; RULES.len() + OTHERS.len()] = {
-    let mut marks = [""; RULES.len() + OTHERS.len()];
-    let mut index = 0;
-    while index < marks.len() {
-        marks[index] =
-            if index < RULES.len() { RULES[index].mark } else { OTHERS[index - RULES.len()] };
-        index += 1;
-    }
-    marks
-};
-/// The tag in front of a password between tags, and the number of bytes within which it ends with its last tag.
-pub(crate) const PASSWORD_TAG: &str = "<password>";
-pub(crate) const PASSWORD_REACH: usize = 120;
-/// Returns the places in which a mark is looked for.
-pub(crate) fn seek(index: usize) -> Seek {
-    RULES.get(index).map_or(Seek::Anywhere, |rule| rule.seek)
-}
 
 /// A search for the mark of each rule, and its expression once the mark was met: most never are.
 static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, OnceLock<Option<Regex>>)>> =
@@ -164,10 +142,10 @@ fn is_live(kind: &str, value: &str) -> bool {
                 || is_setting;
             value.is_ascii() && !is_sample && chosen(value, Join::Said).is_some()
         }
-        "basic_auth" => value.contains(':') || dummy_values::is_mixed(value),
+        "basic_auth" => value.contains(':') || randomness::is_mixed(value),
         _ => true,
     };
-    let clock = kind == "npm_token" && dummy_values::is_uuid(value) && !is_random_uuid(value);
+    let clock = kind == "npm_token" && randomness::is_uuid(value) && !is_random_uuid(value);
     is_like && !clock && dummy_values::is_live_login(value)
 }
 
@@ -226,7 +204,7 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         }
         let first = bytes[done..dot].iter().rev().take(2000).take_while(|b| url(b)).count();
         let start = dot - first;
-        if first < scan::LONG as usize {
+        if first < runs::LONG as usize {
             continue;
         }
         // Something may be joined to it: `ghs_123_eyJ...`, `token-eyJ...`, a line's end written as `\n`.
@@ -264,7 +242,7 @@ fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         let is_part = |b: &&u8| is_name(**b) || **b == b'-';
         let length = bytes[bar + 1..].iter().take(28).take_while(is_part).count();
         let end = bar + 1 + length;
-        if length == 27 && dummy_values::is_mixed(&text[bar + 1..end]) {
+        if length == 27 && randomness::is_mixed(&text[bar + 1..end]) {
             let bytes = bar - digits..end;
             found.push(Secret { kind: "facebook_app_token", bytes, score: 0.9 });
         }
@@ -273,7 +251,7 @@ fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
 
 /// Whether base64 decodes to the beginning of a JSON object that names an algorithm or a type.
 fn is_json_head(encoded: &[u8]) -> bool {
-    let decoded = crate::injection::decode::base64(encoded, 400);
+    let decoded = crate::text::base64::base64(encoded, 400);
     let names = ["\"alg\"", "\"typ\"", "\"enc\"", "\"kid\""];
     decoded.starts_with(b"{\"")
         && names.iter().any(|name| memmem::find(&decoded, name.as_bytes()).is_some())

@@ -3,7 +3,8 @@
 use super::formatted::formatted;
 use super::{Secret, find};
 use crate::scan::{Scan, Scope};
-use crate::vocabulary::formats::{self, Body, Charset, Format};
+use crate::vocabulary::formats;
+use crate::vocabulary::formats::format::{Body, Charset, Format};
 
 /// Values behind names and options, in all kinds of files.
 const VALUES: [&str; 14] = [

@@ -8,18 +8,20 @@ use regex::Regex;
 
 use crate::pii::address::latin;
 use crate::pii::birthday::MONTHS;
-use crate::pii::context::Context;
 use crate::pii::person::{DEGREES, PARTICLES};
 use crate::policy::compiled::Policy;
 use crate::scan::{Scan, Scope};
-use crate::secrets::key_block::{KEY_BLOCK, Key};
-use crate::secrets::structured::{PASSWORD_REACH, PASSWORD_TAG};
-use crate::stream_judge::BEHIND;
+use crate::secrets::key_block::Key;
 use crate::text::codes;
 use crate::text::normalize::Folded;
 use crate::text::words;
 use crate::text::words::is_unspaced;
+use crate::vocabulary::contexts::Context;
+use crate::vocabulary::credential_rules::KEY_BLOCK;
+use crate::vocabulary::credential_rules::{PASSWORD_REACH, PASSWORD_TAG};
 
+/// How far behind a value a word may end that says what it is: it begins within 28 bytes and has at most 24.
+pub(super) const BEHIND: usize = 52;
 /// No number, name or address with the words that tell it takes more than this.
 const REACH: usize = 128;
 /// How far behind a word that announces it a birthday may end.

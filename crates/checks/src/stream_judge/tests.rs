@@ -4,7 +4,7 @@ use domain::safety::{Action, Checksum, Recognizer, Safety};
 use proptest::prelude::*;
 
 use super::*;
-use crate::text::codes;
+use crate::policy::encoded;
 use crate::{pii, secrets, vocabulary};
 
 /// More of an ordinary text than this never waits, in characters.
@@ -101,7 +101,7 @@ fn encoded_samples() -> impl Iterator<Item = String> {
         "DE89 3704 0044 0532 0130 00",
         "My SSN is 536-22-8741, so take note.",
     ];
-    values.into_iter().flat_map(|value| codes::tests::codes(value).into_iter().map(|code| code.1))
+    values.into_iter().flat_map(|value| encoded::tests::codes(value).into_iter().map(|code| code.1))
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn a_code_longer_than_what_is_held_is_dropped_from_where_it_is_told() {
         [(format!("{secret} {filler}"), true), (format!("{filler}and {secret} {filler}"), false)]
     {
         for code in [
-            codes::tests::base64(text.as_bytes(), *b"+/", true),
-            codes::tests::each_byte_of(text.as_bytes()),
+            encoded::tests::base64(text.as_bytes(), *b"+/", true),
+            encoded::tests::each_byte_of(text.as_bytes()),
         ] {
             let answer = format!("Look: {code} is it.");
             for said in [streamed(&policy, chars(&answer)).0, streamed(&policy, [&*answer]).0] {

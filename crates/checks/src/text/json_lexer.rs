@@ -1,5 +1,7 @@
 //! JSON text character by character, as it may arrive in pieces: what each character says and how it is spelled.
 
+use serde_json::Value;
+
 /// The role of a character in a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -115,6 +117,13 @@ fn decode(escape: &str) -> Escape {
         }
         other => Escape::Done(char::from_u32(other.into()).unwrap_or(BROKEN)),
     }
+}
+
+/// A text as it is spelled in a JSON string.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut quoted = Value::from(text).to_string();
+    quoted.pop();
+    quoted.split_off(1)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Small questions about bytes and borders, and the same of sixty-four bytes at once.
 
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
 /// Whether a byte may be part of a word: ASCII letters, digits, `_`, and every byte of a non-ASCII character.
 pub(crate) const fn is_word(byte: u8) -> bool {
     is_name(byte) || byte >= 0x80
@@ -172,6 +174,33 @@ pub(crate) fn bits(block: &[u8; 64], class: impl Fn(u8) -> bool) -> u64 {
         let gathered = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         bits << 8 | gathered
     })
+}
+
+/// Returns the end of an escape that begins with the sign at `at`: `\n` and `\u000a` as in code, `%0A` as in URLs,
+/// `[31m` as in the colours of terminals.
+pub(crate) fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
+    let rest = &text[at + 1..];
+    let is_hex = |from: usize, to: usize| {
+        rest.get(from..to).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    match (text[at], rest.first()?) {
+        (b'\\', b'n' | b'r' | b't') => Some(at + 2),
+        (b'\\', b'u') if is_hex(1, 5) => Some(at + 6),
+        (b'%', _) if is_hex(0, 2) => Some(at + 3),
+        (b'[', _) => {
+            let is_part = |b: &&u8| b.is_ascii_digit() || **b == b';';
+            let codes = rest.iter().take(16).take_while(is_part).count();
+            (rest.get(codes) == Some(&b'm')).then_some(at + codes + 2)
+        }
+        _ => None,
+    }
+}
+
+/// A search for any of a few words at once, in any case: values are judged behind each of many names, and one pass over
+/// them is as dear as one word.
+pub(crate) fn any_of(words: &[&str]) -> Option<AhoCorasick> {
+    let mut builder = AhoCorasick::builder();
+    builder.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(words).ok()
 }
 
 #[cfg(test)]

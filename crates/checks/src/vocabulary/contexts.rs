@@ -1,7 +1,116 @@
 //! The words that say what a value next to them is.
 
-use crate::pii::context::Context;
-use crate::pii::context::Context as C;
+use Context as C;
+
+/// The meaning that a word gives to a value near it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context {
+    Phone,
+    /// A phrase used only of a telephone: "call me".
+    Called,
+    /// A phrase that may be used of a telephone: "text 4155552671".
+    Likely,
+    Card,
+    Ssn,
+    Itin,
+    TaxId,
+    Sin,
+    Nhs,
+    Nino,
+    Passport,
+    Licence,
+    Account,
+    /// An account, perhaps of a bank.
+    PlainAccount,
+    Routing,
+    Iban,
+    Aadhaar,
+    Pan,
+    Tfn,
+    Abn,
+    Acn,
+    Medicare,
+    Pesel,
+    GermanTax,
+    Bsn,
+    Nir,
+    Cpf,
+    Rrn,
+    Personnummer,
+    Cpr,
+    Hetu,
+    ThaiId,
+    Npi,
+    Vat,
+    NationalId,
+    Dea,
+    Nric,
+    Dni,
+    Health,
+    Birth,
+    Version,
+    Wallet,
+    Name,
+    Street,
+    Hardware,
+    Ifsc,
+    SortCode,
+    MyNumber,
+    Nik,
+    Oib,
+    PortugueseTax,
+    Afm,
+    Cnp,
+    Egn,
+    BirthNumber,
+    Baltic,
+    SocialInsurance,
+    Cuit,
+    Snils,
+    Inn,
+    Iqama,
+    Teudat,
+    Cnic,
+    Nin,
+    Ird,
+    Pps,
+    Hkid,
+    Rut,
+    Rfc,
+    Gstin,
+    Voter,
+    Belgian,
+    Kimlik,
+    SouthAfrican,
+    Swiss,
+    Chinese,
+    Emirati,
+    ItalianCard,
+}
+
+impl Context {
+    /// Whether names of fields are made of such words. Those of sentences and addresses are not.
+    pub(crate) fn names_field(self) -> bool {
+        !matches!(self, Self::Called | Self::Likely | Self::Name | Self::Street | Self::Version)
+    }
+}
+
+impl Context {
+    /// Returns the general name that a number of one country has besides its own.
+    pub(crate) fn general(self) -> Option<Self> {
+        let is_general = matches!(
+            self,
+            Self::Belgian
+                | Self::Kimlik
+                | Self::SouthAfrican
+                | Self::Swiss
+                | Self::Chinese
+                | Self::Emirati
+                | Self::ThaiId
+        );
+        is_general.then_some(Self::NationalId)
+    }
+}
 
 /// `~` in front: may stand inside a word; `$` behind: the word ends there; `!` behind: so it does, and it is a common word
 /// of some language, which counts in capitals or as a label (`sin: `) only.

@@ -1,8 +1,5 @@
 //! Credentials that regular expressions describe near a mark.
 
-use crate::secrets::structured::{PASSWORD_REACH, PASSWORD_TAG};
-use crate::secrets::url;
-
 /// A rule to look for near a mark in a text: the mark, the rule, its name, its score, and how far to look around. A rule
 /// that begins with `^` is looked for at each mark; others once in all that is near marks, so that many marks close to
 /// each other cost no more than one.
@@ -15,6 +12,19 @@ pub(crate) struct Rule {
     pub(crate) after: usize,
     pub(crate) seek: Seek,
 }
+
+/// The beginning of a key block.
+pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
+
+/// The reported kind of passwords in URLs.
+pub(crate) const URL_CREDENTIALS: &str = "url_credentials";
+
+/// The mark behind the scheme of a URL.
+pub(crate) const URL_MARK: &str = "://";
+
+/// The tag in front of a password between tags, and the number of bytes within which it ends with its last tag.
+pub(crate) const PASSWORD_TAG: &str = "<password>";
+pub(crate) const PASSWORD_REACH: usize = 120;
 
 /// The places in which the mark of a rule is looked for.
 #[derive(Clone, Copy, PartialEq)]
@@ -81,7 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { mark: "AZDO", kind: "azure_devops_token", pattern: r"(?-u:\b)([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?-u:\b)", score: 0.95, before: 77, after: 5, seek: Seek::Run },
     Rule { mark: "NRAL", kind: "new_relic_key", pattern: r"(?-u:\b)([A-Za-z0-9]{28,36}NRAL)(?-u:\b)", score: 0.95, before: 37, after: 1, seek: Seek::Run },
     Rule { mark: "SSWS 00", kind: "okta_token", pattern: r"^SSWS (00[A-Za-z0-9_-]{40})(?:$|[^A-Za-z0-9_-])", score: 0.95, before: 0, after: 41, seek: Seek::Word },
-    Rule { mark: "oracle:thin:", kind: url::KIND, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\x00-\x20"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
+    Rule { mark: "oracle:thin:", kind: URL_CREDENTIALS, pattern: r#"^oracle:thin:[A-Za-z0-9_$]{1,60}/([^\x00-\x20"'<>@/]{3,60})@"#, score: 0.85, before: 0, after: 130, seek: Seek::Word },
     Rule { mark: "redis-cli ", kind: "password", pattern: r#"^redis-cli (?:[^\n]{0,140}? )?(?:-a|--pass)[ =]["']?([^\x00-\x20"'$<{]{6,100})"#, score: 0.8, before: 0, after: 260, seek: Seek::Word },
     Rule { mark: "kty\"", kind: "jwk_private_key", pattern: r#""(?:d|k)"\s*:\s*"([A-Za-z0-9_-]{40,720})""#, score: 0.95, before: 0, after: 1240, seek: Seek::Word },
     // User and password as arguments.
@@ -115,3 +125,23 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { mark: "https -", kind: LOGIN, pattern: HTTPIE, score: 0.8, before: 0, after: 300, seek: Seek::Word },
     Rule { mark: "jenkins-cli", kind: LOGIN, pattern: r#"^jenkins-cli[^\n]{0,140}? -auth ["']?[^\s"':]{1,60}:([^\x00-\x20"'$<{]{6,64})"#, score: 0.8, before: 0, after: 300, seek: Seek::Word },
 ];
+
+/// Marks that announce a credential without a rule of this table.
+const OTHERS: [&str; 2] = [KEY_BLOCK, URL_MARK];
+/// All marks: those of the rules, in their order, then the others. The scan looks for most of them, in any case, so that
+/// only what is there is looked for again.
+pub(crate) static MARKS: [&str; RULES.len() + OTHERS.len()] = {
+    let mut marks = [""; RULES.len() + OTHERS.len()];
+    let mut index = 0;
+    while index < marks.len() {
+        marks[index] =
+            if index < RULES.len() { RULES[index].mark } else { OTHERS[index - RULES.len()] };
+        index += 1;
+    }
+    marks
+};
+
+/// Returns the places in which a mark is looked for.
+pub(crate) fn seek(index: usize) -> Seek {
+    RULES.get(index).map_or(Seek::Anywhere, |rule| rule.seek)
+}

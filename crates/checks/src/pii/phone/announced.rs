@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use crate::pii::context::{Context, Hit, counts, encloses};
+use crate::pii::columns;
+use crate::pii::context::{counts, encloses};
 use crate::pii::phone::otherwise;
-use crate::pii::{View, columns};
+use crate::pii::view::View;
+use crate::scan::hits::Hit;
 use crate::text::words::{is_one_of, is_unspaced};
+use crate::vocabulary::contexts::Context;
 
 /// How far behind its word a number may stand.
 const REACH: usize = 40;

@@ -1,12 +1,15 @@
 //! How phone numbers are written: one row a form, and what is written like none.
 
-use crate::pii::View;
 use crate::pii::context;
-use crate::pii::context::Context;
 use crate::pii::phone::announced;
 use crate::pii::phone::announced::Shape;
-use crate::pii::phone::{MIN_DIGITS, otherwise};
+use crate::pii::phone::otherwise;
+use crate::pii::view::View;
 use crate::text::spans::Span;
+use crate::vocabulary::contexts::Context;
+
+/// A phone number has at least this many digits.
+pub(super) const MIN_DIGITS: usize = 7;
 
 /// A number as it is written.
 pub(super) struct Written<'a> {

@@ -1,7 +1,7 @@
 //! Hexadecimal digits in groups: `6a 61 6e`, `6a:61:6e`, `0x6a, 0x61`, `6a61 6e65`.
 
 use crate::text::codes::decoder::{Code, Decoder, is_control, readable};
-use crate::text::codes::{Piece, Pieces};
+use crate::text::codes::pieces::{Piece, Pieces};
 
 /// The fewest bytes that are worth undoing, and the fewest characters that write so many.
 const FEWEST: usize = 8;

@@ -3,7 +3,8 @@
 use crate::text::codes::decoder::{
     Code, Decoder, is_base64, is_control, promises, readable, unreadable,
 };
-use crate::text::codes::{Piece, Pieces, escapes};
+use crate::text::codes::escapes;
+use crate::text::codes::pieces::{Piece, Pieces};
 
 /// The shortest run worth undoing: an American social security number in base64.
 pub(crate) const SHORTEST: usize = 15;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::text::codes::Pieces;
 use crate::text::codes::escapes;
 use crate::text::codes::escapes::Escape;
+use crate::text::codes::pieces::Pieces;
 use crate::text::spans;
 use crate::text::words::{ceil, floor, is_name};
 
@@ -249,7 +249,7 @@ fn word(text: &str, at: usize) -> usize {
 }
 
 /// Calls back with windows in which all codes of a text stand as what they stand for.
-pub(super) fn windows<'t>(text: &'t str, pieces: &Pieces, judge: impl FnMut(&View<'t>)) {
+pub(crate) fn windows<'t>(text: &'t str, pieces: &Pieces, judge: impl FnMut(&View<'t>)) {
     let mut builder = Builder::new(text, (BEFORE, BEHIND), judge);
     builder.read(pieces);
     if builder.is_new {

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::vocabulary::formats::{Body, Format, all};
+use crate::vocabulary::formats::all;
+use crate::vocabulary::formats::format::{Body, Format};
 
 /// The bits of the filter; a power of two. It stays in the fastest cache.
 const FILTER: usize = 1 << 15;

@@ -1,6 +1,7 @@
 //! The form that providers document for the characters behind a beginning.
 
 use crate::text::checksum::{base58check_key, bech32, crc32};
+use crate::text::randomness;
 use crate::vocabulary::dummy_values;
 
 /// Whether the parts between separators have these lengths; 0 stands for any.
@@ -47,7 +48,7 @@ pub(super) fn openai(body: &str) -> bool {
 
 /// A body that looks random, of any vendor: Anthropic's keys are recognized by more.
 pub(super) fn unnamed(body: &str) -> bool {
-    !body.starts_with("ant-") && (dummy_values::is_mixed(body) || dummy_values::is_counted(body))
+    !body.starts_with("ant-") && (randomness::is_mixed(body) || randomness::is_counted(body))
 }
 
 /// Keys of Anthropic end in the padding of what they encode.
@@ -111,14 +112,14 @@ pub(super) fn airtable(body: &str) -> bool {
 
 /// The encrypted part behind them begins alike in all of them. Lines of certificates begin with `AQE` as well.
 pub(super) fn adyen(body: &str) -> bool {
-    body.get(..16).is_some_and(|lead| lead.contains("hmf")) && dummy_values::is_mixed(body)
+    body.get(..16).is_some_and(|lead| lead.contains("hmf")) && randomness::is_mixed(body)
 }
 
 /// Forty-eight small letters, of which words have more vowels.
 pub(super) fn siliconflow(body: &str) -> bool {
     body.bytes().all(|b| b.is_ascii_lowercase())
-        && !dummy_values::is_wordy(body)
-        && dummy_values::distinct(body) >= 12
+        && !randomness::is_wordy(body)
+        && randomness::distinct(body) >= 12
 }
 
 /// An identifier, forty hexadecimal digits.
@@ -144,7 +145,7 @@ pub(super) fn close(body: &str) -> bool {
 pub(super) fn k3s(body: &str) -> bool {
     body.split_once("::").is_some_and(|(hash, rest)| {
         let secret = rest.split_once(':').map_or(rest, |(_, secret)| secret);
-        hash.len() == 64 && is_hex(hash) && secret.len() >= 16 && dummy_values::is_mixed(secret)
+        hash.len() == 64 && is_hex(hash) && secret.len() >= 16 && randomness::is_mixed(secret)
     })
 }
 
@@ -156,7 +157,7 @@ pub(super) fn paddle(body: &str) -> bool {
 /// The URL of a database in base64, with a password. `scheme` is what the beginning stands for.
 pub(super) fn encoded_url(scheme: &str, body: &str) -> bool {
     let code = format!("{scheme}{body}");
-    let decoded = crate::injection::decode::base64(code.as_bytes(), 400);
+    let decoded = crate::text::base64::base64(code.as_bytes(), 400);
     let url = String::from_utf8_lossy(&decoded);
     let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
     login.is_some_and(|(login, _)| login.contains(':') && dummy_values::is_live_login(login))
@@ -165,7 +166,7 @@ pub(super) fn encoded_url(scheme: &str, body: &str) -> bool {
 /// Docker's configuration in base64 has a login of a registry, and does not only name the program that keeps it.
 pub(super) fn docker(lead: &str, body: &str) -> bool {
     let code = format!("{lead}{body}");
-    let decoded = crate::injection::decode::base64(code.as_bytes(), 4000);
+    let decoded = crate::text::base64::base64(code.as_bytes(), 4000);
     let config = String::from_utf8_lossy(&decoded);
     ["\"auth\"", "\"identitytoken\"", "\"password\""].iter().any(|name| {
         config.split(name).skip(1).any(|rest| {

@@ -1,9 +1,10 @@
 //! Clouds, databases, networks, monitoring and model providers.
 
-use crate::vocabulary::formats::Charset::{
+use crate::vocabulary::formats::bodies;
+use crate::vocabulary::formats::format::Charset::{
     Alnum, Base64, Dotted, Hex, Lower, Path, Signs, Upper, Url,
 };
-use crate::vocabulary::formats::{Format, bodies, c, f, r};
+use crate::vocabulary::formats::format::{Format, c, f, r};
 
 #[rustfmt::skip]
 pub(super) const FORMATS: &[Format] = &[

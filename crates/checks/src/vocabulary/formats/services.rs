@@ -1,9 +1,10 @@
 //! Messages, payments, shops, maps and what else is rented by the call.
 
-use crate::vocabulary::formats::Charset::{
+use crate::vocabulary::formats::bodies;
+use crate::vocabulary::formats::format::Charset::{
     Alnum, Base64, Dotted, Hex, Lower, Path, Signs, Upper, Url,
 };
-use crate::vocabulary::formats::{Format, bodies, c, f, free, r};
+use crate::vocabulary::formats::format::{Format, c, f, free, r};
 
 #[rustfmt::skip]
 pub(super) const FORMATS: &[Format] = &[

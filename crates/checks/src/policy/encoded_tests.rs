@@ -7,6 +7,7 @@ use domain::safety::{Category, Origin, Safety};
 use crate::policy::compiled::Policy;
 use crate::redact::redactor::Redactor;
 use crate::report::{Finding, Part};
+use crate::text::codes::times_read;
 
 const TOKEN: &str = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
 /// Values and their types.
@@ -277,14 +278,6 @@ fn a_code_that_is_cut_is_undone_wherever_it_is_cut() {
     for from in 100..140 {
         assert_eq!(found(&code[from..code.len() - 3]).len(), 1, "{}", &code[from..from + 40]);
     }
-}
-
-/// How often each character of a text is read when its runs are undone.
-fn times_read(text: &str) -> usize {
-    super::decoder::work::take();
-    let mut pieces = super::Pieces::default();
-    super::runs::find(text.as_bytes(), 0..text.len().div_ceil(64), &mut pieces);
-    super::decoder::work::take() / text.len()
 }
 
 #[test]
