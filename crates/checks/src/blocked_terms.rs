@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-/// Whose rule a term breaks.
+/// The owner of the rule that a term breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViolationKind {
     /// A trade mark.
@@ -35,7 +35,7 @@ impl ViolationKind {
 /// A term that no image may be asked for with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Whose rule it breaks.
+    /// The owner of the rule that it breaks.
     pub kind: ViolationKind,
     /// The term, as it is listed.
     pub term: String,

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use crate::pattern::TOO_LONG_TO_COMPILE;
-use crate::pattern::prefixes;
 use crate::pattern::watch::{GiveUp, PatternList, Watch};
 use crate::pattern::work::{Budget, GivenUp};
-use crate::pattern::{Pattern, cost_of};
+use crate::pattern::{Pattern, TOO_LONG_TO_COMPILE, cost_of, prefixes};
 use crate::report::MAX_FINDINGS;
 use crate::text::{checksum, words};
 use domain::safety::{Checksum, Recognizer};

@@ -36,7 +36,7 @@ pub(crate) struct Scan {
     pub(crate) classes: u64,
     /// Which of [`crate::vocabulary::credential_rules::MARKS`] the text holds, in any case, as bits.
     pub(crate) marks: u128,
-    /// Whether any run of ASCII without space is [`LONG`](runs::LONG): codes and tokens are, words are not.
+    /// Whether any run of ASCII without space is [`LONG_RUN`](runs::LONG_RUN): codes and tokens are, words are not.
     pub(crate) long_runs: bool,
     /// The blocks of 64 bytes in which a run of ASCII without space has as many characters as the shortest code. Only where
     /// credentials are looked for.

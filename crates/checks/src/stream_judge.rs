@@ -2,6 +2,22 @@
 //!
 //! Text is certain up to the last border between words (see [`Borders`]), unless a value that holds white space may
 //! begin before it (see [`hold`]). What has left is kept for a while, because it gives a meaning to what follows.
+//!
+//! The states of a judge:
+//!
+//! ```text
+//!            +--+ a border, or too much is held: certain text leaves
+//!            |  v
+//! start --> judging --- a finding that blocks, too many, --------> withheld
+//!            ^   |   or a pattern that took too long              (the end)
+//!            |   +-- a key without its end ------> dropping a key
+//!            |   +-- a finding that is cut ------> dropping a word
+//!            |                                      |
+//!            +-- the end of the key or the word ----+
+//! ```
+//!
+//! While it drops, nothing leaves: the text that arrives belongs to a finding whose placeholder has left. `flush` judges
+//! everything that is held as if the text ended there.
 
 mod borders;
 mod hold;
@@ -14,25 +30,23 @@ use domain::safety::{Action, Category};
 
 use crate::policy::compiled::Policy;
 use crate::redact::redactor::Redactor;
-use crate::report::Finding;
-use crate::report::MAX_FINDINGS;
-use crate::secrets::key_block;
-use crate::secrets::key_block::Key;
+use crate::report::{Finding, MAX_FINDINGS};
+use crate::secrets::key_block::{self, Key};
 use crate::text::words;
 use borders::Borders;
-use hold::BEHIND;
+use hold::NAME_BEHIND_REACH;
 
 /// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
 /// and a word that is cut may be left out.
 const LOOK_BACK: usize = 576;
 /// How much more than that is kept until it is let go of, and the longest word that is left out when it is cut.
-const SLACK: usize = 128;
+const LOOK_BACK_SLACK: usize = 128;
 /// More than this is not held.
-const MAX_HELD: usize = 4096;
+const MAX_HELD_BYTES: usize = 4096;
 /// So much of it still is when the rest had to leave: the longest credential that is told only by its end fits.
-const KEPT: usize = 2304;
+const KEPT_BYTES: usize = 2304;
 /// A long piece is judged in parts of this size.
-const PART: usize = 512;
+const PART_BYTES: usize = 512;
 
 /// Judges one string of an answer that arrives in pieces, by the actions that the settings have for outputs.
 #[derive(Debug, Default)]
@@ -86,15 +100,15 @@ impl StreamJudge {
     ) -> Result<String, Withheld> {
         let (mut out, mut rest) = (String::new(), piece);
         while !rest.is_empty() {
-            let (part, further) = rest.split_at(words::floor(rest, PART));
+            let (part, further) = rest.split_at(words::floor(rest, PART_BYTES));
             rest = further;
             let part = self.behind_dropped(part);
             self.window.push_str(part);
             if self.borders.follow(&self.window) {
                 self.release(policy, redactor, Until::Certain, &mut out)?;
             }
-            while self.window.len() - self.done > MAX_HELD {
-                let until = words::floor(&self.window, self.window.len() - KEPT);
+            while self.window.len() - self.done > MAX_HELD_BYTES {
+                let until = words::floor(&self.window, self.window.len() - KEPT_BYTES);
                 self.release(policy, redactor, Until::Forced(until), &mut out)?;
             }
         }
@@ -184,7 +198,9 @@ impl StreamJudge {
             }
             if until != Until::Certain || is_open_key(finding, &self.window) {
                 certain = certain.max(end);
-            } else if end > certain || lingers(finding) && end + BEHIND > self.borders.last {
+            } else if end > certain
+                || lingers(finding) && end + NAME_BEHIND_REACH > self.borders.last
+            {
                 certain = start;
             }
         }
@@ -245,10 +261,10 @@ impl StreamJudge {
 
     /// Lets go of what has left and is too far away to matter.
     fn forget(&mut self) {
-        if self.done > LOOK_BACK + SLACK {
+        if self.done > LOOK_BACK + LOOK_BACK_SLACK {
             let from = words::floor(&self.window, self.done - LOOK_BACK);
             // Not from the middle of a word on, which may be another word.
-            let near = &self.window[from..words::floor(&self.window, from + SLACK)];
+            let near = &self.window[from..words::floor(&self.window, from + LOOK_BACK_SLACK)];
             let word = near.find(char::is_whitespace).unwrap_or_default();
             // A key whose first line has left is told by that.
             let gone = (from + word).min(hold::key(&self.window));

@@ -1,36 +1,36 @@
-//! What rules and model make of one text, and of the text that is hidden in it.
+//! The analysis of one text by rules and model, with the text that is hidden in it.
 
 use std::ops::Range;
 
 use crate::injection::attempt::{Attempt, keep_strongest};
 use crate::injection::decode::Decoded;
-use crate::injection::model::Opinion;
-use crate::injection::{matching, model};
+use crate::injection::matching;
+use crate::injection::model::{self, Opinion};
 use crate::scan::hits::Anchor;
 use crate::scan::{Scan, Scope};
 use crate::text::words::{ceil, floor};
 
 /// The score of filler beside other evidence. Alone it is none: tables and measurements are full of zeros.
-const FLOODING: f64 = 0.15;
+const FLOODING_SCORE: f64 = 0.15;
 /// Less than this is not worth a finding.
-const WORTH: f64 = 0.2;
+const MIN_FINDING_SCORE: f64 = 0.2;
 /// Rules add no more than this, however many apply.
-const MOST: f64 = 4.0;
+const MAX_RULE_EVIDENCE: f64 = 4.0;
 /// Evidence that comes on top where an order was hidden: an honest one is not.
-const HIDDEN: f32 = 1.0;
+const HIDDEN_EVIDENCE: f32 = 1.0;
 /// A text of so many bytes is a page: one that is read otherwise is a little suspicious now and then, by chance.
-pub(super) const PAGE: usize = 600;
+pub(super) const PAGE_BYTES: usize = 600;
 /// So suspicious has to be what a page hid, by itself.
-const DOUBTFUL: f64 = 0.4;
+const DOUBTFUL_SCORE: f64 = 0.4;
 
 /// Wording alone is too little to block a text of a few words: "show me your previous message" is an attack on one page
-/// and everyday talk on the next. A rule that is as sure as [`FIRM`] is stronger evidence.
-const FIRM: f64 = 0.6;
+/// and everyday talk on the next. A rule that is as sure as [`FIRM_SCORE`] is stronger evidence.
+const FIRM_SCORE: f64 = 0.6;
 /// Up to so many letters no wording is enough; from twice as many on any is. The more there are between, the less sure
 /// it has to be.
 const FEW_LETTERS: usize = 50;
 /// How sure it has to be in the end.
-const LEAST: f64 = 0.5;
+const MIN_BLOCKING_SCORE: f64 = 0.5;
 
 /// The result of the detector for one text.
 #[derive(Debug, Default)]
@@ -96,12 +96,13 @@ impl Analysis {
 
     fn hides(&mut self, evidence: f32, place: Range<usize>, least: f32) {
         // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
-        if model::score(evidence) < WORTH {
+        if model::score(evidence) < MIN_FINDING_SCORE {
             return;
         }
-        let is_page = least > f32::NEG_INFINITY && place.len() >= PAGE;
-        let on_purpose = evidence >= least && (!is_page || model::score(evidence) >= DOUBTFUL);
-        let evidence = if on_purpose { evidence + HIDDEN } else { evidence };
+        let is_page = least > f32::NEG_INFINITY && place.len() >= PAGE_BYTES;
+        let on_purpose =
+            evidence >= least && (!is_page || model::score(evidence) >= DOUBTFUL_SCORE);
+        let evidence = if on_purpose { evidence + HIDDEN_EVIDENCE } else { evidence };
         self.keep(Hidden { evidence, place, on_purpose, held: false });
     }
 
@@ -114,13 +115,14 @@ impl Analysis {
 
     /// Whether a text says too little for such a score to block.
     fn is_held(&self, text: &str, score: f64) -> bool {
-        let speaks = |a: &Attempt| a.score >= FIRM || a.kind == "context_flooding";
+        let speaks = |a: &Attempt| a.score >= FIRM_SCORE || a.kind == "context_flooding";
         let is_firm = self.attempts.iter().any(speaks);
-        if is_firm || score < LEAST {
+        if is_firm || score < MIN_BLOCKING_SCORE {
             return false;
         }
         let more = letters(text, 2 * FEW_LETTERS).saturating_sub(FEW_LETTERS);
-        more < FEW_LETTERS && score < 1.0 - (1.0 - LEAST) * more as f64 / FEW_LETTERS as f64
+        more < FEW_LETTERS
+            && score < 1.0 - (1.0 - MIN_BLOCKING_SCORE) * more as f64 / FEW_LETTERS as f64
     }
 
     /// Concludes. What a document says to a machine meets with distrust, and is no everyday talk; so does what it hides.
@@ -137,20 +139,24 @@ impl Analysis {
         let hidden = self.hidden.take().map_or(0.0, |hidden| {
             let distrust = if hidden.on_purpose { distrust_of_hidden } else { distrust };
             let score = doubted(hidden.evidence, distrust);
-            if score >= WORTH && (hidden.on_purpose || score > open) {
+            if score >= MIN_FINDING_SCORE && (hidden.on_purpose || score > open) {
                 self.attempts.push(Attempt::new("encoded_order", hidden.place, score));
             }
             is_spelled_talk = hidden.held && distrust == 0.0;
             score
         });
         let score = open.max(hidden);
-        if score < WORTH {
+        if score < MIN_FINDING_SCORE {
             return Assessment { attempts: Vec::new(), score };
         }
         let wording = doubted(self.opinion.evidence, distrust);
-        if wording >= WORTH || self.attempts.is_empty() {
+        if wording >= MIN_FINDING_SCORE || self.attempts.is_empty() {
             let bytes = model::strongest(text, anchors, &self.opinion.bytes);
-            self.attempts.push(Attempt::new("attack_wording", bytes, wording.max(WORTH)));
+            self.attempts.push(Attempt::new(
+                "attack_wording",
+                bytes,
+                wording.max(MIN_FINDING_SCORE),
+            ));
         }
         self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
         for attempt in &mut self.attempts {
@@ -184,12 +190,13 @@ fn letters(text: &str, most: usize) -> usize {
 /// The score of evidence. Distrust counts where there is suspicion: alone it makes none.
 fn doubted(evidence: f32, distrust: f32) -> f64 {
     let score = model::score(evidence);
-    if score < WORTH { score } else { model::score(evidence + distrust) }
+    if score < MIN_FINDING_SCORE { score } else { model::score(evidence + distrust) }
 }
 
 /// Log odds that the rules add: those of independent chances.
 pub(super) fn rule_evidence(attempts: &[Attempt]) -> f32 {
-    attempts.iter().map(|attempt| -(1.0 - attempt.score).ln()).sum::<f64>().min(MOST) as f32
+    attempts.iter().map(|attempt| -(1.0 - attempt.score).ln()).sum::<f64>().min(MAX_RULE_EVIDENCE)
+        as f32
 }
 
 /// Filler: a short pattern repeated for hundreds of bytes, to push instructions out of sight.
@@ -224,7 +231,7 @@ fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     if let Some(bytes) = flooding(text.as_bytes()) {
         let bytes = floor(text, bytes.start)..ceil(text, bytes.end);
-        keep_strongest(&mut attempts, Attempt::new("context_flooding", bytes, FLOODING));
+        keep_strongest(&mut attempts, Attempt::new("context_flooding", bytes, FLOODING_SCORE));
     }
     matching::judge(text, &scan.anchors, &mut attempts);
     attempts

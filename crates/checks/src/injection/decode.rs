@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 const MAX_BYTES: usize = 32 * 1024;
 /// The shortest run worth decoding. The scan tells whether there is any, by shorter ones.
 const MIN_RUN: usize = 20;
-const _: () = assert!(MIN_RUN >= crate::scan::runs::LONG as usize);
+const _: () = assert!(MIN_RUN >= crate::scan::runs::LONG_RUN as usize);
 /// A code may begin behind one of the first signs of its run that are signs of base64 as well: `/`, `x-`.
 const MAX_BEGINNINGS: usize = 6;
 /// So much of a run tells whether it is worth decoding.

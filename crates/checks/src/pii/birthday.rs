@@ -63,7 +63,7 @@ static BACK: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 fn regex(pattern: &str) -> Option<Regex> {
-    // The digits of all scripts make a large table, and were folded into these.
+    // The digits of all scripts make a large table, and are normalized to these.
     Regex::new(&format!("(?i){}", pattern.replace(r"\d", "[0-9]"))).ok()
 }
 

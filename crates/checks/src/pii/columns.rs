@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::pii::view::Cell;
-use crate::pii::view::View;
+use crate::pii::view::{Cell, View};
 use crate::scan::hits::Hit;
 use crate::text::spans;
 use crate::text::words::{is_name, is_one_of};

@@ -3,9 +3,8 @@
 use crate::pii::columns;
 use crate::pii::view::View;
 use crate::scan::Scan;
-use crate::text::words::{is_name, is_one_of};
-
 use crate::scan::hits::Hit;
+use crate::text::words::{is_name, is_one_of};
 use crate::vocabulary::contexts::Context;
 
 /// Units and things that a number in front of them counts.
@@ -15,14 +14,14 @@ const COUNTED: &[&str] = &[
     "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
 ];
 /// How far in front of a value a word may end that says what it is.
-const REACH: usize = 64;
+const WORD_REACH: usize = 64;
 /// How far behind one it may begin, and how long it then is.
-const BEHIND: (usize, usize) = (28, 24);
+const WORD_BEHIND_REACH: (usize, usize) = (28, 24);
 
 /// Whether a word of this meaning says of a value what it is, before or after, and not of another one.
 pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
     // A word that takes a value from the nearest word takes it from those in front of it, too.
-    let nearest = before(view.scan, start, REACH).find(|hit| hit.meaning == context);
+    let nearest = before(view.scan, start, WORD_REACH).find(|hit| hit.meaning == context);
     nearest.is_some_and(|word| speaks(view, word, start))
         || behind(view.scan, start, end)
             .any(|hit| hit.meaning == context && !names_next(view.bytes, hit.end()))
@@ -31,7 +30,7 @@ pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) 
 
 /// Whether a word of these meanings stands near a value, also as the name of another value.
 pub(super) fn beside(view: &View<'_>, contexts: &[Context], start: usize, end: usize) -> bool {
-    let mut hits = before(view.scan, start, REACH).chain(behind(view.scan, start, end));
+    let mut hits = before(view.scan, start, WORD_REACH).chain(behind(view.scan, start, end));
     hits.any(|hit| contexts.contains(&hit.meaning))
 }
 
@@ -55,10 +54,10 @@ fn before(scan: &Scan, start: usize, reach: usize) -> impl Iterator<Item = &Hit>
 /// The words behind a value.
 fn behind(scan: &Scan, start: usize, end: usize) -> impl Iterator<Item = &Hit> {
     let from = scan.contexts.partition_point(|hit| hit.end() <= start);
-    let until = end + BEHIND.0;
+    let until = end + WORD_BEHIND_REACH.0;
     scan.contexts[from..]
         .iter()
-        .take_while(move |hit| hit.end() <= until + BEHIND.1)
+        .take_while(move |hit| hit.end() <= until + WORD_BEHIND_REACH.1)
         .filter(move |hit| hit.start() <= until)
 }
 

@@ -54,7 +54,7 @@ const BANKING: &[&str] = &[
     "balance", "bank", "deposit", "deposits", "deposited", "debit", "debited", "withdraw", "withdrawal", "overdraft", "wire",
     "payee", "saldo", "überweisung", "überweisen", "abbuchung",
 ];
-/// Whose accounts are of no bank.
+/// Owners of accounts that are of no bank.
 const OWNERS: &[&str] =
     &["user", "admin", "service", "customer", "client", "player", "email", "test", "cloud"];
 

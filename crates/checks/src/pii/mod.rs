@@ -5,7 +5,7 @@ pub(crate) mod birthday;
 mod card;
 mod chains;
 mod columns;
-pub(crate) mod context;
+mod context;
 mod digits;
 mod email;
 mod found;

@@ -6,10 +6,8 @@ mod tests;
 use std::ops::Range;
 
 use crate::pii::network;
-use crate::text::spans;
-use crate::text::spans::Span;
-use crate::text::words::behind_escape;
-use crate::text::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
+use crate::text::spans::{self, Span};
+use crate::text::words::{ADDRESS, DIGIT, LETTER, STICKY, behind_escape, kind, next_digit};
 
 /// More groups than this never form one number.
 pub(super) const MAX_GROUPS: usize = 8;

@@ -1,4 +1,4 @@
-//! What the detectors of personal data read: a text with its words, numbers and cells.
+//! A text with its words, numbers and cells, as the detectors of personal data read it.
 
 use std::ops::Range;
 

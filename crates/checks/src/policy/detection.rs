@@ -1,4 +1,4 @@
-//! What the detectors find in a text as it stands.
+//! The findings of the detectors in a text as it stands.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,27 +6,29 @@ use std::ops::Range;
 use domain::safety::{Category, Origin};
 
 use crate::pattern::watch::{PatternList, Watch};
+use crate::pii;
 use crate::pii::kinds::{is_high_sensitivity, is_kind};
 use crate::policy::compiled::{MAX_MATCHES, Policy};
 use crate::report::Finding;
 use crate::scan::Scan;
+use crate::secrets;
 use crate::secrets::secret::Secret;
-use crate::text::normalize::Folded;
-use crate::{pii, secrets};
+use crate::text::normalize::Normalized;
 
 impl Policy {
     /// Credentials and personal data that stand in a text as they are, in no order.
     pub(super) fn leaks_in(
         &self,
-        folded: &Folded<'_>,
+        normalized: &Normalized<'_>,
         scan: &Scan,
         room: usize,
         watch: &Watch<'_>,
     ) -> Vec<Finding> {
-        let secrets = secrets::find(&folded.text, scan, room, watch);
-        let mut found = self.personal(folded, scan, &secrets, room, watch);
-        let secret =
-            |s: Secret| finding(folded, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score);
+        let secrets = secrets::find(&normalized.text, scan, room, watch);
+        let mut found = self.personal(normalized, scan, &secrets, room, watch);
+        let secret = |s: Secret| {
+            finding(normalized, Category::Secret, Cow::Borrowed(s.kind), s.bytes, s.score)
+        };
         found.extend(secrets.into_iter().map(secret));
         found
     }
@@ -35,14 +37,14 @@ impl Policy {
     /// project asks for is not.
     fn personal(
         &self,
-        folded: &Folded<'_>,
+        normalized: &Normalized<'_>,
         scan: &Scan,
         secrets: &[Secret],
         room: usize,
         watch: &Watch<'_>,
     ) -> Vec<Finding> {
-        let text = folded.text.as_ref();
-        let pii = |kind, bytes, score| finding(folded, Category::Pii, kind, bytes, score);
+        let text = normalized.text.as_ref();
+        let pii = |kind, bytes, score| finding(normalized, Category::Pii, kind, bytes, score);
         let mut found: Vec<Finding> = pii::find(text, scan, room, watch)
             .into_iter()
             .filter(|entity| {
@@ -103,7 +105,7 @@ fn drop_contained(findings: &mut Vec<Finding>) {
 }
 
 pub(super) fn finding(
-    folded: &Folded<'_>,
+    normalized: &Normalized<'_>,
     category: Category,
     kind: Cow<'static, str>,
     bytes: Range<usize>,
@@ -117,7 +119,7 @@ pub(super) fn finding(
         origin: Origin::Other,
         start: 0,
         end: 0,
-        bytes: folded.original(bytes),
+        bytes: normalized.original(bytes),
         score,
         high_sensitivity,
         held: false,

@@ -14,23 +14,23 @@ use crate::report::{CERTAIN, Finding};
 use crate::scan::{Scan, Scope};
 use crate::text::codes;
 use crate::text::codes::view::View;
-use crate::text::normalize::Folded;
+use crate::text::normalize::Normalized;
 
 /// Adds what stands behind codes to the findings of a text, and takes out what is no more than a part of that.
 pub(super) fn add(
     policy: &Policy,
-    folded: &Folded<'_>,
+    normalized: &Normalized<'_>,
     scan: &Scan,
     findings: &mut Vec<Finding>,
     room: usize,
     watch: &Watch<'_>,
 ) {
-    let text = folded.text.as_ref();
+    let text = normalized.text.as_ref();
     let pieces = codes::pieces(text, scan.dense.iter().map(|&block| block as usize));
     let mut found = Vec::new();
     codes::view::windows(text, &pieces, |view| {
         if found.len() < room && !watch.is_over() {
-            found.extend(in_view(policy, folded, view, room, watch));
+            found.extend(in_view(policy, normalized, view, room, watch));
         }
     });
     if !found.is_empty() {
@@ -41,15 +41,15 @@ pub(super) fn add(
 /// Returns the findings in a window, with places in the text as it came.
 fn in_view(
     policy: &Policy,
-    source: &Folded<'_>,
+    source: &Normalized<'_>,
     view: &View<'_>,
     room: usize,
     watch: &Watch<'_>,
 ) -> Vec<Finding> {
     watch.allow(view.text().len());
-    let folded = Folded::new(view.text());
-    let scan = Scan::new(&folded.text, Scope::Leaks);
-    let mut found = policy.leaks_in(&folded, &scan, room, watch);
+    let normalized = Normalized::new(view.text());
+    let scan = Scan::new(&normalized.text, Scope::Leaks);
+    let mut found = policy.leaks_in(&normalized, &scan, room, watch);
     found.retain_mut(|finding| {
         let Some((bytes, is_run)) = view.source(finding.bytes.clone()) else { return false };
         finding.bytes = source.original(bytes);

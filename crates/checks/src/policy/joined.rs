@@ -10,8 +10,7 @@ use domain::safety::{Category, Origin};
 use crate::pattern::watch::{GiveUp, Watch};
 use crate::policy::compiled::Policy;
 use crate::policy::offsets;
-use crate::report::MAX_FINDINGS;
-use crate::report::{CERTAIN, Finding, Part, Verdict};
+use crate::report::{CERTAIN, Finding, MAX_FINDINGS, Part, Verdict};
 use crate::scan::Scope;
 use crate::text::words::{ceil, floor};
 

@@ -12,7 +12,7 @@ use crate::policy::{encoded, offsets, risk};
 use crate::redact::reading::Reading;
 use crate::report::{Finding, MAX_FINDINGS, Part, Report, Verdict};
 use crate::scan::{Scan, Scope};
-use crate::text::normalize::Folded;
+use crate::text::normalize::Normalized;
 
 impl Policy {
     /// Judges all parts of one request together.
@@ -126,8 +126,8 @@ impl Policy {
             return (Vec::new(), 0.0);
         }
         watch.allow(part.text.len());
-        let folded = Folded::new(part.text);
-        let text = folded.text.as_ref();
+        let normalized = Normalized::new(part.text);
+        let text = normalized.text.as_ref();
         // The system's own words are no attack: nobody looks for one.
         let system = part.origin == Origin::System;
         let mut scan = Scan::new(text, if system { Scope::Leaks } else { scope });
@@ -136,12 +136,12 @@ impl Policy {
         }
         let (mut findings, mut suspicion) = (Vec::new(), 0.0);
         if scope == Scope::Everything {
-            let verdict = injection::find(&folded, &scan, part.origin);
+            let verdict = injection::find(&normalized, &scan, part.origin);
             suspicion = verdict.score;
             findings.extend(verdict.attempts.into_iter().map(|a| {
                 let score = risk::rounded(a.score);
                 let kind = Cow::Borrowed(a.kind);
-                let found = finding(&folded, Category::Injection, kind, a.bytes, score);
+                let found = finding(&normalized, Category::Injection, kind, a.bytes, score);
                 Finding { held: a.held, ..found }
             }));
         }
@@ -150,8 +150,8 @@ impl Policy {
         }
         // A long text may be full of words that only injections are looked for by.
         scan.anchors = Vec::new();
-        findings.extend(self.leaks_in(&folded, &scan, room, watch));
-        encoded::add(self, &folded, &scan, &mut findings, room, watch);
+        findings.extend(self.leaks_in(&normalized, &scan, room, watch));
+        encoded::add(self, &normalized, &scan, &mut findings, room, watch);
         if scope == Scope::Everything {
             self.rules(part.text, watch, &mut findings);
         }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::policy::compiled::Policy;
 use crate::policy::encoded::tests::base64;
+use crate::redact::file::payload::decoded;
 use crate::redact::reading::Reading;
 use crate::report::Part;
 use domain::safety::{Category, Origin, Safety};

@@ -1,4 +1,4 @@
-//! What the scan notes of a text: words with a meaning, and where they stand.
+//! The results of a scan: words with a meaning, and their places.
 
 use crate::text::spans::Span;
 use crate::vocabulary::contexts::Context;

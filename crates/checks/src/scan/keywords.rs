@@ -3,8 +3,7 @@
 use crate::text::words;
 use crate::vocabulary::contexts::{self, Context};
 use crate::vocabulary::credential_rules::{self, Seek};
-use crate::vocabulary::injection;
-use crate::vocabulary::{formats, secret_names};
+use crate::vocabulary::{formats, injection, secret_names};
 
 /// The meaning of a keyword.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! Long runs of ASCII without space, told from the bits of blocks of 64 bytes.
 
-use crate::text::codes::runs::SHORTEST;
+use crate::text::codes::runs::SHORTEST_CODE;
 
 /// A run of this many characters without space is not taken for a word.
-pub(crate) const LONG: u32 = 17;
+pub(crate) const LONG_RUN: u32 = 17;
 
 /// Tells whether a long run of set bits has passed by.
 #[derive(Default)]
@@ -23,10 +23,10 @@ impl Runs {
         let eight = four & four >> 4;
         let sixteen = eight & eight >> 8;
         let joined = self.open + bits.trailing_ones();
-        let is_long = sixteen & bits >> 16 != 0 || joined >= LONG;
+        let is_long = sixteen & bits >> 16 != 0 || joined >= LONG_RUN;
         self.long |= is_long;
         self.open = if bits == u64::MAX { joined } else { bits.leading_ones() };
-        const { assert!(SHORTEST == 15) }
-        (is_long, eight & eight >> 7 != 0 || joined >= SHORTEST as u32)
+        const { assert!(SHORTEST_CODE == 15) }
+        (is_long, eight & eight >> 7 != 0 || joined >= SHORTEST_CODE as u32)
     }
 }

@@ -4,13 +4,10 @@ use crate::scan::Scan;
 use crate::secrets::assignment_operator::{Join, joined};
 use crate::secrets::score::{is_quoted, judge};
 use crate::secrets::secret::Secret;
-use crate::secrets::surroundings;
-use crate::secrets::value_span;
-use crate::secrets::value_span::{MAX_VALUE, value_end, whole_end, without_marks};
-use crate::secrets::{distant_assignment, false_positives};
-use crate::text::randomness;
-use crate::text::source_code;
+use crate::secrets::value_span::{self, MAX_VALUE, value_end, whole_end, without_marks};
+use crate::secrets::{distant_assignment, false_positives, surroundings};
 use crate::text::words::floor;
+use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
 use crate::vocabulary::secret_names::{is_password, is_psk};
 

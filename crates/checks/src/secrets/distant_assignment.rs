@@ -2,15 +2,13 @@
 
 use crate::secrets::assignment_operator::Join;
 use crate::secrets::false_positives;
-use crate::secrets::label;
-use crate::secrets::label::Key;
+use crate::secrets::label::{self, Key};
 use crate::secrets::score::judge;
 use crate::secrets::secret::Secret;
 use crate::secrets::surroundings::is_cut;
 use crate::secrets::value_span::value_end;
-use crate::text::randomness;
-use crate::text::source_code;
 use crate::text::words::{floor, is_one_of};
+use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
 use crate::vocabulary::secret_names::{is_password, is_psk};
 

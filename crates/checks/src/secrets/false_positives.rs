@@ -4,11 +4,9 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::secrets::label;
-use crate::secrets::label::Key;
-use crate::text::randomness;
-use crate::text::words::any_of;
-use crate::text::words::{floor, is_one_of};
+use crate::secrets::label::{self, Key};
+use crate::text::words::{any_of, floor, is_one_of};
+use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
 
 /// Names of checksums and of what is told by one.
@@ -25,6 +23,23 @@ const BEFORE_CLAVE: &[&str] = &[
     "la", "las", "mi", "mis", "tu", "tus", "su", "sus", "una", "esta", "esa", "nueva", "nuestra", "y", "o", "con", "de",
     "cuya", "sin",
 ];
+
+/// Whether a value is known to be something else than a secret, whether it was drawn or chosen. A password in quotes may
+/// look like code.
+pub(super) fn is_no_secret(text: &str, from: usize, value: &str, is_quoted: bool) -> bool {
+    source_code::is_template(value)
+        || !is_quoted && source_code::is_expression(value)
+        || dummy_values::is_stand_in(value)
+        || dummy_values::is_address(value)
+        || dummy_values::is_public(value)
+        || is_digest(text, from, value)
+}
+
+/// Whether a value is known to be something else than one drawn by chance.
+pub(super) fn is_no_random_value(text: &str, from: usize, value: &str) -> bool {
+    let is_filled_in = value.contains('#') && value.contains("###");
+    is_filled_in || dummy_values::is_plain_data(value) || repeats_name(text, from, value)
+}
 
 /// Whether the words in front of a name make something else of it. `lead` ends with the name, `name` is all of it.
 pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
@@ -155,7 +170,7 @@ fn is_resource(bytes: &[u8], name_end: usize) -> bool {
 }
 
 /// Whether the value ends as its name does: `key_length = Cipher.key_length`.
-pub(super) fn repeats_name(text: &str, from: usize, value: &str) -> bool {
+fn repeats_name(text: &str, from: usize, value: &str) -> bool {
     let tail = value.rsplit(['.', ':', '_']).next().unwrap_or_default();
     let lead = &text[floor(text, from.saturating_sub(48))..from];
     let lead = lead.rsplit('\n').next().unwrap_or_default().to_ascii_lowercase();
@@ -165,7 +180,7 @@ pub(super) fn repeats_name(text: &str, from: usize, value: &str) -> bool {
 }
 
 /// Whether the value is announced or shaped as a checksum.
-pub(super) fn is_digest(text: &str, from: usize, value: &str) -> bool {
+fn is_digest(text: &str, from: usize, value: &str) -> bool {
     // Most values have none of the names in front.
     static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| any_of(DIGESTS));
     let lead = floor(text, from.saturating_sub(24));

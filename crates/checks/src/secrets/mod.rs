@@ -2,25 +2,25 @@
 
 #[cfg(test)]
 mod anywhere_tests;
-pub(crate) mod assigned;
+mod assigned;
 #[cfg(test)]
 mod assigned_tests;
-pub(crate) mod assignment_operator;
-pub(crate) mod distant_assignment;
-pub(crate) mod false_positives;
+mod assignment_operator;
+mod distant_assignment;
+mod false_positives;
 mod formatted;
 pub(crate) mod key_block;
 mod label;
 mod score;
 pub(crate) mod secret;
-pub(crate) mod structured;
+mod structured;
 #[cfg(test)]
 mod structured_tests;
 mod surroundings;
 #[cfg(test)]
 pub(crate) mod tests;
-pub(crate) mod url;
-pub(crate) mod value_span;
+mod url;
+mod value_span;
 
 use crate::pattern::watch::Watch;
 use crate::scan::Scan;

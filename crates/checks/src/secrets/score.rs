@@ -3,9 +3,8 @@
 use crate::secrets::assignment_operator::Join;
 use crate::secrets::false_positives;
 use crate::secrets::value_span::{MAX_PASSWORD, MAX_VALUE};
-use crate::text::randomness;
-use crate::text::source_code;
 use crate::text::words::floor;
+use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
 
 /// Longer passwords are no words.
@@ -35,13 +34,7 @@ pub(super) fn judge(
         return None;
     }
     let is_quoted = is_quoted(text.as_bytes(), from, from + value.len());
-    if source_code::is_template(value)
-        || !(password && is_quoted) && source_code::is_expression(value)
-        || dummy_values::is_stand_in(value)
-        || dummy_values::is_address(value)
-        || dummy_values::is_public(value)
-        || false_positives::is_digest(text, from, value)
-    {
+    if false_positives::is_no_secret(text, from, value, password && is_quoted) {
         return None;
     }
     if password {
@@ -49,10 +42,7 @@ pub(super) fn judge(
     }
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let symbols = value.len() - digits - letters;
-    if value.contains('#') && value.contains("###")
-        || dummy_values::is_plain_data(value)
-        || false_positives::repeats_name(text, from, value)
-    {
+    if false_positives::is_no_random_value(text, from, value) {
         return None;
     }
     if randomness::is_uuid(value) {

@@ -8,10 +8,9 @@ use regex::Regex;
 
 use crate::scan::{Scan, runs};
 use crate::secrets::assignment_operator::Join;
-use crate::secrets::key_block;
 use crate::secrets::score::chosen;
 use crate::secrets::secret::Secret;
-use crate::secrets::url;
+use crate::secrets::{key_block, url};
 use crate::text::randomness;
 use crate::text::spans::Span;
 use crate::text::words::{ceil, floor, is_name};
@@ -204,7 +203,7 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         }
         let first = bytes[done..dot].iter().rev().take(2000).take_while(|b| url(b)).count();
         let start = dot - first;
-        if first < runs::LONG as usize {
+        if first < runs::LONG_RUN as usize {
             continue;
         }
         // Something may be joined to it: `ghs_123_eyJ...`, `token-eyJ...`, a line's end written as `\n`.

@@ -61,8 +61,8 @@ fn streamed<'p>(policy: &Policy, pieces: impl IntoIterator<Item = &'p str>) -> (
             Ok(said) => out.push_str(&said),
             Err(withheld) => return (out + &withheld.said, true),
         }
-        assert!(judge.window.len() - judge.done <= MAX_HELD);
-        assert!(judge.window.len() <= LOOK_BACK + SLACK + MAX_HELD + PART);
+        assert!(judge.window.len() - judge.done <= MAX_HELD_BYTES);
+        assert!(judge.window.len() <= LOOK_BACK + LOOK_BACK_SLACK + MAX_HELD_BYTES + PART_BYTES);
     }
     match judge.flush(policy, &mut redactor) {
         Ok(said) => (out + &said, false),

@@ -1,4 +1,4 @@
-//! What every detector reads a text with: normalization, words, places, checksums, codes, JSON.
+//! Questions about a text that know no detector: normalization, words, places, checksums, codes, JSON.
 
 pub(crate) mod base64;
 pub(crate) mod checksum;

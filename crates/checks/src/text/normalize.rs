@@ -1,7 +1,7 @@
 //! Undoes cheap disguises: full-width characters, digits of other scripts, invisible characters, typographic dashes, dots,
 //! spaces, quotes and what else stands before a word.
 //!
-//! Detectors read the folded text; [`Folded::original`] leads their ranges back.
+//! Detectors read the normalized text; [`Normalized::original`] leads their ranges back.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,21 +9,21 @@ use std::ops::Range;
 use crate::text::spans;
 
 /// A text as detectors read it.
-pub(crate) struct Folded<'a> {
+pub(crate) struct Normalized<'a> {
     /// The text that detectors read.
     pub(crate) text: Cow<'a, str>,
     source: &'a str,
-    /// The pieces that make up `text`. Empty when nothing was folded.
+    /// The pieces that make up `text`. Empty when nothing was changed.
     pieces: Vec<Piece>,
     /// Characters that no reader sees, decoded where they spell something.
     pub(crate) hidden: String,
-    /// The position in the folded text at which the first of them was left out.
+    /// The position in the normalized text at which the first of them was left out.
     pub(crate) hidden_at: usize,
 }
 
-/// A stretch of the source as it was, or one character in place of another. Small: a text may be folded throughout.
+/// A stretch of the source as it was, or one character in place of another. Small: a text may be changed throughout.
 struct Piece {
-    /// Its start in the folded text.
+    /// Its start in the normalized text.
     at: u32,
     /// Its start in the source, and whether it is [`KEPT`].
     from: u32,
@@ -46,12 +46,12 @@ impl Piece {
     }
 }
 
-impl<'a> Folded<'a> {
-    /// Folds a text; borrows it when there is nothing to fold.
+impl<'a> Normalized<'a> {
+    /// Normalizes a text; borrows it when nothing changes.
     pub(crate) fn new(source: &'a str) -> Self {
         let (mut text, mut pieces, mut hidden) = (String::new(), Vec::new(), String::new());
         let (mut done, mut flag_end, mut hidden_at) = (0, 0, 0);
-        for (start, c, fold) in foldable(source) {
+        for (start, c, mapping) in mapped_characters(source) {
             if done == 0 {
                 text.reserve(source.len());
             }
@@ -61,14 +61,14 @@ impl<'a> Folded<'a> {
                 text.push_str(&source[done..start]);
             }
             done = start + c.len_utf8();
-            match fold {
-                Fold::To(other) => {
-                    let folded = Piece::new(text.len(), start, false);
-                    spans::push(&mut pieces, folded, start, source.len());
+            match mapping {
+                Mapping::To(other) => {
+                    let changed = Piece::new(text.len(), start, false);
+                    spans::push(&mut pieces, changed, start, source.len());
                     text.push(other);
                 }
-                Fold::Hidden(_) if start < flag_end => {}
-                Fold::Hidden(other) => match flag(&source[..start], &source[start..]) {
+                Mapping::Hidden(_) if start < flag_end => {}
+                Mapping::Hidden(other) => match flag(&source[..start], &source[start..]) {
                     Some(length) => flag_end = start + length,
                     None => {
                         if hidden.is_empty() {
@@ -77,8 +77,8 @@ impl<'a> Folded<'a> {
                         hidden.push(other);
                     }
                 },
-                Fold::Mark => join(&mut text, &mut pieces, start, c, source.len()),
-                Fold::Drop | Fold::Keep => {}
+                Mapping::Mark => join(&mut text, &mut pieces, start, c, source.len()),
+                Mapping::Drop | Mapping::Keep => {}
             }
         }
         if done == 0 {
@@ -90,7 +90,7 @@ impl<'a> Folded<'a> {
         Self { text: Cow::Owned(text), source, pieces, hidden, hidden_at }
     }
 
-    /// The range in the source that a range of the folded text came from.
+    /// The range in the source that a range of the normalized text came from.
     pub(crate) fn original(&self, range: Range<usize>) -> Range<usize> {
         if self.text.is_empty() {
             return 0..self.source.len();
@@ -109,7 +109,7 @@ impl<'a> Folded<'a> {
         start - before..last + width + behind
     }
 
-    /// Returns the start of the source character that a byte of the folded text came from.
+    /// Returns the start of the source character that a byte of the normalized text came from.
     fn character(&self, at: usize) -> usize {
         let begun = self.pieces.partition_point(|piece| piece.at as usize <= at);
         let piece = &self.pieces[begun.saturating_sub(1)];
@@ -169,7 +169,7 @@ fn flag(before: &str, rest: &str) -> Option<usize> {
 }
 
 /// The characters of a text that do not stay as they are.
-fn foldable(text: &str) -> impl Iterator<Item = (usize, char, Fold)> {
+fn mapped_characters(text: &str) -> impl Iterator<Item = (usize, char, Mapping)> {
     let plain = text.is_ascii() || text.len() >= KEPT as usize;
     let bytes = if plain { &[][..] } else { text.as_bytes() };
     bytes.windows(2).enumerate().filter_map(|(at, pair)| {
@@ -177,11 +177,11 @@ fn foldable(text: &str) -> impl Iterator<Item = (usize, char, Fold)> {
             return None;
         }
         let c = text[at..].chars().next()?;
-        Some((at, c, fold(c))).filter(|(_, _, fold)| *fold != Fold::Keep)
+        Some((at, c, mapping(c))).filter(|(_, _, mapping)| *mapping != Mapping::Keep)
     })
 }
 
-/// Whether a character that begins with these two bytes may be one that [`fold`] changes: most need not be decoded.
+/// Whether a character that begins with these two bytes may be one that [`mapping`] changes: most need not be decoded.
 fn may_fold(first: u8, second: u8) -> bool {
     match first {
         0xd0 => (0x90..0xb0).contains(&second),
@@ -199,7 +199,7 @@ fn may_fold(first: u8, second: u8) -> bool {
 }
 
 #[derive(PartialEq)]
-enum Fold {
+enum Mapping {
     Keep,
     To(char),
     Drop,
@@ -225,12 +225,14 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
-fn fold(c: char) -> Fold {
+fn mapping(c: char) -> Mapping {
     if c < '\u{a0}' {
-        return Fold::Keep;
+        return Mapping::Keep;
     }
     match c {
-        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Fold::To(' '),
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+            Mapping::To(' ')
+        }
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2060}'..='\u{2065}'
@@ -243,25 +245,27 @@ fn fold(c: char) -> Fold {
         | '\u{feff}'
         | '\u{202a}'..='\u{202e}'
         | '\u{e0000}'..='\u{e001f}'
-        | '\u{e007f}' => Fold::Drop,
-        '\u{300}'..='\u{36f}' | '\u{1161}'..='\u{11ff}' => Fold::Mark,
+        | '\u{e007f}' => Mapping::Drop,
+        '\u{300}'..='\u{36f}' | '\u{1161}'..='\u{11ff}' => Mapping::Mark,
         // The word lists are in lower case; ASCII is compared without case anyway.
-        'А'..='Я' => char::from_u32(c as u32 + 0x20).map_or(Fold::Keep, Fold::To),
+        'А'..='Я' => char::from_u32(c as u32 + 0x20).map_or(Mapping::Keep, Mapping::To),
         '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => {
-            Fold::To('-')
+            Mapping::To('-')
         }
-        '\u{2024}' | '\u{2027}' | '\u{30fb}' | '\u{fe52}' => Fold::To('.'),
-        '\u{2044}' | '\u{2215}' => Fold::To('/'),
-        '\u{fe6b}' => Fold::To('@'),
-        '\u{2018}'..='\u{201b}' | '‹' | '›' => Fold::To('\''),
-        '\u{201c}'..='\u{201f}' | '«' | '»' | '「'..='』' => Fold::To('"'),
-        '¡' => Fold::To('!'),
-        '¿' => Fold::To('?'),
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0).map_or(Fold::Keep, Fold::To),
+        '\u{2024}' | '\u{2027}' | '\u{30fb}' | '\u{fe52}' => Mapping::To('.'),
+        '\u{2044}' | '\u{2215}' => Mapping::To('/'),
+        '\u{fe6b}' => Mapping::To('@'),
+        '\u{2018}'..='\u{201b}' | '‹' | '›' => Mapping::To('\''),
+        '\u{201c}'..='\u{201f}' | '«' | '»' | '「'..='』' => Mapping::To('"'),
+        '¡' => Mapping::To('!'),
+        '¿' => Mapping::To('?'),
+        '\u{ff01}'..='\u{ff5e}' => {
+            char::from_u32(c as u32 - 0xfee0).map_or(Mapping::Keep, Mapping::To)
+        }
         '\u{e0020}'..='\u{e007e}' => {
-            char::from_u32(c as u32 - 0xe0000).map_or(Fold::Drop, Fold::Hidden)
+            char::from_u32(c as u32 - 0xe0000).map_or(Mapping::Drop, Mapping::Hidden)
         }
-        _ => digit(c).map_or(Fold::Keep, Fold::To),
+        _ => digit(c).map_or(Mapping::Keep, Mapping::To),
     }
 }
 
@@ -271,7 +275,7 @@ mod tests {
 
     #[test]
     fn no_character_that_folds_is_passed_over() {
-        for c in ('\0'..=char::MAX).filter(|&c| fold(c) != Fold::Keep) {
+        for c in ('\0'..=char::MAX).filter(|&c| mapping(c) != Mapping::Keep) {
             let text = c.to_string();
             assert!(may_fold(text.as_bytes()[0], text.as_bytes()[1]), "{c:?}");
         }
@@ -279,12 +283,12 @@ mod tests {
 
     #[test]
     fn ranges_lead_back() {
-        let folded = Folded::new("é\u{200b}Яa\u{200b}\u{ff11}ж.");
-        assert_eq!(folded.text, "éяa1ж.");
-        let places: Vec<_> = folded
+        let normalized = Normalized::new("é\u{200b}Яa\u{200b}\u{ff11}ж.");
+        assert_eq!(normalized.text, "éяa1ж.");
+        let places: Vec<_> = normalized
             .text
             .char_indices()
-            .map(|(at, c)| folded.original(at..at + c.len_utf8()))
+            .map(|(at, c)| normalized.original(at..at + c.len_utf8()))
             .collect();
         assert_eq!(places, [0..2, 5..7, 7..8, 11..14, 14..16, 16..17]);
     }
@@ -293,32 +297,33 @@ mod tests {
     fn flags_hide_nothing() {
         for hidden in FLAGS {
             let (flag, bare) = (format!("\u{1f3f4}{hidden} won"), format!("{hidden} won"));
-            assert_eq!(Folded::new(&flag).hidden, "");
-            assert!(Folded::new(&bare).hidden.starts_with("gb"));
-            assert_eq!(Folded::new(&format!("{flag}\u{e0068}\u{e0069}")).hidden, "hi");
+            assert_eq!(Normalized::new(&flag).hidden, "");
+            assert!(Normalized::new(&bare).hidden.starts_with("gb"));
+            assert_eq!(Normalized::new(&format!("{flag}\u{e0068}\u{e0069}")).hidden, "hi");
         }
     }
 
     #[test]
     fn marks_and_syllables_are_joined() {
-        let folded = Folded::new("xe\u{301}\u{336}y И\u{306} a\u{302}\u{301}. ᄒ\u{1161}\u{11ab}");
-        assert_eq!(folded.text, "x\u{e9}y \u{439} \u{1ea5}. \u{d55c}");
-        let places: Vec<_> = folded
+        let normalized =
+            Normalized::new("xe\u{301}\u{336}y И\u{306} a\u{302}\u{301}. ᄒ\u{1161}\u{11ab}");
+        assert_eq!(normalized.text, "x\u{e9}y \u{439} \u{1ea5}. \u{d55c}");
+        let places: Vec<_> = normalized
             .text
             .char_indices()
-            .map(|(at, c)| folded.original(at..at + c.len_utf8()))
+            .map(|(at, c)| normalized.original(at..at + c.len_utf8()))
             .collect();
         assert_eq!(places[..5], [0..1, 1..6, 6..7, 7..8, 8..12]);
-        assert_eq!(Folded::new("i\u{34f}g\u{fe0f}n\u{3164}o\u{336}re").text, "ignore");
-        let leading = Folded::new("\u{336}i\u{34f}g");
+        assert_eq!(Normalized::new("i\u{34f}g\u{fe0f}n\u{3164}o\u{336}re").text, "ignore");
+        let leading = Normalized::new("\u{336}i\u{34f}g");
         assert_eq!((&*leading.text, leading.original(0..3)), ("\u{336}ig", 0..5));
     }
 
     #[test]
     fn no_quote_runs_into_a_word() {
         for text in ["„word“", "«word»", "「word」", "“word”"] {
-            assert_eq!(Folded::new(text).text, "\"word\"", "{text}");
+            assert_eq!(Normalized::new(text).text, "\"word\"", "{text}");
         }
-        assert_eq!(Folded::new("¡word! ¿word?").text, "!word! ?word?");
+        assert_eq!(Normalized::new("¡word! ¿word?").text, "!word! ?word?");
     }
 }

@@ -44,7 +44,7 @@ const OTHER: &[&str] = &[
 /// Words in front of a `call` that asks somebody to call.
 #[rustfmt::skip]
 const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do", "may", "could"];
-/// Whose number one is, behind it.
+/// Words for the owner of a number, behind it.
 const OWN: &[&str] = &["my number", "his number", "her number"];
 /// Names of two words that belong to nobody's number.
 const MEANS: &[&str] = &["contact info", "contact details", "caller id", "pod numer"];

@@ -1,8 +1,7 @@
 //! How phone numbers are written: one row a form, and what is written like none.
 
 use crate::pii::context;
-use crate::pii::phone::announced;
-use crate::pii::phone::announced::Shape;
+use crate::pii::phone::announced::{self, Shape};
 use crate::pii::phone::otherwise;
 use crate::pii::view::View;
 use crate::text::spans::Span;

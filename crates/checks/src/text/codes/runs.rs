@@ -7,7 +7,7 @@ use crate::text::codes::escapes;
 use crate::text::codes::pieces::{Piece, Pieces};
 
 /// The shortest run worth undoing: an American social security number in base64.
-pub(crate) const SHORTEST: usize = 15;
+pub(crate) const SHORTEST_CODE: usize = 15;
 /// A code may begin behind one of the first or the last signs of its run that are signs of base64 as well: `/`, `x-`.
 const MAX_BEGINNINGS: usize = 6;
 /// So much of a run tells whether it is worth undoing.
@@ -33,10 +33,10 @@ pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut P
     let mut reader = Reader::new(bytes);
     for block in dense {
         let (mut at, until) =
-            ((block * 64).saturating_sub(SHORTEST - 1).max(done), block * 64 + 64);
+            ((block * 64).saturating_sub(SHORTEST_CODE - 1).max(done), block * 64 + 64);
         // Stepping by the shortest run meets every run that is long enough, at a fraction of the reads.
-        while at < until && at + SHORTEST <= bytes.len() {
-            let probe = at + SHORTEST - 1;
+        while at < until && at + SHORTEST_CODE <= bytes.len() {
+            let probe = at + SHORTEST_CODE - 1;
             if !is_base64(bytes[probe]) {
                 at = probe + 1;
                 continue;
@@ -49,7 +49,7 @@ pub(super) fn find(bytes: &[u8], dense: impl Iterator<Item = usize>, out: &mut P
             let end = run_end;
             let start = probe - lead;
             at = end;
-            if end - start >= SHORTEST {
+            if end - start >= SHORTEST_CODE {
                 if let Some(token) = signed_token(bytes, start, end) {
                     at = token;
                 } else if let Some(piece) = reader.undo(start, end) {
@@ -121,7 +121,7 @@ impl<'b> Reader<'b> {
 
     /// The text of the code that begins at a place, and where that code ends.
     fn begun_at(&mut self, from: usize, end: usize) -> Option<(String, usize)> {
-        if end < from + SHORTEST {
+        if end < from + SHORTEST_CODE {
             return None;
         }
         let sample = &self.bytes[from..end.min(from + SAMPLE)];
@@ -247,7 +247,7 @@ fn beginning(bytes: &[u8], from: usize, code: Code) -> Option<(String, usize)> {
         Some(little) => crate::text::codes::decoder::utf16(&decoder.out, little),
         None => String::from_utf8_lossy(&decoder.out).into_owned(),
     };
-    (at >= from + SHORTEST).then_some((text, at))
+    (at >= from + SHORTEST_CODE).then_some((text, at))
 }
 
 /// Whether the last line that was undone is no text at all.

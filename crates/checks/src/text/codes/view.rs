@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::text::codes::escapes;
-use crate::text::codes::escapes::Escape;
+use crate::text::codes::escapes::{self, Escape};
 use crate::text::codes::pieces::Pieces;
 use crate::text::spans;
 use crate::text::words::{ceil, floor, is_name};
