@@ -21,8 +21,7 @@ mod text;
 mod vocabulary;
 
 pub use crate::blocked_terms::{BlockedTerms, Violation, ViolationKind};
-pub use crate::injection::Features as InjectionFeatures;
-pub use crate::injection::features as injection_features;
+pub use crate::injection::{Features as InjectionFeatures, features as injection_features};
 pub use crate::pattern::watch::{GiveUp, PatternList, SlowPattern};
 pub use crate::pii::kinds::wrong_kinds;
 pub use crate::policy::compiled::Policy;

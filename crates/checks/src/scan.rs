@@ -72,7 +72,7 @@ impl Scan {
         scan
     }
 
-    /// Takes out words that mean nothing where they stand, and the phrases that say so.
+    /// Takes out words that mean nothing where they stand, and the phrases that show it.
     fn leave_out_ordinary(&mut self) {
         let is_ordinary = |anchor: &Anchor| anchor.meaning == injection::ORDINARY;
         let phrases = self.anchors.iter().filter(|anchor| is_ordinary(anchor));

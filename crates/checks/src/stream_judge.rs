@@ -8,12 +8,13 @@
 //! ```text
 //!            +--+ a border, or too much is held: certain text leaves
 //!            |  v
-//! start --> judging --- a finding that blocks, too many, --------> withheld
-//!            ^   |   or a pattern that took too long              (the end)
-//!            |   +-- a key without its end ------> dropping a key
-//!            |   +-- a finding that is cut ------> dropping a word
-//!            |                                      |
-//!            +-- the end of the key or the word ----+
+//! start --> judging --- a finding that blocks, too many, a slow pattern --> withheld
+//!            ^   |
+//!            |   +-- a key without its end ---> dropping the key ---+
+//!            |   |                                                  |
+//!            |   +-- a word that is cut ------> dropping the word --+
+//!            |                                                      |
+//!            +--- its end, or as much as the longest key -----------+
 //! ```
 //!
 //! While it drops, nothing leaves: the text that arrives belongs to a finding whose placeholder has left. `flush` judges
@@ -43,7 +44,7 @@ const LOOK_BACK: usize = 576;
 const LOOK_BACK_SLACK: usize = 128;
 /// More than this is not held.
 const MAX_HELD_BYTES: usize = 4096;
-/// So much of it still is when the rest had to leave: the longest credential that is told only by its end fits.
+/// So much of it still is when the rest had to leave: the longest credential that is recognized only by its end fits.
 const KEPT_BYTES: usize = 2304;
 /// A long piece is judged in parts of this size.
 const PART_BYTES: usize = 512;
@@ -266,7 +267,7 @@ impl StreamJudge {
             // Not from the middle of a word on, which may be another word.
             let near = &self.window[from..words::floor(&self.window, from + LOOK_BACK_SLACK)];
             let word = near.find(char::is_whitespace).unwrap_or_default();
-            // A key whose first line has left is told by that.
+            // A key whose first line has left is recognized by it.
             let gone = (from + word).min(hold::key(&self.window));
             self.window.drain(..gone);
             self.done -= gone;

@@ -54,9 +54,9 @@ struct Hidden {
     /// The evidence of the hidden text, and of its being hidden.
     evidence: f32,
     place: Range<usize>,
-    /// Whether it was hidden for a reason: written out it says more than the text around it.
+    /// Whether it was hidden for a reason: written out it has more evidence than the text around it.
     on_purpose: bool,
-    /// Whether it says too little to block.
+    /// Whether it is too short to block.
     held: bool,
 }
 
@@ -113,7 +113,7 @@ impl Analysis {
         }
     }
 
-    /// Whether a text says too little for such a score to block.
+    /// Whether a text is too short for such a score to block.
     fn is_held(&self, text: &str, score: f64) -> bool {
         let speaks = |a: &Attempt| a.score >= FIRM_SCORE || a.kind == "context_flooding";
         let is_firm = self.attempts.iter().any(speaks);
@@ -125,7 +125,8 @@ impl Analysis {
             && score < 1.0 - (1.0 - MIN_BLOCKING_SCORE) * more as f64 / FEW_LETTERS as f64
     }
 
-    /// Concludes. What a document says to a machine meets with distrust, and is no everyday talk; so does what it hides.
+    /// Concludes. Text that a document addresses to a machine is distrusted and is no everyday talk; so is text that it
+    /// hides.
     pub(super) fn conclude(
         mut self,
         text: &str,

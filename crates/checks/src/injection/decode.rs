@@ -9,12 +9,12 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 /// No more decoded bytes, over all pieces.
 const MAX_BYTES: usize = 32 * 1024;
-/// The shortest run worth decoding. The scan tells whether there is any, by shorter ones.
+/// The shortest run worth decoding. The scan looks for shorter ones, and reports whether there is any.
 const MIN_RUN: usize = 20;
 const _: () = assert!(MIN_RUN >= crate::scan::runs::LONG_RUN as usize);
 /// A code may begin behind one of the first signs of its run that are signs of base64 as well: `/`, `x-`.
 const MAX_BEGINNINGS: usize = 6;
-/// So much of a run tells whether it is worth decoding.
+/// So much of a run decides whether it is worth decoding.
 const SAMPLE: usize = 32;
 /// The fewest pairs of digits that are a text, and how far apart they are looked for: some nine bytes are seen of them.
 const MIN_PAIRS: usize = 11;
@@ -61,7 +61,7 @@ impl Decoded {
     }
 }
 
-/// Decodes the pieces of a text that turn into readable text. `long` tells whether it has long runs without space.
+/// Decodes the pieces of a text that turn into readable text. `long` is whether it has long runs without space.
 pub(crate) fn pieces(text: &str, long: bool) -> Decoded {
     let bytes = text.as_bytes();
     let mut out = Decoded::default();

@@ -2,7 +2,7 @@
 
 use crate::injection::tokens::{Kind, Letters, Token, Tokens};
 
-/// How much of a text was disguised, as far as words tell.
+/// How much of a text was disguised, as far as words show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Disguise {
     /// Words with disguised letters.

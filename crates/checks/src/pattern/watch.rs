@@ -42,7 +42,7 @@ pub enum GiveUp<'s> {
     Never,
     /// The project's own patterns are, once this answers `true`; everything else is judged.
     Patterns(&'s dyn Fn() -> bool),
-    /// Everything is, once this answers `true`: the verdict is [`abandoned`](crate::report::Verdict::abandoned).
+    /// Everything is, once this answers `true`: the verdict is [`abandoned`](crate::Verdict::abandoned).
     All(&'s dyn Fn() -> bool),
 }
 

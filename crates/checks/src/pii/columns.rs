@@ -1,4 +1,4 @@
-//! Tables: what the heading of a column says of the cells under it.
+//! Tables: the heading of a column names the cells under it.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ const SMALL: &[&str] = &[
     "n", "mobile", "home", "work", "cell", "primary",
 ];
 
-/// All cells under headings that say what they are, in order.
+/// All cells under headings that name them, in order.
 pub(super) fn cells(text: &str, hits: &[Hit]) -> Vec<Cell> {
     let text = spans::addressable(text);
     let (mut out, mut done) = (Vec::new(), 0);
@@ -123,7 +123,7 @@ impl Table {
         fits.then(|| (before.matches(separator).count(), context))
     }
 
-    /// Reads the cells under headings, up to a line of other columns; tells where it stopped.
+    /// Reads the cells under headings, up to a line of other columns; returns where it stopped.
     fn read(&self, bytes: &[u8], headings: &[(usize, Context)], out: &mut Vec<Cell>) -> usize {
         let limit = bytes.len().min(self.start + REACH);
         let mut at = self.rows;

@@ -1,4 +1,4 @@
-//! Words that say what the number next to them is.
+//! Words that name the number next to them.
 
 use crate::pii::columns;
 use crate::pii::view::View;
@@ -13,12 +13,12 @@ const COUNTED: &[&str] = &[
     "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "points", "shares", "miles", "pieces", "items", "bytes", "dollars",
     "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
 ];
-/// How far in front of a value a word may end that says what it is.
+/// How far in front of a value a word may end that names it.
 const WORD_REACH: usize = 64;
 /// How far behind one it may begin, and how long it then is.
 const WORD_BEHIND_REACH: (usize, usize) = (28, 24);
 
-/// Whether a word of this meaning says of a value what it is, before or after, and not of another one.
+/// Whether a word of this meaning names a value, before or after, and not another one.
 pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
     // A word that takes a value from the nearest word takes it from those in front of it, too.
     let nearest = before(view.scan, start, WORD_REACH).find(|hit| hit.meaning == context);

@@ -17,7 +17,7 @@ pub(super) struct Row {
     pub(super) shapes: &'static [&'static [u8]],
     /// Separators it is written with; `*` allows different ones.
     pub(super) separators: &'static [u8],
-    /// Digits when it is written in one run; 0 when that says nothing.
+    /// Digits when it is written in one run; 0 when that proves nothing.
     pub(super) run: usize,
     pub(super) check: fn(&[u8]) -> bool,
     pub(super) context: C,
@@ -199,7 +199,7 @@ pub(super) fn romanian(d: &[u8]) -> bool {
     d[0] != 0 && county && born && (if rest == 10 { 1 } else { rest }) == u32::from(d[12])
 }
 
-/// Bulgaria: a birthday whose month tells the century.
+/// Bulgaria: a birthday whose month encodes the century.
 pub(super) fn bulgarian(d: &[u8]) -> bool {
     let rest = weighted(d, &[2, 4, 8, 5, 10, 9, 7, 3, 6]) % 11;
     is_day(number(&d[2..4]) % 20, number(&d[4..6])) && rest % 10 == u32::from(d[9])

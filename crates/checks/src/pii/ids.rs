@@ -63,7 +63,7 @@ pub(super) fn find(view: &View<'_>, n: &Number<'_>, found: &mut Found) {
         // If the number is the whole text, only sizes count against it, which are multiples of eight.
         let sizes = || if whole { is_size(n) } else { !is_padded(n) || street() };
         let loose = n.broken || is_moment(n, whole) || counts() && sizes();
-        // The name that one country gives its number says more than one that is said everywhere.
+        // The name that one country gives its number is stronger than one that is used everywhere.
         let score = if near(row.context) {
             0.85
         } else if row.context.general().is_some_and(near) {

@@ -17,7 +17,7 @@ struct Row {
     mask: &'static [u8],
     check: fn(&[u8]) -> bool,
     context: C,
-    /// Score without context; 0 when it says nothing.
+    /// Score without context; 0 when it proves nothing.
     plain: f64,
     /// Score when it is all there is in the text.
     whole: f64,
@@ -202,7 +202,7 @@ fn hong_kong(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     }
 }
 
-/// `12.345.678-5`, `12.345.678-K`: a Chilean number, told by its dots and its check digit.
+/// `12.345.678-5`, `12.345.678-K`: a Chilean number, recognized by its dots and its check digit.
 fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let bytes = view.bytes;
     let (Some(&b'-'), Some(&check)) = (bytes.get(end), bytes.get(end + 1)) else { return };

@@ -21,7 +21,7 @@ const ADDRESSES: &[&str] = &[
 /// Prepositions that lead up to machines, unless what changes from one version to the next was spoken of.
 const PLACES: &[&str] =
     &["from", "to", "at", "on", "via", "von", "an", "auf", "desde", "da", "depuis", "od", "z"];
-/// Words that say nothing of what follows: it is told by those before.
+/// Words that do not name what follows: those before do.
 #[rustfmt::skip]
 const SMALL: &[&str] = &[
     "is", "was", "are", "of", "for", "by", "and", "or", "the", "in", "with", "through", "into", "use",

@@ -15,7 +15,7 @@ pub(super) struct View<'a> {
     pub(super) groups: Vec<Span>,
     pub(super) tokens: Vec<Span>,
     pub(super) joined: Vec<u32>,
-    /// The cells of tables whose headings say what they are.
+    /// The cells of tables whose headings name them.
     pub(super) cells: Vec<Cell>,
     /// The text without white space around it: a value that fills it is a form field's value.
     pub(super) whole: Range<usize>,

@@ -35,7 +35,7 @@ impl Policy {
     /// made. A finding in a file has its place in the text of the file for a [`Redactor`], and that of the whole file for
     /// people.
     ///
-    /// [`Redactor`]: crate::redact::redactor::Redactor
+    /// [`Redactor`]: crate::Redactor
     pub fn judge_readings<'a>(
         &self,
         readings: impl IntoIterator<Item = (Origin, Reading<'a>)>,

@@ -10,7 +10,7 @@ const PII_CAP: f64 = 0.5;
 const CATEGORIES: [Category; 4] =
     [Category::Pii, Category::Injection, Category::Secret, Category::Policy];
 
-/// Weighs the findings of a request. `suspicion` says how much it looks like an injection, also where that is too little
+/// Weighs the findings of a request. `suspicion` is how much it looks like an injection, also where that is too little
 /// for a finding: it orders requests without one, and decides nothing.
 pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> Report {
     if findings.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn weigh_output(safety: &Safety, findings: Vec<Finding>) -> Report {
 }
 
 /// The score of what may pass though it weighs more than the threshold: just beneath it, and the further the less it weighs,
-/// so that scores still tell which is to be looked at first.
+/// so that scores still show which is to be looked at first.
 fn passing(score: f64, threshold: f64) -> f64 {
     const SPREAD: f64 = 0.01;
     if score <= threshold { score } else { rounded(threshold * (1.0 - SPREAD * (1.0 - score))) }
@@ -101,7 +101,7 @@ pub(crate) fn rounded(score: f64) -> f64 {
     (score * 10_000.0).round() / 10_000.0
 }
 
-/// A sentence for the caller. It says what and where, never the value.
+/// A sentence for the caller. It names the type and the place, never the value.
 fn reason(finding: &Finding, is_output: bool) -> String {
     let what = match finding.category {
         Category::Pii => format!("personal data ({})", finding.kind),

@@ -1,4 +1,4 @@
-//! The cost of a project's own patterns, asked when they are saved.
+//! The cost of a project's own patterns, measured when they are saved.
 
 use std::collections::HashMap;
 

@@ -42,7 +42,7 @@ pub struct FileText<'a> {
     words: Range<usize>,
 }
 
-/// Tells what a string holds. `is_bare`: the field is one for files, which need not say that they are.
+/// Returns what a string holds. `is_bare`: the field is one for files, which need not be marked as such.
 pub fn file_kind(raw: &str, is_bare: bool) -> FileKind {
     let Some(place) = place(raw, is_bare) else { return FileKind::None };
     let payload = raw[place.payload.clone()].as_bytes();

@@ -1,4 +1,4 @@
-//! A text that is itself JSON, such as the arguments of a tool call: read as what it says, rewritten so that it stays JSON.
+//! A text that is itself JSON, such as the arguments of a tool call: read as decoded text, rewritten so that it stays JSON.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::redact::redactor::Redactor;
 use crate::report::Finding;
 use crate::text::json_lexer::{Lexer, Place, escaped};
 
-/// A number with fewer digits says nothing of a person.
+/// A number with fewer digits identifies no person.
 const FEWEST_DIGITS: usize = 7;
 /// A longer name of a field is no name.
 const LONGEST_LABEL: usize = 40;
@@ -203,7 +203,7 @@ pub fn label(name: &str) -> Option<String> {
     Some(words)
 }
 
-/// A JSON number as a person would write it, where it has so many digits that it may say something of one.
+/// A JSON number as a person would write it, where it has so many digits that it may identify one.
 pub fn long_number(number: &str) -> Option<String> {
     let digits = digits(number);
     (count_digits(&digits) >= FEWEST_DIGITS).then_some(digits)

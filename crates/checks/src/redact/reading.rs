@@ -24,7 +24,7 @@ impl<'a> Reading<'a> {
         JsonText::read(text).map_or_else(|| Self::Plain(text.into()), Self::Json)
     }
 
-    /// Reads a string of which [`crate::redact::file::file_kind`] says that it holds a file of text.
+    /// Reads a string of which [`file_kind`](crate::file_kind) finds that it holds a file of text.
     pub fn file(text: &'a str, is_bare: bool) -> Self {
         FileText::read(text, is_bare).map_or_else(|| Self::Plain(text.into()), Self::File)
     }

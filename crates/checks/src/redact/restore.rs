@@ -78,7 +78,7 @@ impl Placeholders {
 #[derive(Debug, Default)]
 pub struct StreamRestorer {
     placeholders: Placeholders,
-    /// For JSON: what is said in strings is looked at, and comes out as it was spelled.
+    /// For JSON: the decoded text of strings is looked at, and comes out as it was spelled.
     json: Option<Lexer>,
     /// Whether originals are spelled as in a JSON string.
     escapes: bool,

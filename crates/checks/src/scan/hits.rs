@@ -12,7 +12,7 @@ pub(crate) type Anchor = Span<u64>;
 /// No word is longer.
 const LONGEST: usize = 40;
 
-/// Drops what is said of a social security number where it runs into a longer word, and is a part of that: "my social" of
+/// Drops a word for a social security number where it runs into a longer word, and is a part of that: "my social" of
 /// "my social insurance".
 pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
     let is_cut = |at: &usize| {

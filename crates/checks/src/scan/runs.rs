@@ -1,4 +1,4 @@
-//! Long runs of ASCII without space, told from the bits of blocks of 64 bytes.
+//! Long runs of ASCII without space, found in the bits of blocks of 64 bytes.
 
 use crate::text::codes::runs::SHORTEST_CODE;
 

@@ -1,4 +1,4 @@
-//! Tables that tell which keywords begin at a place.
+//! Tables that look up which keywords begin at a place.
 
 use crate::scan::keywords::{Keyword, Place};
 

@@ -44,7 +44,7 @@ const ENVIRONMENTS: &[&str] =
 const FOR: &[&str] = &[
     "for", "of", "für", "von", "vom", "du", "de", "del", "des", "pour", "para", "per", "di", "da", "voor", "van", "för", "til",
 ];
-/// Words that say of a credential that it is known, and stand in front of it.
+/// Words that call a credential known, and stand in front of it.
 const KNOWN: &[&str] = &["leaked", "exposed", "compromised"];
 /// Words that end the name of something else: what a credential is called by, or what is said of it.
 #[rustfmt::skip]

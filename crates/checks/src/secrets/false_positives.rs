@@ -9,7 +9,7 @@ use crate::text::words::{any_of, floor, is_one_of};
 use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
 
-/// Names of checksums and of what is told by one.
+/// Names of checksums and of what is identified by one.
 #[rustfmt::skip]
 const DIGESTS: &[&str] = &[
     "sha1", "sha256", "sha384", "sha512", "md5", "checksum", "integrity", "commit", "version",
@@ -66,7 +66,7 @@ pub(super) fn is_other_name(lead: &str, keyword: &str, name: &str) -> bool {
         || is_beginning() && label::goes_on(name, keyword)
 }
 
-/// Whether a name, with what leads up to it, says that a value is none: that it is public, an identifier, a file, an
+/// Whether a name, with what leads up to it, marks a value as none: that it is public, an identifier, a file, an
 /// element of a form, a type, or of another length than the forty characters of a secret key of AWS. `between` is what
 /// stands between the name and the value: there may be a name in it as well.
 pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {

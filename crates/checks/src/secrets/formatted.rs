@@ -110,7 +110,7 @@ impl<'t> Reader<'t> {
         let secret = |end, score| Secret { kind: format.kind, bytes: at..end, score };
         let counted = from + COUNTED_LENGTH;
         if format.is_counted() && run >= counted && bodies::crc_fits(&self.text[from..counted]) {
-            // Its check value says where it ends, whatever stands in front of it or behind.
+            // Its check value shows where it ends, whatever stands in front of it or behind.
             return self.score(format, from, counted).map(|score| secret(counted, score));
         }
         let mut rest = (run - from).min(format.length.1 + 4);

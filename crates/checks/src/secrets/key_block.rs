@@ -12,7 +12,7 @@ const KEY_END: &str = "-----END";
 pub(crate) const PRIVATE_KEY: &str = "private_key";
 /// The longest first or last line of a key block.
 pub(crate) const KEY_LINE: usize = 80;
-/// So much of a key without an end tells whether there is one.
+/// So much of a key without an end decides whether there is one.
 const KEY_HEAD: usize = 400;
 /// Within so much of the body there is something of the key, or only what is there to hide it.
 const KEY_PADDED: usize = 2048;
@@ -28,9 +28,9 @@ pub(crate) const MAX_KEY: usize = 12_000;
 /// How much there is of a private key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Key {
-    /// Too little to tell whether it is one.
+    /// Too little to decide whether it is one.
     Begun,
-    /// Enough to tell, without an end.
+    /// Enough to decide, without an end.
     Open,
     /// All of it, with its last line.
     Whole,

@@ -1,4 +1,4 @@
-//! Credentials told by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
+//! Credentials recognized by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
 
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
@@ -94,7 +94,7 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
     }
 }
 
-/// Whether a statement of SQL is under way that gives a user a password; in small letters sentences say the same words.
+/// Whether a statement of SQL is under way that gives a user a password; in small letters sentences have the same words.
 fn is_statement(lead: &str) -> bool {
     const VERBS: [&str; 3] = ["create", "alter", "grant"];
     let lead = lead.rsplit(';').next().unwrap_or_default();
@@ -110,7 +110,7 @@ fn is_token(byte: u8) -> bool {
 
 /// How live the value of a rule looks.
 fn liveness(rule: &Rule, value: &str) -> Option<f64> {
-    // The line of a registry's configuration says what it is, whatever it is filled with.
+    // The line of a registry's configuration names it, whatever it is filled with.
     if rule.kind == "npm_token" && value.starts_with("npm_") {
         return Some(if dummy_values::is_masked(&value[4..]) { 0.55 } else { rule.score });
     }
@@ -153,7 +153,7 @@ fn is_random_uuid(value: &str) -> bool {
     value.as_bytes().get(14) == Some(&b'4')
 }
 
-/// Keys of wallets, sixty-four hexadecimal digits, near a word that says so. Hashes of transactions look the same: they
+/// Keys of wallets, sixty-four hexadecimal digits, near a word that names one. Hashes of transactions look the same: they
 /// have a word of their own in front.
 fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
     let most = found.len() + limit;

@@ -15,7 +15,7 @@ pub(super) struct Borders {
 }
 
 impl Borders {
-    /// Looks at what is new of a text; tells whether there is a border in it.
+    /// Looks at what is new of a text; returns whether there is a border in it.
     pub(super) fn follow(&mut self, text: &str) -> bool {
         let known = self.last;
         for (at, c) in text[self.seen..].char_indices() {

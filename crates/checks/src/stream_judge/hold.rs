@@ -18,9 +18,9 @@ use crate::text::words::{self, is_unspaced};
 use crate::vocabulary::contexts::Context;
 use crate::vocabulary::credential_rules::{KEY_BLOCK, PASSWORD_REACH, PASSWORD_TAG};
 
-/// How far behind a value a word may end that says what it is: it begins within 28 bytes and has at most 24.
+/// How far behind a value a word may end that names it: it begins within 28 bytes and has at most 24.
 pub(super) const NAME_BEHIND_REACH: usize = 52;
-/// No number, name or address with the words that tell it takes more than this.
+/// No number, name or address with the words that name it takes more than this.
 const VALUE_REACH: usize = 128;
 /// How far behind a word that announces it a birthday may end.
 const BIRTHDAY_REACH: usize = 60;
@@ -91,7 +91,7 @@ fn encoded(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
 }
 
 /// Whether what is certain is words alone, of small letters and not long: nothing is found in such, whatever stands
-/// in front, but for a project's own kinds. Most of what is said need not be judged.
+/// in front, but for a project's own kinds. Most text need not be judged.
 pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) -> bool {
     let acts = policy.acts_on(Category::Pii);
     let is_word = |unit: &str| {
@@ -134,7 +134,7 @@ fn tagged(text: &str, border: usize) -> usize {
     value.filter(goes_on).unwrap_or(border)
 }
 
-/// A number that is the key of a wallet if a word behind it says so.
+/// A number that is the key of a wallet if a word behind it names one.
 fn wallet_key(text: &str, said: usize, border: usize) -> usize {
     let bytes = &text.as_bytes()[..border];
     let from = said.max(border.saturating_sub(WALLET_REACH));
@@ -144,7 +144,7 @@ fn wallet_key(text: &str, said: usize, border: usize) -> usize {
     memmem::find_iter(&bytes[from..], b"0x").map(|at| from + at).find(is_key).unwrap_or(border)
 }
 
-/// Personal data of which more may come, or of which words that follow may tell what it is.
+/// Personal data of which more may come, or that words which follow may name.
 fn personal(text: &str, border: usize, next: Option<char>) -> usize {
     let from = words::floor(text, border.saturating_sub(2 * VALUE_REACH));
     let normalized = Normalized::new(&text[from..border]);

@@ -1,4 +1,4 @@
-//! JSON text character by character, as it may arrive in pieces: what each character says and how it is spelled.
+//! JSON text character by character, as it may arrive in pieces: each character decoded, and as it is spelled.
 
 use serde_json::Value;
 

@@ -122,7 +122,7 @@ const LOW: u64 = 0x0101_0101_0101_0101;
 /// The highest bit of each of eight bytes that is one of a range of ASCII.
 #[inline]
 fn between(bytes: u64, first: u8, last: u8) -> u64 {
-    // The high bit of each sum tells whether the byte reaches the first or passes the last.
+    // The high bit of each sum is set if the byte reaches the first or passes the last.
     let low_bits = bytes & (LOW * 0x7f);
     let reaches = low_bits + LOW * (0x80 - u64::from(first));
     let passes = low_bits + LOW * (0x7f - u64::from(last));

@@ -1,4 +1,4 @@
-//! The words that say what a value next to them is.
+//! The words that name the value next to them.
 
 use Context as C;
 

@@ -25,7 +25,7 @@ pub(crate) fn is_masked(value: &str) -> bool {
     most * 10 >= value.len() * 7
 }
 
-/// Whether a value says that it is a documentation's own.
+/// Whether a value is marked as a documentation's own.
 pub(crate) fn is_named(value: &str) -> bool {
     static NAME: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| any_of(&["example"]));
     NAME.as_ref().is_some_and(|name| name.is_match(value)) || is_asking(value)
@@ -38,7 +38,7 @@ pub(crate) fn is_asking(value: &str) -> bool {
     WORDS.as_ref().is_some_and(|words| words.is_match(value))
 }
 
-/// Whether a value is encrypted, and says so, as files of SOPS, Hiera and Jasypt do.
+/// Whether a value is marked as encrypted, as in files of SOPS, Hiera and Jasypt.
 pub(crate) fn is_encrypted(value: &str) -> bool {
     ["ENC[", "ENC("].iter().any(|lead| value.starts_with(lead))
 }
@@ -68,7 +68,7 @@ pub(crate) fn is_public(value: &str) -> bool {
         || value.starts_with("LS0tLS1CRUdJTi") && is_block()
 }
 
-/// Whether a value says where something is: a path of Windows, a resource of AWS; or what follows is tagged, as in YAML.
+/// Whether a value is the location of something: a path of Windows, a resource of AWS; or what follows is tagged, as in YAML.
 pub(crate) fn is_address(value: &str) -> bool {
     let bytes = value.as_bytes();
     let drive =
@@ -155,7 +155,7 @@ pub(crate) fn is_live_login(value: &str) -> bool {
     !(stand_in || code || is_masked(value))
 }
 
-/// Whether a value says itself that it is none.
+/// Whether a value is marked as none.
 pub(crate) fn is_stand_in(value: &str) -> bool {
     static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| any_of(STAND_INS));
     WORDS.as_ref().is_some_and(|words| words.is_match(value)) || is_masked(value)

@@ -1,6 +1,6 @@
 //! The words injections are made of, by what they do, in the main languages of Europe and some of Asia.
 //!
-//! A word alone proves nothing; [`crate::injection::rules`] says which of them together do. Entries are beginnings of words;
+//! A word alone proves nothing; [`crate::injection::rules`] lists which of them together do. Entries are beginnings of words;
 //! `$` behind: the word ends there; `~` in front: it may stand inside a word.
 
 /// Puts something aside.
@@ -65,7 +65,7 @@ pub(crate) const DOUBLE: u64 = 1 << 28;
 /// The phrases of a refusal.
 pub(crate) const REFUSAL: u64 = 1 << 29;
 
-// Some words of a class say more than the others. They have a second bit; to the model they are of the class.
+// Some words of a class are stronger than the others. They have a second bit; to the model they are of the class.
 
 /// Part of [`PRIOR`]: it did come before, and is not just all there is.
 pub(crate) const BEFORE: u64 = 1 << 30;

@@ -1,4 +1,4 @@
-//! Whether a word for a telephone says of the very number next to it what it is.
+//! Whether a word for a telephone names the very number next to it.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "t
 const OWN: &[&str] = &["my number", "his number", "her number"];
 /// Names of two words that belong to nobody's number.
 const MEANS: &[&str] = &["contact info", "contact details", "caller id", "pod numer"];
-/// More words in a row tell of something else.
+/// More words in a row are about something else.
 const MAX_WORDS: usize = 6;
 
 /// How like a telephone number one is written.

@@ -13,7 +13,7 @@ const SCHEME: &str = "data:";
 const MAX_HEAD: usize = 64 * 1024;
 /// A longer beginning holds more than a type and the name of a file: it is judged as well.
 const LONG_HEAD: usize = 128;
-/// So much of a file tells whether all of it has to be looked at, in characters of base64.
+/// So much of a file decides whether all of it has to be looked at, in characters of base64.
 const SAMPLE: usize = 1024;
 /// How much of it is looked at in one go.
 const CHUNK: usize = 64 * 1024;

@@ -11,7 +11,7 @@ const SAMPLE: usize = 64 * 1024;
 /// The fewest zeros that make a stretch one of UTF-16, and how far apart two of them may be.
 const FEWEST_ZEROS: usize = 6;
 const MAX_GAP: usize = 32;
-/// Fewer characters in a row that can be read tell nothing.
+/// Fewer characters in a row that can be read prove nothing.
 const SHORTEST_READABLE: usize = 12;
 /// So many are no UTF-16, whatever they are.
 const LONG_READABLE: usize = 24;

@@ -74,7 +74,7 @@ impl Decoder {
         Self { code, bits: 0, held: 0, out: Vec::with_capacity(bytes) }
     }
 
-    /// Takes the characters that belong to the code; tells how many there were.
+    /// Takes the characters that belong to the code; returns their number.
     pub(crate) fn take(&mut self, code: &[u8]) -> usize {
         let count = self.take_all(code);
         #[cfg(test)]
@@ -186,7 +186,7 @@ pub(crate) mod work {
         READ.set(READ.get() + count);
     }
 
-    /// How many characters were read since this was asked last.
+    /// How many characters were read since the last call.
     pub(crate) fn take() -> usize {
         READ.take()
     }

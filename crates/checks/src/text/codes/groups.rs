@@ -22,7 +22,7 @@ pub(super) fn find(bytes: &[u8], out: &mut Pieces) {
     }
 }
 
-/// Undoes the groups around a place; tells how far the text was read.
+/// Undoes the groups around a place; returns how far the text was read.
 #[cold]
 fn around(bytes: &[u8], at: usize, done: usize, out: &mut Pieces) -> usize {
     let lead = bytes[..at].iter().rev().take(STRIDE).take_while(|&&b| may_stand(b)).count();

@@ -10,7 +10,7 @@ use crate::text::codes::pieces::{Piece, Pieces};
 pub(crate) const SHORTEST_CODE: usize = 15;
 /// A code may begin behind one of the first or the last signs of its run that are signs of base64 as well: `/`, `x-`.
 const MAX_BEGINNINGS: usize = 6;
-/// So much of a run tells whether it is worth undoing.
+/// So much of a run decides whether it is worth undoing.
 const SAMPLE: usize = 24;
 /// A shorter line is not broken off: the code ends with it.
 const SHORTEST_LINE: usize = 16;

@@ -7,7 +7,7 @@ use crate::text::codes::pieces::Pieces;
 use crate::text::spans;
 use crate::text::words::{ceil, floor, is_name};
 
-/// How much of the text in front of a code is read with it, and behind it. A word that says what a value is stands nearer.
+/// How much of the text in front of a code is read with it, and behind it. A word that names a value stands nearer.
 const BEFORE: usize = 160;
 const BEHIND: usize = 64;
 /// A window is judged when it has so many bytes; the last of them are judged with what follows as well.

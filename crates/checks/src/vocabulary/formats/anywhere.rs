@@ -10,7 +10,7 @@ const FILTER: usize = 1 << 15;
 /// How many bytes of a beginning the filter knows; what is shorter may be followed by any letter or digit.
 const HEAD: usize = 3;
 
-/// Short beginnings before what tells enough: a check value, a signature, parts of known lengths, or a length.
+/// Short beginnings before what is proof enough: a check value, a signature, parts of known lengths, or a length.
 #[rustfmt::skip]
 const SIGNED: &[&str] = &[
     "openai_api_key", "sendgrid_api_key", "airtable_token", "salesforce_token", "k3s_token", "bitcoin_private_key",

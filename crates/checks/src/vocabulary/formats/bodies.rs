@@ -36,7 +36,7 @@ pub(crate) fn crc_fits(body: &str) -> bool {
     })
 }
 
-/// The length alone tells.
+/// The length alone decides.
 pub(super) fn any(_: &str) -> bool {
     true
 }
@@ -98,7 +98,7 @@ pub(super) fn uuid(body: &str) -> bool {
     body.len() == 36 && parts(body, '-', &[8, 4, 4, 4, 12])
 }
 
-/// Three letters say which of the application's secrets it is.
+/// Three letters name the application's secret.
 pub(super) fn square(body: &str) -> bool {
     body.get(..4).is_some_and(|lead| {
         lead.ends_with('-') && lead.bytes().take(3).all(|b| b.is_ascii_lowercase())
@@ -246,7 +246,7 @@ pub(super) fn wif(prefix: &str, body: &str) -> bool {
     base58check_key::<37>(prefix, body)
 }
 
-/// The same with a byte more, which says that the public key is compressed.
+/// The same with a byte more, the mark of a compressed public key.
 pub(super) fn wif_compressed(prefix: &str, body: &str) -> bool {
     base58check_key::<38>(prefix, body)
 }

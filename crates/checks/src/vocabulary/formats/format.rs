@@ -32,7 +32,7 @@ pub(crate) enum Body {
     Plain,
     /// To look random: the beginning may stand before ordinary words.
     Random,
-    /// Nothing, not even that it is no placeholder: the provider's values are as short and as free as that.
+    /// Nothing, not even that it is no dummy value: the provider's values are as short and as free as that.
     Free,
     /// The provider's documented form.
     Checked(fn(&str) -> bool),
@@ -160,7 +160,7 @@ pub(super) const fn r(
     row(kind, prefix, rest, (min, max), Body::Random)
 }
 
-/// A beginning before values so free that a placeholder cannot be told from them.
+/// A beginning before values so free that they look like dummy values.
 pub(super) const fn free(
     kind: &'static str,
     prefix: &'static str,

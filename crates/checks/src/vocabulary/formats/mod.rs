@@ -1,4 +1,4 @@
-//! Credential formats that can be told by their beginning: one row each. A new provider is a new row.
+//! Credential formats that are recognized by their beginning: one row each. A new provider is a new row.
 
 pub(crate) mod anywhere;
 pub(crate) mod bodies;
