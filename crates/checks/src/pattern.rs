@@ -6,9 +6,11 @@
 
 mod automaton;
 mod cost;
+pub(crate) mod prefixes;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trial;
+pub(crate) mod watch;
 pub(crate) mod work;
 
 use std::ops::Range;
@@ -22,6 +24,9 @@ use work::{Budget, GivenUp};
 
 /// A pattern that compiles to more bytes is refused.
 const MAX_COMPILED: usize = 1 << 20;
+
+/// Compiling was given up.
+pub(crate) const TOO_LONG_TO_COMPILE: &str = "settings.safety: the patterns take too long to compile: use fewer or smaller counted repetitions";
 
 /// A pattern, ready to be searched for.
 #[derive(Debug)]
@@ -60,9 +65,9 @@ impl Pattern {
         Ok(Self { regex, worst: cost::per_byte(&hir), longest, hir, automaton: OnceLock::new() })
     }
 
-    /// Texts that may be expensive for it, each with a name.
-    pub(crate) fn hostile_texts(&self) -> Vec<(String, String)> {
-        trial::texts(&self.hir)
+    /// Returns the pattern in parts.
+    pub(crate) fn hir(&self) -> &Hir {
+        &self.hir
     }
 
     /// How many units of work it takes for a byte at the most.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use crate::pattern::watch::{GiveUp, PatternList, Watch};
 use crate::pattern::work::{Budget, GivenUp};
-use crate::pattern::{Pattern, cost_of};
-use crate::policy::TOO_LONG_TO_COMPILE;
-use crate::watch::{GiveUp, PatternList, Watch};
-use crate::{MAX_FINDINGS, checksum, prefixes, words};
+use crate::pattern::{Pattern, TOO_LONG_TO_COMPILE, cost_of, prefixes};
+use crate::report::MAX_FINDINGS;
+use crate::text::{checksum, words};
 use domain::safety::{Checksum, Recognizer};
 
 /// How far before a match a word of its context may begin, in bytes, and how far behind it may end.
@@ -204,7 +204,7 @@ mod tests {
 
     fn found(recognizer: Recognizer, text: &str) -> Vec<String> {
         let all = Recognizers::compile(&[recognizer], false, &|| false).unwrap();
-        all.find(text, &Watch::new(crate::GiveUp::Never))
+        all.find(text, &Watch::new(crate::pattern::watch::GiveUp::Never))
             .map(|found| text[found.bytes].to_owned())
             .collect()
     }

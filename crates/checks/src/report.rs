@@ -6,8 +6,10 @@ use std::ops::Range;
 use domain::safety::{Category, Origin};
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
-use crate::watch::SlowPattern;
+use crate::pattern::watch::SlowPattern;
 
+/// No text yields more findings than this; the rest is not looked at.
+pub(crate) const MAX_FINDINGS: usize = 1000;
 /// From this score on an injection or a secret counts as one, rather than as a reason to look closer.
 pub(crate) const CERTAIN: f64 = 0.5;
 

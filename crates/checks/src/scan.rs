@@ -3,19 +3,20 @@
 //! Nearly all keywords begin a word, so they are looked up where words begin; those that begin with a sign or in another
 //! script, where such characters stand. Only the few that may stand inside words are searched for.
 
-use std::sync::LazyLock;
-
-use aho_corasick::{AhoCorasick, Input, MatchKind};
-
-use crate::encoded::SHORTEST;
-use crate::injection::{Anchor, vocabulary};
-use crate::keywords::{self, Keyword, Meaning, Place, Table};
-use crate::pii::context::{self, Hit};
-use crate::secrets::formats::anywhere::BEGINNINGS;
-use crate::{spans, words};
-
-/// A run of this many characters without space is not taken for a word.
-pub(crate) const LONG: u32 = 17;
+pub(crate) mod hits;
+mod index;
+pub(crate) mod keywords;
+pub(crate) mod runs;
+mod table;
+use crate::scan::hits::{Anchor, Hit, drop_cut};
+use crate::scan::index::{Elsewhere, INDEXES, Index};
+use crate::scan::keywords::{Keyword, Meaning};
+use crate::scan::runs::Runs;
+use crate::text::spans;
+use crate::text::words::{self, behind_escape};
+use crate::vocabulary::formats::anywhere::BEGINNINGS;
+use crate::vocabulary::injection;
+pub(crate) use index::Scope;
 
 /// The words and signs in a text, and their positions.
 #[derive(Default)]
@@ -33,52 +34,14 @@ pub(crate) struct Scan {
     pub(crate) anchors: Vec<Anchor>,
     /// All classes of such words that are anywhere.
     pub(crate) classes: u64,
-    /// Which of [`crate::secrets::structured::MARKS`] the text holds, in any case, as bits.
+    /// Which of [`crate::vocabulary::credential_rules::MARKS`] the text holds, in any case, as bits.
     pub(crate) marks: u128,
-    /// Whether any run of ASCII without space is [`LONG`]: codes and tokens are, words are not.
+    /// Whether any run of ASCII without space is [`LONG_RUN`](runs::LONG_RUN): codes and tokens are, words are not.
     pub(crate) long_runs: bool,
     /// The blocks of 64 bytes in which a run of ASCII without space has as many characters as the shortest code. Only where
     /// credentials are looked for.
     pub(crate) dense: Vec<u32>,
 }
-
-/// Which keywords to look for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// All of them.
-    Everything,
-    /// Not those of injections.
-    Leaks,
-    /// Only those of injections.
-    Injections,
-}
-
-/// The keywords of a scope, by where they may begin.
-struct Index {
-    keywords: Vec<Keyword>,
-    words: Table<2, 3>,
-    signs: Option<Table<1, 3>>,
-    foreign: Table<4, 4>,
-    inside: Option<Inside>,
-    /// Whether credentials are among them.
-    formats: bool,
-    /// Whether any of them may be a part of a field's name.
-    any_field: bool,
-}
-
-/// Keywords that may stand inside words: a search for their beginnings, and those that share each.
-struct Inside {
-    search: AhoCorasick,
-    keywords: Vec<Vec<u16>>,
-}
-
-/// A keyword that did not begin a word, as a number: whether it is of another script than ASCII, where it ends, how far
-/// its length is from the longest, and which it is. In this order such keywords are noted. Small, because a text may be
-/// full of them.
-type Elsewhere = u64;
-
-static INDEXES: LazyLock<[Index; 3]> =
-    LazyLock::new(|| [Scope::Everything, Scope::Leaks, Scope::Injections].map(Index::new));
 
 impl Scan {
     /// Looks a text over.
@@ -98,20 +61,20 @@ impl Scan {
             scan.note(text.as_bytes(), keyword, end - keyword.text.len(), end);
         }
         scan.contexts.sort_unstable_by_key(Hit::end);
-        context::drop_cut(&mut scan.contexts);
+        drop_cut(&mut scan.contexts);
         scan.formats.sort_unstable();
         scan.formats.dedup();
         scan.names.sort_unstable();
         scan.anchors.sort_unstable_by_key(|anchor| (anchor.start(), anchor.end()));
-        if scan.classes & vocabulary::ORDINARY != 0 {
+        if scan.classes & injection::ORDINARY != 0 {
             scan.leave_out_ordinary();
         }
         scan
     }
 
-    /// Takes out words that mean nothing where they stand, and the phrases that say so.
+    /// Takes out words that mean nothing where they stand, and the phrases that show it.
     fn leave_out_ordinary(&mut self) {
-        let is_ordinary = |anchor: &Anchor| anchor.meaning == vocabulary::ORDINARY;
+        let is_ordinary = |anchor: &Anchor| anchor.meaning == injection::ORDINARY;
         let phrases = self.anchors.iter().filter(|anchor| is_ordinary(anchor));
         let phrases: Vec<Anchor> = phrases.copied().collect();
         let (mut next, mut reach) = (0, 0);
@@ -296,26 +259,6 @@ fn is_plural(text: &[u8], start: usize, end: usize) -> bool {
         && text[start..end].iter().all(u8::is_ascii_uppercase)
 }
 
-/// Returns the end of an escape that begins with the sign at `at`: `\n` and `\u000a` as in code, `%0A` as in URLs,
-/// `[31m` as in the colours of terminals.
-pub(crate) fn behind_escape(text: &[u8], at: usize) -> Option<usize> {
-    let rest = &text[at + 1..];
-    let is_hex = |from: usize, to: usize| {
-        rest.get(from..to).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
-    match (text[at], rest.first()?) {
-        (b'\\', b'n' | b'r' | b't') => Some(at + 2),
-        (b'\\', b'u') if is_hex(1, 5) => Some(at + 6),
-        (b'%', _) if is_hex(0, 2) => Some(at + 3),
-        (b'[', _) => {
-            let is_part = |b: &&u8| b.is_ascii_digit() || **b == b';';
-            let codes = rest.iter().take(16).take_while(is_part).count();
-            (rest.get(codes) == Some(&b'm')).then_some(at + codes + 2)
-        }
-        _ => None,
-    }
-}
-
 /// Returns the start of the emphasised text behind `_` or `__`.
 fn behind_emphasis(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take(3).take_while(|&&b| b == b'_').count()
@@ -327,102 +270,5 @@ fn for_each(mut bits: u64, mut call: impl FnMut(usize)) {
     while bits != 0 {
         call(bits.trailing_zeros() as usize);
         bits &= bits - 1;
-    }
-}
-
-/// Tells whether a long run of set bits has passed by.
-#[derive(Default)]
-struct Runs {
-    /// Length of the run that reached the end of the last block.
-    open: u32,
-    long: bool,
-}
-
-impl Runs {
-    /// Takes the bits of the next block; returns whether any of them belongs to a long run, and whether to
-    /// one as long as the shortest code.
-    #[inline]
-    fn push(&mut self, bits: u64) -> (bool, bool) {
-        let two = bits & bits >> 1;
-        let four = two & two >> 2;
-        let eight = four & four >> 4;
-        let sixteen = eight & eight >> 8;
-        let joined = self.open + bits.trailing_ones();
-        let is_long = sixteen & bits >> 16 != 0 || joined >= LONG;
-        self.long |= is_long;
-        self.open = if bits == u64::MAX { joined } else { bits.leading_ones() };
-        const { assert!(SHORTEST == 15) }
-        (is_long, eight & eight >> 7 != 0 || joined >= SHORTEST as u32)
-    }
-}
-
-impl Index {
-    fn new(scope: Scope) -> Self {
-        let mut keywords = keywords::all();
-        keywords.retain(|keyword| match scope {
-            Scope::Everything => true,
-            Scope::Leaks => !matches!(keyword.meaning, Meaning::Anchor(_)),
-            Scope::Injections => matches!(keyword.meaning, Meaning::Anchor(_)),
-        });
-        let any_sign = keywords.iter().any(|keyword| keyword.place == Place::Sign);
-        Self {
-            words: Table::new(&keywords, Place::Word),
-            signs: any_sign.then(|| Table::new(&keywords, Place::Sign)),
-            foreign: Table::new(&keywords, Place::Foreign),
-            inside: Inside::new(&keywords),
-            formats: keywords.iter().any(|keyword| matches!(keyword.meaning, Meaning::Format(_))),
-            any_field: keywords.iter().any(Keyword::is_field),
-            keywords,
-        }
-    }
-
-    fn order(&self, id: u16, at: usize) -> Elsewhere {
-        let text = &self.keywords[id as usize].text;
-        let (end, length) = ((at + text.len()) as u32, u8::MAX.saturating_sub(text.len() as u8));
-        u64::from(!text.is_ascii()) << 56
-            | u64::from(end) << 24
-            | u64::from(length) << 16
-            | u64::from(id)
-    }
-}
-
-impl Inside {
-    fn new(keywords: &[Keyword]) -> Option<Self> {
-        let mut texts: Vec<(&[u8], u16)> = keywords
-            .iter()
-            .enumerate()
-            .filter(|(_, keyword)| keyword.place == Place::Inside)
-            .map(|(id, keyword)| (&*keyword.text, id as u16))
-            .collect();
-        texts.sort_unstable();
-        // Those that begin with another one are found with it.
-        let mut stems: Vec<(&[u8], Vec<u16>)> = Vec::new();
-        for (text, id) in texts {
-            match stems.last_mut() {
-                Some((stem, ids)) if text.starts_with(stem) => ids.push(id),
-                _ => stems.push((text, vec![id])),
-            }
-        }
-        // For few patterns in one case, vector instructions look for the beginnings.
-        let search = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(stems.iter().map(|(stem, _)| stem))
-            .ok()?;
-        let keywords: Vec<Vec<u16>> = stems.into_iter().map(|(_, ids)| ids).collect();
-        (!keywords.is_empty()).then_some(Self { search, keywords })
-    }
-
-    fn find(&self, text: &str, index: &Index, out: &mut Vec<Elsewhere>) {
-        let lower = text.to_ascii_lowercase();
-        let lower = lower.as_bytes();
-        let mut from = 0;
-        while let Some(stem) = self.search.find(Input::new(lower).range(from..)) {
-            for &id in &self.keywords[stem.pattern().as_usize()] {
-                if lower[stem.start()..].starts_with(&index.keywords[id as usize].text) {
-                    out.push(index.order(id, stem.start()));
-                }
-            }
-            from = stem.start() + 1;
-        }
     }
 }

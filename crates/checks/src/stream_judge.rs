@@ -2,7 +2,25 @@
 //!
 //! Text is certain up to the last border between words (see [`Borders`]), unless a value that holds white space may
 //! begin before it (see [`hold`]). What has left is kept for a while, because it gives a meaning to what follows.
+//!
+//! The states of a judge:
+//!
+//! ```text
+//!            +--+ a border, or too much is held: certain text leaves
+//!            |  v
+//! start --> judging --- a finding that blocks, too many, a slow pattern --> withheld
+//!            ^   |
+//!            |   +-- a key without its end ---> dropping the key ---+
+//!            |   |                                                  |
+//!            |   +-- a word that is cut ------> dropping the word --+
+//!            |                                                      |
+//!            +--- its end, or as much as the longest key -----------+
+//! ```
+//!
+//! While it drops, nothing leaves: the text that arrives belongs to a finding whose placeholder has left. `flush` judges
+//! everything that is held as if the text ended there.
 
+mod borders;
 mod hold;
 #[cfg(test)]
 mod tests;
@@ -11,25 +29,25 @@ use std::ops::Range;
 
 use domain::safety::{Action, Category};
 
-use crate::policy::Policy;
-use crate::redact::Redactor;
-use crate::report::Finding;
+use crate::policy::compiled::Policy;
+use crate::redact::redactor::Redactor;
+use crate::report::{Finding, MAX_FINDINGS};
 use crate::secrets::key_block::{self, Key};
-use crate::{MAX_FINDINGS, words};
+use crate::text::words;
+use borders::Borders;
+use hold::NAME_BEHIND_REACH;
 
 /// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
 /// and a word that is cut may be left out.
 const LOOK_BACK: usize = 576;
 /// How much more than that is kept until it is let go of, and the longest word that is left out when it is cut.
-const SLACK: usize = 128;
+const LOOK_BACK_SLACK: usize = 128;
 /// More than this is not held.
-const MAX_HELD: usize = 4096;
-/// So much of it still is when the rest had to leave: the longest credential that is told only by its end fits.
-const KEPT: usize = 2304;
+const MAX_HELD_BYTES: usize = 4096;
+/// So much of it still is when the rest had to leave: the longest credential that is recognized only by its end fits.
+const KEPT_BYTES: usize = 2304;
 /// A long piece is judged in parts of this size.
-const PART: usize = 512;
-/// How far behind a value a word may end that says what it is: it begins within 28 bytes and has at most 24.
-const BEHIND: usize = 52;
+const PART_BYTES: usize = 512;
 
 /// Judges one string of an answer that arrives in pieces, by the actions that the settings have for outputs.
 #[derive(Debug, Default)]
@@ -83,15 +101,15 @@ impl StreamJudge {
     ) -> Result<String, Withheld> {
         let (mut out, mut rest) = (String::new(), piece);
         while !rest.is_empty() {
-            let (part, further) = rest.split_at(words::floor(rest, PART));
+            let (part, further) = rest.split_at(words::floor(rest, PART_BYTES));
             rest = further;
             let part = self.behind_dropped(part);
             self.window.push_str(part);
             if self.borders.follow(&self.window) {
                 self.release(policy, redactor, Until::Certain, &mut out)?;
             }
-            while self.window.len() - self.done > MAX_HELD {
-                let until = words::floor(&self.window, self.window.len() - KEPT);
+            while self.window.len() - self.done > MAX_HELD_BYTES {
+                let until = words::floor(&self.window, self.window.len() - KEPT_BYTES);
                 self.release(policy, redactor, Until::Forced(until), &mut out)?;
             }
         }
@@ -181,7 +199,9 @@ impl StreamJudge {
             }
             if until != Until::Certain || is_open_key(finding, &self.window) {
                 certain = certain.max(end);
-            } else if end > certain || lingers(finding) && end + BEHIND > self.borders.last {
+            } else if end > certain
+                || lingers(finding) && end + NAME_BEHIND_REACH > self.borders.last
+            {
                 certain = start;
             }
         }
@@ -242,12 +262,12 @@ impl StreamJudge {
 
     /// Lets go of what has left and is too far away to matter.
     fn forget(&mut self) {
-        if self.done > LOOK_BACK + SLACK {
+        if self.done > LOOK_BACK + LOOK_BACK_SLACK {
             let from = words::floor(&self.window, self.done - LOOK_BACK);
             // Not from the middle of a word on, which may be another word.
-            let near = &self.window[from..words::floor(&self.window, from + SLACK)];
+            let near = &self.window[from..words::floor(&self.window, from + LOOK_BACK_SLACK)];
             let word = near.find(char::is_whitespace).unwrap_or_default();
-            // A key whose first line has left is told by that.
+            // A key whose first line has left is recognized by it.
             let gone = (from + word).min(hold::key(&self.window));
             self.window.drain(..gone);
             self.done -= gone;
@@ -269,62 +289,4 @@ fn is_open_key(finding: &Finding, text: &str) -> bool {
 fn lingers(finding: &Finding) -> bool {
     let by_form = ["EMAIL", "UPI_ID", "IP_ADDRESS", "MAC_ADDRESS", "CRYPTO_ADDRESS"];
     finding.category == Category::Pii && !by_form.contains(&&*finding.kind)
-}
-
-/// The places at which a text may be cut: no value without white space reaches over one. They are behind white space,
-/// behind a quote, and between characters of scripts that put no space between words, unless an address has begun.
-#[derive(Debug, Default)]
-struct Borders {
-    /// The last one.
-    last: usize,
-    /// How far the text was looked at.
-    seen: usize,
-    /// Whether a quote of another kind stands behind the last one: what it opens may hold the usual ones.
-    quoted: bool,
-    /// Whether a sign stands behind the last one that addresses have.
-    addressed: bool,
-}
-
-impl Borders {
-    /// Looks at what is new of a text; tells whether there is a border in it.
-    fn follow(&mut self, text: &str) -> bool {
-        let known = self.last;
-        for (at, c) in text[self.seen..].char_indices() {
-            if self.is_behind(c) {
-                self.last = self.seen + at + c.len_utf8();
-                (self.quoted, self.addressed) = (false, false);
-            }
-            self.quoted |= matches!(c, '\'' | '`');
-            self.addressed |= matches!(c, '@' | ':' | '/');
-        }
-        self.seen = text.len();
-        self.last > known
-    }
-
-    fn is_behind(&self, c: char) -> bool {
-        c.is_whitespace()
-            || c == '"' && !self.quoted
-            || is_own_word(c) && !self.addressed
-            || matches!(c, '、' | '。' | '，' | '！' | '？')
-    }
-
-    /// The text ends here now.
-    fn end_at(&mut self, end: usize) {
-        (self.seen, self.last) = (end, self.last.min(end));
-    }
-
-    /// The text begins so much later now.
-    fn moved(&mut self, by: usize) {
-        (self.seen, self.last) = (self.seen - by, self.last.saturating_sub(by));
-    }
-}
-
-/// Whether a letter may end a word wherever it stands: in the scripts of Southeast and East Asia that put no space between
-/// words. Korean does.
-fn is_own_word(c: char) -> bool {
-    let asian = matches!(
-        u32::from(c),
-        0x0e00..0x10a0 | 0x1780..0x1800 | 0x2e80..0x3130 | 0x31a0..0xa000 | 0xf900..0xfb00 | 0xff66..0xff9e | 0x20000..0x40000
-    );
-    asian && c.is_alphabetic()
 }

@@ -3,7 +3,10 @@
 use domain::safety::{Action, Category, Checksum, Origin, PolicyRule, Recognizer, Safety};
 use proptest::prelude::*;
 
-use crate::{GiveUp, Part, Policy, Redactor, Report};
+use crate::pattern::watch::GiveUp;
+use crate::policy::compiled::Policy;
+use crate::redact::redactor::Redactor;
+use crate::report::{Part, Report};
 
 fn policy() -> Policy {
     Policy::compile(&Safety::default()).unwrap()
@@ -243,18 +246,18 @@ fn large_texts_are_borne() {
         "my name is ",
     ] {
         let text = unit.repeat(200_000 / unit.len());
-        assert!(inspect(&text).findings.len() <= crate::MAX_FINDINGS);
+        assert!(inspect(&text).findings.len() <= crate::report::MAX_FINDINGS);
     }
 }
 
 #[test]
 fn what_has_too_much_to_judge_does_not_go_on() {
     let mails = |count: usize| "jo@acme.org ".repeat(count);
-    let most = inspect(&mails(crate::MAX_FINDINGS - 100));
+    let most = inspect(&mails(crate::report::MAX_FINDINGS - 100));
     assert!(most.block.is_none(), "{:?}", most.block);
     let secret = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
-    let hidden = inspect(&(mails(crate::MAX_FINDINGS) + secret));
-    assert_eq!(hidden.findings.len(), crate::MAX_FINDINGS);
+    let hidden = inspect(&(mails(crate::report::MAX_FINDINGS) + secret));
+    assert_eq!(hidden.findings.len(), crate::report::MAX_FINDINGS);
     assert!(hidden.block.is_some());
 }
 

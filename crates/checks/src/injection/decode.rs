@@ -4,16 +4,17 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::text::base64::{base64, hexadecimal};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// No more decoded bytes, over all pieces.
 const MAX_BYTES: usize = 32 * 1024;
-/// The shortest run worth decoding. The scan tells whether there is any, by shorter ones.
+/// The shortest run worth decoding. The scan looks for shorter ones, and reports whether there is any.
 const MIN_RUN: usize = 20;
-const _: () = assert!(MIN_RUN >= crate::scan::LONG as usize);
+const _: () = assert!(MIN_RUN >= crate::scan::runs::LONG_RUN as usize);
 /// A code may begin behind one of the first signs of its run that are signs of base64 as well: `/`, `x-`.
 const MAX_BEGINNINGS: usize = 6;
-/// So much of a run tells whether it is worth decoding.
+/// So much of a run decides whether it is worth decoding.
 const SAMPLE: usize = 32;
 /// The fewest pairs of digits that are a text, and how far apart they are looked for: some nine bytes are seen of them.
 const MIN_PAIRS: usize = 11;
@@ -60,7 +61,7 @@ impl Decoded {
     }
 }
 
-/// Decodes the pieces of a text that turn into readable text. `long` tells whether it has long runs without space.
+/// Decodes the pieces of a text that turn into readable text. `long` is whether it has long runs without space.
 pub(crate) fn pieces(text: &str, long: bool) -> Decoded {
     let bytes = text.as_bytes();
     let mut out = Decoded::default();
@@ -236,40 +237,6 @@ fn readable(mut decoded: Vec<u8>) -> Option<String> {
     let plain =
         text.chars().filter(|c| c.is_alphanumeric() || " .,:;!?'\"-\n".contains(*c)).count();
     (count >= 12 && plain * 100 >= count * 88 && text.contains(' ')).then_some(text)
-}
-
-/// Decodes base64 in either alphabet, up to `limit` bytes; stops at what does not belong.
-pub(crate) fn base64(code: &[u8], limit: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity((code.len() * 3 / 4).min(limit));
-    let (mut bits, mut held) = (0u32, 0);
-    for &byte in code {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => break,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-            if out.len() >= limit {
-                break;
-            }
-        }
-    }
-    out
-}
-
-fn hexadecimal(code: &[u8], limit: usize) -> Vec<u8> {
-    if !code.len().is_multiple_of(2) || !code.iter().all(u8::is_ascii_hexdigit) {
-        return Vec::new();
-    }
-    let digit = |b: u8| (b as char).to_digit(16).map_or(0, |d| d as u8);
-    code.chunks_exact(2).take(limit).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
 /// How a text is turned.

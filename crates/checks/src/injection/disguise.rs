@@ -1,8 +1,8 @@
 //! Disguised words: how many a text has, and the text without them.
 
-use super::tokens::{Kind, Letters, Token, Tokens};
+use crate::injection::tokens::{Kind, Letters, Token, Tokens};
 
-/// How much of a text was disguised, as far as words tell.
+/// How much of a text was disguised, as far as words show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Disguise {
     /// Words with disguised letters.

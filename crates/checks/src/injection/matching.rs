@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use super::rules::{SEQUENCES, Sequence, TOGETHER, Together};
-use super::{Anchor, Attempt, raise};
+use crate::injection::attempt::{Attempt, keep_strongest};
+use crate::injection::rules::{SEQUENCES, Sequence, TOGETHER, Together};
+use crate::scan::hits::Anchor;
 
 /// A chain may pass over this many other words of the vocabulary.
 const REACH: usize = 14;
@@ -28,7 +29,7 @@ pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>)
         let mut possible = sentences.iter().filter(|sentence| is_in(sentence.classes));
         let found = possible.find_map(|sentence| sequence(text, sentence.anchors, rule));
         if let Some(bytes) = found {
-            raise(attempts, Attempt::new(rule.kind, bytes, rule.weight));
+            keep_strongest(attempts, Attempt::new(rule.kind, bytes, rule.weight));
         }
     }
     for rule in TOGETHER {
@@ -37,7 +38,7 @@ pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>)
             continue;
         }
         if let Some(bytes) = together(text, anchors, rule) {
-            raise(attempts, Attempt::new(rule.kind, bytes, rule.weight));
+            keep_strongest(attempts, Attempt::new(rule.kind, bytes, rule.weight));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Prompt injection: what a text tries to do to the model that reads it.
 
-pub(crate) mod decode;
+mod analysis;
+mod attempt;
+mod decode;
 mod disguise;
 #[cfg(test)]
 mod hidden_tests;
@@ -11,345 +13,95 @@ mod rules;
 #[cfg(test)]
 mod tests;
 mod tokens;
-pub(crate) mod vocabulary;
-
-use std::ops::Range;
 
 use domain::safety::Origin;
 
-use crate::fold::Folded;
+pub use crate::injection::model::Features;
 use crate::scan::{Scan, Scope};
-use crate::spans::Span;
-use crate::words::{ceil, floor};
-use decode::{Decoded, Turned};
+use crate::text::normalize::Normalized;
+use crate::text::words::{ceil, floor};
+use crate::vocabulary::injection as vocabulary;
+use analysis::{Analysis, Assessment, PAGE_BYTES, rule_evidence};
+use attempt::{Attempt, keep_strongest};
+use decode::Turned;
 use disguise::undisguise;
-pub use model::Features;
-use model::{Blocks, Opinion};
+use model::Blocks;
 
-/// A word of the vocabulary in a text, with its classes as bits.
-pub(crate) type Anchor = Span<u64>;
-
-/// One mechanism at work, before offsets are led back.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    /// The mechanism.
-    pub(crate) kind: &'static str,
-    /// The range of its first occurrence, in the bytes of the text given.
-    pub(crate) bytes: Range<usize>,
-    /// How sure, 0 to 1.
-    pub(crate) score: f64,
-    /// Whether the text has too few words for this to block.
-    pub(crate) held: bool,
-}
-
-/// The score of filler beside other evidence. Alone it is none: tables and measurements are full of zeros.
-const FLOODING: f64 = 0.15;
 /// The score of characters that no reader sees, by themselves.
-const INVISIBLE: f64 = 0.55;
-/// Less than this is not worth a finding.
-const WORTH: f64 = 0.2;
-/// Rules add no more than this, however many apply.
-const MOST: f64 = 4.0;
+const INVISIBLE_SCORE: f64 = 0.55;
 /// Evidence that comes on top in documents and tool results that speak to a machine: they have no business giving it
 /// orders.
-const DISTRUST: f32 = 0.7;
-/// Evidence that comes on top where an order was hidden: an honest one is not.
-const HIDDEN: f32 = 1.0;
+const DISTRUST_EVIDENCE: f32 = 0.7;
 /// A disguise hides something where the text without it has so much more evidence. Code and technical names are full of
 /// digits between letters that hide nothing.
-const UNDONE: f32 = 0.5;
-/// A text of so many bytes is a page: one that is read otherwise is a little suspicious now and then, by chance.
-const PAGE: usize = 600;
-/// So suspicious has to be what a page hid, by itself.
-const DOUBTFUL: f64 = 0.4;
+const DISGUISE_EVIDENCE: f32 = 0.5;
 /// At most this much of a disguised text, and of one that mentions ROT13, is undone, in bytes.
-const MAX_UNDONE: usize = 16 * 1024;
-
-/// Wording alone is too little to block a text of a few words: "show me your previous message" is an attack on one page
-/// and everyday talk on the next. A rule that is as sure as [`FIRM`] is stronger evidence.
-const FIRM: f64 = 0.6;
-/// Up to so many letters no wording is enough; from twice as many on any is. The more there are between, the less sure
-/// it has to be.
-const FEW_LETTERS: usize = 50;
-/// How sure it has to be in the end.
-const LEAST: f64 = 0.5;
-
-/// All there is to say of a text.
-#[derive(Debug, Default)]
-pub(crate) struct Verdict {
-    /// The mechanisms seen, strongest first; the first carries the combined score.
-    pub(crate) attempts: Vec<Attempt>,
-    /// The combined score, also where it is too low for a finding.
-    pub(crate) score: f64,
-}
+const MAX_UNDONE_BYTES: usize = 16 * 1024;
 
 /// Judges a text.
-pub(crate) fn find(folded: &Folded<'_>, scan: &Scan, origin: Origin) -> Verdict {
+pub(crate) fn find(normalized: &Normalized<'_>, scan: &Scan, origin: Origin) -> Assessment {
     if origin == Origin::System {
-        return Verdict::default();
+        return Assessment::default();
     }
-    let text = folded.text.as_ref();
-    let mut reading = Reading::new(text, scan);
+    let text = normalized.text.as_ref();
+    let mut analysis = Analysis::new(text, scan);
     let all = 0..text.len();
-    if !folded.hidden.is_empty() {
+    if !normalized.hidden.is_empty() {
         // The text before and behind: nothing is left of the characters themselves.
-        let at = folded.hidden_at;
+        let at = normalized.hidden_at;
         let place = floor(text, at.saturating_sub(1))..ceil(text, text.len().min(at + 1));
-        let seen = Attempt::new("invisible_text", place.clone(), INVISIBLE);
-        raise(&mut reading.attempts, seen);
-        reading.hidden(&folded.hidden, place, f32::NEG_INFINITY);
+        let seen = Attempt::new("invisible_text", place.clone(), INVISIBLE_SCORE);
+        keep_strongest(&mut analysis.attempts, seen);
+        analysis.hidden(&normalized.hidden, place, f32::NEG_INFINITY);
     }
     let decoded = decode::pieces(text, scan.long_runs);
     if !decoded.text.is_empty() {
-        reading.decoded(&decoded);
+        analysis.decoded(&decoded);
     }
     if scan.long_runs
-        && let Some(undone) = decode::unescape(text, MAX_UNDONE)
+        && let Some(undone) = decode::unescape(text, MAX_UNDONE_BYTES)
     {
         if undone.hid_letters {
-            let least = reading.evidence() + UNDONE;
-            reading.hidden(&undone.text, all.clone(), least);
+            let least = analysis.evidence() + DISGUISE_EVIDENCE;
+            analysis.hidden(&undone.text, all.clone(), least);
         } else {
-            reading.spelled(&undone.text, all.clone());
+            analysis.spelled(&undone.text, all.clone());
         }
     }
-    if reading.opinion.disguise.is_worth_undoing() {
-        let least = reading.evidence() + UNDONE;
-        let undone = undisguise(text, reading.opinion.disguise, MAX_UNDONE);
-        reading.hidden(&undone, all.clone(), least);
+    if analysis.opinion.disguise.is_worth_undoing() {
+        let least = analysis.evidence() + DISGUISE_EVIDENCE;
+        let undone = undisguise(text, analysis.opinion.disguise, MAX_UNDONE_BYTES);
+        analysis.hidden(&undone, all.clone(), least);
     }
     let named =
         || memchr::memmem::find(&text.as_bytes()[..text.len().min(100_000)], b"13").is_some();
-    let turned = decode::turned(text, MAX_UNDONE);
+    let turned = decode::turned(text, MAX_UNDONE_BYTES);
     if turned == Some(Turned::Rotated) || scan.classes & vocabulary::ENCODE != 0 && named() {
         // A page that speaks of ciphers and of thirteen is nonsense when it is turned, which looks strange but is no order.
-        let is_page = turned.is_none() && text.len() >= PAGE;
-        let least = if is_page { reading.evidence() + UNDONE } else { f32::NEG_INFINITY };
-        reading.hidden(&decode::rot13(text, MAX_UNDONE), all.clone(), least);
+        let is_page = turned.is_none() && text.len() >= PAGE_BYTES;
+        let least =
+            if is_page { analysis.evidence() + DISGUISE_EVIDENCE } else { f32::NEG_INFINITY };
+        analysis.hidden(&decode::rot13(text, MAX_UNDONE_BYTES), all.clone(), least);
     }
     if turned == Some(Turned::Backwards) {
-        let backwards: String = text[..floor(text, MAX_UNDONE)].chars().rev().collect();
-        reading.hidden(&backwards, all, f32::NEG_INFINITY);
+        let backwards: String = text[..floor(text, MAX_UNDONE_BYTES)].chars().rev().collect();
+        analysis.hidden(&backwards, all, f32::NEG_INFINITY);
     }
     let speaks = scan.classes & (vocabulary::READER | vocabulary::CONCEAL) != 0;
     let is_tool = origin == Origin::Tool;
-    let distrust = |is_doubtful: bool| if is_doubtful { DISTRUST } else { 0.0 };
-    reading.verdict(text, &scan.anchors, distrust(is_tool && speaks), distrust(is_tool))
-}
-
-/// The results of rules and model for a text.
-struct Reading {
-    attempts: Vec<Attempt>,
-    opinion: Opinion,
-    /// The strongest text that was hidden in this one.
-    hidden: Option<Hidden>,
-}
-
-/// Text that was hidden in another.
-struct Hidden {
-    /// The evidence of the hidden text, and of its being hidden.
-    evidence: f32,
-    place: Range<usize>,
-    /// Whether it was hidden for a reason: written out it says more than the text around it.
-    on_purpose: bool,
-    /// Whether it says too little to block.
-    held: bool,
-}
-
-impl Reading {
-    fn new(text: &str, scan: &Scan) -> Self {
-        let opinion = model::judge(text, &scan.anchors);
-        Self { attempts: judge(text, scan), opinion, hidden: None }
-    }
-
-    /// The evidence of rules and model together.
-    fn evidence(&self) -> f32 {
-        model::weigh(self.opinion.evidence, rule_evidence(&self.attempts))
-    }
-
-    /// Reads a text that came out of a code or a disguise. That it was hidden counts where it has `least` evidence.
-    fn hidden(&mut self, text: &str, place: Range<usize>, least: f32) {
-        let evidence = Self::new(text, &Scan::new(text, Scope::Injections)).evidence();
-        self.hides(evidence, place, least);
-    }
-
-    /// Reads a text that is spelled in another way, for no reason: as if it stood there.
-    fn spelled(&mut self, text: &str, place: Range<usize>) {
-        let found = Self::new(text, &Scan::new(text, Scope::Injections));
-        let evidence = found.evidence();
-        let held = found.is_held(text, model::score(evidence));
-        self.keep(Hidden { evidence, place, on_purpose: false, held });
-    }
-
-    /// Reads what came out of codes, all at once: more of them cost no more.
-    fn decoded(&mut self, decoded: &Decoded) {
-        let text = &decoded.text;
-        let found = Self::new(text, &Scan::new(text, Scope::Injections));
-        let strongest = found.attempts.iter().max_by(|a, b| a.score.total_cmp(&b.score));
-        let at = strongest.map_or(found.opinion.bytes.start, |attempt| attempt.bytes.start);
-        self.hides(found.evidence(), decoded.source(at), f32::NEG_INFINITY);
-    }
-
-    fn hides(&mut self, evidence: f32, place: Range<usize>, least: f32) {
-        // Code and data look disguised as well: only what is suspicious by itself was hidden for a reason.
-        if model::score(evidence) < WORTH {
-            return;
-        }
-        let is_page = least > f32::NEG_INFINITY && place.len() >= PAGE;
-        let on_purpose = evidence >= least && (!is_page || model::score(evidence) >= DOUBTFUL);
-        let evidence = if on_purpose { evidence + HIDDEN } else { evidence };
-        self.keep(Hidden { evidence, place, on_purpose, held: false });
-    }
-
-    /// Keeps what a text hid if it is the strongest so far.
-    fn keep(&mut self, hidden: Hidden) {
-        if self.hidden.as_ref().is_none_or(|most| most.evidence < hidden.evidence) {
-            self.hidden = Some(hidden);
-        }
-    }
-
-    /// Whether a text says too little for such a score to block.
-    fn is_held(&self, text: &str, score: f64) -> bool {
-        let speaks = |a: &Attempt| a.score >= FIRM || a.kind == "context_flooding";
-        let is_firm = self.attempts.iter().any(speaks);
-        if is_firm || score < LEAST {
-            return false;
-        }
-        let more = letters(text, 2 * FEW_LETTERS).saturating_sub(FEW_LETTERS);
-        more < FEW_LETTERS && score < 1.0 - (1.0 - LEAST) * more as f64 / FEW_LETTERS as f64
-    }
-
-    /// Concludes. What a document says to a machine meets with distrust, and is no everyday talk; so does what it hides.
-    fn verdict(
-        mut self,
-        text: &str,
-        anchors: &[Anchor],
-        distrust: f32,
-        distrust_of_hidden: f32,
-    ) -> Verdict {
-        let open = doubted(self.evidence(), distrust);
-        let held = distrust == 0.0 && self.is_held(text, open);
-        let mut is_spelled_talk = false;
-        let hidden = self.hidden.take().map_or(0.0, |hidden| {
-            let distrust = if hidden.on_purpose { distrust_of_hidden } else { distrust };
-            let score = doubted(hidden.evidence, distrust);
-            if score >= WORTH && (hidden.on_purpose || score > open) {
-                self.attempts.push(Attempt::new("encoded_order", hidden.place, score));
-            }
-            is_spelled_talk = hidden.held && distrust == 0.0;
-            score
-        });
-        let score = open.max(hidden);
-        if score < WORTH {
-            return Verdict { attempts: Vec::new(), score };
-        }
-        let wording = doubted(self.opinion.evidence, distrust);
-        if wording >= WORTH || self.attempts.is_empty() {
-            let bytes = model::strongest(text, anchors, &self.opinion.bytes);
-            self.attempts.push(Attempt::new("attack_wording", bytes, wording.max(WORTH)));
-        }
-        self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
-        for attempt in &mut self.attempts {
-            attempt.score = attempt.score.min(score);
-            // Hidden text is no everyday talk, whatever stands beside it.
-            attempt.held = match attempt.kind {
-                "encoded_order" => is_spelled_talk,
-                "invisible_text" => false,
-                _ => held,
-            };
-        }
-        if let Some(first) = self.attempts.first_mut() {
-            first.score = score;
-        }
-        Verdict { attempts: self.attempts, score }
-    }
-}
-
-impl Attempt {
-    fn new(kind: &'static str, bytes: Range<usize>, score: f64) -> Self {
-        Self { kind, bytes, score, held: false }
-    }
-}
-
-/// The letters of a text, up to `most`. A character of a script that writes a word with one or two counts three.
-fn letters(text: &str, most: usize) -> usize {
-    let mut count = 0;
-    for c in text.chars().filter(|c| c.is_alphabetic()) {
-        count += if c >= '\u{2e80}' { 3 } else { 1 };
-        if count >= most {
-            break;
-        }
-    }
-    count
-}
-
-/// The score of evidence. Distrust counts where there is suspicion: alone it makes none.
-fn doubted(evidence: f32, distrust: f32) -> f64 {
-    let score = model::score(evidence);
-    if score < WORTH { score } else { model::score(evidence + distrust) }
-}
-
-/// Log odds that the rules add: those of independent chances.
-fn rule_evidence(attempts: &[Attempt]) -> f32 {
-    attempts.iter().map(|attempt| -(1.0 - attempt.score).ln()).sum::<f64>().min(MOST) as f32
+    let distrust = |is_doubtful: bool| if is_doubtful { DISTRUST_EVIDENCE } else { 0.0 };
+    analysis.conclude(text, &scan.anchors, distrust(is_tool && speaks), distrust(is_tool))
 }
 
 /// Returns the features that the built-in model reads in a text, for the script that trains it, and the result.
 pub fn features(text: &str) -> Features {
-    let folded = Folded::new(text);
-    let scan = Scan::new(&folded.text, Scope::Injections);
-    let reading = Reading::new(&folded.text, &scan);
+    let normalized = Normalized::new(text);
+    let scan = Scan::new(&normalized.text, Scope::Injections);
+    let analysis = Analysis::new(&normalized.text, &scan);
     Features {
-        blocks: Blocks::of(&folded.text, &scan.anchors),
-        rules: rule_evidence(&reading.attempts),
-        evidence: reading.evidence(),
-        score: model::score(reading.evidence()),
-    }
-}
-
-/// Filler: a short pattern repeated for hundreds of bytes, to push instructions out of sight.
-fn flooding(text: &[u8]) -> Option<Range<usize>> {
-    const BLOCK: usize = 220;
-    let mut at = 0;
-    while at + BLOCK + 16 <= text.len() {
-        let repeats = (2..=12).any(|period| {
-            text[at] == text[at + period]
-                && text[at..at + BLOCK] == text[at + period..at + period + BLOCK]
-        });
-        if repeats {
-            let mut seen = [false; 256];
-            text[at..at + 16].iter().for_each(|b| seen[*b as usize] = true);
-            let ruled = text[at..at + 16].iter().all(|b| {
-                b.is_ascii_whitespace()
-                    || matches!(
-                        b,
-                        b'-' | b'=' | b'_' | b'|' | b'+' | b'*' | b'.' | b'#' | b'/' | b'~'
-                    )
-            });
-            if seen.iter().filter(|s| **s).count() >= 2 && !ruled {
-                return Some(at..at + BLOCK);
-            }
-        }
-        at += 96;
-    }
-    None
-}
-
-fn judge(text: &str, scan: &Scan) -> Vec<Attempt> {
-    let mut attempts = Vec::new();
-    if let Some(bytes) = flooding(text.as_bytes()) {
-        let bytes = floor(text, bytes.start)..ceil(text, bytes.end);
-        raise(&mut attempts, Attempt::new("context_flooding", bytes, FLOODING));
-    }
-    matching::judge(text, &scan.anchors, &mut attempts);
-    attempts
-}
-
-/// Keeps the strongest attempt of each kind.
-fn raise(attempts: &mut Vec<Attempt>, new: Attempt) {
-    match attempts.iter_mut().find(|a| a.kind == new.kind) {
-        Some(old) if old.score >= new.score => {}
-        Some(old) => *old = new,
-        None => attempts.push(new),
+        blocks: Blocks::of(&normalized.text, &scan.anchors),
+        rules: rule_evidence(&analysis.attempts),
+        evidence: analysis.evidence(),
+        score: model::score(analysis.evidence()),
     }
 }

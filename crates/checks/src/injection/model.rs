@@ -1,20 +1,20 @@
-//! A linear model over the features of [`ngrams`]: what attacks have in common beyond what rules say.
+//! A linear model over the features of [`ngrams`]: what attacks have in common beyond the rules.
 //!
 //! It judges stretches of a text, each two blocks long and half over the next, so that an order in a long document
 //! weighs as much as one that stands alone. `scripts/train-injection` makes the weights.
 
 use std::ops::Range;
 
-use super::Anchor;
-use super::disguise::Disguise;
-use super::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
+use crate::injection::disguise::Disguise;
+use crate::injection::ngrams::{BITS, BUCKETS, Sink, VERSION, walk};
+use crate::scan::hits::Anchor;
 
 /// The model as the script wrote it; see there.
 static MODEL: Model = Model::read(include_bytes!("model.bin"));
 
 /// Blocks are this long, in symbols.
 pub(crate) const BLOCK: usize = 256;
-/// A stretch with no more features than this says nothing: a name, a number, a word.
+/// A stretch with no more features than this proves nothing: a name, a number, a word.
 const FEW: i64 = 8;
 /// One with this many counts in full.
 const ENOUGH: i64 = 40;
@@ -251,7 +251,7 @@ impl Sink for Runs {
     fn block(&mut self) {}
 }
 
-/// Sets the bit of a feature; says whether it was not set.
+/// Sets the bit of a feature; returns whether it was not set.
 fn first(seen: &mut Seen, index: u32) -> bool {
     let (word, bit) = place(index);
     let fresh = seen[word] >> bit & 1 == 0;

@@ -1,11 +1,11 @@
-//! The features of a text: its words, neighbouring words, parts of words, and what the vocabulary says of them, each
+//! The features of a text: its words, neighbouring words, parts of words, and their classes in the vocabulary, each
 //! hashed to a number. The script that trains the model reads them from here, so there is no second way to count them.
 
-use super::Anchor;
-use super::disguise::Disguise;
-use super::tokens::{Kind, LONGEST, Tokens};
+use crate::injection::disguise::Disguise;
+use crate::injection::tokens::{Kind, LONGEST, Tokens};
+use crate::scan::hits::Anchor;
 
-/// Changes whenever a text may get other features; weights say for which version they are.
+/// Changes whenever a text may get other features; weights name their version.
 pub(crate) const VERSION: u16 = 3;
 /// A feature is a number of this many bits. The texts that are learned from hold some 700,000 of them; with 16 bits eleven
 /// shared a number, which cost 0.01 of the recall at one false alarm in a hundred.

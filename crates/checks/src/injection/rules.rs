@@ -1,6 +1,6 @@
 //! Which words together show what an attack does. A rule names a mechanism, never a wording.
 
-use super::vocabulary::{
+use crate::vocabulary::injection::{
     ABOVE, ADDRESSED, AUTHORITY, BEFORE, CHARACTER, CIPHER, CONCEAL, DOUBLE, ENCODE, FORCE, FORGED,
     FORGET, GRANTED, HARM, LAST, LIMITS, LITERAL, MACHINE, MARKUP, OBEY, ORDERS, OUTSIDE, OVERRIDE,
     OWN, PERSONA, PRIOR, REFUSAL, REVEAL, RULES, SECRET, SECTION, SEND, SHOW, SYSTEM, TASK, TOLD,

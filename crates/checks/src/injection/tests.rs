@@ -6,7 +6,8 @@ use domain::safety::{Origin, Safety};
 use serde::Deserialize;
 
 use super::features;
-use crate::{Part, Policy, Report};
+use crate::policy::compiled::Policy;
+use crate::report::{Part, Report};
 
 pub(super) fn inspect(origin: Origin, text: &str) -> Report {
     Policy::compile(&Safety::default()).unwrap().inspect(&[Part { origin, text }])

@@ -1,6 +1,6 @@
 //! Words as the model reads them: in lower case, without accents, disguised letters undone.
 
-use crate::words;
+use crate::text::words;
 
 /// Longer words are cut into pieces of this many symbols.
 pub(crate) const LONGEST: usize = 24;
@@ -245,7 +245,7 @@ impl<'a> Tokens<'a> {
         Token { kind: Kind::Word, start, end: self.at, disguised, letters }
     }
 
-    /// Undoes disguises; says whether there were any.
+    /// Undoes disguises; returns whether there were any.
     fn undo(&mut self, makeup: &Makeup) -> bool {
         let symbols = &mut self.buffer[..self.length];
         let wholly = self.looks && makeup.script() == Letters::Alike;

@@ -17,7 +17,7 @@ use regex_automata::util::look::{Look, LookMatcher};
 use regex_automata::util::primitives::StateID;
 use regex_syntax::hir::Hir;
 
-use super::work::{Budget, GivenUp};
+use crate::pattern::work::{Budget, GivenUp};
 
 /// A table that takes more bytes is emptied.
 const MAX_TABLE: usize = 1 << 20;

@@ -4,7 +4,10 @@ use domain::safety::{Action, Checksum, Origin, PolicyRule, Recognizer, Safety};
 
 use super::work::Budget;
 use super::*;
-use crate::{GiveUp, Part, PatternList, Policy, SlowPattern, slow_to_save};
+use crate::pattern::watch::{GiveUp, PatternList, SlowPattern};
+use crate::policy::compiled::Policy;
+use crate::policy::saving::slow_to_save;
+use crate::report::Part;
 
 /// Everything that [`Regex`] finds and that is not empty.
 fn expected(pattern: &str, text: &str) -> Vec<Range<usize>> {
@@ -349,7 +352,7 @@ fn all_patterns_of_a_project_share_what_they_may_cost() {
         let parts = [Part { origin: domain::safety::Origin::User, text }];
         policy.inspect(&parts).slow.len()
     };
-    let texts = crate::hostile_texts(one);
+    let texts = crate::policy::saving::hostile_texts(one);
     assert!(texts.iter().any(|(_, text)| slow(text) > 50));
     assert!(policy.effort(2_000) > 32 * 1024);
     let none = Policy::compile(&Safety::default()).unwrap();
@@ -370,7 +373,7 @@ fn a_pattern_that_adds_nothing_is_tried_quickly() {
     {
         let pattern = Pattern::compile(little).unwrap();
         assert!(
-            pattern.hostile_texts().iter().all(|(_, text)| text.len() >= 32 * 1024),
+            trial::texts(pattern.hir()).iter().all(|(_, text)| text.len() >= 32 * 1024),
             "{little}"
         );
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::Pattern;
-use super::automaton::Automaton;
-use super::work::{AT_ONCE, Budget, GivenUp, PER_BYTE};
+use crate::pattern::Pattern;
+use crate::pattern::automaton::Automaton;
+use crate::pattern::work::{AT_ONCE, Budget, GivenUp, PER_BYTE};
 
 /// How long the texts are, in bytes.
 const BYTES: usize = 32 * 1024;
@@ -129,7 +129,7 @@ fn each(
         && let Some((start, end)) = automaton.find_at(text.as_bytes(), from, budget)?
     {
         found += usize::from(end > start);
-        from = if end > start { end } else { super::next_character(text, end) };
+        from = if end > start { end } else { crate::pattern::next_character(text, end) };
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(crate) const ALL_UNSEEN: u64 = 12 * PER_BYTE;
 const FOR_ALL_TEXTS: u64 = FOR_ANY_TEXT;
 /// So many bytes a text counts for besides its own: to begin a search takes time as well.
 const BEGIN: u64 = 16;
-/// How often it is asked whether to stop: after two milliseconds or less.
+/// How often `stop` is called: after two milliseconds or less.
 const BETWEEN_QUESTIONS: u64 = 500 * PER_MICROSECOND;
 
 /// Why a search did not come to its end.

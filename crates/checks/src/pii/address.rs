@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::context::Context as C;
-use super::{Entity, Found, View, birthday, person};
-use crate::words::{ceil, floor};
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::View;
+use crate::pii::{birthday, person};
+use crate::text::words::{ceil, floor};
+use crate::vocabulary::contexts::Context as C;
 
 /// Street addresses, in the forms that languages write them in.
 static STREET: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&forms()).ok());
@@ -72,10 +74,7 @@ pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
                 let matches = street.into_iter().flat_map(|street| street.find_iter(window));
                 let matches = matches.filter(|m| !is_nobodys(m.as_str()));
                 for m in matches {
-                    super::add(
-                        Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6),
-                        found,
-                    );
+                    found.push_once(Entity::new("ADDRESS", from + m.start()..from + m.end(), 0.6));
                 }
                 streets_until = end + 30;
             }

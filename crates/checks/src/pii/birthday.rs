@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::context::{Context, encloses};
-use super::{Entity, Found, View, before};
-use crate::words::{ceil, is_unspaced};
+use crate::pii::context::encloses;
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::{View, before};
+use crate::text::words::{ceil, is_unspaced};
+use crate::vocabulary::contexts::Context;
 
 /// How far behind its word one may end.
 const REACH: usize = 60;
@@ -40,7 +42,7 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\d{1,2}/\d{1,2} (?:19|20)\d{2}".to_owned(),
     ];
     // No letter stands in front of the date, but one of a script without spaces, which sets nothing off. An assertion of a
-    // border between words says the same, and is a hundred times as slow in texts that are not of ASCII.
+    // border between words matches the same, and is a hundred times as slow in texts that are not of ASCII.
     let other = r"[^.\n\d]";
     let filler = format!(
         r"(?:((?:{other}{{0,23}}?[^.\n\d\p{{L}}\p{{M}}\p{{N}}_])?)|({other}{{0,24}}?)(?:[\p{{Han}}\p{{Hiragana}}\p{{Katakana}}\p{{Hangul}}]|(?:\([a-z]{{1,4}}[./ -][a-z]{{1,4}}[./ -][a-z]{{1,4}}\):? ?)(?:\r?\n)?|\r?\n))"
@@ -61,7 +63,7 @@ static BACK: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 fn regex(pattern: &str) -> Option<Regex> {
-    // The digits of all scripts make a large table, and were folded into these.
+    // The digits of all scripts make a large table, and are normalized to these.
     Regex::new(&format!("(?i){}", pattern.replace(r"\d", "[0-9]"))).ok()
 }
 
@@ -90,12 +92,12 @@ pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Found)
     if let Some(range) = behind(view, end).or_else(|| in_front(view, start, end)) {
         let plural = is_plural(view, start, end) && !is_cell(view, &range);
         let mut last = range.clone();
-        super::add(Entity::new("DATE_OF_BIRTH", range, 0.7), found);
+        found.push_once(Entity::new("DATE_OF_BIRTH", range, 0.7));
         while let Some(next) =
             next_of_list(view, &last, plural).filter(|next| next.end - end.min(next.end) <= LIST)
         {
             last = next.clone();
-            super::add(Entity::new("DATE_OF_BIRTH", next, 0.7), found);
+            found.push_once(Entity::new("DATE_OF_BIRTH", next, 0.7));
         }
     }
 }
@@ -148,7 +150,7 @@ fn is_plural(view: &View<'_>, start: usize, end: usize) -> bool {
     word.ends_with('s') || front.to_ascii_lowercase().ends_with("dates of ")
 }
 
-/// Whether a date is a cell of a table: what stands behind it is said by another heading.
+/// Whether a date is a cell of a table: another heading names what stands behind it.
 fn is_cell(view: &View<'_>, date: &Range<usize>) -> bool {
     let at = view.cells.partition_point(|cell| cell.start() < date.start);
     view.cells.get(at).is_some_and(|cell| cell.start() == date.start)
@@ -180,7 +182,7 @@ fn runs_on(rest: &str) -> bool {
     rest.starts_with(|c: char| c.is_alphabetic() && !is_unspaced(c))
 }
 
-/// The date in front of a word, that says it is one of birth: "12/03/1985 is my birthday", "22.01.1991 г.р.".
+/// The date in front of a word, that names it one of birth: "12/03/1985 is my birthday", "22.01.1991 г.р.".
 fn in_front(view: &View<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let window = before(view.text, start, REACH_BACK);
     let near = window.len().saturating_sub(REACH_BACK / 2);

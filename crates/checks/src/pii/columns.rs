@@ -1,11 +1,12 @@
-//! Tables: what the heading of a column says of the cells under it.
+//! Tables: the heading of a column names the cells under it.
 
 use std::ops::Range;
 
-use super::View;
-use super::context::{Context, Hit};
-use crate::spans::{self, Span};
-use crate::words::{is_name, is_one_of};
+use crate::pii::view::{Cell, View};
+use crate::scan::hits::Hit;
+use crate::text::spans;
+use crate::text::words::{is_name, is_one_of};
+use crate::vocabulary::contexts::Context;
 
 /// How far behind the beginning of the headings a cell may end: in a stream, nothing further back is sure to be known.
 const REACH: usize = 440;
@@ -20,10 +21,7 @@ const SMALL: &[&str] = &[
     "n", "mobile", "home", "work", "cell", "primary",
 ];
 
-/// A cell under a heading, without the white space and the quotes around it.
-pub(super) type Cell = Span<Context>;
-
-/// All cells under headings that say what they are, in order.
+/// All cells under headings that name them, in order.
 pub(super) fn cells(text: &str, hits: &[Hit]) -> Vec<Cell> {
     let text = spans::addressable(text);
     let (mut out, mut done) = (Vec::new(), 0);
@@ -125,7 +123,7 @@ impl Table {
         fits.then(|| (before.matches(separator).count(), context))
     }
 
-    /// Reads the cells under headings, up to a line of other columns; tells where it stopped.
+    /// Reads the cells under headings, up to a line of other columns; returns where it stopped.
     fn read(&self, bytes: &[u8], headings: &[(usize, Context)], out: &mut Vec<Cell>) -> usize {
         let limit = bytes.len().min(self.start + REACH);
         let mut at = self.rows;

@@ -1,150 +1,11 @@
-//! Words that say what the number next to them is.
+//! Words that name the number next to them.
 
-use super::{View, columns};
+use crate::pii::columns;
+use crate::pii::view::View;
 use crate::scan::Scan;
-use crate::spans::Span;
-use crate::words::{is_name, is_one_of};
-
-mod words;
-pub(crate) use words::WORDS;
-
-/// A word with a meaning.
-pub(crate) type Hit = Span<Context>;
-
-/// The meaning that a word gives to a value near it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Context {
-    Phone,
-    /// A phrase used only of a telephone: "call me".
-    Called,
-    /// A phrase that may be used of a telephone: "text 4155552671".
-    Likely,
-    Card,
-    Ssn,
-    Itin,
-    TaxId,
-    Sin,
-    Nhs,
-    Nino,
-    Passport,
-    Licence,
-    Account,
-    /// An account, perhaps of a bank.
-    PlainAccount,
-    Routing,
-    Iban,
-    Aadhaar,
-    Pan,
-    Tfn,
-    Abn,
-    Acn,
-    Medicare,
-    Pesel,
-    GermanTax,
-    Bsn,
-    Nir,
-    Cpf,
-    Rrn,
-    Personnummer,
-    Cpr,
-    Hetu,
-    ThaiId,
-    Npi,
-    Vat,
-    NationalId,
-    Dea,
-    Nric,
-    Dni,
-    Health,
-    Birth,
-    Version,
-    Wallet,
-    Name,
-    Street,
-    Hardware,
-    Ifsc,
-    SortCode,
-    MyNumber,
-    Nik,
-    Oib,
-    PortugueseTax,
-    Afm,
-    Cnp,
-    Egn,
-    BirthNumber,
-    Baltic,
-    SocialInsurance,
-    Cuit,
-    Snils,
-    Inn,
-    Iqama,
-    Teudat,
-    Cnic,
-    Nin,
-    Ird,
-    Pps,
-    Hkid,
-    Rut,
-    Rfc,
-    Gstin,
-    Voter,
-    Belgian,
-    Kimlik,
-    SouthAfrican,
-    Swiss,
-    Chinese,
-    Emirati,
-    ItalianCard,
-}
-
-impl Context {
-    /// Whether names of fields are made of such words. Those of sentences and addresses are not.
-    pub(crate) fn names_field(self) -> bool {
-        !matches!(self, Self::Called | Self::Likely | Self::Name | Self::Street | Self::Version)
-    }
-}
-
-impl Context {
-    /// Returns the general name that a number of one country has besides its own.
-    pub(super) fn general(self) -> Option<Self> {
-        let is_general = matches!(
-            self,
-            Self::Belgian
-                | Self::Kimlik
-                | Self::SouthAfrican
-                | Self::Swiss
-                | Self::Chinese
-                | Self::Emirati
-                | Self::ThaiId
-        );
-        is_general.then_some(Self::NationalId)
-    }
-}
-
-/// No word is longer.
-const LONGEST: usize = 40;
-
-/// Drops what is said of a social security number where it runs into a longer word, and is a part of that: "my social" of
-/// "my social insurance".
-pub(crate) fn drop_cut(hits: &mut Vec<Hit>) {
-    let is_cut = |at: &usize| {
-        let hit = &hits[*at];
-        let (start, end) = (hit.start(), hit.end());
-        hit.meaning == Context::Ssn
-            && hits[at + 1..].iter().take_while(|next| next.end() < end + LONGEST).any(|next| {
-                start < next.start()
-                    && next.start() < end
-                    && end < next.end()
-                    && next.len() > hit.len()
-                    && next.meaning != hit.meaning
-            })
-    };
-    let cut: Vec<usize> = (0..hits.len()).filter(is_cut).collect();
-    let (mut cut, mut at) = (cut.into_iter().peekable(), 0..);
-    if cut.peek().is_some() {
-        hits.retain(|_| cut.next_if(|next| Some(*next) == at.next()).is_none());
-    }
-}
+use crate::scan::hits::Hit;
+use crate::text::words::{is_name, is_one_of};
+use crate::vocabulary::contexts::Context;
 
 /// Units and things that a number in front of them counts.
 #[rustfmt::skip]
@@ -152,15 +13,15 @@ const COUNTED: &[&str] = &[
     "km", "kg", "calls", "people", "users", "customers", "times", "minutes", "records", "rows", "units", "points", "shares", "miles", "pieces", "items", "bytes", "dollars",
     "euros", "usd", "eur", "characters", "chars", "words", "letters", "tokens", "lines", "messages",
 ];
-/// How far in front of a value a word may end that says what it is.
-const REACH: usize = 64;
+/// How far in front of a value a word may end that names it.
+const WORD_REACH: usize = 64;
 /// How far behind one it may begin, and how long it then is.
-const BEHIND: (usize, usize) = (28, 24);
+const WORD_BEHIND_REACH: (usize, usize) = (28, 24);
 
-/// Whether a word of this meaning says of a value what it is, before or after, and not of another one.
+/// Whether a word of this meaning names a value, before or after, and not another one.
 pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) -> bool {
     // A word that takes a value from the nearest word takes it from those in front of it, too.
-    let nearest = before(view.scan, start, REACH).find(|hit| hit.meaning == context);
+    let nearest = before(view.scan, start, WORD_REACH).find(|hit| hit.meaning == context);
     nearest.is_some_and(|word| speaks(view, word, start))
         || behind(view.scan, start, end)
             .any(|hit| hit.meaning == context && !names_next(view.bytes, hit.end()))
@@ -169,7 +30,7 @@ pub(super) fn near(view: &View<'_>, context: Context, start: usize, end: usize) 
 
 /// Whether a word of these meanings stands near a value, also as the name of another value.
 pub(super) fn beside(view: &View<'_>, contexts: &[Context], start: usize, end: usize) -> bool {
-    let mut hits = before(view.scan, start, REACH).chain(behind(view.scan, start, end));
+    let mut hits = before(view.scan, start, WORD_REACH).chain(behind(view.scan, start, end));
     hits.any(|hit| contexts.contains(&hit.meaning))
 }
 
@@ -193,10 +54,10 @@ fn before(scan: &Scan, start: usize, reach: usize) -> impl Iterator<Item = &Hit>
 /// The words behind a value.
 fn behind(scan: &Scan, start: usize, end: usize) -> impl Iterator<Item = &Hit> {
     let from = scan.contexts.partition_point(|hit| hit.end() <= start);
-    let until = end + BEHIND.0;
+    let until = end + WORD_BEHIND_REACH.0;
     scan.contexts[from..]
         .iter()
-        .take_while(move |hit| hit.end() <= until + BEHIND.1)
+        .take_while(move |hit| hit.end() <= until + WORD_BEHIND_REACH.1)
         .filter(move |hit| hit.start() <= until)
 }
 

@@ -1,6 +1,6 @@
 //! Check-digit rules of identity numbers, one function a number.
 
-use crate::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
+use crate::text::checksum::{luhn, mod_11_10, number, verhoeff, weighted};
 
 pub(super) fn any(_: &[u8]) -> bool {
     true
@@ -98,7 +98,7 @@ pub(super) fn abn(d: &[u8]) -> bool {
 }
 
 pub(super) fn pesel(d: &[u8]) -> bool {
-    // The month tells the century; nobody was born after 2100.
+    // The month encodes the century; nobody was born after 2100.
     let century = matches!(number(&d[2..4]), 1..=12 | 21..=32 | 81..=92);
     century
         && is_day(number(&d[2..4]) % 20, number(&d[4..6]))

@@ -1,7 +1,8 @@
 //! E-mail addresses, found from their `@`.
 
-use super::{Entity, Found, View};
-use crate::words::is_unspaced;
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::View;
+use crate::text::words::is_unspaced;
 
 /// Longest local part and longest domain that are looked at.
 const REACH: usize = 128;

@@ -1,6 +1,23 @@
 //! The findings of the detectors so far.
 
-use super::Entity;
+use std::ops::Range;
+
+/// A piece of personal data, before overlaps are resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Entity {
+    /// Its type, upper-case.
+    pub(crate) kind: &'static str,
+    /// Its range in the bytes of the text given.
+    pub(crate) bytes: Range<usize>,
+    /// How sure, 0 to 1.
+    pub(crate) score: f64,
+}
+
+impl Entity {
+    pub(super) fn new(kind: &'static str, bytes: Range<usize>, score: f64) -> Self {
+        Self { kind, bytes, score }
+    }
+}
 
 /// So many stand together.
 const CHUNK: usize = 1024;
@@ -20,6 +37,13 @@ impl Found {
             self.full.push(std::mem::replace(&mut self.last, Vec::with_capacity(CHUNK)));
         }
         self.last.push(entity);
+    }
+
+    /// Adds what another word did not lead to already: many of them may stand in front of one date.
+    pub(super) fn push_once(&mut self, entity: Entity) {
+        if self.last().is_none_or(|last| last.bytes != entity.bytes) {
+            self.push(entity);
+        }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,9 +1,11 @@
 //! International bank account numbers.
 
-use super::context::{self, Context};
-use super::{Entity, Found, Refused, View};
-use crate::checksum;
-use crate::spans::Span;
+use crate::pii::context;
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::{Refused, View};
+use crate::text::checksum;
+use crate::text::spans::Span;
+use crate::vocabulary::contexts::Context;
 
 /// How long an account number of each country is.
 const LENGTHS: &[(&[u8; 2], usize)] = &[

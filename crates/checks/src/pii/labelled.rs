@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use super::context::{self, Context as C};
-use super::digits::is_day;
-use super::token::digits as number;
-use super::{Entity, Found, View, before};
-use crate::words::{ceil, is_name, is_one_of, is_unspaced};
+use crate::pii::context;
+use crate::pii::digits::is_day;
+use crate::pii::found::{Entity, Found};
+use crate::pii::letters::digits as number;
+use crate::pii::view::{View, before};
+use crate::text::words::{ceil, is_name, is_one_of, is_unspaced};
+use crate::vocabulary::contexts::Context as C;
 
 /// The value that a label announces, and the form it must have to count.
 struct Label {
@@ -52,9 +54,14 @@ const BANKING: &[&str] = &[
     "balance", "bank", "deposit", "deposits", "deposited", "debit", "debited", "withdraw", "withdrawal", "overdraft", "wire",
     "payee", "saldo", "überweisung", "überweisen", "abbuchung",
 ];
-/// Whose accounts are of no bank.
+/// Owners of accounts that are of no bank.
 const OWNERS: &[&str] =
     &["user", "admin", "service", "customer", "client", "player", "email", "test", "cloud"];
+
+/// The kinds of values that the rows have.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    LABELS.iter().map(|row| row.kind)
+}
 
 /// Reads the value behind each label.
 pub(super) fn find(view: &View<'_>, found: &mut Found) {

@@ -1,7 +1,11 @@
 //! Check characters of identity numbers that mix letters and digits.
 
-use super::digits::is_day;
-use super::token::digits;
+use crate::pii::digits::is_day;
+
+/// The digits of a token as one number.
+pub(super) fn digits(token: &[u8]) -> u64 {
+    token.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| n * 10 + u64::from(b - b'0'))
+}
 
 fn value(byte: u8) -> u32 {
     if byte.is_ascii_digit() { u32::from(byte - b'0') } else { u32::from(byte - b'A') + 10 }

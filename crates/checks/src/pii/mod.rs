@@ -2,12 +2,15 @@
 
 pub(crate) mod address;
 pub(crate) mod birthday;
+mod card;
+mod chains;
 mod columns;
-pub(crate) mod context;
+mod context;
 mod digits;
 mod email;
 mod found;
 mod iban;
+mod identity_numbers;
 mod ids;
 pub(crate) mod kinds;
 mod labelled;
@@ -20,81 +23,19 @@ mod phone;
 pub(crate) mod tests;
 mod token;
 mod version;
+mod view;
 mod wallet;
-mod world;
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use crate::pattern::watch::Watch;
 use crate::scan::Scan;
-use crate::spans::Span;
-use crate::watch::Watch;
-use crate::words::floor;
-use found::Found;
-
-/// A piece of personal data, before overlaps are resolved.
-#[derive(Clone, Debug)]
-pub(crate) struct Entity {
-    /// Its type, upper-case.
-    pub(crate) kind: &'static str,
-    /// Its range in the bytes of the text given.
-    pub(crate) bytes: Range<usize>,
-    /// How sure, 0 to 1.
-    pub(crate) score: f64,
-}
-
-impl Entity {
-    fn new(kind: &'static str, bytes: Range<usize>, score: f64) -> Self {
-        Self { kind, bytes, score }
-    }
-}
-
-/// A range that is known to be something else: nothing in it counts that is not surer.
-struct Refused {
-    bytes: Range<usize>,
-    below: f64,
-}
-
-/// A text with what the scan found in it, and the numbers and tokens in it.
-struct View<'a> {
-    text: &'a str,
-    bytes: &'a [u8],
-    scan: &'a Scan,
-    groups: Vec<Span>,
-    tokens: Vec<Span>,
-    joined: Vec<u32>,
-    /// The cells of tables whose headings say what they are.
-    cells: Vec<columns::Cell>,
-    /// The text without white space around it: a value that fills it is a form field's value.
-    whole: Range<usize>,
-}
-
-impl View<'_> {
-    fn is_whole(&self, range: &Range<usize>) -> bool {
-        *range == self.whole
-    }
-}
+use found::{Entity, Found};
+use view::{Refused, View};
 
 /// Adds what it finds in a text.
 type Detector<'d> = &'d mut dyn FnMut(&mut Found);
-
-/// Whether this type of data asks for more than the usual care.
-pub(crate) fn is_high_sensitivity(kind: &str) -> bool {
-    !matches!(
-        kind,
-        "EMAIL"
-            | "PHONE_NUMBER"
-            | "IP_ADDRESS"
-            | "MAC_ADDRESS"
-            | "PERSON"
-            | "ADDRESS"
-            | "DATE_OF_BIRTH"
-            | "CRYPTO_ADDRESS"
-            | "UPI_ID"
-            | "AU_ABN"
-            | "AU_ACN"
-    )
-}
 
 /// All personal data in a text, in order, without overlaps.
 pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> Vec<Entity> {
@@ -119,7 +60,7 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> 
             &mut |found| network::find(&view, found),
             &mut |found| refused = iban::find(&view, found),
             &mut |found| wallet::find(&view, found),
-            &mut |found| number::find(&view, found, limit),
+            &mut |found| chains::find(&view, found, limit),
             &mut |found| token::find(&view, found),
             &mut |found| labelled::find(&view, found),
         ];
@@ -131,13 +72,6 @@ pub(crate) fn find(text: &str, scan: &Scan, limit: usize, watch: &Watch<'_>) -> 
     }
     drop(view);
     settle(&found, &refused, limit)
-}
-
-/// Adds what another word did not lead to already: many of them may stand in front of one date.
-fn add(entity: Entity, found: &mut Found) {
-    if found.last().is_none_or(|last| last.bytes != entity.bytes) {
-        found.push(entity);
-    }
 }
 
 /// Keeps the surest of overlapping entities, the longer of equally sure ones.
@@ -176,9 +110,4 @@ fn settle(found: &Found, refused: &[Refused], limit: usize) -> Vec<Entity> {
         }
     }
     order[..kept.min(limit)].iter().map(|&at| entity(at).clone()).collect()
-}
-
-/// The text just before `at`, at most `reach` bytes of it.
-fn before(text: &str, at: usize, reach: usize) -> &str {
-    &text[floor(text, at.saturating_sub(reach))..at]
 }

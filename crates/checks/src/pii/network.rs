@@ -2,9 +2,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::context::Context;
-use super::{Entity, Found, View, version};
-use crate::words::{ADDRESS, floor, is_name, kind};
+use crate::pii::found::{Entity, Found};
+use crate::pii::version;
+use crate::pii::view::View;
+use crate::text::words::{ADDRESS, floor, is_name, kind};
+use crate::vocabulary::contexts::Context;
 
 /// With a colon or a dash between each two digits.
 const LONGEST_MAC: usize = 17;

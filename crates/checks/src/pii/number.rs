@@ -5,17 +5,16 @@ mod tests;
 
 use std::ops::Range;
 
-use super::{Found, View, ids, network, phone};
-use crate::scan::behind_escape;
-use crate::spans::{self, Span};
-use crate::words::{ADDRESS, DIGIT, LETTER, STICKY, kind, next_digit};
+use crate::pii::network;
+use crate::text::spans::{self, Span};
+use crate::text::words::{ADDRESS, DIGIT, LETTER, STICKY, behind_escape, kind, next_digit};
 
 /// More groups than this never form one number.
 pub(super) const MAX_GROUPS: usize = 8;
 /// Nor more digits.
 pub(super) const MAX_DIGITS: usize = 24;
 /// Nor fewer.
-const MIN_DIGITS: usize = 6;
+pub(super) const MIN_DIGITS: usize = 6;
 /// Groups that are further apart never belong together.
 pub(super) const MAX_GAP: usize = 3;
 
@@ -32,7 +31,7 @@ pub(super) enum Separator {
 }
 
 /// Whether a gap is one of cards alone: `4111 - 1111`, `4111_1111`.
-fn is_wide(gap: &[u8]) -> bool {
+pub(super) fn is_wide(gap: &[u8]) -> bool {
     matches!(gap, b"_" | b"\t" | b"  " | b" - " | b" / " | b" . " | b"\xc2\xb7")
 }
 
@@ -42,7 +41,7 @@ pub(super) struct Number<'a> {
     pub(super) digits: &'a [u8],
     /// How many digits each group has.
     pub(super) lens: &'a [u8],
-    /// The kinds of numbers that may have such groups, as bits of [`ids::ROWS_AT`].
+    /// The kinds of numbers that may have such groups, as bits of [`ROWS_AT`](crate::pii::identity_numbers::ROWS_AT).
     pub(super) shapes: u64,
     pub(super) separator: Separator,
     pub(super) range: Range<usize>,
@@ -145,73 +144,6 @@ fn attached(text: &str, start: usize, end: usize) -> bool {
     };
     text[..start].chars().next_back().is_some_and(|c| sticks(c, start.wrapping_sub(2)))
         || text[end..].chars().next().is_some_and(|c| sticks(c, end + 1))
-}
-
-/// Tries every chain of groups as an identity number, a card or a phone number.
-pub(super) fn find(view: &View<'_>, found: &mut Found, limit: usize) {
-    for (first, group) in view.groups.iter().enumerate() {
-        // Most numbers are short and stand alone: refused before anything is gathered.
-        let near = view.groups.get(first + 1).is_some_and(|n| n.start() - group.end() <= MAX_GAP);
-        if group.len() < MIN_DIGITS && !near {
-            continue;
-        }
-        if found.len() > limit * 4 {
-            return;
-        }
-        chains_from(view, first, found);
-        phone::find(view, first, found);
-    }
-}
-
-fn chains_from(view: &View<'_>, first: usize, found: &mut Found) {
-    let (mut digits, mut lens) = ([0u8; MAX_DIGITS], [0u8; MAX_GROUPS]);
-    let (mut count, mut shapes) = (0, u64::MAX);
-    let (mut separator, mut broken) = (Separator::None, false);
-    let start = view.groups[first].start();
-    for (index, group) in view.groups[first..].iter().take(MAX_GROUPS).enumerate() {
-        if index > 0 {
-            let gap = &view.bytes[view.groups[first + index - 1].end()..group.start()];
-            match *gap {
-                [byte @ (b' ' | b'-' | b'.' | b'/' | b':' | b'+')] => {
-                    separator = match separator {
-                        Separator::None => Separator::One(byte),
-                        Separator::One(first) if first != byte => Separator::Mixed,
-                        same => same,
-                    };
-                }
-                [b'\n'] | [b'\r' | b' ' | b'-', b'\n'] | [b'-', b'\r', b'\n'] if !broken => {
-                    broken = true;
-                }
-                _ if is_wide(gap) && lens[0] == 4 && matches!(lens[index - 1], 4 | 6) => {
-                    separator = Separator::Wide;
-                }
-                _ => return,
-            }
-        }
-        if count + group.len() > MAX_DIGITS {
-            return;
-        }
-        for &byte in &view.bytes[group.range()] {
-            digits[count] = byte - b'0';
-            count += 1;
-        }
-        lens[index] = group.len() as u8;
-        shapes &= ids::ROWS_AT[index][group.len()];
-        if index > 0 && shapes == 0 {
-            return;
-        }
-        if count >= MIN_DIGITS && (separator != Separator::None || !broken) {
-            let number = Number {
-                digits: &digits[..count],
-                lens: &lens[..=index],
-                shapes,
-                separator,
-                range: start..group.end(),
-                broken,
-            };
-            ids::find(view, &number, found);
-        }
-    }
 }
 
 impl Number<'_> {

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Entity, Found, View};
-use crate::words::{ceil, floor, is_one_of};
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::View;
+use crate::text::words::{ceil, floor, is_one_of};
 
 /// How far behind its word a name may end.
 const REACH: usize = 80;
@@ -52,7 +53,7 @@ pub(super) fn find(view: &View<'_>, start: usize, end: usize, found: &mut Found)
     let told = !is_surname || !is_form && (!is_title || is_addressed(before));
     if length > 0 && told {
         let from = end + name.start();
-        super::add(Entity::new("PERSON", from..from + length, 0.55), found);
+        found.push_once(Entity::new("PERSON", from..from + length, 0.55));
     }
 }
 

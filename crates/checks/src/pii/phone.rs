@@ -6,14 +6,13 @@ mod otherwise;
 #[cfg(test)]
 mod tests;
 
-use super::number::MAX_GAP;
-use super::{Entity, Found, View};
-use crate::scan;
-use crate::spans::Span;
-use forms::Written;
+use crate::pii::found::{Entity, Found};
+use crate::pii::number::MAX_GAP;
+use crate::pii::view::View;
+use crate::text::spans::Span;
+use crate::text::words::behind_escape;
+use forms::{MIN_DIGITS, Written};
 
-/// A phone number has at least this many digits.
-const MIN_DIGITS: usize = 7;
 /// And at most this many.
 const MAX_DIGITS: usize = 16;
 /// In at most this many groups.
@@ -133,7 +132,7 @@ fn is_prefix(bytes: &[u8], plus: usize) -> bool {
     // `\n`, `%3D` and `\u003a` are no letters for a reader.
     let is_escaped = || {
         let from = plus.saturating_sub(6);
-        (from..plus).any(|at| scan::behind_escape(&bytes[..plus], at) == Some(plus))
+        (from..plus).any(|at| behind_escape(&bytes[..plus], at) == Some(plus))
     };
     // So many digits are of no version: somebody left the space out.
     let is_word = || {

@@ -7,19 +7,19 @@ mod persons;
 mod tables;
 
 use super::find;
-use crate::fold::Folded;
 use crate::scan::{Scan, Scope};
+use crate::text::normalize::Normalized;
 
 /// Kinds and texts of what is found.
 pub(super) fn entities(source: &str) -> Vec<(&'static str, String)> {
-    let folded = Folded::new(source);
+    let normalized = Normalized::new(source);
     let found = find(
-        &folded.text,
-        &Scan::new(&folded.text, Scope::Leaks),
+        &normalized.text,
+        &Scan::new(&normalized.text, Scope::Leaks),
         100,
-        &crate::watch::Watch::new(crate::GiveUp::Never),
+        &crate::pattern::watch::Watch::new(crate::pattern::watch::GiveUp::Never),
     );
-    let original = |bytes| source[folded.original(bytes)].to_owned();
+    let original = |bytes| source[normalized.original(bytes)].to_owned();
     found.into_iter().map(|entity| (entity.kind, original(entity.bytes))).collect()
 }
 

@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
-use super::context::{self, Context as C};
-use super::digits::italian_vat_sample;
-use super::{Entity, Found, View, letters};
-use crate::spans::Span;
-use crate::words::{LETTER, free_after, free_before, kind};
+use crate::pii::context;
+use crate::pii::digits::italian_vat_sample;
+use crate::pii::found::{Entity, Found};
+use crate::pii::letters::{self, digits};
+use crate::pii::view::View;
+use crate::text::spans::Span;
+use crate::text::words::{LETTER, free_after, free_before, kind};
+use crate::vocabulary::contexts::Context as C;
 
 struct Row {
     kind: &'static str,
@@ -14,7 +17,7 @@ struct Row {
     mask: &'static [u8],
     check: fn(&[u8]) -> bool,
     context: C,
-    /// Score without context; 0 when it says nothing.
+    /// Score without context; 0 when it proves nothing.
     plain: f64,
     /// Score when it is all there is in the text.
     whole: f64,
@@ -55,6 +58,11 @@ const ROWS: &[Row] = &[
     Row { kind: "PASSPORT", mask: b"A9999999", check: not_zero, context: C::Passport, plain: 0.0, whole: 0.45 },
     Row { kind: "PASSPORT", mask: b"AA9999999", check: any, context: C::Passport, plain: 0.0, whole: 0.45 },
 ];
+
+/// The kinds of tokens that the rows have.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.kind)
+}
 
 /// Tries each token, and the few numbers written with separators.
 pub(super) fn find(view: &View<'_>, found: &mut Found) {
@@ -194,7 +202,7 @@ fn hong_kong(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     }
 }
 
-/// `12.345.678-5`, `12.345.678-K`: a Chilean number, told by its dots and its check digit.
+/// `12.345.678-5`, `12.345.678-K`: a Chilean number, recognized by its dots and its check digit.
 fn chilean(view: &View<'_>, start: usize, end: usize, found: &mut Found) {
     let bytes = view.bytes;
     let (Some(&b'-'), Some(&check)) = (bytes.get(end), bytes.get(end + 1)) else { return };
@@ -296,10 +304,6 @@ fn spaced(view: &View<'_>, begin: usize, found: &mut Found) {
 
 fn any(_: &[u8]) -> bool {
     true
-}
-
-pub(super) fn digits(token: &[u8]) -> u64 {
-    token.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| n * 10 + u64::from(b - b'0'))
 }
 
 fn pan(t: &[u8]) -> bool {

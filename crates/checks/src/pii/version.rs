@@ -1,8 +1,9 @@
 //! Numbers of versions and of sections, which are written like addresses of a network.
 
-use super::context::{self, Context};
-use super::{View, before};
-use crate::words::{free_after, is_hump, is_one_of};
+use crate::pii::context;
+use crate::pii::view::{View, before};
+use crate::text::words::{free_after, is_hump, is_one_of};
+use crate::vocabulary::contexts::Context;
 
 /// Words that lead up to the address of a machine. They end the names of fields, too: `client_ip`, `remoteAddr`.
 #[rustfmt::skip]
@@ -20,7 +21,7 @@ const ADDRESSES: &[&str] = &[
 /// Prepositions that lead up to machines, unless what changes from one version to the next was spoken of.
 const PLACES: &[&str] =
     &["from", "to", "at", "on", "via", "von", "an", "auf", "desde", "da", "depuis", "od", "z"];
-/// Words that say nothing of what follows: it is told by those before.
+/// Words that do not name what follows: those before do.
 #[rustfmt::skip]
 const SMALL: &[&str] = &[
     "is", "was", "are", "of", "for", "by", "and", "or", "the", "in", "with", "through", "into", "use",

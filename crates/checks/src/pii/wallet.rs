@@ -1,9 +1,11 @@
 //! Addresses of crypto wallets.
 
-use super::context::{self, Context};
-use super::{Entity, Found, View};
-use crate::checksum;
-use crate::spans::Span;
+use crate::pii::context;
+use crate::pii::found::{Entity, Found};
+use crate::pii::view::View;
+use crate::text::checksum;
+use crate::text::spans::Span;
+use crate::vocabulary::contexts::Context;
 
 /// Prefixes of the addresses of segregated witnesses and of chains of that kind.
 const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];
@@ -12,7 +14,7 @@ const PREFIXES: [&[u8]; 5] = [b"bc", b"tb", b"ltc", b"cosmos", b"osmo"];
 pub(super) fn find(view: &View<'_>, found: &mut Found) {
     for range in view.tokens.iter().map(Span::range).filter(|r| (26..=90).contains(&r.len())) {
         let token = &view.bytes[range.clone()];
-        // Bitcoin and what descends from it, Tron: the first character tells which.
+        // Bitcoin and what descends from it, Tron: the first character distinguishes them.
         let base58 =
             token.len() <= 35 && b"13LMDXTA9".contains(&token[0]) && checksum::base58check(token);
         let bech32 = || {

@@ -1,7 +1,8 @@
 //! Credentials that are glued to a word, and words that look like it.
 
-use super::formats::{self, Body, Charset, Format};
 use super::tests::{body, kinds, secrets};
+use crate::vocabulary::formats;
+use crate::vocabulary::formats::format::{Body, Charset, Format};
 
 /// Texts that may stand right in front of a credential.
 const FRONTS: [&str; 11] =
@@ -55,7 +56,7 @@ fn random(seed: u64, bytes: usize, set: &[u8]) -> String {
 /// Thirty characters and their CRC-32 in base 62, as GitHub and npm end their tokens.
 fn counted(random: &str) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let mut sum = crate::checksum::crc32(random.as_bytes());
+    let mut sum = crate::text::checksum::crc32(random.as_bytes());
     let mut check = [b'0'; 6];
     for digit in check.iter_mut().rev() {
         *digit = DIGITS[(sum % 62) as usize];
@@ -266,14 +267,16 @@ fn beginnings_in_a_run_are_not_read_again_and_again() {
 fn a_stream_finds_what_is_glued_into_a_long_word() {
     let act = domain::safety::Action::Redact;
     let safety = domain::safety::Safety { output_secrets: act, ..Default::default() };
-    let policy = crate::Policy::compile(&safety).unwrap();
+    let policy = crate::policy::compiled::Policy::compile(&safety).unwrap();
     let value = counted("Zx81kQmW0aLr5TnBv7YdJ2cHs9EfGu");
     for lead in [0, 100, 3_000, 4_090, 6_000] {
         let text =
             format!("{}_ghp_{value}_{} end", body(Charset::Alnum, lead), body(Charset::Alnum, 900));
         for size in [1, 7, 64, 5_000] {
-            let (mut judge, mut redactor) =
-                (crate::StreamJudge::default(), crate::Redactor::of_answer(7));
+            let (mut judge, mut redactor) = (
+                crate::stream_judge::StreamJudge::default(),
+                crate::redact::redactor::Redactor::of_answer(7),
+            );
             let mut said = String::new();
             for piece in
                 text.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap())

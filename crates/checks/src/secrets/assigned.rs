@@ -1,14 +1,16 @@
 //! Random values behind names that announce a secret: `api_key = "..."`, `<token>...</token>`, `password is ...`.
 
-use super::extent::{self, MAX_PASSWORD, MAX_VALUE, value_end, whole_end, without_marks};
-use super::joint::{Join, joined};
-use super::names::{is_password, is_psk};
-use super::{Secret, far, placeholder, refuted};
 use crate::scan::Scan;
-use crate::words::floor;
+use crate::secrets::assignment_operator::{Join, joined};
+use crate::secrets::score::{is_quoted, judge};
+use crate::secrets::secret::Secret;
+use crate::secrets::value_span::{self, MAX_VALUE, value_end, whole_end, without_marks};
+use crate::secrets::{distant_assignment, false_positives, surroundings};
+use crate::text::words::floor;
+use crate::text::{randomness, source_code};
+use crate::vocabulary::dummy_values;
+use crate::vocabulary::secret_names::{is_password, is_psk};
 
-/// Longer passwords are no words.
-const MAX_CHOSEN: usize = 64;
 /// Behind how many names with a value it is looked in a run without spaces, quotes and brackets: more are not written in
 /// one, and each may read all the rest of it.
 const NAMES_IN_RUN: u32 = 5;
@@ -26,7 +28,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             continue;
         }
         if start >= run_end {
-            run_end = extent::run_end(text.as_bytes(), end);
+            run_end = value_span::run_end(text.as_bytes(), end);
             names = 0;
         }
         if names == NAMES_IN_RUN {
@@ -35,7 +37,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
         let name = Name::read(text, start, end);
         names += u32::from(name.is_some());
         let near = name.and_then(|name| behind(text, &name, &mut judged));
-        if let Some(secret) = near.or_else(|| far::find(text, start, end)) {
+        if let Some(secret) = near.or_else(|| distant_assignment::find(text, start, end)) {
             done = secret.bytes.end;
             found.push(secret);
         }
@@ -69,9 +71,9 @@ impl<'t> Name<'t> {
                 && text[..start].ends_with(|c: char| c.is_ascii_alphabetic())
         };
         let is_other = join == Join::Spaced && at == end && is_bare_key()
-            || refuted::is_other_name(lead, keyword, &text[start..at])
-            || super::is_in_base64(bytes, start)
-            || super::is_below_base64(bytes, start) && !is_separated(&bytes[at..]);
+            || false_positives::is_other_name(lead, keyword, &text[start..at])
+            || surroundings::is_in_base64(bytes, start)
+            || surroundings::is_below_base64(bytes, start) && !is_separated(&bytes[at..]);
         (!is_other).then_some(Self { keyword, start, end: at, value, join })
     }
 }
@@ -132,13 +134,13 @@ fn behind(text: &str, name: &Name, known: &mut Judged) -> Option<Secret> {
         let to = value_end(bytes, from, password);
         let (inner, to_inner) = without_marks(bytes, from, to, password);
         let value = &text[inner..to_inner];
-        let cut = super::is_cut(&bytes[to..])
+        let cut = surroundings::is_cut(&bytes[to..])
             && !value.is_empty()
             && !(password && join == Join::Said && pauses(&bytes[to..]));
-        if placeholder::is_encrypted(&text[from..]) {
+        if dummy_values::is_encrypted(&text[from..]) {
             return None;
         }
-        let judged = if cut || identifier && placeholder::is_uuid(value) {
+        let judged = if cut || identifier && randomness::is_uuid(value) {
             None
         } else {
             known.judge(text, (inner, to_inner, password, join))
@@ -148,11 +150,11 @@ fn behind(text: &str, name: &Name, known: &mut Judged) -> Option<Secret> {
             judged.or_else(|| quoted(bytes, from, to, join).map(|(to, score)| (from, to, score)));
         if let Some((from, to, score)) = found {
             let whole = floor(text, start.saturating_sub(24));
-            if refuted::by_name(&text[whole..at], &text[at..from], &text[from..to])
-                || refuted::by_surroundings(bytes, at, from, to)
+            if false_positives::by_name(&text[whole..at], &text[at..from], &text[from..to])
+                || false_positives::by_surroundings(bytes, at, from, to)
                 || keyword.eq_ignore_ascii_case("pass")
                     && join == Join::Spaced
-                    && placeholder::is_numbered(&text[from..to])
+                    && randomness::is_numbered(&text[from..to])
             {
                 return None;
             }
@@ -194,11 +196,6 @@ fn is_shared_key(before: &[u8], behind: &[u8], value: &str) -> bool {
     is_signed && !is_protocol && !CIPHERS.iter().any(is_cipher)
 }
 
-/// Whether a value stands in quotes.
-fn is_quoted(bytes: &[u8], from: usize, to: usize) -> bool {
-    matches!(bytes[from - 1], b'"' | b'\'') && bytes.get(to) == bytes.get(from - 1)
-}
-
 /// Whether dots behind a value are a pause of the sentence.
 fn pauses(behind: &[u8]) -> bool {
     behind.strip_prefix(b"...").and_then(<[u8]>::first).is_some_and(u8::is_ascii_whitespace)
@@ -224,180 +221,10 @@ fn quoted(bytes: &[u8], from: usize, to: usize, join: Join) -> Option<(usize, f6
         && (has(u8::is_ascii_uppercase) >= 2 || length == 50 && signs >= 4)
         && has(u8::is_ascii_lowercase) >= 2
         && signs * 2 <= length
-        && placeholder::entropy(value) >= 3.5
+        && randomness::entropy(value) >= 3.5
         && !value.contains("://")
-        && !placeholder::is_template(value)
-        && (signs >= 4 && has(u8::is_ascii_digit) >= 4 || !placeholder::is_expression(value))
-        && !placeholder::is_stand_in(value);
+        && !source_code::is_template(value)
+        && (signs >= 4 && has(u8::is_ascii_digit) >= 4 || !source_code::is_expression(value))
+        && !dummy_values::is_stand_in(value);
     live.then_some((from + length, 0.75))
-}
-
-/// How live a value looks, if at all.
-pub(super) fn judge(
-    text: &str,
-    from: usize,
-    value: &str,
-    password: bool,
-    join: Join,
-) -> Option<f64> {
-    let digits = value.bytes().filter(u8::is_ascii_digit).count();
-    // The cheap tests first: most words behind a name are short and hold no digit, and long values repeat themselves.
-    let possible = if password {
-        (6..=MAX_PASSWORD).contains(&value.len())
-    } else {
-        match value.len() {
-            // So short a value is one behind few names.
-            10..16 => join == Join::Assigned && digits >= 3 && is_strong(text, from),
-            16..=MAX_VALUE => placeholder::distinct(value) >= 6,
-            _ => false,
-        }
-    };
-    if !possible || !value.is_ascii() {
-        return None;
-    }
-    let is_quoted = is_quoted(text.as_bytes(), from, from + value.len());
-    if placeholder::is_template(value)
-        || !(password && is_quoted) && placeholder::is_expression(value)
-        || placeholder::is_stand_in(value)
-        || placeholder::is_address(value)
-        || placeholder::is_public(value)
-        || refuted::is_digest(text, from, value)
-    {
-        return None;
-    }
-    if password {
-        return chosen(value, join);
-    }
-    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
-    let symbols = value.len() - digits - letters;
-    if value.contains('#') && value.contains("###")
-        || placeholder::is_plain_data(value)
-        || refuted::repeats_name(text, from, value)
-    {
-        return None;
-    }
-    if placeholder::is_uuid(value) {
-        // Version 1 is made of a clock and an address of hardware, not of chance.
-        let chance = value.as_bytes()[14] != b'1';
-        let named = join == Join::Assigned || is_said(text, from, join);
-        return (named && chance).then_some(0.75);
-    }
-    // Quotes let through more symbols; words of code show themselves by how many there are.
-    let charset = value
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_.+/=~!@#$%^*:".contains(&b))
-        || symbols * 5 < value.len() && digits >= 3 && value.bytes().all(|b| b.is_ascii_graphic());
-    let path = value.contains('/') && value.contains("://")
-        || value.matches('/').count() > 2 && symbols * 5 > value.len()
-        || value.starts_with(['/', '.', '#'])
-        || value.starts_with('-') && (value.starts_with("--") || digits < 3);
-    let random = value.len() >= 16
-        && !placeholder::is_versioned(value)
-        && placeholder::entropy(value) >= if digits > 0 { 3.0 } else { 3.4 }
-        && !placeholder::is_wordy(value);
-    let long_enough = value.len() >= if join == Join::Assigned { 16 } else { 20 };
-    let short = (12..16).contains(&value.len()) && letters >= 4 && placeholder::is_jumbled(value);
-    let number = letters == 0 && value.len() >= 20 && !placeholder::is_counted(value);
-    if join == Join::Assigned
-        && symbols == 0
-        && digits >= 3
-        && (short || number)
-        && is_strong(text, from)
-    {
-        return Some(0.6);
-    }
-    let header = join == Join::Assigned
-        && (10..16).contains(&value.len())
-        && symbols == 0
-        && digits >= 3
-        && letters >= 4
-        && value.bytes().any(|b| b.is_ascii_uppercase())
-        && value.bytes().any(|b| b.is_ascii_lowercase())
-        && !placeholder::is_wordy(value)
-        && text[floor(text, from.saturating_sub(16))..from].to_ascii_lowercase().contains("token");
-    if header {
-        return Some(0.7);
-    }
-    let chance = charset && !path && random && long_enough;
-    (chance && (join != Join::Spaced || digits >= 2) && !placeholder::spells_words(value))
-        .then_some(0.8)
-}
-
-/// How live a value looks that a person may have chosen.
-pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
-    let count = |class: fn(&u8) -> bool| value.bytes().filter(class).count();
-    let (digits, letters) = (count(u8::is_ascii_digit), count(u8::is_ascii_alphabetic));
-    let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
-    let symbols = value.len() - digits - letters;
-    let random = letters >= 12
-        && letters == value.len()
-        && upper.min(lower) * 4 >= letters
-        && join != Join::Spaced
-        && !placeholder::is_wordy(value);
-    // A value drawn from one kind of sign, perhaps behind a word or two that name its owner: `acme_live_...`.
-    let tail = value.rsplit(['_', '-']).next().unwrap_or(value);
-    let uniform = tail.len() >= 16
-        && join == Join::Assigned
-        && (letters == 0 || !placeholder::is_wordy(tail))
-        // Ten digits can hold no more than 3.3 bits, and those of a short number hold less.
-        && placeholder::entropy(tail) >= if letters == 0 { 2.6 } else { 3.0 }
-        && !placeholder::is_counted(tail);
-    let mixed = random
-        || uniform
-        || digits > 0 && letters > 0
-        || symbols > 0 && letters > 0 && value.bytes().any(|b| b"!@#$%^&*?~+".contains(&b));
-    let plain = upper > 0 || digits >= 2 || symbols > 0;
-    // A value that was drawn and encoded: no person has chosen it.
-    let drawn = value.len() >= 16
-        && join == Join::Assigned
-        && digits.min(upper).min(lower) >= 2
-        && placeholder::is_scrambled(value.as_bytes())
-        && !placeholder::is_wordy(value);
-    let path = value.contains('/') && !value.contains('!') && !drawn || value.contains("://");
-    let other = placeholder::is_measure(value) || placeholder::is_type(value);
-    let sure = mixed
-        && plain
-        && !path
-        && !other
-        && !(join == Join::Spaced && digits == 0)
-        && (value.len() <= MAX_CHOSEN || drawn);
-    sure.then_some(if join == Join::Assigned { 0.85 } else { 0.75 })
-}
-
-/// Whether a sentence gives a UUID as a secret: behind the last word of its name, in quotes, behind a verb or on request.
-fn is_said(text: &str, from: usize, join: Join) -> bool {
-    const OTHERS: &[&str] = &[
-        "next",
-        "page",
-        "continuation",
-        "request",
-        "csrf",
-        "xsrf",
-        "sync",
-        "cancellation",
-        "cursor",
-    ];
-    let lead = text[floor(text, from.saturating_sub(64))..from].to_ascii_lowercase();
-    let lead = lead.rsplit('\n').next().unwrap_or_default();
-    let words: Vec<&str> =
-        lead.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
-    let is_joint = |word: &&&str| ["is", "was", "to", "as", "on"].contains(*word);
-    let end = words.len() - words.iter().rev().take(2).take_while(is_joint).count();
-    let Some(&last) = words[..end].last() else { return false };
-    let before = if end > 1 { words[end - 2] } else { "" };
-    let is_named = ["token", "secret", "apikey", "accesskey"].iter().any(|n| last.ends_with(n))
-        || last == "key" && ["api", "access"].contains(&before);
-    let is_asked =
-        || words[..end].iter().any(|w| ["set", "setx", "use", "using", "export"].contains(w));
-    is_named && !OTHERS.contains(&before) && (join != Join::Spaced || is_asked())
-}
-
-/// Whether the name in front leaves no doubt that a secret follows, however short.
-fn is_strong(text: &str, from: usize) -> bool {
-    let lead = text[floor(text, from.saturating_sub(24))..from].bytes();
-    // `api key`, `api_key`, `api-key`, `apiKey`
-    let lead: Vec<u8> =
-        lead.filter(|b| !b" _-".contains(b)).map(|b| b.to_ascii_lowercase()).collect();
-    let has = |name: &[u8]| lead.windows(name.len()).any(|part| part == name);
-    [&b"token"[..], b"secret", b"apikey", b"accesskey", b"accessid"].into_iter().any(has)
 }

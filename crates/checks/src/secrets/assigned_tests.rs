@@ -1,8 +1,8 @@
 //! Values behind names, in files, sentences and code; and what only looks like one.
 
-use super::formats::Charset;
 use super::tests::{body, secrets};
 use crate::scan::{Scan, Scope};
+use crate::vocabulary::formats::format::Charset;
 
 /// The password and the random value in the texts below.
 const PASSWORD: &str = "Kd92mQx1Lp";

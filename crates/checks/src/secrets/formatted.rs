@@ -1,31 +1,35 @@
 //! Credentials that begin as a provider's do: what follows, how it must end, and how live it looks.
 
-use super::formats::{self, Body, Charset, Format};
-use super::{Secret, is_below_base64, is_cut, is_in_base64, placeholder};
 use crate::scan::Scan;
-use crate::words::is_name;
+use crate::secrets::secret::Secret;
+use crate::secrets::surroundings::{is_below_base64, is_cut, is_in_base64};
+use crate::text::randomness;
+use crate::text::words::is_name;
+use crate::vocabulary::dummy_values;
+use crate::vocabulary::formats::format::{Body, Charset, Format};
+use crate::vocabulary::formats::{self, bodies};
 
 /// Scores: a live value, one made for tests, one whose check value does not fit, one that somebody typed in the order of
 /// the keys or of the alphabet, and one that has the form but looks filled in. The last is for a person to look at; it
 /// does not block by itself.
-const LIVE: f64 = 0.95;
-const TEST: f64 = 0.8;
-const MISCOUNTED: f64 = 0.8;
-const TYPED: f64 = 0.8;
-const FILLED: f64 = 0.55;
+const LIVE_SCORE: f64 = 0.95;
+const TEST_SCORE: f64 = 0.8;
+const MISCOUNTED_SCORE: f64 = 0.8;
+const TYPED_SCORE: f64 = 0.8;
+const FILLED_SCORE: f64 = 0.55;
 
 /// How long the value of a token of GitHub or npm is that ends in its check value.
-const COUNTED: usize = 36;
+const COUNTED_LENGTH: usize = 36;
 /// A beginning of so many characters does not stand in random text by chance.
-const SURE: usize = 6;
+const SURE_PREFIX_LENGTH: usize = 6;
 /// A longer beginning is not the end of one word and another one.
 const MAX_WORD_END: usize = 8;
 /// More capitals and digits in front of a value of these are the beginning of another one.
 const MAX_CAPITALS: usize = 3;
 /// How much of values is read for each byte of the text, and for any text. Beginnings inside of values, each of which
 /// reads all that follows, would read more: nothing but a text that is made for it has so many.
-const READ: usize = 2;
-const READ_ANYWAY: usize = 2 << 10;
+const READ_PER_BYTE: usize = 2;
+const READ_ALLOWANCE: usize = 2 << 10;
 
 /// Looks at each beginning that the scan has met.
 pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
@@ -43,7 +47,7 @@ pub(super) fn find(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usiz
             all.sort_unstable();
             for format in all.iter().filter_map(|&index| formats::get(index)) {
                 let Some(secret) = reader.read(at, format, place) else { continue };
-                if secret.score >= LIVE {
+                if secret.score >= LIVE_SCORE {
                     live = at + 1..secret.bytes.end.max(live.end);
                 }
                 found.push(secret);
@@ -104,9 +108,9 @@ impl<'t> Reader<'t> {
         let from = at + format.prefix.len();
         let run = self.run_end(format.rest, from);
         let secret = |end, score| Secret { kind: format.kind, bytes: at..end, score };
-        let counted = from + COUNTED;
-        if format.is_counted() && run >= counted && formats::crc_fits(&self.text[from..counted]) {
-            // Its check value says where it ends, whatever stands in front of it or behind.
+        let counted = from + COUNTED_LENGTH;
+        if format.is_counted() && run >= counted && bodies::crc_fits(&self.text[from..counted]) {
+            // Its check value shows where it ends, whatever stands in front of it or behind.
             return self.score(format, from, counted).map(|score| secret(counted, score));
         }
         let mut rest = (run - from).min(format.length.1 + 4);
@@ -129,8 +133,8 @@ impl<'t> Reader<'t> {
             return None;
         }
         // A value beyond the limit of what is read is judged by its form alone.
-        if self.read > READ_ANYWAY + READ * self.text.len() {
-            return Some(secret(end, TYPED));
+        if self.read > READ_ALLOWANCE + READ_PER_BYTE * self.text.len() {
+            return Some(secret(end, TYPED_SCORE));
         }
         self.read += rest;
         if is_glued && !self.is_sure(at, from, end, format) {
@@ -149,7 +153,7 @@ impl<'t> Reader<'t> {
         let at = from - format.prefix.len();
         let behind = &bytes[end..];
         // If the form fixes the length, another word may begin right behind the value.
-        let ends = format.length.0 == format.length.1 && format.prefix.len() >= SURE;
+        let ends = format.length.0 == format.length.1 && format.prefix.len() >= SURE_PREFIX_LENGTH;
         let is_other = |b: &u8| is_name(*b) && !format.rest.has(*b);
         if ends && behind.first().is_some_and(is_other) {
             return false;
@@ -165,14 +169,14 @@ impl<'t> Reader<'t> {
         let (bytes, value) = (self.text.as_bytes(), &self.text[from..end]);
         let before = &bytes[..at];
         // A value typed to try a gateway counts if its format may have a checksum, or behind `_`.
-        let is_typed = placeholder::is_counted(value);
+        let is_typed = randomness::is_counted(value);
         let is_random = if is_typed {
             format.is_counted() || before.ends_with(b"_")
         } else {
-            placeholder::is_mixed(value)
+            randomness::is_mixed(value)
         };
         // `kotlin_api_` and a hash.
-        let is_hash = !matches!(format.rest, Charset::Hex) && placeholder::is_hex(value);
+        let is_hash = !matches!(format.rest, Charset::Hex) && randomness::is_hex(value);
         let capitals = || {
             let is_part = |b: &&u8| format.rest.has(**b);
             before.iter().rev().take(MAX_CAPITALS + 1).take_while(is_part).count()
@@ -189,7 +193,7 @@ impl<'t> Reader<'t> {
         is_random
             && format.is_own(value)
             && !is_hash
-            && (format.prefix.len() >= SURE || !is_in_base64(bytes, at))
+            && (format.prefix.len() >= SURE_PREFIX_LENGTH || !is_in_base64(bytes, at))
             && !(matches!(format.rest, Charset::Upper) && capitals() > MAX_CAPITALS)
             && !is_word_end()
     }
@@ -259,31 +263,31 @@ fn is_tag(text: &[u8]) -> bool {
 
 /// How live the characters behind a beginning look.
 fn liveness(format: &Format, value: &str) -> Option<f64> {
-    let masked = placeholder::is_masked(value);
-    let filled = masked || placeholder::is_named(value) || !placeholder::is_varied(value);
-    let typed = placeholder::is_counted(value);
+    let masked = dummy_values::is_masked(value);
+    let filled = masked || dummy_values::is_named(value) || !randomness::is_varied(value);
+    let typed = randomness::is_counted(value);
     match format.body {
         Body::Checked(check) if !check(value) => return None,
-        Body::Random if filled || !placeholder::is_mixed(value) => return None,
-        Body::Free if filled || typed => return Some(FILLED),
+        Body::Random if filled || !randomness::is_mixed(value) => return None,
+        Body::Free if filled || typed => return Some(FILLED_SCORE),
         // Words and years are as free; live values are longer or change kind more often.
-        Body::Free if value.len() < 20 && !placeholder::is_jumbled(value) => return None,
-        Body::Free if !placeholder::is_mixed(value) => return None,
+        Body::Free if value.len() < 20 && !randomness::is_jumbled(value) => return None,
+        Body::Free if !randomness::is_mixed(value) => return None,
         _ => {}
     }
     if filled {
-        let stand_in = masked || placeholder::is_asking(value) || !format.is_exact();
-        return (!stand_in).then_some(FILLED);
+        let stand_in = masked || dummy_values::is_asking(value) || !format.is_exact();
+        return (!stand_in).then_some(FILLED_SCORE);
     }
     if typed {
-        return (format.is_exact() || value.len() == format.length.0).then_some(TYPED);
+        return (format.is_exact() || value.len() == format.length.0).then_some(TYPED_SCORE);
     }
     let counted = format.kind.starts_with("github") && value.len() == 36;
-    Some(if counted && !formats::crc_fits(value) {
-        MISCOUNTED
+    Some(if counted && !bodies::crc_fits(value) {
+        MISCOUNTED_SCORE
     } else if format.prefix.contains("test") || format.prefix.contains("sandbox") {
-        TEST
+        TEST_SCORE
     } else {
-        LIVE
+        LIVE_SCORE
     })
 }

@@ -2,16 +2,17 @@
 
 use memchr::memmem;
 
-use super::{Secret, placeholder};
-use crate::words::{ceil, floor};
+use crate::secrets::secret::Secret;
+use crate::text::randomness;
+use crate::text::words::{ceil, floor};
+use crate::vocabulary::credential_rules::KEY_BLOCK;
 
-pub(crate) const KEY_BLOCK: &str = "-----BEGIN";
 const KEY_END: &str = "-----END";
 /// The reported kind of a private key.
 pub(crate) const PRIVATE_KEY: &str = "private_key";
 /// The longest first or last line of a key block.
 pub(crate) const KEY_LINE: usize = 80;
-/// So much of a key without an end tells whether there is one.
+/// So much of a key without an end decides whether there is one.
 const KEY_HEAD: usize = 400;
 /// Within so much of the body there is something of the key, or only what is there to hide it.
 const KEY_PADDED: usize = 2048;
@@ -27,9 +28,9 @@ pub(crate) const MAX_KEY: usize = 12_000;
 /// How much there is of a private key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Key {
-    /// Too little to tell whether it is one.
+    /// Too little to decide whether it is one.
     Begun,
-    /// Enough to tell, without an end.
+    /// Enough to decide, without an end.
     Open,
     /// All of it, with its last line.
     Whole,
@@ -98,7 +99,7 @@ fn begun_key(body: &str) -> Option<usize> {
 /// How many characters of a key there are: in runs that are longer than words and mix kinds as words and paths do not.
 fn solid(body: &[u8]) -> usize {
     body.split(|&b| !is_base64(b))
-        .filter(|run| run.len() >= SHORTEST_RUN && placeholder::is_scrambled(run))
+        .filter(|run| run.len() >= SHORTEST_RUN && randomness::is_scrambled(run))
         .map(<[u8]>::len)
         .sum()
 }

@@ -1,7 +1,7 @@
 //! The words of names and labels, and what those in front of `key` make of it.
 
-use super::placeholder;
-use crate::words::is_one_of;
+use crate::text::randomness;
+use crate::text::words::is_one_of;
 
 /// A key that is public, or that a database, a cache or a file is found by: words in front of `key`.
 const PUBLIC: &[&str] =
@@ -25,7 +25,7 @@ const SECRET: &[&str] = &[
 const OPEN: &[&str] = &["public", "publishable"];
 /// Those words.
 const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", "client"];
-/// Names that end in these say how something is done, and hold no secret.
+/// Names that end in these are about how something is done, and hold no secret.
 #[rustfmt::skip]
 const MANNERS: &[&str] =
     &["type", "types", "algorithm", "algo", "spec", "function", "class", "format", "kind", "mode", "scheme"];
@@ -40,7 +40,7 @@ const PARTS: &[&str] = &[
 /// The thing that a name ending in `key` refers to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Key {
-    /// Something to be kept secret, as the words say.
+    /// Something that the words call secret.
     Secret,
     /// A public value.
     Public,
@@ -49,7 +49,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// Reads what a label ends with, if that is `key` behind words that tell.
+    /// Reads what a label ends with, if that is `key` behind words that decide.
     pub(super) fn read(label: &str) -> Option<Self> {
         let mut words = Words { rest: label };
         let last = words.next()?;
@@ -88,7 +88,7 @@ pub(super) fn last_word(name: &str) -> &str {
     Words { rest: name }.next().map_or("", |word| word.text)
 }
 
-/// Whether a name says how something is done: `key_type`, `keyAlgorithm`.
+/// Whether a name is about how something is done: `key_type`, `keyAlgorithm`.
 pub(super) fn is_manner(label: &str) -> bool {
     let word = Words { rest: label }.next().map(|word| word.text.to_ascii_lowercase());
     word.is_some_and(|word| MANNERS.contains(&&*word))
@@ -121,7 +121,7 @@ pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
     let stem = stem.strip_suffix("value").unwrap_or(stem);
     between == ": "
         && value.len() == 40
-        && placeholder::is_hex(value)
+        && randomness::is_hex(value)
         && name.starts_with(|c: char| c.is_ascii_uppercase())
         && label[..label.len() - name.len()].ends_with([' ', '\n'])
         && name.bytes().any(|b| b.is_ascii_lowercase())

@@ -1,4 +1,4 @@
-//! Credentials told by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
+//! Credentials recognized by their structure: key blocks, signed tokens, URLs and connection strings with passwords.
 
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
@@ -6,37 +6,17 @@ use std::sync::{LazyLock, OnceLock};
 use memchr::memmem;
 use regex::Regex;
 
-use super::assigned::chosen;
-use super::joint::Join;
-use super::key_block::{self, KEY_BLOCK};
-use super::rules::{LOGIN, RULES, Rule, Seek};
-use super::{Secret, placeholder, url};
-use crate::pii::context::Context;
-use crate::scan::{self, Scan};
-use crate::spans::Span;
-use crate::words::{ceil, floor, is_name};
-
-/// Marks that announce a credential without a rule of this table.
-const OTHERS: [&str; 2] = [KEY_BLOCK, url::MARK];
-/// All marks: those of the rules, in their order, then the others. The scan looks for most of them, in any case, so that
-/// only what is there is looked for again.
-pub(crate) static MARKS: [&str; RULES.len() + OTHERS.len()] = {
-    let mut marks = [""; RULES.len() + OTHERS.len()];
-    let mut index = 0;
-    while index < marks.len() {
-        marks[index] =
-            if index < RULES.len() { RULES[index].mark } else { OTHERS[index - RULES.len()] };
-        index += 1;
-    }
-    marks
-};
-/// The tag in front of a password between tags, and the number of bytes within which it ends with its last tag.
-pub(crate) const PASSWORD_TAG: &str = "<password>";
-pub(crate) const PASSWORD_REACH: usize = 120;
-/// Returns the places in which a mark is looked for.
-pub(crate) fn seek(index: usize) -> Seek {
-    RULES.get(index).map_or(Seek::Anywhere, |rule| rule.seek)
-}
+use crate::scan::{Scan, runs};
+use crate::secrets::assignment_operator::Join;
+use crate::secrets::score::chosen;
+use crate::secrets::secret::Secret;
+use crate::secrets::{key_block, url};
+use crate::text::randomness;
+use crate::text::spans::Span;
+use crate::text::words::{ceil, floor, is_name};
+use crate::vocabulary::contexts::Context;
+use crate::vocabulary::credential_rules::{LOGIN, RULES, Rule, Seek, seek};
+use crate::vocabulary::dummy_values;
 
 /// A search for the mark of each rule, and its expression once the mark was met: most never are.
 static COMPILED: LazyLock<Vec<(memmem::Finder<'static>, OnceLock<Option<Regex>>)>> =
@@ -114,7 +94,7 @@ fn by_rule(text: &str, index: usize, found: &mut Vec<Secret>, limit: usize) {
     }
 }
 
-/// Whether a statement of SQL is under way that gives a user a password; in small letters sentences say the same words.
+/// Whether a statement of SQL is under way that gives a user a password; in small letters sentences have the same words.
 fn is_statement(lead: &str) -> bool {
     const VERBS: [&str; 3] = ["create", "alter", "grant"];
     let lead = lead.rsplit(';').next().unwrap_or_default();
@@ -130,9 +110,9 @@ fn is_token(byte: u8) -> bool {
 
 /// How live the value of a rule looks.
 fn liveness(rule: &Rule, value: &str) -> Option<f64> {
-    // The line of a registry's configuration says what it is, whatever it is filled with.
+    // The line of a registry's configuration names it, whatever it is filled with.
     if rule.kind == "npm_token" && value.starts_with("npm_") {
-        return Some(if placeholder::is_masked(&value[4..]) { 0.55 } else { rule.score });
+        return Some(if dummy_values::is_masked(&value[4..]) { 0.55 } else { rule.score });
     }
     is_live(rule.kind, value).then_some(rule.score)
 }
@@ -161,11 +141,11 @@ fn is_live(kind: &str, value: &str) -> bool {
                 || is_setting;
             value.is_ascii() && !is_sample && chosen(value, Join::Said).is_some()
         }
-        "basic_auth" => value.contains(':') || placeholder::is_mixed(value),
+        "basic_auth" => value.contains(':') || randomness::is_mixed(value),
         _ => true,
     };
-    let clock = kind == "npm_token" && placeholder::is_uuid(value) && !is_random_uuid(value);
-    is_like && !clock && placeholder::is_live_login(value)
+    let clock = kind == "npm_token" && randomness::is_uuid(value) && !is_random_uuid(value);
+    is_like && !clock && dummy_values::is_live_login(value)
 }
 
 /// UUIDs of version 1 carry a clock: not made to be secret.
@@ -173,7 +153,7 @@ fn is_random_uuid(value: &str) -> bool {
     value.as_bytes().get(14) == Some(&b'4')
 }
 
-/// Keys of wallets, sixty-four hexadecimal digits, near a word that says so. Hashes of transactions look the same: they
+/// Keys of wallets, sixty-four hexadecimal digits, near a word that names one. Hashes of transactions look the same: they
 /// have a word of their own in front.
 fn wallet_keys(text: &str, scan: &Scan, found: &mut Vec<Secret>, limit: usize) {
     let most = found.len() + limit;
@@ -223,7 +203,7 @@ fn dotted_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         }
         let first = bytes[done..dot].iter().rev().take(2000).take_while(|b| url(b)).count();
         let start = dot - first;
-        if first < scan::LONG as usize {
+        if first < runs::LONG_RUN as usize {
             continue;
         }
         // Something may be joined to it: `ghs_123_eyJ...`, `token-eyJ...`, a line's end written as `\n`.
@@ -261,7 +241,7 @@ fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
         let is_part = |b: &&u8| is_name(**b) || **b == b'-';
         let length = bytes[bar + 1..].iter().take(28).take_while(is_part).count();
         let end = bar + 1 + length;
-        if length == 27 && placeholder::is_mixed(&text[bar + 1..end]) {
+        if length == 27 && randomness::is_mixed(&text[bar + 1..end]) {
             let bytes = bar - digits..end;
             found.push(Secret { kind: "facebook_app_token", bytes, score: 0.9 });
         }
@@ -270,7 +250,7 @@ fn piped_tokens(text: &str, found: &mut Vec<Secret>, limit: usize) {
 
 /// Whether base64 decodes to the beginning of a JSON object that names an algorithm or a type.
 fn is_json_head(encoded: &[u8]) -> bool {
-    let decoded = crate::injection::decode::base64(encoded, 400);
+    let decoded = crate::text::base64::base64(encoded, 400);
     let names = ["\"alg\"", "\"typ\"", "\"enc\"", "\"kid\""];
     decoded.starts_with(b"{\"")
         && names.iter().any(|name| memmem::find(&decoded, name.as_bytes()).is_some())

@@ -1,7 +1,7 @@
 //! Credentials that their structure tells, not how they begin.
 
-use super::formats::Charset;
 use super::tests::{body, kinds, secrets};
+use crate::vocabulary::formats::format::Charset;
 
 /// Documented forms that no beginning alone tells, each with what it is.
 #[rustfmt::skip]

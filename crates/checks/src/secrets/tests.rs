@@ -1,9 +1,10 @@
 //! Credentials as the rest of the crate sees them.
 
-use super::formats::{self, Body, Charset, Format};
 use super::formatted::formatted;
 use super::{Secret, find};
 use crate::scan::{Scan, Scope};
+use crate::vocabulary::formats;
+use crate::vocabulary::formats::format::{Body, Charset, Format};
 
 /// Values behind names and options, in all kinds of files.
 const VALUES: [&str; 14] = [
@@ -56,7 +57,12 @@ const NEIGHBOURS: [&str; 28] = [
 ];
 
 pub(super) fn secrets(text: &str) -> Vec<Secret> {
-    find(text, &Scan::new(text, Scope::Leaks), 100, &crate::watch::Watch::new(crate::GiveUp::Never))
+    find(
+        text,
+        &Scan::new(text, Scope::Leaks),
+        100,
+        &crate::pattern::watch::Watch::new(crate::pattern::watch::GiveUp::Never),
+    )
 }
 
 pub(super) fn kinds(text: &str) -> Vec<&'static str> {
@@ -281,7 +287,7 @@ fn structures_are_checked() {
 fn tokens_of_github_say_whether_they_are_whole() {
     // Made for this test: thirty characters and their CRC-32 in base 62.
     let random = "Zx81kQmW0aLr5TnBv7YdJ2cHs9EfGu";
-    let mut sum = crate::checksum::crc32(random.as_bytes());
+    let mut sum = crate::text::checksum::crc32(random.as_bytes());
     let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut check = Vec::new();
     for _ in 0..6 {

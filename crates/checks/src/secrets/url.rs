@@ -4,13 +4,11 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::{Secret, placeholder};
-use crate::words::{floor, is_one_of};
+use crate::secrets::secret::Secret;
+use crate::text::words::{floor, is_one_of};
+use crate::vocabulary::credential_rules::{URL_CREDENTIALS, URL_MARK};
+use crate::vocabulary::dummy_values;
 
-/// The reported kind of passwords in URLs.
-pub(super) const KIND: &str = "url_credentials";
-/// The mark behind the scheme of a URL.
-pub(super) const MARK: &str = "://";
 /// The longest name of a user that is looked at.
 const MAX_USER: usize = 120;
 /// The longest password, and the shortest.
@@ -26,15 +24,19 @@ const DATABASES: [&str; 15] = [
 
 /// Finds them all.
 pub(super) fn find(text: &str, found: &mut Vec<Secret>, limit: usize) {
-    let urls = memmem::find_iter(text.as_bytes(), MARK);
+    let urls = memmem::find_iter(text.as_bytes(), URL_MARK);
     let passwords = urls.filter_map(|mark| password(text, mark));
-    found.extend(passwords.take(limit).map(|bytes| Secret { kind: KIND, bytes, score: 0.85 }));
+    found.extend(passwords.take(limit).map(|bytes| Secret {
+        kind: URL_CREDENTIALS,
+        bytes,
+        score: 0.85,
+    }));
 }
 
 /// Returns the range of the password in the URL whose scheme ends at `mark`.
 fn password(text: &str, mark: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    let from = mark + MARK.len();
+    let from = mark + URL_MARK.len();
     let is_sign = |b: &u8| b" \t\r\n/?#@\"'<>[]:".contains(b);
     let user = bytes[from..].iter().take(MAX_USER).position(is_sign)?;
     let from_password = from + user + 1;
@@ -62,7 +64,7 @@ fn password(text: &str, mark: usize) -> Option<Range<usize>> {
     let range = from_password..from_password + length?;
     let value = text.get(range.clone())?;
     let is_port = is_port(&text[from..from + user], value, is_database);
-    (!is_port && !value.contains(MARK) && placeholder::is_live_login(value)).then_some(range)
+    (!is_port && !value.contains(URL_MARK) && dummy_values::is_live_login(value)).then_some(range)
 }
 
 /// Whether a scheme is that of a database, whatever driver is named with it: `postgresql+psycopg`.

@@ -6,25 +6,26 @@ use domain::safety::Category;
 use memchr::memmem;
 use regex::Regex;
 
-use super::BEHIND;
-use crate::encoded;
-use crate::fold::Folded;
 use crate::pii::address::latin;
 use crate::pii::birthday::MONTHS;
-use crate::pii::context::Context;
 use crate::pii::person::{DEGREES, PARTICLES};
-use crate::policy::Policy;
+use crate::policy::compiled::Policy;
 use crate::scan::{Scan, Scope};
-use crate::secrets::key_block::{KEY_BLOCK, Key};
-use crate::secrets::structured::{PASSWORD_REACH, PASSWORD_TAG};
-use crate::words::{self, is_unspaced};
+use crate::secrets::key_block::Key;
+use crate::text::codes;
+use crate::text::normalize::Normalized;
+use crate::text::words::{self, is_unspaced};
+use crate::vocabulary::contexts::Context;
+use crate::vocabulary::credential_rules::{KEY_BLOCK, PASSWORD_REACH, PASSWORD_TAG};
 
-/// No number, name or address with the words that tell it takes more than this.
-const REACH: usize = 128;
+/// How far behind a value a word may end that names it: it begins within 28 bytes and has at most 24.
+pub(super) const NAME_BEHIND_REACH: usize = 52;
+/// No number, name or address with the words that name it takes more than this.
+const VALUE_REACH: usize = 128;
 /// How far behind a word that announces it a birthday may end.
-const BIRTHDAY: usize = 60;
+const BIRTHDAY_REACH: usize = 60;
 /// The longest IBAN, in groups.
-const IBAN: usize = 70;
+const MAX_IBAN_LENGTH: usize = 70;
 /// Fewer digits are no identity and no telephone number.
 const FEWEST_DIGITS: usize = 6;
 /// A longer run of letters and digits is no number.
@@ -32,10 +33,10 @@ const MAX_RUN: usize = 24;
 /// Groups of digits that are further apart are not one number.
 const MAX_GAP: usize = 3;
 /// How far from its word the key of a wallet may begin, and how long the word is.
-const WALLET: usize = 170;
+const WALLET_REACH: usize = 170;
 
 /// No credential that is made of letters alone is shorter, but for those behind an option.
-const SHORTEST: usize = 16;
+const SHORTEST_CREDENTIAL: usize = 16;
 /// The beginnings of options for passwords.
 const PASSWORD_OPTIONS: [&[u8]; 2] = [b"-p", b"-a"];
 
@@ -62,7 +63,7 @@ pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize)
     }
     if policy.acts_on(Category::Pii) {
         open = open.min(personal(text, border, text[border..].chars().next()));
-        let own = Folded::new(&text[said..border]);
+        let own = Normalized::new(&text[said..border]);
         if let Some(at) = policy.recognizers().open_from(&own.text) {
             open = open.min(said + own.original(at..at + 1).start);
         }
@@ -72,10 +73,10 @@ pub(super) fn open_from(policy: &Policy, text: &str, said: usize, border: usize)
 
 /// Returns the start of a code of which more may come, or behind which personal data may begin that is not certain.
 fn encoded(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
-    let from = words::floor(text, said.saturating_sub(2 * REACH));
+    let from = words::floor(text, said.saturating_sub(2 * VALUE_REACH));
     let tail = &text[from..border];
-    let mut open = encoded::open_from(tail);
-    if let Some(view) = encoded::undone(tail) {
+    let mut open = codes::open_from(tail);
+    if let Some(view) = codes::undone(tail) {
         let undone = view.text();
         let mut begin = undone.len();
         if policy.acts_on(Category::Secret) {
@@ -90,7 +91,7 @@ fn encoded(policy: &Policy, text: &str, said: usize, border: usize) -> usize {
 }
 
 /// Whether what is certain is words alone, of small letters and not long: nothing is found in such, whatever stands
-/// in front, but for a project's own kinds. Most of what is said need not be judged.
+/// in front, but for a project's own kinds. Most text need not be judged.
 pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) -> bool {
     let acts = policy.acts_on(Category::Pii);
     let is_word = |unit: &str| {
@@ -100,7 +101,7 @@ pub(super) fn is_plain(policy: &Policy, text: &str, said: usize, open: usize) ->
         let first = letters
             .next()
             .is_none_or(|b| b.is_ascii_lowercase() || !acts && b.is_ascii_uppercase());
-        unit.len() < SHORTEST && first && letters.all(|b| b.is_ascii_lowercase())
+        unit.len() < SHORTEST_CREDENTIAL && first && letters.all(|b| b.is_ascii_lowercase())
     };
     // A word that is cut cannot be judged.
     let is_whole = |at: usize| text[..at].chars().next_back().is_none_or(char::is_whitespace);
@@ -133,22 +134,22 @@ fn tagged(text: &str, border: usize) -> usize {
     value.filter(goes_on).unwrap_or(border)
 }
 
-/// A number that is the key of a wallet if a word behind it says so.
+/// A number that is the key of a wallet if a word behind it names one.
 fn wallet_key(text: &str, said: usize, border: usize) -> usize {
     let bytes = &text.as_bytes()[..border];
-    let from = said.max(border.saturating_sub(WALLET));
+    let from = said.max(border.saturating_sub(WALLET_REACH));
     let is_key = |at: &usize| {
         bytes[at + 2..].iter().take(65).take_while(|b| b.is_ascii_hexdigit()).count() == 64
     };
     memmem::find_iter(&bytes[from..], b"0x").map(|at| from + at).find(is_key).unwrap_or(border)
 }
 
-/// Personal data of which more may come, or of which words that follow may tell what it is.
+/// Personal data of which more may come, or that words which follow may name.
 fn personal(text: &str, border: usize, next: Option<char>) -> usize {
-    let from = words::floor(text, border.saturating_sub(2 * REACH));
-    let folded = Folded::new(&text[from..border]);
-    let tail = &*folded.text;
-    let reach = tail.len().saturating_sub(REACH);
+    let from = words::floor(text, border.saturating_sub(2 * VALUE_REACH));
+    let normalized = Normalized::new(&text[from..border]);
+    let tail = &*normalized.text;
+    let reach = tail.len().saturating_sub(VALUE_REACH);
     let start = |unit: &str| unit.as_ptr() as usize - tail.as_ptr() as usize;
     let near = |unit| near(start(unit), unit, reach);
     let units: Vec<_> = tail.split_whitespace().map(near).collect();
@@ -161,7 +162,7 @@ fn personal(text: &str, border: usize, next: Option<char>) -> usize {
     if open < reach {
         open = units.iter().map(|unit| unit.0).find(|&at| at >= reach).unwrap_or(tail.len());
     }
-    if open == tail.len() { border } else { from + folded.original(open..open + 1).start }
+    if open == tail.len() { border } else { from + normalized.original(open..open + 1).start }
 }
 
 /// Returns the part of a word that begins within reach, if it is longer than that: no value in it begins earlier,
@@ -191,7 +192,7 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
     for (index, &(at, unit)) in units.iter().enumerate() {
         let is_last = index + 1 == units.len();
         let (first, digits) = digits(unit);
-        if begins_iban(unit) && at + IBAN > tail.len()
+        if begins_iban(unit) && at + MAX_IBAN_LENGTH > tail.len()
             || is_last && is_series(unit) && next.is_none_or(char::is_numeric)
         {
             open = open.min(at);
@@ -217,7 +218,7 @@ fn numbers(tail: &str, units: &[(usize, &str)], next: Option<char>) -> usize {
         };
         let is_code = digits >= 4 && unit.bytes().filter(u8::is_ascii_alphanumeric).count() >= 7;
         let is_named = this.digits >= FEWEST_DIGITS || is_code;
-        if is_last && this.is_open || is_named && this.end + BEHIND > tail.len() {
+        if is_last && this.is_open || is_named && this.end + NAME_BEHIND_REACH > tail.len() {
             open = open.min(this.start);
         }
         chain = Some(this);
@@ -293,8 +294,8 @@ fn birthday(tail: &str) -> usize {
         unit.starts_with(|c: char| c.is_ascii_digit())
             || MONTHS.iter().any(|month| lower.starts_with(month))
     };
-    let near = tail.len().saturating_sub(BIRTHDAY);
-    let from = words::floor(tail, near.saturating_sub(BIRTHDAY / 2));
+    let near = tail.len().saturating_sub(BIRTHDAY_REACH);
+    let from = words::floor(tail, near.saturating_sub(BIRTHDAY_REACH / 2));
     // Quotes and asterisks may stand around it, and scripts without spaces.
     let joint = |c: char| !c.is_alphanumeric() || is_unspaced(c);
     let runs = tail[from..].split(joint).filter(|run| may_begin(run));
@@ -309,6 +310,6 @@ fn birthday(tail: &str) -> usize {
         .filter(|hit| hit.meaning == Context::Birth)
         .map(|hit| from + hit.end());
     let begins = |end: usize| runs.iter().find(|&&at| at >= end).copied();
-    let open = behind.filter(|&end| end + BIRTHDAY > tail.len()).filter_map(begins);
+    let open = behind.filter(|&end| end + BIRTHDAY_REACH > tail.len()).filter_map(begins);
     open.min().unwrap_or(tail.len())
 }

@@ -4,7 +4,8 @@ use domain::safety::{Action, Checksum, Recognizer, Safety};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{encoded, pii, secrets};
+use crate::policy::encoded;
+use crate::{pii, secrets, vocabulary};
 
 /// More of an ordinary text than this never waits, in characters.
 const MOST_HELD: usize = 100;
@@ -60,8 +61,8 @@ fn streamed<'p>(policy: &Policy, pieces: impl IntoIterator<Item = &'p str>) -> (
             Ok(said) => out.push_str(&said),
             Err(withheld) => return (out + &withheld.said, true),
         }
-        assert!(judge.window.len() - judge.done <= MAX_HELD);
-        assert!(judge.window.len() <= LOOK_BACK + SLACK + MAX_HELD + PART);
+        assert!(judge.window.len() - judge.done <= MAX_HELD_BYTES);
+        assert!(judge.window.len() <= LOOK_BACK + LOOK_BACK_SLACK + MAX_HELD_BYTES + PART_BYTES);
     }
     match judge.flush(policy, &mut redactor) {
         Ok(said) => (out + &said, false),
@@ -384,8 +385,8 @@ fn the_kinds_of_a_project_wait_as_long_as_they_may_match() {
 
 /// Words that give the words behind them a meaning, of small letters.
 fn leads() -> Vec<&'static str> {
-    let contexts = pii::context::WORDS.iter().flat_map(|(_, words)| *words);
-    let words = contexts.copied().chain(secrets::names::all());
+    let contexts = vocabulary::contexts::WORDS.iter().flat_map(|(_, words)| *words);
+    let words = contexts.copied().chain(vocabulary::secret_names::all());
     let words = words.map(|word| word.trim_start_matches('~').trim_end_matches(['$', '!']));
     let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b" .:".contains(&b));
     words.filter(plain).collect()
@@ -393,7 +394,7 @@ fn leads() -> Vec<&'static str> {
 
 #[test]
 fn no_format_fits_into_a_plain_word() {
-    for format in secrets::formats::all() {
+    for format in vocabulary::formats::all() {
         let (first, rest) = format.prefix.split_at(1);
         let plain = first.bytes().all(|b| b.is_ascii_alphabetic())
             && rest.bytes().all(|b| b.is_ascii_lowercase());

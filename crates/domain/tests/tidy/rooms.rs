@@ -52,6 +52,24 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("api", &["http::web_origin", "app", "http", "inference", "evidence", "control", "router"]),
+    (
+        "checks",
+        &[
+            "text",
+            "pattern",
+            "report",
+            "blocked_terms",
+            "vocabulary",
+            "scan",
+            "pii",
+            "secrets",
+            "injection",
+            "recognizers",
+            "redact",
+            "policy",
+            "stream_judge",
+        ],
+    ),
 ];
 
 /// The modules of a crate, each with the modules that it uses.

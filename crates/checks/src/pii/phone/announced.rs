@@ -1,11 +1,14 @@
-//! Whether a word for a telephone says of the very number next to it what it is.
+//! Whether a word for a telephone names the very number next to it.
 
 use std::ops::Range;
 
-use super::super::context::{Context, Hit, counts, encloses};
-use super::super::{View, columns};
-use super::otherwise;
-use crate::words::{is_one_of, is_unspaced};
+use crate::pii::columns;
+use crate::pii::context::{counts, encloses};
+use crate::pii::phone::otherwise;
+use crate::pii::view::View;
+use crate::scan::hits::Hit;
+use crate::text::words::{is_one_of, is_unspaced};
+use crate::vocabulary::contexts::Context;
 
 /// How far behind its word a number may stand.
 const REACH: usize = 40;
@@ -41,11 +44,11 @@ const OTHER: &[&str] = &[
 /// Words in front of a `call` that asks somebody to call.
 #[rustfmt::skip]
 const TELLING: &[&str] = &["please", "pls", "to", "or", "can", "just", "and", "then", "will", "ll", "should", "also", "do", "may", "could"];
-/// Whose number one is, behind it.
+/// Words for the owner of a number, behind it.
 const OWN: &[&str] = &["my number", "his number", "her number"];
 /// Names of two words that belong to nobody's number.
 const MEANS: &[&str] = &["contact info", "contact details", "caller id", "pod numer"];
-/// More words in a row tell of something else.
+/// More words in a row are about something else.
 const MAX_WORDS: usize = 6;
 
 /// How like a telephone number one is written.

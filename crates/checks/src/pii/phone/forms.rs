@@ -1,10 +1,14 @@
 //! How phone numbers are written: one row a form, and what is written like none.
 
-use super::super::View;
-use super::super::context::{self, Context};
-use super::announced::{self, Shape};
-use super::{MIN_DIGITS, otherwise};
-use crate::spans::Span;
+use crate::pii::context;
+use crate::pii::phone::announced::{self, Shape};
+use crate::pii::phone::otherwise;
+use crate::pii::view::View;
+use crate::text::spans::Span;
+use crate::vocabulary::contexts::Context;
+
+/// A phone number has at least this many digits.
+pub(super) const MIN_DIGITS: usize = 7;
 
 /// A number as it is written.
 pub(super) struct Written<'a> {
@@ -44,7 +48,7 @@ struct Form {
 
 /// Score of a number of no form that a word leads up to.
 const ANNOUNCED: f64 = 0.57;
-/// A form that says less than this yields to the name of another thing right in front.
+/// A form with a lower score than this yields to the name of another thing right in front.
 const TELLING: f64 = 0.6;
 /// More digits in no form are no number.
 const MOST_DIGITS: usize = 13;
@@ -65,7 +69,7 @@ const FORMS: &[Form] = &[
 ];
 
 impl Written<'_> {
-    /// How sure it is that this is a phone number; 0 when it says nothing.
+    /// How sure it is that this is a phone number; 0 when it proves nothing.
     pub(super) fn score(&self, view: &View<'_>, start: usize, end: usize) -> f64 {
         let count = self.digits.len();
         if count < MIN_DIGITS || self.digits.iter().all(|d| *d == self.digits[0]) {

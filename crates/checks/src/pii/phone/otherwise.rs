@@ -92,6 +92,6 @@ fn is(list: &[&str], word: &str) -> bool {
 
 /// The last bytes of a text, on its last line.
 fn tail(text: &str) -> &str {
-    let near = &text[crate::words::ceil(text, text.len().saturating_sub(REACH))..];
+    let near = &text[crate::text::words::ceil(text, text.len().saturating_sub(REACH))..];
     &near[memchr::memrchr(b'\n', near.as_bytes()).map_or(0, |at| at + 1)..]
 }

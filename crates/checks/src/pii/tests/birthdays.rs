@@ -1,6 +1,6 @@
 //! Dates of birth.
 
-use super::entities;
+use crate::pii::tests::entities;
 
 #[test]
 fn birthdays_in_other_languages() {

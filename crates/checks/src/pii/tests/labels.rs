@@ -1,6 +1,6 @@
 //! Which label a value belongs to.
 
-use super::entities;
+use crate::pii::tests::entities;
 
 /// A text and all that is found in it.
 type Row = (&'static str, &'static [(&'static str, &'static str)]);

@@ -1,6 +1,6 @@
 //! Addresses of networks and of mail, and what looks like them.
 
-use super::entities;
+use crate::pii::tests::entities;
 
 #[test]
 fn versions_and_sections_are_no_addresses() {

@@ -1,6 +1,6 @@
 //! Birthdays, names and streets.
 
-use super::entities;
+use crate::pii::tests::entities;
 
 #[test]
 fn birthdays_as_forms_and_other_languages_write_them() {

@@ -1,6 +1,6 @@
 //! Values in the columns of tables.
 
-use super::entities;
+use crate::pii::tests::entities;
 
 #[test]
 fn a_heading_names_the_cells_of_its_column() {

@@ -1,0 +1,141 @@
+//! Puts placeholders where personal data or secrets stood.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::redact::restore::Placeholders;
+use crate::report::Finding;
+
+/// Replaces findings of one request or one answer, text by text.
+#[derive(Debug)]
+pub struct Redactor {
+    nonce: String,
+    /// Placeholder of each (type, value) met so far.
+    known: HashMap<(String, String), String>,
+    counts: HashMap<String, usize>,
+    placeholders: Placeholders,
+    /// Whether text that only looks like a placeholder is replaced as well.
+    escapes: bool,
+}
+
+impl Redactor {
+    /// A redactor for one request. Nobody who writes the texts may know the nonce. Text that only looks like a placeholder
+    /// is replaced as well, so that it comes back as it was and as nothing else.
+    pub fn new(nonce: u64) -> Self {
+        let nonce = format!("{:08x}", (nonce ^ (nonce >> 32)) as u32);
+        Self {
+            nonce,
+            known: HashMap::new(),
+            counts: HashMap::new(),
+            placeholders: Placeholders::default(),
+            escapes: true,
+        }
+    }
+
+    /// A redactor for one answer, where placeholders of the request may stand that are still to be put back. What this one
+    /// replaces never is.
+    pub fn of_answer(nonce: u64) -> Self {
+        Self { escapes: false, ..Self::new(nonce) }
+    }
+
+    /// Replaces the byte ranges of the findings. The same value of the same type gets the same placeholder throughout.
+    /// `None` when there is nothing to change.
+    pub fn redact(&mut self, text: &str, findings: &[&Finding]) -> Option<String> {
+        self.replace(text, findings.iter().map(|finding| (finding.bytes.clone(), &*finding.kind)))
+    }
+
+    /// Gives the placeholder of a value that is replaced as a whole.
+    pub fn replace_whole(&mut self, kind: &str, value: &str) -> String {
+        self.placeholder(label(kind), value)
+    }
+
+    /// Replaces byte ranges, each under the name of what was found there.
+    pub(crate) fn replace<'k>(
+        &mut self,
+        text: &str,
+        found: impl Iterator<Item = (Range<usize>, &'k str)>,
+    ) -> Option<String> {
+        let changes = self.changes(text, found)?;
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (Range { start, end }, change) in changes {
+            out.push_str(&text[done..start]);
+            out.push_str(&change);
+            done = end;
+        }
+        out.push_str(&text[done..]);
+        Some(out)
+    }
+
+    /// Returns the replacements of byte ranges, in order and without overlaps. `None` when there is nothing to change.
+    pub(crate) fn changes<'k>(
+        &mut self,
+        text: &str,
+        found: impl Iterator<Item = (Range<usize>, &'k str)>,
+    ) -> Option<Vec<(Range<usize>, String)>> {
+        let mut ranges: Vec<(usize, usize, String)> = found
+            .filter(|(range, _)| text.get(range.clone()).is_some_and(|t| !t.is_empty()))
+            .map(|(range, kind)| (range.start, range.end, label(kind)))
+            .collect();
+        if self.escapes {
+            ranges.extend(look_alikes(text).map(|(start, end)| (start, end, "TEXT".to_owned())));
+        }
+        if ranges.is_empty() {
+            return None;
+        }
+        ranges.sort_by_key(|range| (range.0, std::cmp::Reverse(range.1)));
+        let mut changes = Vec::with_capacity(ranges.len());
+        let mut ranges = ranges.into_iter().peekable();
+        while let Some((start, mut end, kind)) = ranges.next() {
+            // Overlapping findings become one, under the name of the first.
+            while let Some((_, further, _)) = ranges.next_if(|next| next.0 < end) {
+                end = end.max(further);
+            }
+            changes.push((start..end, self.placeholder(kind, &text[start..end])));
+        }
+        Some(changes)
+    }
+
+    /// Returns the placeholders, with which the originals are put back.
+    pub fn into_placeholders(self) -> Placeholders {
+        self.placeholders
+    }
+
+    fn placeholder(&mut self, kind: String, value: &str) -> String {
+        let key = (kind, value.to_owned());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let count = self.counts.entry(key.0.clone()).or_default();
+        *count += 1;
+        let placeholder = format!("[{}_{count}_{}]", key.0, self.nonce);
+        self.placeholders.insert(placeholder.clone(), value.to_owned());
+        self.known.insert(key, placeholder.clone());
+        placeholder
+    }
+}
+
+/// A type as it stands in a placeholder: capitals, digits and `_`, not too long.
+fn label(kind: &str) -> String {
+    let clean = kind
+        .chars()
+        .take(32)
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+    clean.collect()
+}
+
+/// Ranges that have the form of a placeholder, whoever wrote them.
+fn look_alikes(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(b'[', bytes).filter_map(move |start| {
+        let body = &bytes[start + 1..];
+        let length =
+            body.iter().take(64).take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+        let tail = length.checked_sub(9)?;
+        let nonce = &body[tail..length];
+        let formed = body.get(length) == Some(&b']')
+            && nonce[0] == b'_'
+            && nonce[1..].iter().all(u8::is_ascii_hexdigit);
+        formed.then_some((start, start + length + 2))
+    })
+}
