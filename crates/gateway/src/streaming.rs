@@ -41,7 +41,6 @@ use crate::pipeline::call::{meaning, neutral};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
-use crate::pipeline::route::Gone;
 use crate::request_id;
 use crate::safety::answer_strings;
 use crate::safety::output_check::{self, Verdict};
@@ -61,10 +60,9 @@ impl Gateway {
         input: String,
     ) -> Result<Streamed> {
         let context = self.request_context(caller, trace_id, None, ApiEndpoint::Stream).await?;
-        let trace = context.trace.id();
         match self.route(context, Prompt::question(input)).await? {
-            Gone::On(routed) => self.relay(*routed).await,
-            Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
+            Ok(routed) => self.relay(*routed).await,
+            Err(refusal) => Ok(Streamed::Blocked(refusal)),
         }
     }
 

@@ -15,7 +15,6 @@ use crate::config::Config;
 use crate::control::bootstrap::{FirstSettings, bootstrap};
 use crate::gateway::Gateway;
 use crate::pipeline::in_flight::InFlight;
-use crate::pipeline::route::Gone;
 use crate::state::caller::{Caller, Origin};
 use domain::conversation::Prompt;
 
@@ -73,8 +72,8 @@ impl Fresh {
             self.gateway.request_context(&self.caller, trace, None, api_endpoint).await.unwrap();
         let prompt = Prompt::question("Say hello.".to_owned());
         match self.gateway.route(context, prompt).await.unwrap() {
-            Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
-            Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
+            Ok(routed) => self.gateway.call(*routed).await.unwrap().0,
+            Err(refusal) => panic!("blocked: {}", refusal.reason),
         }
     }
 

@@ -20,7 +20,7 @@ pub fn trace_of(headers: &HeaderMap) -> Option<String> {
 pub fn notes_of(streamed: &Streamed) -> (TraceId, Vec<String>) {
     match streamed {
         Streamed::Pieces(started, _) => (started.trace, started.dropped.clone()),
-        Streamed::Blocked { trace, .. } => (*trace, Vec::new()),
+        Streamed::Blocked(refusal) => (refusal.trace, Vec::new()),
     }
 }
 

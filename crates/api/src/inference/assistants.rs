@@ -81,6 +81,8 @@ pub async fn create(
             step_id: done.step,
             thread_turn: turn,
         },
-        Assisted::Blocked { reason, step } => TurnBody::Blocked { reason, step_id: step },
+        Assisted::Blocked(refusal) => {
+            TurnBody::Blocked { reason: refusal.reason, step_id: refusal.step }
+        }
     }))
 }

@@ -9,7 +9,7 @@ use domain::ids::{StepId, TraceId};
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::{ChatAnswer, ChatReply, ChatRequest};
+use gateway::{ChatAnswer, ChatReply, ChatRequest, Refusal};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -83,7 +83,7 @@ pub async fn create(
             let dropped = std::mem::take(&mut reply.dropped);
             trace_headers::with_trace_headers(reply.trace, &dropped, present(*reply))
         }
-        ChatAnswer::Blocked { reason, step, trace, cause } => {
+        ChatAnswer::Blocked(Refusal { reason, step, trace, cause }) => {
             let cause = FindingBody::of(cause);
             trace_headers::with_trace_headers(trace, &[], refused(reason, cause, step, trace, now))
         }

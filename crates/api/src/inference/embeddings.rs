@@ -140,11 +140,11 @@ pub async fn create(
             Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id: step })
                 .into_response()
         }
-        Embeddings::Blocked { reason, step } => GuardBody {
+        Embeddings::Blocked(refusal) => GuardBody {
             error: "Blocked by anti-leak guardrail",
-            reason: Some(reason),
+            reason: Some(refusal.reason),
             violations: Vec::new(),
-            step_id: step,
+            step_id: refusal.step,
         }
         .into_response(),
     })

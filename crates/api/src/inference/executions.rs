@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use domain::ids::StepId;
-use gateway::{Outcome, ToolCall, ToolResult};
+use gateway::{Outcome, Refusal, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -121,7 +121,7 @@ impl From<Outcome> for OutcomeBody {
                 let tool_calls = calls.into_iter().map(call).collect();
                 Self::Tools { tool_calls, step_id: step, status: Waits::ToolCallsPending }
             }
-            Outcome::Blocked { reason, step, cause } => {
+            Outcome::Blocked(Refusal { reason, step, cause, .. }) => {
                 Self::Blocked { reason, step_id: step, cause: FindingBody::of(cause) }
             }
         }

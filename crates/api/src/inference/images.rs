@@ -64,11 +64,11 @@ pub async fn create(
         Images::Urls { urls, model, step } => {
             Json(ImagesBody { images: urls, model, step_id: step }).into_response()
         }
-        Images::Blocked { reason, step } => GuardBody {
+        Images::Blocked(refusal) => GuardBody {
             error: "Blocked by safety check",
-            reason: Some(reason),
+            reason: Some(refusal.reason),
             violations: Vec::new(),
-            step_id: step,
+            step_id: refusal.step,
         }
         .into_response(),
         Images::Violates { error, violations, step } => GuardBody {

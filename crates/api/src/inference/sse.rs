@@ -14,7 +14,7 @@ use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
-use gateway::{Piece, Started, Streamed};
+use gateway::{Piece, Refusal, Started, Streamed};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -61,7 +61,7 @@ pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
             let mut encoder = Encoder::new(&started, style);
             Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(encoder.encode(pieces))))
         }
-        Streamed::Blocked { reason, step, trace, cause } => {
+        Streamed::Blocked(Refusal { reason, step, trace, cause }) => {
             Body::from(refused(&reason, FindingBody::of(cause), step, trace, now))
         }
     };

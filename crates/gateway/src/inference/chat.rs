@@ -15,9 +15,8 @@ use crate::inference::executions::record_reply;
 use crate::pipeline::auto_trace::AutoTrace;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
-use crate::pipeline::route::{Gone, Refusal};
+use crate::pipeline::refusal::{OrRefusal, Refusal};
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
-use crate::safety::location::Located;
 use crate::state::caller::Caller;
 use crate::streaming::piece::{Piece, Streamed};
 use crate::tools::function_tools;
@@ -83,16 +82,7 @@ pub enum ChatAnswer {
     /// An answer.
     Reply(Box<ChatReply>),
     /// Refused by safety or routing, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-        /// Its trace.
-        trace: TraceId,
-        /// The finding and its location, if safety refused it.
-        cause: Option<Box<Located>>,
-    },
+    Blocked(Refusal),
 }
 
 /// Why a conversation got no answer.
@@ -119,16 +109,14 @@ impl Gateway {
     ) -> std::result::Result<ChatAnswer, Unanswered> {
         prepare(&mut ask.prompt.params)?;
         let context = self.chat_turn(caller, ask.trace_id.as_deref(), ask.api_endpoint).await?;
-        let (own, trace) = (context.own.clone(), context.trace.id());
+        let own = context.auto_trace.clone();
         let own_id = own.as_deref().map(AutoTrace::id);
         let unwritten = |error| Unanswered { error, trace: own_id };
         let answer = match self.chat_route(context, ask.model.as_deref(), ask.prompt).await {
-            Ok(Gone::On(routed)) => {
+            Ok(Ok(routed)) => {
                 self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
             }
-            Ok(Gone::Blocked(Refusal { reason, step, cause })) => {
-                Ok(ChatAnswer::Blocked { reason, step, trace, cause })
-            }
+            Ok(Err(refusal)) => Ok(ChatAnswer::Blocked(refusal)),
             Err(error) => Err(error),
         };
         if let Some(own) = own {
@@ -145,12 +133,12 @@ impl Gateway {
     ) -> std::result::Result<Streamed, Unanswered> {
         prepare(&mut ask.prompt.params)?;
         let context = self.chat_turn(caller, ask.trace_id.as_deref(), ask.api_endpoint).await?;
-        let (own, trace) = (context.own.clone(), context.trace.id());
+        let own = context.auto_trace.clone();
         let own_id = own.as_deref().map(AutoTrace::id);
         let unwritten = |error| Unanswered { error, trace: own_id };
         let answer = match self.chat_route(context, ask.model.as_deref(), ask.prompt).await {
-            Ok(Gone::On(routed)) => self.relay(*routed).await,
-            Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
+            Ok(Ok(routed)) => self.relay(*routed).await,
+            Ok(Err(refusal)) => Ok(Streamed::Blocked(refusal)),
             Err(error) => Err(error),
         };
         let Some(own) = own else { return answer.map_err(unwritten) };
@@ -195,7 +183,7 @@ impl Gateway {
         let own = AutoTrace::open(self, caller).await?;
         let context = self.request_context(caller, &own.id().to_string(), None, api_endpoint).await;
         let context = context.map_err(|error| Unanswered { error, trace: Some(own.id()) })?;
-        Ok(RequestContext { own: Some(own), ..context })
+        Ok(RequestContext { auto_trace: Some(own), ..context })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.
@@ -204,7 +192,7 @@ impl Gateway {
         context: RequestContext,
         model: Option<&str>,
         prompt: Prompt,
-    ) -> Result<Gone> {
+    ) -> Result<OrRefusal<Box<Routed>>> {
         let ask = ScreeningRequest { prompt, pii: PiiRule::Redact };
         let Some(model) = model else { return self.route_with(&context, ask).await };
         self.direct_with(&context, ask, model, Fallbacks::Yes).await

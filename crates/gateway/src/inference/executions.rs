@@ -9,10 +9,9 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::in_flight::InFlight;
-use crate::pipeline::route::{Gone, Refusal};
+use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::safety::answer_strings::{self, tool_message};
-use crate::safety::location::Located;
 use crate::state::caller::Caller;
 use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::entries;
@@ -57,21 +56,7 @@ pub enum Outcome {
         step: StepId,
     },
     /// Refused by safety or routing, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-        /// The finding and its location, if safety refused it.
-        cause: Option<Box<Located>>,
-    },
-}
-
-impl From<Refusal> for Outcome {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal { reason, step, cause } = refusal;
-        Self::Blocked { reason, step, cause }
-    }
+    Blocked(Refusal),
 }
 
 impl Gateway {
@@ -107,8 +92,8 @@ impl Gateway {
             return Box::pin(self.converse(context, round, prompt)).await;
         }
         match self.route(context, prompt).await? {
-            Gone::On(routed) => self.answer(*routed).await,
-            Gone::Blocked(refusal) => Ok(refusal.into()),
+            Ok(routed) => self.answer(*routed).await,
+            Err(refusal) => Ok(Outcome::Blocked(refusal)),
         }
     }
 
@@ -124,8 +109,8 @@ impl Gateway {
         let context = self.request_context(caller, trace_id, parent, ApiEndpoint::Runs).await?;
         let ask = ScreeningRequest { prompt: Prompt::question(input), pii: PiiRule::Settings };
         match self.direct_with(&context, ask, model, Fallbacks::No).await? {
-            Gone::On(routed) => self.answer(*routed).await,
-            Gone::Blocked(refusal) => Ok(refusal.into()),
+            Ok(routed) => self.answer(*routed).await,
+            Err(refusal) => Ok(Outcome::Blocked(refusal)),
         }
     }
 
@@ -168,7 +153,10 @@ impl Gateway {
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         let outcome = match (blocked, tool_message(&reply)) {
-            (Some(reason), _) => Outcome::Blocked { reason, step, cause: None },
+            (Some(reason), _) => {
+                let trace = funded.routed().screened().context().trace.id();
+                Outcome::Blocked(Refusal { reason, step, trace, cause: None })
+            }
             (None, Some(message)) => Outcome::Tools { calls: function_tools::calls(message), step },
             (None, None) => Outcome::Text(Executed { output: reply.text, model, step }),
         };

@@ -4,7 +4,7 @@ use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::json_weight::InnerJson;
-use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
+use domain::step::{Call, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ use crate::pipeline::choose::Routed;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::present::judge_rest;
+use crate::pipeline::refusal::{Refusal, UnrecordedRefusal};
 use crate::pipeline::screen::{JudgedTool, merged};
 use crate::pipeline::stored_content::{Input, Output, Stored};
 use crate::pipeline::usage_cost::UsageCost;
@@ -26,16 +27,6 @@ use crate::tools::mcp::round::Round;
 
 /// Most contents take no more than this, in bytes.
 const USUAL: usize = 4096;
-
-/// The phase that refused a request.
-#[derive(Debug)]
-pub(crate) struct BlockedBy {
-    pub(crate) reason: String,
-    pub(crate) security: Security,
-    pub(crate) routing: Option<Routing>,
-    /// The kind of reason as one of a few words, for metrics.
-    pub(crate) why: &'static str,
-}
 
 /// The call of a tool of an MCP server.
 pub(crate) struct RanTool<'a> {
@@ -223,26 +214,28 @@ impl Gateway {
         Ok(recorded)
     }
 
-    /// Records a request that safety or routing has refused. Returns the step's id.
-    pub(crate) async fn record_block(
-        &self,
-        context: &RequestContext,
-        prompt: &Prompt,
-        blocked: BlockedBy,
-    ) -> Result<StepId> {
-        metrics::counter!("sluice_blocked_total", "reason" => blocked.why).increment(1);
-        let step = Step {
-            status: StepStatus::Blocked,
-            reason: Some(blocked.reason),
-            routing: blocked.routing,
-            security: blocked.security,
-            ..self.plain_step(context, StepKind::Blocked).await?
-        };
-        let id = step.id;
-        let stored =
-            Stored { input: Some(Input::of(context.api_endpoint, prompt)), ..Stored::default() };
-        self.store(context, step.into(), &stored).await?;
-        Ok(id)
+    /// Records a request that safety or routing has refused, as a step of its own.
+    pub(crate) fn refuse<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        refused: UnrecordedRefusal,
+    ) -> impl Future<Output = Result<Refusal>> + Send + 'a {
+        // Boxed: it is rare, and every request would carry it.
+        Box::pin(async move {
+            let UnrecordedRefusal { prompt, reason, category, security, routing, cause } = refused;
+            metrics::counter!("sluice_blocked_total", "reason" => category).increment(1);
+            let step = Step {
+                status: StepStatus::Blocked,
+                reason: Some(reason.clone()),
+                routing,
+                security,
+                ..self.plain_step(context, StepKind::Blocked).await?
+            };
+            let refusal = Refusal { reason, step: step.id, trace: step.trace, cause };
+            let input = Some(Input::of(context.api_endpoint, &prompt));
+            self.store(context, step.into(), &Stored { input, ..Stored::default() }).await?;
+            Ok(refusal)
+        })
     }
 
     /// Records that no model was called, because the circuit of this one, the first of the path

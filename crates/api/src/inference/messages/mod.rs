@@ -11,7 +11,7 @@ use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use gateway::{ChatAnswer, Streamed};
+use gateway::{ChatAnswer, Refusal, Streamed};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
@@ -48,7 +48,7 @@ pub async fn create(
         let (trace, dropped) = trace_headers::notes_of(&streamed);
         let events = match streamed {
             Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
-            Streamed::Blocked { reason, step, trace, cause } => {
+            Streamed::Blocked(Refusal { reason, step, trace, cause }) => {
                 let cause = FindingBody::of_item(cause, &sources);
                 Bytes::from(stream::refused(&reason, cause, step, trace))
             }
@@ -64,7 +64,7 @@ pub async fn create(
         ChatAnswer::Reply(mut reply) => {
             (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
         }
-        ChatAnswer::Blocked { reason, step, trace, cause } => {
+        ChatAnswer::Blocked(Refusal { reason, step, trace, cause }) => {
             let cause = FindingBody::of_item(cause, &sources);
             (trace, Vec::new(), answer::refused(reason, cause, step, trace))
         }

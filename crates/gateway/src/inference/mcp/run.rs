@@ -13,7 +13,6 @@ use crate::inference::follow_up;
 use crate::inference::mcp::offer::call_tool;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::record::RanTool;
-use crate::pipeline::route::Gone;
 use crate::request_id;
 use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::round::Round;
@@ -41,8 +40,8 @@ impl Gateway {
             context.mcp = Some(round.clone());
             let mut next = prompt.clone();
             let routed = match self.route(context.clone(), prompt).await? {
-                Gone::On(routed) => *routed,
-                Gone::Blocked(refusal) => return Ok(refusal.into()),
+                Ok(routed) => *routed,
+                Err(refusal) => return Ok(Outcome::Blocked(refusal)),
             };
             let (flight, outcome) = self.ask(routed).await?;
             let calls = match outcome {
