@@ -5,7 +5,7 @@ use domain::ids::{StepId, TraceId};
 use domain::json_weight::InnerJson;
 use domain::step::FinishReason;
 use domain::usage::Usage;
-use gateway::ChatReply;
+use gateway::{ChatReply, Refusal};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -99,17 +99,13 @@ pub fn whole(mut reply: ChatReply) -> MessageAnswer {
 }
 
 /// A request that was refused before any model was called.
-pub fn refused(
-    reason: String,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-) -> MessageAnswer {
+pub fn refused(refusal: Refusal) -> MessageAnswer {
+    let Refusal { reason, step, trace, cause } = refusal;
     let mut message = MessageAnswer::blank(step, trace, String::new());
     message.stop_reason = Some("refusal");
     message.stop_details = Some(stop_details(&reason));
     message.reason = Some(reason);
-    message.cause = cause;
+    message.cause = FindingBody::of(cause);
     message
 }
 

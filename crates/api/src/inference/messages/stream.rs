@@ -4,21 +4,19 @@ use std::convert::Infallible;
 
 use axum::body::Body;
 use bytes::Bytes;
-use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use gateway::{Piece, Started};
+use gateway::{Piece, Refusal, Started};
 use serde_json::{Value, json};
 
 use crate::http::error::Failure;
 use crate::http::vendor_errors::MessagesError;
 use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, ContentKind, Part};
 use crate::inference::canonical::chunk_reader::ChunkReader;
-use crate::inference::finding::FindingBody;
 use crate::inference::messages::answer::{
-    Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
+    self, Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
 };
 
 /// The events of an answer.
@@ -28,14 +26,11 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: TraceId) -> String {
+pub fn refused(refusal: Refusal) -> String {
     let mut out = String::new();
-    begin(
-        &mut out,
-        &crate::inference::messages::answer::refused(reason.to_owned(), cause, step, trace)
-            .unsaid(),
-    );
-    end(&mut out, (Some("refusal"), None), Some(stop_details(reason)), Usage::default());
+    let details = stop_details(&refusal.reason);
+    begin(&mut out, &answer::refused(refusal).unsaid());
+    end(&mut out, (Some("refusal"), None), Some(details), Usage::default());
     out
 }
 

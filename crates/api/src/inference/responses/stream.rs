@@ -4,13 +4,13 @@ use std::convert::Infallible;
 
 use axum::body::Body;
 use bytes::Bytes;
-use domain::ids::{StepId, TraceId};
+use domain::ids::StepId;
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use gateway::{Error, Piece, Started};
+use gateway::{Error, Piece, Refusal, Started};
 use serde_json::{Map, Value, json};
 
 use crate::http::error::Failure;
@@ -35,16 +35,11 @@ pub fn body(
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(
-    reason: &str,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-    now: Timestamp,
-    echo: Map<String, Value>,
-) -> Bytes {
-    let answer = ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(cause);
-    let blocked = Some(reason.to_owned());
+pub fn refused(refusal: Refusal, now: Timestamp, echo: Map<String, Value>) -> Bytes {
+    let Refusal { reason, step, trace, cause } = refusal;
+    let answer =
+        ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(FindingBody::of(cause));
+    let blocked = Some(reason);
     let finish = FinishReason::ContentFilter;
     Writer::new(step, answer).write(vec![Piece::End { finish, usage: Usage::default(), blocked }])
 }
