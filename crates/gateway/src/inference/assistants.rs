@@ -47,7 +47,8 @@ impl Gateway {
             self.request_context(caller, &trace_id, parent, ApiEndpoint::Assistants).await?;
         let routed = match model {
             None => {
-                self.route_with(&context, ScreeningRequest { prompt, pii: PiiRule::Route }).await?
+                let request = ScreeningRequest { prompt, pii: PiiRule::Route };
+                self.route_with(&context, request).await?
             }
             Some(model) => {
                 let request = ScreeningRequest { prompt, pii: PiiRule::Settings };
@@ -58,7 +59,7 @@ impl Gateway {
             Ok(routed) => routed,
             Err(refusal) => return Ok(Assisted::Blocked(refusal)),
         };
-        let (flight, outcome) = self.ask(*routed).await?;
+        let (flight, outcome) = self.call_and_judge(*routed).await?;
         let recorded = flight.finish().await?;
         Ok(match outcome {
             Outcome::Text(done) => Assisted::Text {

@@ -69,7 +69,7 @@ pub enum Images {
 
 impl Gateway {
     /// Checks a prompt, has images made, and records what they cost.
-    pub async fn paint(&self, caller: &Caller, request: ImageRequest) -> Result<Images> {
+    pub async fn generate_images(&self, caller: &Caller, request: ImageRequest) -> Result<Images> {
         let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
         let size = request.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
         let count = request.count.unwrap_or(1);
