@@ -20,7 +20,7 @@ use domain::conversation::Prompt;
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
 /// Nothing that a test waits for takes longer, on however slow a machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A gateway of its own and a caller for it.
 pub(crate) struct Fresh {
@@ -98,7 +98,7 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let answer = tokio::time::timeout(PATIENCE, asking).await;
+    let answer = tokio::time::timeout(TEST_TIMEOUT, asking).await;
     answer.unwrap_or_else(|_| panic!("waited in vain until {what}"))
 }
 

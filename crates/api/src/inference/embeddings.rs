@@ -133,8 +133,8 @@ pub async fn create(
             return Err(gateway::Error::invalid("encoding_format must be float or base64").into());
         }
     };
-    let ask = EmbeddingRequest { trace_id, model, texts, dimensions };
-    Ok(match app.gateway.embed(&caller, ask).await? {
+    let request = EmbeddingRequest { trace_id, model, texts, dimensions };
+    Ok(match app.gateway.embed(&caller, request).await? {
         Embeddings::Vectors { vectors, model, tokens, step } => {
             let embeddings = vectors.into_iter().map(|vector| written(vector, format)).collect();
             Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id: step })

@@ -59,8 +59,8 @@ pub async fn create(
 ) -> Result<Response> {
     let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());
-    let ask = ImageRequest { trace_id, model, prompt, size, quality, count: n };
-    Ok(match app.gateway.generate_images(&caller, ask).await? {
+    let request = ImageRequest { trace_id, model, prompt, size, quality, count: n };
+    Ok(match app.gateway.generate_images(&caller, request).await? {
         Images::Urls { urls, model, step } => {
             Json(ImagesBody { images: urls, model, step_id: step }).into_response()
         }

@@ -148,12 +148,12 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
         let id = id("rs", step, items.len());
         items.push(reasoning(&id, &answer.thought, answer.state.as_ref()));
     }
-    let said = [
+    let parts = [
         (!answer.text.is_empty()).then(|| text_part(&answer.text)),
         (!answer.refusal.is_empty()).then(|| refusal_part(&answer.refusal)),
         blocked.map(refusal_part),
     ];
-    for part in said.into_iter().flatten() {
+    for part in parts.into_iter().flatten() {
         items.push(message(&id("msg", step, items.len()), "completed", Some(part)));
     }
     // A refusal is complete, and explains why the text before it ended.
