@@ -41,7 +41,6 @@ use crate::pipeline::call::{meaning, neutral};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
-use crate::pipeline::route::Gone;
 use crate::request_id;
 use crate::safety::answer_strings;
 use crate::safety::output_check::{self, Verdict};
@@ -61,10 +60,9 @@ impl Gateway {
         input: String,
     ) -> Result<Streamed> {
         let context = self.request_context(caller, trace_id, None, ApiEndpoint::Stream).await?;
-        let trace = context.trace.id();
         match self.route(context, Prompt::question(input)).await? {
-            Gone::On(routed) => self.relay(*routed).await,
-            Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
+            Ok(routed) => self.relay(*routed).await,
+            Err(refusal) => Ok(Streamed::Blocked(refusal)),
         }
     }
 
@@ -187,7 +185,7 @@ impl Relay {
                 }
             }
             if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
-                self.hear_rest();
+                self.record_received();
                 // No more of the answer leaves: the provider may stop.
                 self.upstream = None;
             }
@@ -200,7 +198,7 @@ impl Relay {
 
     /// Records the events that have come with the first words, if those are all that leaves: they
     /// cost as much.
-    fn hear_rest(&mut self) {
+    fn record_received(&mut self) {
         if self.batches > 1 {
             return;
         }
@@ -400,7 +398,7 @@ impl Relay {
     }
 
     /// Records why the answer breaks off, and reports it to the caller.
-    async fn broken(&mut self, what: String, told: Error) -> Vec<Piece> {
+    async fn broken(&mut self, what: String, error: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         tracing::info!(model = %self.model, %what, "a stream broke");
         flight.outcome.status = StepStatus::Failed;
@@ -412,7 +410,7 @@ impl Relay {
             outlet.finish(&mut pieces);
         }
         pieces.push(Piece::Broken(match flight.finish().await {
-            Ok(_) => told,
+            Ok(_) => error,
             Err(error) => error,
         }));
         pieces
@@ -436,7 +434,7 @@ impl Fragments {
 impl Drop for Relay {
     fn drop(&mut self) {
         if self.flight.is_some() && !std::thread::panicking() {
-            self.hear_rest();
+            self.record_received();
         }
     }
 }
