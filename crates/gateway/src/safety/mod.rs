@@ -3,7 +3,9 @@
 
 pub(crate) mod answer_strings;
 pub(crate) mod inspection;
+pub(crate) mod json_path;
 pub(crate) mod location;
 pub(crate) mod nonce;
 pub(crate) mod output_check;
 pub(crate) mod prompt_strings;
+pub(crate) mod text_part;

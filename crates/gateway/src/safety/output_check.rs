@@ -10,8 +10,9 @@ use domain::step::Security;
 use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
-use crate::safety::answer_strings::{self, JsonPath};
+use crate::safety::answer_strings;
 use crate::safety::inspection::security;
+use crate::safety::json_path::JsonPath;
 use crate::state::registry::ProjectState;
 
 /// A string of an answer.

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use crate::safety::answer_strings::JsonPath;
+use crate::safety::json_path::JsonPath;
 
 /// Strings have numbers, from 0 on, in the order in which they began.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
-use crate::safety::answer_strings::{self, JsonPath};
+use crate::safety::answer_strings;
+use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
 use crate::streaming::by_path::ByPath;
 

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use checks::Placeholders;
 use serde_json::{Map, Value};
 
-use crate::safety::answer_strings::{self, JsonPath};
+use crate::safety::answer_strings;
+use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::restored;
 use crate::streaming::by_path::ByPath;
 use crate::streaming::piece::Piece;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use checks::{Placeholders, Redactor, StreamJudge, StreamRestorer, Withheld};
 
-use crate::safety::answer_strings::JsonPath;
+use crate::safety::json_path::JsonPath;
 use crate::safety::output_check;
 use crate::state::registry::ProjectState;
 
