@@ -1,5 +1,7 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
 
+#[cfg(test)]
+mod agreement_tests;
 mod by_path;
 mod fragments;
 mod outbound_filter;
@@ -55,7 +57,7 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
-        let says_refusals = screened.context().api_endpoint == ApiEndpoint::Stream;
+        let refusals_as_text = screened.context().api_endpoint == ApiEndpoint::Stream;
         let started = Started {
             step: funded.step(),
             trace: screened.context().trace.id(),
@@ -72,7 +74,7 @@ impl Gateway {
             flight,
             upstream,
             outbound,
-            says_refusals,
+            refusals_as_text,
             began,
             started.model.clone(),
         ));

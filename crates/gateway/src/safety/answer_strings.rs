@@ -1,93 +1,120 @@
-//! Every string of an answer in the chat-completions format that a caller receives.
+//! The one visitor of the strings of an answer in the chat-completions format, whole or in chunks.
+//!
+//! Whoever judges, restores, counts or keeps strings of an answer gets them from here, with their
+//! paths ([`JsonPath`]), in the order in which the answer holds them:
+//!
+//! ```text
+//! visit ---------- strings that a caller receives; they may be replaced
+//!   visit_others   the same, without the text of choice 0, which the canonical form holds as well
+//! visit_state ---- strings of the providers' state: judged, and never changed
+//! ```
+//!
+//! Lists in [`answer_fields`](crate::safety::answer_fields) decide which fields count.
 
 use std::collections::BTreeSet;
 
 use domain::conversation::Reply;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::safety::json_path::{JsonPath, LEGACY, REFUSAL, Segment};
+use crate::safety::answer_fields::{
+    DELTA, LOGPROBS, MESSAGE, REFUSAL, STATE, TOOL_CALLS, is_visited,
+};
+use crate::safety::json_path::JsonPath;
 use crate::safety::prompt_strings::is_text;
 
-/// Words of the format itself, and what the gateway or the provider sets: no model writes them.
-const NOT_SAID: [&str; 13] = [
-    "id",
-    "object",
-    "created",
-    "model",
-    "type",
-    "role",
-    "index",
-    "finish_reason",
-    "system_fingerprint",
-    "service_tier",
-    "usage",
-    "obfuscation",
-    // Returned to the provider as it came, or its signatures do not fit any more.
-    STATE,
-];
-pub(crate) use domain::conversation::PROVIDER_STATE as STATE;
-/// Repeats the text, token by token.
-const LOGPROBS: &str = "logprobs";
-
-/// Calls `see` with every string of an answer or a chunk, in a fixed order. Empty ones, words of
-/// the format, bytes of media and log probabilities are passed over.
-pub(crate) fn each(answer: &mut Map<String, Value>, mut see: impl FnMut(&JsonPath, &mut String)) {
-    let mut place = JsonPath::default();
+/// Calls `see` with every string of an answer or a chunk that a caller receives. Empty ones, words
+/// of the format, bytes of media and log probabilities are passed over.
+pub(crate) fn visit(answer: &mut Map<String, Value>, mut see: impl FnMut(&JsonPath, &mut String)) {
+    let mut path = JsonPath::default();
     for (name, value) in answer {
         if name != "choices" {
-            field(name, value, &mut place, &mut see);
+            visit_field(name, value, &mut path, &mut see);
             continue;
         }
         for choice in value.as_array_mut().into_iter().flatten() {
-            place.choice = Some(index(choice));
+            path.enter_choice(Some(index(choice)));
             for (name, value) in choice.as_object_mut().into_iter().flatten() {
-                field(name, value, &mut place, &mut see);
+                visit_field(name, value, &mut path, &mut see);
             }
         }
-        place.choice = None;
+        path.enter_choice(None);
     }
 }
 
-fn field(
+/// Calls `see` with the strings of [`visit`] other than the text of choice 0.
+pub(crate) fn visit_others(
+    answer: &mut Map<String, Value>,
+    mut see: impl FnMut(&JsonPath, &mut String),
+) {
+    visit(answer, |path, text| {
+        if !path.is_text() {
+            see(path, text);
+        }
+    });
+}
+
+/// Calls `see` with every string of the providers' states of all choices.
+pub(crate) fn visit_state<'a>(answer: &'a Map<String, Value>, mut see: impl FnMut(&'a str)) {
+    let choices = answer.get("choices").and_then(Value::as_array);
+    for choice in choices.into_iter().flatten() {
+        if let Some(state) = in_message(choice, STATE) {
+            visit_all(state, &mut see);
+        }
+    }
+}
+
+fn visit_field(
     name: &str,
     value: &mut Value,
-    place: &mut JsonPath,
+    path: &mut JsonPath,
     see: &mut impl FnMut(&JsonPath, &mut String),
 ) {
-    let is_sound = || name == "data" && place.way.last().is_some_and(|step| step.is("audio"));
-    if !NOT_SAID.contains(&name) && name != LOGPROBS && !is_sound() {
-        place.way.push(Segment::Field(name.to_owned()));
-        inside(value, place, see);
-        place.way.pop();
+    if is_visited(name, || path.is_audio()) {
+        path.enter_field(name);
+        visit_value(value, path, see);
+        path.leave();
     }
 }
 
-fn inside(value: &mut Value, place: &mut JsonPath, see: &mut impl FnMut(&JsonPath, &mut String)) {
+fn visit_value(
+    value: &mut Value,
+    path: &mut JsonPath,
+    see: &mut impl FnMut(&JsonPath, &mut String),
+) {
     match value {
-        Value::String(text) if !text.is_empty() && (!place.is_media() || is_text(text)) => {
-            see(place, text);
+        Value::String(text) if !text.is_empty() && (!path.is_media() || is_text(text)) => {
+            see(path, text);
         }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
-                place.way.push(Segment::item(item, position));
-                inside(item, place, see);
-                place.way.pop();
+                path.enter_item(item, position);
+                visit_value(item, path, see);
+                path.leave();
             }
         }
         Value::Object(map) => {
             for (name, value) in map {
-                field(name, value, place, see);
+                visit_field(name, value, path, see);
             }
         }
         _ => {}
     }
 }
 
-/// The bytes of a whole answer beside the text of choice 0: each call of a tool counts once.
+fn visit_all<'a>(value: &'a Value, see: &mut impl FnMut(&'a str)) {
+    match value {
+        Value::String(text) => see(text),
+        Value::Array(items) => items.iter().for_each(|item| visit_all(item, see)),
+        Value::Object(map) => map.values().for_each(|value| visit_all(value, see)),
+        _ => {}
+    }
+}
+
+/// The bytes of a whole answer beside the text of choice 0.
 pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
     let mut bytes = 0;
-    each(answer, |place, text| {
-        if !place.is_text() && !place.is_legacy() {
+    visit(answer, |path, text| {
+        if path.counts_beside_text() {
             bytes += text.len();
         }
     });
@@ -98,61 +125,32 @@ pub(crate) fn beside_text(answer: &mut Map<String, Value>) -> usize {
 pub(crate) fn refusal(answer: &Map<String, Value>) -> Option<&str> {
     let choices = answer.get("choices")?.as_array()?;
     let first = choices.iter().find(|choice| index(choice) == 0)?;
-    ["message", "delta"].iter().find_map(|said| first.get(*said)?.get(REFUSAL)?.as_str())
-}
-
-/// Takes the refusal of choice 0 out of a chunk, if it is not empty.
-pub(crate) fn take_refusal(chunk: &mut Map<String, Value>) -> Option<String> {
-    let said = refusal(chunk).filter(|said| !said.is_empty())?.to_owned();
-    for choice in choices(chunk).filter(|choice| index(choice) == 0) {
-        if let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) {
-            delta.shift_remove(REFUSAL);
-        }
-    }
-    Some(said)
+    [MESSAGE, DELTA].iter().find_map(|message| first.get(*message)?.get(REFUSAL)?.as_str())
 }
 
 /// Sets the text of choice 0 of a whole answer: all of it in the first part, if it has parts.
 pub(crate) fn set_text(answer: &mut Map<String, Value>, text: &str) {
-    let mut text = text.to_owned();
-    each(answer, |place, said| {
-        if place.is_text() {
-            *said = std::mem::take(&mut text);
+    let mut new = text.to_owned();
+    visit(answer, |path, text| {
+        if path.is_text() {
+            *text = std::mem::take(&mut new);
         }
     });
 }
 
-/// The strings of a provider's state: they are judged, and never changed.
-pub(crate) fn of_state<'a>(state: &'a Value, see: &mut impl FnMut(&'a str)) {
-    match state {
-        Value::String(text) => see(text),
-        Value::Array(items) => items.iter().for_each(|item| of_state(item, see)),
-        Value::Object(map) => map.values().for_each(|value| of_state(value, see)),
-        _ => {}
-    }
-}
-
-/// The provider's state of each choice.
-pub(crate) fn states(answer: &Map<String, Value>) -> impl Iterator<Item = &Value> {
-    let choices = answer.get("choices").and_then(Value::as_array);
-    choices.into_iter().flatten().filter_map(|choice| {
-        ["message", "delta"].iter().find_map(|said| choice.get(*said)?.get(STATE))
-    })
-}
-
 /// The whole message of an answer that asks for tools.
 pub(crate) fn tool_message(reply: &Reply) -> Option<&Value> {
-    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get("message")?;
-    let calls = message.get("tool_calls").and_then(Value::as_array);
+    let message = reply.native.as_ref()?.get("choices")?.get(0)?.get(MESSAGE)?;
+    let calls = message.get(TOOL_CALLS).and_then(Value::as_array);
     calls.is_some_and(|calls| !calls.is_empty()).then_some(message)
 }
 
 /// Takes out the provider's state: it repeats words that did not leave.
 pub(crate) fn drop_state(answer: &mut Map<String, Value>) {
     for choice in choices(answer) {
-        for said in ["message", "delta"] {
-            if let Some(said) = choice.get_mut(said).and_then(Value::as_object_mut) {
-                said.shift_remove(STATE);
+        for message in [MESSAGE, DELTA] {
+            if let Some(message) = choice.get_mut(message).and_then(Value::as_object_mut) {
+                message.shift_remove(STATE);
             }
         }
     }
@@ -169,77 +167,18 @@ pub(crate) fn drop_logprobs(answer: &mut Map<String, Value>, changed: &BTreeSet<
     }
 }
 
-/// Takes all log probabilities out of a chunk.
-pub(crate) fn clear_logprobs(chunk: &mut Map<String, Value>) {
-    for choice in choices(chunk).filter_map(Value::as_object_mut) {
-        choice.shift_remove(LOGPROBS);
-    }
-}
-
-/// Takes out of a chunk the parts that are of use only as a whole: calls of tools, the provider's
-/// state, and the ends of further choices that have such. `parted` are the choices that a part was
-/// taken from. `None` when there is nothing of the kind.
-pub(crate) fn part_whole(
-    chunk: &mut Map<String, Value>,
-    parted: &mut BTreeSet<u64>,
-) -> Option<Map<String, Value>> {
-    let mut taken = Vec::new();
-    for choice in choices(chunk) {
-        let index = index(choice);
-        let mut delta = Map::new();
-        if let Some(said) = choice.get_mut("delta").and_then(Value::as_object_mut) {
-            for name in ["tool_calls", LEGACY, STATE] {
-                delta.extend(said.shift_remove(name).map(|value| (name.to_owned(), value)));
-            }
-        }
-        if !delta.is_empty() {
-            parted.insert(index);
-        }
-        let ends = index != 0 && parted.contains(&index);
-        let end = choice.get_mut("finish_reason").filter(|end| ends && !end.is_null());
-        let end = end.map(Value::take);
-        if !delta.is_empty() || end.is_some() {
-            taken.push(json!({"index": index, "delta": delta, "finish_reason": end}));
-        }
-    }
-    (!taken.is_empty()).then(|| Map::from_iter([("choices".to_owned(), Value::Array(taken))]))
-}
-
-/// The choices that a chunk ends.
-pub(crate) fn ended(chunk: &mut Map<String, Value>) -> impl Iterator<Item = u64> {
-    let ended = choices(chunk).filter(|choice| !is_null(choice.get("finish_reason")));
-    ended.map(|choice| index(choice))
-}
-
-/// Takes the end of choice 0 out of a chunk: it is sent once, when the call is recorded. Returns
-/// whether anything is left in the chunk.
-pub(crate) fn hold_end(chunk: &mut Map<String, Value>) -> bool {
-    let mut says = false;
-    for choice in choices(chunk) {
-        if index(choice) == 0
-            && let Some(reason) = choice.get_mut("finish_reason")
-        {
-            *reason = Value::Null;
-        }
-        let delta = choice.get("delta").and_then(Value::as_object);
-        says |= delta.is_some_and(|delta| !delta.is_empty())
-            || !is_null(choice.get("finish_reason"))
-            || !is_null(choice.get(LOGPROBS));
-    }
-    says
-}
-
-fn choices(answer: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+pub(super) fn choices(answer: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// A choice without an index is the first.
-fn index(choice: &Value) -> u64 {
+pub(super) fn index(choice: &Value) -> u64 {
     choice.get("index").and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn is_null(value: Option<&Value>) -> bool {
-    value.is_none_or(Value::is_null)
+/// A field of the message of a choice, whole or of a chunk.
+fn in_message<'a>(choice: &'a Value, field: &str) -> Option<&'a Value> {
+    [MESSAGE, DELTA].iter().find_map(|message| choice.get(*message)?.get(field))
 }
 
 #[cfg(test)]

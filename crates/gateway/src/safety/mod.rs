@@ -1,7 +1,9 @@
 //! Safety around a call: the strings of prompts and answers, their inspection, and the locations of
 //! findings.
 
+pub(crate) mod answer_fields;
 pub(crate) mod answer_strings;
+pub(crate) mod chunk_parts;
 pub(crate) mod inspection;
 pub(crate) mod json_path;
 pub(crate) mod location;

@@ -33,9 +33,10 @@ use crate::pipeline::call::{meaning, neutral};
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
 use crate::safety::answer_strings;
+use crate::safety::chunk_parts;
 use crate::safety::output_check::{self, Verdict};
 use crate::streaming::fragments::{
-    Fragments, MAX_HELD_BYTES, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany,
+    Fragments, MAX_OUTPUT_BYTES, MAX_WITHHELD_BYTES, MAX_WITHHELD_CHUNKS, TooMany,
 };
 use crate::streaming::outbound_filter::OutboundFilter;
 use crate::streaming::piece::Piece;
@@ -48,17 +49,17 @@ pub(super) struct Relay {
     /// Taken when the answer must not go on.
     upstream: Option<MonitoredStream>,
     /// Set if the answer has to be judged or restored.
-    outlet: Option<OutboundFilter>,
+    outbound: Option<OutboundFilter>,
     /// The parts that are judged as a whole at the end of the answer: see
-    /// [`answer_strings::part_whole`].
-    held: Vec<Map<String, Value>>,
-    held_bytes: usize,
-    /// The choices that have a part in `held`.
-    parted: BTreeSet<u64>,
+    /// [`chunk_parts::split_indivisible`].
+    withheld: Vec<Map<String, Value>>,
+    withheld_bytes: usize,
+    /// The choices that have a part in `withheld`.
+    split_choices: BTreeSet<u64>,
     /// The answer beside the text.
     fragments: Fragments,
     /// Whether its caller reads only text: a refusal is then sent as text.
-    says_refusals: bool,
+    refusals_as_text: bool,
     /// Whether the text is such a refusal.
     refuses: bool,
     began: Instant,
@@ -74,20 +75,20 @@ impl Relay {
     pub(super) fn new(
         flight: InFlight,
         upstream: MonitoredStream,
-        outlet: Option<OutboundFilter>,
-        says_refusals: bool,
+        outbound: Option<OutboundFilter>,
+        refusals_as_text: bool,
         began: Instant,
         model: String,
     ) -> Self {
         Self {
-            outlet,
+            outbound,
             flight: Some(flight),
-            held: Vec::new(),
-            held_bytes: 0,
-            parted: BTreeSet::new(),
+            withheld: Vec::new(),
+            withheld_bytes: 0,
+            split_choices: BTreeSet::new(),
             fragments: Fragments::default(),
             upstream: Some(upstream),
-            says_refusals,
+            refusals_as_text,
             refuses: false,
             began,
             batches: 0,
@@ -131,8 +132,8 @@ impl Relay {
                     return Some(self.end().await);
                 }
             }
-            if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
-                self.hear_rest();
+            if self.outbound.as_ref().is_some_and(|outbound| outbound.blocked().is_some()) {
+                self.record_received();
                 // No more of the answer leaves: the provider may stop.
                 self.upstream = None;
             }
@@ -145,7 +146,7 @@ impl Relay {
 
     /// Records the events that have come with the first words, if those are all that leaves: they
     /// cost as much.
-    fn hear_rest(&mut self) {
+    fn record_received(&mut self) {
         if self.batches > 1 {
             return;
         }
@@ -176,12 +177,12 @@ impl Relay {
             StreamEvent::Text(text) => self.say(text, pieces),
             StreamEvent::Native { text, mut chunk } => {
                 outcome.text.push_str(&text);
-                let in_text = self.says_refusals && (self.refuses || outcome.text.is_empty());
-                let refusal = if in_text { answer_strings::take_refusal(&mut chunk) } else { None };
+                let in_text = self.refusals_as_text && (self.refuses || outcome.text.is_empty());
+                let refusal = if in_text { chunk_parts::take_refusal(&mut chunk) } else { None };
                 let added = self.fragments.add(&mut chunk)?;
                 outcome.beside += added.bytes;
                 if let Some(known) = &mut outcome.usage {
-                    known.open.completion |= added.goes_on;
+                    known.open.completion |= added.continues;
                 }
                 if outcome.instead.is_none()
                     && let Some(refusal) = answer_strings::refusal(&chunk)
@@ -213,8 +214,8 @@ impl Relay {
         if let Some(flight) = &mut self.flight {
             flight.outcome.text.push_str(&text);
         }
-        match &mut self.outlet {
-            Some(outlet) => outlet.text(&text, pieces),
+        match &mut self.outbound {
+            Some(outbound) => outbound.text(&text, pieces),
             None if !text.is_empty() => pieces.push(Piece::Text(text)),
             None => {}
         }
@@ -222,11 +223,11 @@ impl Relay {
 
     /// Notes the part that has left of an answer that is judged on its way: it may be the last.
     fn note_left(&mut self) {
-        if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
+        if let (Some(flight), Some(outbound)) = (&mut self.flight, &mut self.outbound)
             && let Some(left) = &mut flight.outcome.instead
         {
-            left.push_str(&outlet.left());
-            flight.outcome.refusal.push_str(&outlet.refused());
+            left.push_str(&outbound.left());
+            flight.outcome.refusal.push_str(&outbound.refused());
         }
     }
 
@@ -236,25 +237,27 @@ impl Relay {
         mut chunk: Map<String, Value>,
         pieces: &mut Vec<Piece>,
     ) -> std::result::Result<(), TooMany> {
-        if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
+        if self.outbound.as_ref().is_some_and(|outbound| outbound.judging.is_some()) {
             // They may reveal text that is held back.
-            answer_strings::clear_logprobs(&mut chunk);
-            if let Some(held) = answer_strings::part_whole(&mut chunk, &mut self.parted) {
-                self.held_bytes += held.values().map(tree_bytes).sum::<usize>();
-                self.held.push(held);
+            chunk_parts::clear_logprobs(&mut chunk);
+            if let Some(withheld) =
+                chunk_parts::split_indivisible(&mut chunk, &mut self.split_choices)
+            {
+                self.withheld_bytes += withheld.values().map(tree_bytes).sum::<usize>();
+                self.withheld.push(withheld);
             }
-            if self.held_bytes > MAX_HELD_BYTES {
-                return Err(TooMany::Held);
+            if self.withheld_bytes > MAX_WITHHELD_BYTES {
+                return Err(TooMany::WithheldBytes);
             }
-            if self.held.len() > MAX_HELD_CHUNKS {
-                return Err(TooMany::Chunks);
+            if self.withheld.len() > MAX_WITHHELD_CHUNKS {
+                return Err(TooMany::WithheldChunks);
             }
         }
         // The end of choice 0 is sent once, when it is on disk.
-        let says = answer_strings::hold_end(&mut chunk);
-        match &mut self.outlet {
-            _ if !says => {}
-            Some(outlet) => outlet.native(chunk, pieces),
+        let is_left = chunk_parts::hold_end(&mut chunk);
+        match &mut self.outbound {
+            _ if !is_left => {}
+            Some(outbound) => outbound.native(chunk, pieces),
             None => pieces.push(Piece::Native(chunk)),
         }
         Ok(())
@@ -288,13 +291,13 @@ impl Relay {
         flight: &mut InFlight,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
-        let mut outlet = self.outlet.take();
-        let judging = outlet.as_mut().and_then(|outlet| {
-            outlet.finish(pieces);
-            outlet.judging.take()
+        let mut outbound = self.outbound.take();
+        let judging = outbound.as_mut().and_then(|outbound| {
+            outbound.finish(pieces);
+            outbound.judging.take()
         });
-        if let (Some(outlet), Some(judging)) = (outlet, judging) {
-            return self.pass_judged(flight, outlet, judging, pieces).await;
+        if let (Some(outbound), Some(judging)) = (outbound, judging) {
+            return self.pass_judged(flight, outbound, judging, pieces).await;
         }
         let mut redactor = Redactor::of_answer(crate::safety::nonce::nonce()?);
         flight.outcome.output = self.fragments.judge(flight, &mut redactor).await?.security;
@@ -307,14 +310,14 @@ impl Relay {
     async fn pass_judged(
         &mut self,
         flight: &mut InFlight,
-        mut outlet: OutboundFilter,
+        mut outbound: OutboundFilter,
         mut judging: Judging,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
         let mut left = flight.outcome.instead.take().unwrap_or_default();
-        left.push_str(&outlet.left());
+        left.push_str(&outbound.left());
         flight.outcome.instead = Some(left.clone());
-        flight.outcome.refusal.push_str(&outlet.refused());
+        flight.outcome.refusal.push_str(&outbound.refused());
         let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
         let outcome = &mut flight.outcome;
         outcome.output = judged.security;
@@ -332,32 +335,32 @@ impl Relay {
             } else {
                 outcome.message = self.fragments.redacted_message(&left, &new);
                 let mut replacement = self.fragments.replaced_by(&new);
-                for chunk in &mut self.held {
+                for chunk in &mut self.withheld {
                     replacement.apply(chunk);
                 }
             }
-            for chunk in self.held.drain(..) {
-                outlet.native(chunk, pieces);
+            for chunk in self.withheld.drain(..) {
+                outbound.native(chunk, pieces);
             }
-            outlet.finish(pieces);
+            outbound.finish(pieces);
         }
         Ok(blocked)
     }
 
     /// Records why the answer breaks off, and reports it to the caller.
-    async fn broken(&mut self, what: String, told: Error) -> Vec<Piece> {
+    async fn broken(&mut self, what: String, error: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
         tracing::info!(model = %self.model, %what, "a stream broke");
         flight.outcome.status = StepStatus::Failed;
         flight.outcome.error = Some(what);
         let mut pieces = Vec::new();
-        if let Some(outlet) = &mut self.outlet {
+        if let Some(outbound) = &mut self.outbound {
             // Half a word was not judged, and does not leave.
-            outlet.judging = None;
-            outlet.finish(&mut pieces);
+            outbound.judging = None;
+            outbound.finish(&mut pieces);
         }
         pieces.push(Piece::Broken(match flight.finish().await {
-            Ok(_) => told,
+            Ok(_) => error,
             Err(error) => error,
         }));
         pieces
@@ -372,8 +375,8 @@ impl Fragments {
         redactor: &mut Redactor,
     ) -> Result<output_check::Judged> {
         let context = flight.funded()?.routed().screened().context();
-        let said = self.said(&flight.outcome.text);
-        Ok(output_check::judge(&context.caller.project, &said, redactor).await)
+        let strings = self.judged_strings(&flight.outcome.text);
+        Ok(output_check::judge(&context.caller.project, &strings, redactor).await)
     }
 }
 
@@ -381,7 +384,7 @@ impl Fragments {
 impl Drop for Relay {
     fn drop(&mut self) {
         if self.flight.is_some() && !std::thread::panicking() {
-            self.hear_rest();
+            self.record_received();
         }
     }
 }
