@@ -1,54 +1,28 @@
 //! Streamed answers: pieces leave as they come, the record is on disk before the last one.
-//!
-//! The states of a relay:
-//!
-//! ```text
-//!            +--+ events: pieces leave
-//!            |  v
-//! start --> relaying --- end of the stream: `End` --------------------> recorded
-//!              |  |                                                       ^   ^
-//!              |  +----- an error, or too much: `Broken`, failed step ----+   |
-//!              |                                                              |
-//!              +-- blocked --> withheld --- `End` with the reason ------------+
-//! ```
-//!
-//! Once an answer is blocked its provider is no longer read. If the record cannot be written, the
-//! last piece is `Broken` in any case. A relay that is dropped before it is recorded is recorded by
-//! a task of the gateway's.
 
+#[cfg(test)]
+mod agreement_tests;
 mod by_path;
 mod fragments;
 mod outbound_filter;
 pub(crate) mod piece;
+mod relay;
 mod string_filter;
 
-use std::collections::BTreeSet;
-use std::future::poll_fn;
-use std::task::{Context, Poll, Waker};
-
-use checks::{Placeholders, Redactor};
-use domain::conversation::StreamEvent;
-use domain::json_weight::tree_bytes;
-use domain::step::{ApiEndpoint, FinishReason, StepStatus};
+use checks::Placeholders;
+use domain::step::ApiEndpoint;
 use futures_util::{StreamExt, stream};
-use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::metric_labels;
-use crate::pipeline::call::{meaning, neutral};
 use crate::pipeline::choose::Routed;
-use crate::pipeline::in_flight::InFlight;
-use crate::pipeline::monitored_stream::MonitoredStream;
 use crate::request_id;
-use crate::safety::answer_strings;
-use crate::safety::output_check::{self, Verdict};
 use crate::state::caller::Caller;
-pub use crate::streaming::piece::{Piece, Started, Streamed};
+use crate::streaming::piece::{Started, Streamed};
 use domain::conversation::Prompt;
-use fragments::{Fragments, MAX_HELD_BYTES, MAX_HELD_CHUNKS, MAX_OUTPUT_BYTES, TooMany};
 use outbound_filter::OutboundFilter;
+use relay::Relay;
 use string_filter::Judging;
 
 impl Gateway {
@@ -81,7 +55,7 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
-        let says_refusals = screened.context().api_endpoint == ApiEndpoint::Stream;
+        let refusals_as_text = screened.context().api_endpoint == ApiEndpoint::Stream;
         let started = Started {
             step: funded.step(),
             trace: screened.context().trace.id(),
@@ -91,22 +65,17 @@ impl Gateway {
         };
         // If an answer is judged on its way, the part that has left is stored.
         flight.outcome.instead = judging.is_some().then(String::new);
+        let outbound =
+            (restores || judging.is_some()).then(|| OutboundFilter::new(&placeholders, judging));
         // Boxed: each piece would move it.
-        let relay = Box::new(Relay {
-            outlet: (restores || judging.is_some())
-                .then(|| OutboundFilter::new(&placeholders, judging)),
-            flight: Some(flight),
-            held: Vec::new(),
-            held_bytes: 0,
-            parted: BTreeSet::new(),
-            fragments: Fragments::default(),
-            upstream: Some(upstream),
-            says_refusals,
-            refuses: false,
+        let relay = Box::new(Relay::new(
+            flight,
+            upstream,
+            outbound,
+            refusals_as_text,
             began,
-            batches: 0,
-            model: started.model.clone(),
-        });
+            started.model.clone(),
+        ));
         // The stream is polled by the task that writes the answer, not by the request's own task.
         let request = request_id::current();
         let pieces = stream::unfold(relay, move |mut relay| {
@@ -118,343 +87,4 @@ impl Gateway {
         });
         Ok(Streamed::Pieces(started, pieces.boxed()))
     }
-}
-
-/// A stream between a provider and a caller. Dropping it records the answer received so far.
-struct Relay {
-    /// Taken when the call is recorded; nothing follows then.
-    flight: Option<InFlight>,
-    /// Taken when the answer must not go on.
-    upstream: Option<MonitoredStream>,
-    /// Set if the answer has to be judged or restored.
-    outlet: Option<OutboundFilter>,
-    /// The parts that are judged as a whole at the end of the answer: see
-    /// [`answer_strings::part_whole`].
-    held: Vec<Map<String, Value>>,
-    held_bytes: usize,
-    /// The choices that have a part in `held`.
-    parted: BTreeSet<u64>,
-    /// The answer beside the text.
-    fragments: Fragments,
-    /// Whether its caller reads only text: a refusal is then sent as text.
-    says_refusals: bool,
-    /// Whether the text is such a refusal.
-    refuses: bool,
-    began: Instant,
-    /// The number of times that pieces were handed over.
-    batches: usize,
-    /// For metrics and the log.
-    model: String,
-}
-
-impl Relay {
-    /// The next pieces, at least one; `None` after the last.
-    async fn next(&mut self) -> Option<Vec<Piece>> {
-        if self.batches == 1 {
-            // The first words are written before the work on the others.
-            pause().await;
-        }
-        loop {
-            self.flight.as_ref()?;
-            let Some(upstream) = &mut self.upstream else { return Some(self.end().await) };
-            // All that the provider has sent so far leaves in one write.
-            let mut pieces = Vec::new();
-            match upstream.next().await {
-                Some(Ok(events)) => {
-                    let outcome = events
-                        .into_iter()
-                        .try_for_each(|event| self.record_reply(event, &mut pieces));
-                    self.note_left();
-                    if let Err(too_many) = outcome {
-                        self.upstream = None;
-                        let what = too_many.to_string();
-                        pieces.append(&mut self.broken(what, Error::ProviderUnreachable).await);
-                        return Some(pieces);
-                    }
-                }
-                Some(Err(error)) => {
-                    if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
-                        flight.outcome.note_usage(used);
-                    }
-                    return Some(self.broken(neutral(&error), meaning(&error)).await);
-                }
-                None => {
-                    // The pieces passed on leave before the work at the end.
-                    pause().await;
-                    return Some(self.end().await);
-                }
-            }
-            if self.outlet.as_ref().is_some_and(|outlet| outlet.blocked().is_some()) {
-                self.record_received();
-                // No more of the answer leaves: the provider may stop.
-                self.upstream = None;
-            }
-            if !pieces.is_empty() {
-                self.batches += 1;
-                return Some(pieces);
-            }
-        }
-    }
-
-    /// Records the events that have come with the first words, if those are all that leaves: they
-    /// cost as much.
-    fn record_received(&mut self) {
-        if self.batches > 1 {
-            return;
-        }
-        let Some(upstream) = &mut self.upstream else { return };
-        let mut nobody = Context::from_waker(Waker::noop());
-        if let Poll::Ready(Some(Ok(events))) = upstream.poll_next(&mut nobody) {
-            let mut unsent = Vec::new();
-            // Events beyond the bounds are not judged, and do not leave either.
-            let _ = events.into_iter().try_for_each(|event| self.record_reply(event, &mut unsent));
-        }
-    }
-
-    fn record_reply(
-        &mut self,
-        event: StreamEvent,
-        pieces: &mut Vec<Piece>,
-    ) -> std::result::Result<(), TooMany> {
-        let Some(flight) = &mut self.flight else { return Ok(()) };
-        let outcome = &mut flight.outcome;
-        if let StreamEvent::Text(text) | StreamEvent::Native { text, .. } = &event {
-            outcome.first_token.get_or_insert_with(|| first_token(self.began, &self.model));
-            // A count from before the last word is not complete.
-            if let Some(known) = &mut outcome.usage {
-                known.open.completion |= !text.is_empty();
-            }
-        }
-        match event {
-            StreamEvent::Text(text) => self.say(text, pieces),
-            StreamEvent::Native { text, mut chunk } => {
-                outcome.text.push_str(&text);
-                let in_text = self.says_refusals && (self.refuses || outcome.text.is_empty());
-                let refusal = if in_text { answer_strings::take_refusal(&mut chunk) } else { None };
-                let added = self.fragments.add(&mut chunk)?;
-                outcome.beside += added.bytes;
-                if let Some(known) = &mut outcome.usage {
-                    known.open.completion |= added.goes_on;
-                }
-                if outcome.instead.is_none()
-                    && let Some(refusal) = answer_strings::refusal(&chunk)
-                {
-                    outcome.refusal.push_str(refusal);
-                }
-                self.pass(chunk, pieces)?;
-                if let Some(refusal) = refusal {
-                    self.refuses = true;
-                    self.say(refusal, pieces);
-                }
-            }
-            StreamEvent::Finish(finish) => outcome.finish = Some(finish),
-            StreamEvent::Usage(usage) => {
-                outcome.usage = Some(outcome.usage.map_or(usage, |known| known.followed_by(usage)));
-            }
-            StreamEvent::Prompt(usage) => outcome.prompt_usage = Some(usage),
-            StreamEvent::Model(model) => outcome.upstream_model = Some(model),
-            StreamEvent::Done => {}
-        }
-        if self.flight.as_ref().is_some_and(|flight| flight.outcome.text.len() > MAX_OUTPUT_BYTES) {
-            return Err(TooMany::Bytes);
-        }
-        Ok(())
-    }
-
-    /// Passes on text of choice 0.
-    fn say(&mut self, text: String, pieces: &mut Vec<Piece>) {
-        if let Some(flight) = &mut self.flight {
-            flight.outcome.text.push_str(&text);
-        }
-        match &mut self.outlet {
-            Some(outlet) => outlet.text(&text, pieces),
-            None if !text.is_empty() => pieces.push(Piece::Text(text)),
-            None => {}
-        }
-    }
-
-    /// Notes the part that has left of an answer that is judged on its way: it may be the last.
-    fn note_left(&mut self) {
-        if let (Some(flight), Some(outlet)) = (&mut self.flight, &mut self.outlet)
-            && let Some(left) = &mut flight.outcome.instead
-        {
-            left.push_str(&outlet.left());
-            flight.outcome.refusal.push_str(&outlet.refused());
-        }
-    }
-
-    /// Passes on a chunk that holds more than text.
-    fn pass(
-        &mut self,
-        mut chunk: Map<String, Value>,
-        pieces: &mut Vec<Piece>,
-    ) -> std::result::Result<(), TooMany> {
-        if self.outlet.as_ref().is_some_and(|outlet| outlet.judging.is_some()) {
-            // They may reveal text that is held back.
-            answer_strings::clear_logprobs(&mut chunk);
-            if let Some(held) = answer_strings::part_whole(&mut chunk, &mut self.parted) {
-                self.held_bytes += held.values().map(tree_bytes).sum::<usize>();
-                self.held.push(held);
-            }
-            if self.held_bytes > MAX_HELD_BYTES {
-                return Err(TooMany::Held);
-            }
-            if self.held.len() > MAX_HELD_CHUNKS {
-                return Err(TooMany::Chunks);
-            }
-        }
-        // The end of choice 0 is sent once, when it is on disk.
-        let says = answer_strings::hold_end(&mut chunk);
-        match &mut self.outlet {
-            _ if !says => {}
-            Some(outlet) => outlet.native(chunk, pieces),
-            None => pieces.push(Piece::Native(chunk)),
-        }
-        Ok(())
-    }
-
-    /// Records the whole answer, and sends its end only when that is on disk.
-    async fn end(&mut self) -> Vec<Piece> {
-        let Some(mut flight) = self.flight.take() else { return Vec::new() };
-        let mut pieces = Vec::new();
-        let blocked = match self.pass_rest(&mut flight, &mut pieces).await {
-            Ok(blocked) => blocked,
-            Err(error) => return vec![Piece::Broken(flight.fault(error))],
-        };
-        let finish = match &blocked {
-            Some(_) => FinishReason::ContentFilter,
-            None => flight.outcome.finish.unwrap_or(FinishReason::Stop),
-        };
-        match flight.finish().await {
-            Ok(recorded) => {
-                pieces.push(Piece::End { finish, usage: recorded.usage, blocked });
-            }
-            Err(error) => pieces.push(Piece::Broken(error)),
-        }
-        pieces
-    }
-
-    /// Passes on the text that was held back, and judges the whole answer for its step. Returns the
-    /// reason if the rest must not leave.
-    async fn pass_rest(
-        &mut self,
-        flight: &mut InFlight,
-        pieces: &mut Vec<Piece>,
-    ) -> Result<Option<String>> {
-        let mut outlet = self.outlet.take();
-        let judging = outlet.as_mut().and_then(|outlet| {
-            outlet.finish(pieces);
-            outlet.judging.take()
-        });
-        if let (Some(outlet), Some(judging)) = (outlet, judging) {
-            return self.pass_judged(flight, outlet, judging, pieces).await;
-        }
-        let mut redactor = Redactor::of_answer(crate::safety::nonce::nonce()?);
-        flight.outcome.output = self.fragments.judge(flight, &mut redactor).await?.security;
-        flight.outcome.message = self.fragments.message(&flight.outcome.text);
-        Ok(None)
-    }
-
-    /// Ends an answer that was judged on its way: judges it as a whole, and passes on the parts
-    /// that were held for that. Returns the reason if they must not leave.
-    async fn pass_judged(
-        &mut self,
-        flight: &mut InFlight,
-        mut outlet: OutboundFilter,
-        mut judging: Judging,
-        pieces: &mut Vec<Piece>,
-    ) -> Result<Option<String>> {
-        let mut left = flight.outcome.instead.take().unwrap_or_default();
-        left.push_str(&outlet.left());
-        flight.outcome.instead = Some(left.clone());
-        flight.outcome.refusal.push_str(&outlet.refused());
-        let judged = self.fragments.judge(flight, &mut judging.redactor).await?;
-        let outcome = &mut flight.outcome;
-        outcome.output = judged.security;
-        let (new, blocked) = match judged.verdict {
-            Verdict::Fine => (Vec::new(), None),
-            Verdict::Redacted(new) => (new, None),
-            Verdict::Blocked(reason) => (Vec::new(), Some(reason)),
-        };
-        let blocked = judging.blocked.or(blocked);
-        if blocked.is_some() {
-            outcome.finish = Some(FinishReason::ContentFilter);
-        } else {
-            if judging.redactor.into_placeholders().is_empty() {
-                outcome.message = self.fragments.message(&left);
-            } else {
-                outcome.message = self.fragments.redacted_message(&left, &new);
-                let mut replacement = self.fragments.replaced_by(&new);
-                for chunk in &mut self.held {
-                    replacement.apply(chunk);
-                }
-            }
-            for chunk in self.held.drain(..) {
-                outlet.native(chunk, pieces);
-            }
-            outlet.finish(pieces);
-        }
-        Ok(blocked)
-    }
-
-    /// Records why the answer breaks off, and reports it to the caller.
-    async fn broken(&mut self, what: String, error: Error) -> Vec<Piece> {
-        let Some(mut flight) = self.flight.take() else { return Vec::new() };
-        tracing::info!(model = %self.model, %what, "a stream broke");
-        flight.outcome.status = StepStatus::Failed;
-        flight.outcome.error = Some(what);
-        let mut pieces = Vec::new();
-        if let Some(outlet) = &mut self.outlet {
-            // Half a word was not judged, and does not leave.
-            outlet.judging = None;
-            outlet.finish(&mut pieces);
-        }
-        pieces.push(Piece::Broken(match flight.finish().await {
-            Ok(_) => error,
-            Err(error) => error,
-        }));
-        pieces
-    }
-}
-
-impl Fragments {
-    /// Judges all strings of an answer.
-    async fn judge(
-        &self,
-        flight: &InFlight,
-        redactor: &mut Redactor,
-    ) -> Result<output_check::Judged> {
-        let context = flight.funded()?.routed().screened().context();
-        let said = self.said(&flight.outcome.text);
-        Ok(output_check::judge(&context.caller.project, &said, redactor).await)
-    }
-}
-
-/// A caller who leaves after the first words pays for the events that have come with them.
-impl Drop for Relay {
-    fn drop(&mut self) {
-        if self.flight.is_some() && !std::thread::panicking() {
-            self.record_received();
-        }
-    }
-}
-
-/// Lets the connection that carries the answer write the pieces passed on.
-async fn pause() {
-    let mut paused = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut paused, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-fn first_token(began: Instant, model: &str) -> i64 {
-    let elapsed = began.elapsed();
-    metrics::histogram!("sluice_first_token_seconds", "model" => metric_labels::model(model))
-        .record(elapsed.as_secs_f64());
-    domain::time::micros(elapsed)
 }

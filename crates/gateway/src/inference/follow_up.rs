@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::in_flight::InFlight;
-use crate::safety::answer_strings::STATE;
+use crate::safety::answer_fields::STATE;
 use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::round::Server;
 

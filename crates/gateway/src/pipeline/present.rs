@@ -9,7 +9,9 @@ use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::{self, tool_message};
 use crate::safety::nonce::nonce;
-use crate::safety::output_check::{AnswerString, Judged, Verdict, judge, replace, restore, said};
+use crate::safety::output_check::{
+    AnswerString, Judged, Verdict, judge, judged_strings, replace, restore,
+};
 use crate::state::registry::ProjectState;
 
 impl InFlight {
@@ -21,8 +23,8 @@ impl InFlight {
         let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.context().caller.project;
-            let said = said(&reply.text, reply.native.as_mut());
-            let judged = judge(project, &said, &mut Redactor::of_answer(nonce)).await;
+            let strings = judged_strings(&reply.text, reply.native.as_mut());
+            let judged = judge(project, &strings, &mut Redactor::of_answer(nonce)).await;
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 /// The strings of a chunk or an answer that are judged.
@@ -5,7 +7,7 @@ fn seen(said: &str, delta: Value) -> Vec<String> {
     let choice = json!({"index": 0, said: delta});
     let mut answer = Map::from_iter([("choices".to_owned(), json!([choice]))]);
     let mut seen = Vec::new();
-    each(&mut answer, |_, text| seen.push(text.clone()));
+    visit(&mut answer, |_, text| seen.push(text.clone()));
     seen
 }
 
@@ -37,6 +39,7 @@ fn only_where_a_picture_may_stand_is_one_passed_over() {
     }
     let state = json!([{"thinking": picture}]);
     let mut texts = Vec::new();
-    of_state(&state, &mut |text| texts.push(text));
+    let answer = json!({"choices": [{"message": {"provider_state": state}}]});
+    visit_state(answer.as_object().unwrap(), |text| texts.push(text));
     assert_eq!(texts, [picture]);
 }

@@ -4,7 +4,8 @@ use checks::{GiveUp, Part, Policy, Report, Verdict};
 use domain::conversation::{Prompt, Role};
 use domain::safety::Origin;
 
-use crate::safety::prompt_strings::{self, Location, TextPart};
+use crate::safety::prompt_strings;
+use crate::safety::text_part::{Location, TextPart};
 use crate::state::registry::ProjectState;
 use crate::state::verdict_cache::{Hasher, VerdictCache};
 use domain::step::Security;

@@ -10,8 +10,9 @@ use domain::step::Security;
 use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
-use crate::safety::answer_strings::{self, JsonPath};
+use crate::safety::answer_strings;
 use crate::safety::inspection::security;
+use crate::safety::json_path::JsonPath;
 use crate::state::registry::ProjectState;
 
 /// A string of an answer.
@@ -52,17 +53,21 @@ pub(crate) enum Verdict {
 /// Judges all strings of an answer together, by `settings.safety.output`.
 pub(crate) async fn judge(
     project: &ProjectState,
-    said: &[AnswerString<'_>],
+    strings: &[AnswerString<'_>],
     redactor: &mut Redactor,
 ) -> Judged {
-    let bytes = project.policy.effort(said.iter().map(|said| said.text.len()).sum());
+    let bytes = project.policy.effort(strings.iter().map(|string| string.text.len()).sum());
     let share = Share::of_project(project.id());
-    offload_always(share, bytes, || judge_all(project, said, redactor)).await
+    offload_always(share, bytes, || judge_all(project, strings, redactor)).await
 }
 
-fn judge_all(project: &ProjectState, said: &[AnswerString<'_>], redactor: &mut Redactor) -> Judged {
+fn judge_all(
+    project: &ProjectState,
+    strings: &[AnswerString<'_>],
+    redactor: &mut Redactor,
+) -> Judged {
     let policy = &project.policy;
-    let read: Vec<Reading<'_>> = said.iter().map(AnswerString::reading).collect();
+    let read: Vec<Reading<'_>> = strings.iter().map(AnswerString::reading).collect();
     let report = policy.inspect_output(&read.iter().map(Reading::text).collect::<Vec<_>>());
     project.note_slow(&report);
     let security = security(&report, &report.findings);
@@ -111,42 +116,37 @@ pub(crate) fn redacted<'r>(policy: &Policy, report: &'r Report) -> Vec<&'r Findi
 }
 
 /// Replaces placeholders with their originals.
-pub(crate) fn restored(placeholders: &Placeholders, place: &JsonPath, text: &str) -> String {
-    if place.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
+pub(crate) fn restored(placeholders: &Placeholders, path: &JsonPath, text: &str) -> String {
+    if path.is_json() { placeholders.restore_json(text) } else { placeholders.restore(text) }
 }
 
 /// All strings of a whole answer: the text first, the provider's state last.
-pub(crate) fn said<'a>(
+pub(crate) fn judged_strings<'a>(
     text: &'a str,
     native: Option<&mut Map<String, Value>>,
 ) -> Vec<AnswerString<'a>> {
-    let mut said = vec![AnswerString::text(text)];
+    let mut strings = vec![AnswerString::text(text)];
     if let Some(native) = native {
-        answer_strings::each(native, |place, text| {
-            if !place.is_text() {
-                said.push(AnswerString { text: text.clone().into(), is_json: place.is_json() });
-            }
+        answer_strings::visit_others(native, |path, text| {
+            strings.push(AnswerString { text: text.clone().into(), is_json: path.is_json() });
         });
-        for state in answer_strings::states(native) {
-            answer_strings::of_state(state, &mut |text| {
-                said.push(AnswerString { text: text.to_owned().into(), is_json: false });
-            });
-        }
+        answer_strings::visit_state(native, |text| {
+            strings.push(AnswerString { text: text.to_owned().into(), is_json: false });
+        });
     }
-    said
+    strings
 }
 
-/// Replaces the strings that [`said`] has given.
+/// Replaces the strings that [`judged_strings`] has given.
 pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     let mut new = new.into_iter();
     let text = new.next().flatten();
     if let Some(native) = &mut reply.native {
         let mut changed = BTreeSet::new();
-        answer_strings::each(native, |place, said| {
-            let new = if place.is_text() { None } else { new.next().flatten() };
-            if let Some(new) = new {
-                *said = new;
-                changed.insert(place.choice());
+        answer_strings::visit_others(native, |path, text| {
+            if let Some(new) = new.next().flatten() {
+                *text = new;
+                changed.insert(path.choice());
             }
         });
         if let Some(text) = &text {
@@ -169,11 +169,11 @@ pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     reply.text = placeholders.restore(&reply.text);
     if let Some(native) = &mut reply.native {
         let mut changed = BTreeSet::new();
-        answer_strings::each(native, |place, text| {
-            let new = restored(placeholders, place, text);
+        answer_strings::visit(native, |path, text| {
+            let new = restored(placeholders, path, text);
             if new != *text {
                 *text = new;
-                changed.insert(place.choice());
+                changed.insert(path.choice());
             }
         });
         answer_strings::drop_logprobs(native, &changed);

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use crate::safety::answer_strings::JsonPath;
+use crate::safety::json_path::JsonPath;
 
 /// Strings have numbers, from 0 on, in the order in which they began.
 #[derive(Debug)]
@@ -21,15 +21,15 @@ impl<T> ByPath<T> {
     }
 
     /// The number of a string, if it has begun.
-    pub(super) fn number(&self, place: &JsonPath) -> Option<usize> {
-        self.0.get_index_of(place)
+    pub(super) fn number(&self, path: &JsonPath) -> Option<usize> {
+        self.0.get_index_of(path)
     }
 
     /// The value of a string, and its number. A string that begins gets the value that `begin`
     /// makes.
-    pub(super) fn at(&mut self, place: &JsonPath, begin: impl FnOnce() -> T) -> (usize, &mut T) {
+    pub(super) fn at(&mut self, path: &JsonPath, begin: impl FnOnce() -> T) -> (usize, &mut T) {
         let number =
-            self.number(place).unwrap_or_else(|| self.0.insert_full(place.clone(), begin()).0);
+            self.number(path).unwrap_or_else(|| self.0.insert_full(path.clone(), begin()).0);
         (number, &mut self.0[number])
     }
 

@@ -4,49 +4,51 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
-use crate::safety::answer_strings::{self, JsonPath};
+use crate::safety::answer_fields::{FUNCTION, STATE};
+use crate::safety::answer_strings;
+use crate::safety::chunk_parts;
+use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
 use crate::streaming::by_path::ByPath;
 
 /// The most strings of a stream: the texts, reasoning and tool calls of all choices.
-pub(super) const MOST_STRINGS: usize = 16_384;
+pub(super) const MAX_STRINGS: usize = 16_384;
 
 /// The most bytes of a streamed answer: all of it is kept for the record. Four times the longest
 /// answer of any model.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The most bytes of the paths of all strings of a stream, and of one of them: its fields and items.
-const MAX_WAY_BYTES: usize = 32 * 1024 * 1024;
-const LONGEST_WAY: usize = 16 * 1024;
+/// The most bytes of the path of a string: its fields and items.
+const MAX_PATH_BYTES: usize = 16 * 1024;
+/// The most bytes of the paths of all strings of a stream together.
+const MAX_ALL_PATHS_BYTES: usize = 32 * 1024 * 1024;
 
-/// The most chunks with calls of tools that are held until the end of a stream that is judged: each is a
-/// tree of kilobytes.
-pub(super) const MAX_HELD_CHUNKS: usize = 32_768;
+/// The most chunks with calls of tools that are withheld until the end of a stream that is judged:
+/// each is a tree of kilobytes.
+pub(super) const MAX_WITHHELD_CHUNKS: usize = 32_768;
 
-/// The most bytes of these chunks together: more than `MAX_HELD_CHUNKS` ordinary ones take.
-pub(super) const MAX_HELD_BYTES: usize = 96 * 1024 * 1024;
+/// The most bytes of these chunks together: more than `MAX_WITHHELD_CHUNKS` ordinary ones take.
+pub(super) const MAX_WITHHELD_BYTES: usize = 96 * 1024 * 1024;
 
 /// The reason why a stream is left before its end.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMany {
-    #[error(
-        "The provider's answer has more than the {MOST_STRINGS} strings that a stream may have"
-    )]
+    #[error("The provider's answer has more than the {MAX_STRINGS} strings that a stream may have")]
     Strings,
     #[error(
         "The provider's answer is longer than the {MAX_OUTPUT_BYTES} bytes that a stream may have"
     )]
     Bytes,
     #[error(
-        "The provider's answer has its calls of tools in more than the {MAX_HELD_CHUNKS} pieces that are held"
+        "The provider's answer has its calls of tools in more than the {MAX_WITHHELD_CHUNKS} pieces that are held"
     )]
-    Chunks,
+    WithheldChunks,
     #[error("The provider's answer has strings under longer names than a stream may have")]
-    Ways,
+    Paths,
     #[error(
-        "The provider's answer has calls of tools that take more than the {MAX_HELD_BYTES} bytes that are held"
+        "The provider's answer has calls of tools that take more than the {MAX_WITHHELD_BYTES} bytes that are held"
     )]
-    Held,
+    WithheldBytes,
 }
 
 /// The additions of a chunk beside the text of choice 0.
@@ -56,7 +58,7 @@ pub(super) struct Added {
     pub(super) bytes: usize,
     /// Whether a model has written any of them, piece by piece. Notes have other sources, and the
     /// provider's state repeats earlier text.
-    pub(super) goes_on: bool,
+    pub(super) continues: bool,
 }
 
 /// The strings of the chunks so far.
@@ -65,13 +67,14 @@ pub(super) struct Fragments {
     strings: ByPath<String>,
     /// The strings that came whole, and whether each is JSON: most come again with every chunk.
     whole: BTreeSet<(String, bool)>,
-    /// The tool calls of choice 0 by their index, and the provider's state that belongs to them.
-    calls: BTreeMap<u64, Map<String, Value>>,
+    /// The ids of the tool calls of choice 0 by their index; their strings are among the others.
+    call_ids: BTreeMap<u64, String>,
+    /// The provider's state that belongs to these calls.
     state: Option<Value>,
     /// The bytes of all strings.
     bytes: usize,
     /// The bytes of their paths.
-    ways: usize,
+    path_bytes: usize,
 }
 
 impl Fragments {
@@ -79,23 +82,21 @@ impl Fragments {
     pub(super) fn add(&mut self, chunk: &mut Map<String, Value>) -> Result<Added, TooMany> {
         self.add_calls(chunk)?;
         let mut bounds = Ok(());
-        for state in answer_strings::states(chunk) {
-            answer_strings::of_state(state, &mut |text| {
-                if bounds.is_ok() && self.whole.insert((text.to_owned(), false)) {
-                    self.bytes += text.len();
-                    bounds = self.check();
-                }
-            });
-        }
+        answer_strings::visit_state(chunk, |text| {
+            if bounds.is_ok() && self.whole.insert((text.to_owned(), false)) {
+                self.bytes += text.len();
+                bounds = self.check();
+            }
+        });
         let mut added = Added::default();
-        answer_strings::each(chunk, |place, text| {
-            if bounds.is_err() || place.is_text() {
+        answer_strings::visit_others(chunk, |path, text| {
+            if bounds.is_err() {
                 return;
             }
-            match self.add_string(place, text) {
+            match self.add_string(path, text) {
                 Ok(is_new) => {
-                    added.goes_on |= place.is_fragment() && !place.is_note();
-                    if is_new && !place.is_legacy() {
+                    added.continues |= path.continues();
+                    if is_new && path.counts_beside_text() {
                         added.bytes += text.len();
                     }
                 }
@@ -107,18 +108,18 @@ impl Fragments {
 
     /// Adds a string, or a piece of one, unless it was added before. Bounded before anything of it
     /// is kept: one chunk may have very many, each with a long path.
-    fn add_string(&mut self, place: &JsonPath, text: &str) -> Result<bool, TooMany> {
-        if place.is_fragment() {
-            let way = place.bytes();
-            if way > LONGEST_WAY {
-                return Err(TooMany::Ways);
+    fn add_string(&mut self, path: &JsonPath, text: &str) -> Result<bool, TooMany> {
+        if path.is_fragment() {
+            let path_bytes = path.bytes();
+            if path_bytes > MAX_PATH_BYTES {
+                return Err(TooMany::Paths);
             }
-            let (known, ways) = (self.strings.len(), self.ways + way);
-            self.strings.at(place, String::new).1.push_str(text);
+            let known = self.strings.len();
+            self.strings.at(path, String::new).1.push_str(text);
             if self.strings.len() > known {
-                self.ways = ways;
+                self.path_bytes += path_bytes;
             }
-        } else if !self.whole.insert((text.to_owned(), place.is_json())) {
+        } else if !self.whole.insert((text.to_owned(), path.is_json())) {
             return Ok(false);
         }
         self.bytes += text.len();
@@ -126,42 +127,26 @@ impl Fragments {
     }
 
     fn check(&self) -> Result<(), TooMany> {
-        if self.strings.len() + self.whole.len() > MOST_STRINGS {
+        if self.strings.len() + self.whole.len() > MAX_STRINGS {
             return Err(TooMany::Strings);
         }
         if self.bytes > MAX_OUTPUT_BYTES {
             return Err(TooMany::Bytes);
         }
-        if self.ways > MAX_WAY_BYTES { Err(TooMany::Ways) } else { Ok(()) }
+        if self.path_bytes > MAX_ALL_PATHS_BYTES { Err(TooMany::Paths) } else { Ok(()) }
     }
 
     fn add_calls(&mut self, chunk: &Map<String, Value>) -> Result<(), TooMany> {
-        let choices = chunk.get("choices").and_then(Value::as_array);
-        let first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
-        let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else {
-            return Ok(());
-        };
-        let Some(delta) = choice.get("delta") else { return Ok(()) };
-        if let Some(state) = delta.get(answer_strings::STATE) {
+        if let Some(state) = chunk_parts::state(chunk) {
             self.state = Some(state.clone());
         }
-        for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);
-            let is_full = self.calls.len() >= MOST_STRINGS;
-            match self.calls.get_mut(&index) {
-                None if is_full => return Err(TooMany::Strings),
-                None => drop(self.calls.insert(index, whole_call(call))),
-                Some(known) => {
-                    // A name may come after the first arguments.
-                    for field in ["name", "arguments"] {
-                        let more = call["function"][field].as_str().unwrap_or_default();
-                        let function = known.get_mut("function");
-                        let said = function.and_then(|function| function.get_mut(field));
-                        if let Some(Value::String(said)) = said {
-                            said.push_str(more);
-                        }
-                    }
+        for piece in chunk_parts::call_pieces(chunk) {
+            let is_full = self.call_ids.len() >= MAX_STRINGS;
+            if !self.call_ids.contains_key(&piece.index) {
+                if is_full {
+                    return Err(TooMany::Strings);
                 }
+                self.call_ids.insert(piece.index, piece.id.to_owned());
             }
         }
         Ok(())
@@ -169,27 +154,38 @@ impl Fragments {
 
     /// The message of choice 0, if it calls tools.
     pub(super) fn message(&self, text: &str) -> Option<Value> {
-        message(text, &self.calls, self.state.as_ref())
+        let mut message = self.redacted_message(text, &[])?;
+        if let Some(state) = &self.state {
+            message[STATE] = state.clone();
+        }
+        Some(message)
     }
 
-    /// The message of choice 0 with the strings of [`Fragments::said`] replaced, and without the
-    /// provider's state: that repeats the replaced text.
+    /// The message of choice 0 with the strings of [`Fragments::judged_strings`] replaced, and
+    /// without the provider's state: that repeats the replaced text.
     pub(super) fn redacted_message(&self, text: &str, new: &[Option<String>]) -> Option<Value> {
-        let mut calls = self.calls.clone();
-        for ((place, old), new) in self.strings.iter().zip(new.iter().skip(1)) {
-            let (Some(index), Some(new)) = (place.tool_call(), new) else { continue };
-            let field = if place.is_json() { "arguments" } else { "name" };
-            let said = calls.get_mut(&index)?.get_mut("function")?.get_mut(field)?;
-            // A string that cannot be replaced is not kept.
-            let whole = said.as_str().filter(|said| said.contains(old.as_str()))?;
-            *said = whole.replacen(old.as_str(), new, 1).into();
+        if self.call_ids.is_empty() {
+            return None;
         }
-        message(text, &calls, None)
+        let ids = self.call_ids.iter();
+        let mut calls: BTreeMap<u64, Value> = ids.map(|(index, id)| (*index, call(id))).collect();
+        for (path, old, new) in self.replacements(new) {
+            let Some((index, field)) = path.tool_call() else { continue };
+            let function = calls.get_mut(&index).and_then(|call| call.get_mut(FUNCTION));
+            if let Some(Value::String(whole)) =
+                function.and_then(|function| function.get_mut(field))
+            {
+                whole.push_str(new.unwrap_or(old));
+            }
+        }
+        let content = if text.is_empty() { Value::Null } else { text.into() };
+        let calls: Vec<Value> = calls.into_values().collect();
+        Some(json!({"role": "assistant", "content": content, "tool_calls": calls}))
     }
 
     /// All strings, after the text of choice 0.
-    pub(super) fn said<'a>(&'a self, text: &'a str) -> Vec<AnswerString<'a>> {
-        let strings = self.strings.iter().map(|(place, text)| (text, place.is_json()));
+    pub(super) fn judged_strings<'a>(&'a self, text: &'a str) -> Vec<AnswerString<'a>> {
+        let strings = self.strings.iter().map(|(path, text)| (text, path.is_json()));
         let whole = self.whole.iter().map(|(text, is_json)| (text, *is_json));
         let others = strings
             .chain(whole)
@@ -197,43 +193,29 @@ impl Fragments {
         std::iter::once(AnswerString::text(text)).chain(others).collect()
     }
 
-    /// The replacement of the strings of [`Fragments::said`] by these.
+    /// The replacement of the strings of [`Fragments::judged_strings`] by these.
     pub(super) fn replaced_by(&self, new: &[Option<String>]) -> Replacement {
-        let new = self.strings.iter().zip(new.iter().skip(1));
+        let replaced = self.replacements(new);
         Replacement(
-            new.filter_map(|((place, _), new)| Some((place.clone(), new.clone()?))).collect(),
+            replaced.filter_map(|(path, _, new)| Some((path.clone(), new?.to_owned()))).collect(),
         )
     }
+
+    /// The strings that came in pieces, each with its replacement among those of
+    /// [`Fragments::judged_strings`], if it has one.
+    fn replacements<'a>(
+        &'a self,
+        new: &'a [Option<String>],
+    ) -> impl Iterator<Item = (&'a JsonPath, &'a str, Option<&'a str>)> {
+        // The text of choice 0 comes before them.
+        let new = new.iter().skip(1).map(Option::as_deref).chain(std::iter::repeat(None));
+        self.strings.iter().zip(new).map(|((path, old), new)| (path, old.as_str(), new))
+    }
 }
 
-/// The message of choice 0, if it calls tools, with its provider's state.
-fn message(
-    text: &str,
-    calls: &BTreeMap<u64, Map<String, Value>>,
-    state: Option<&Value>,
-) -> Option<Value> {
-    if calls.is_empty() {
-        return None;
-    }
-    let content = if text.is_empty() { Value::Null } else { text.into() };
-    let calls: Vec<&Map<String, Value>> = calls.values().collect();
-    let mut message = json!({"role": "assistant", "content": content, "tool_calls": calls});
-    if let Some(state) = state {
-        message[answer_strings::STATE] = state.clone();
-    }
-    Some(message)
-}
-
-/// A call as its first piece has it, in the form of a whole answer.
-fn whole_call(piece: &Value) -> Map<String, Value> {
-    let text = |path: &str| piece.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let function =
-        json!({"name": text("/function/name"), "arguments": text("/function/arguments")});
-    Map::from_iter([
-        ("id".to_owned(), text("/id").into()),
-        ("type".to_owned(), "function".into()),
-        ("function".to_owned(), function),
-    ])
+/// A call of a function in the form of a whole answer, without its strings.
+fn call(id: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": "", "arguments": ""}})
 }
 
 /// The replacement of strings of an answer whose chunks have all come: the first piece of a string
@@ -245,8 +227,8 @@ impl Replacement {
     /// Replaces the strings of a chunk; the chunks follow in the order in which they came. The
     /// provider's state is left out: it repeats the replaced text.
     pub(super) fn apply(&mut self, chunk: &mut Map<String, Value>) {
-        answer_strings::each(chunk, |place, text| {
-            if let Some(new) = self.0.get_mut(place) {
+        answer_strings::visit(chunk, |path, text| {
+            if let Some(new) = self.0.get_mut(path) {
                 *text = std::mem::take(new);
             }
         });
@@ -275,7 +257,7 @@ mod tests {
 
     #[test]
     fn calls_leave_and_are_kept_as_they_were_redacted() {
-        let (mut fragments, mut parted) = (Fragments::default(), BTreeSet::new());
+        let (mut fragments, mut split_choices) = (Fragments::default(), BTreeSet::new());
         let mut chunks = vec![
             chunk(0, &call(Some("push"), "{\"n\": 1, \"token\": \"ab"), None),
             chunk(0, &call(None, "cd\"}"), None),
@@ -284,11 +266,11 @@ mod tests {
         let mut held = Vec::new();
         for chunk in &mut chunks {
             fragments.add(chunk).unwrap();
-            held.extend(answer_strings::part_whole(chunk, &mut parted));
+            held.extend(chunk_parts::split_indivisible(chunk, &mut split_choices));
         }
         assert_eq!(chunks[0]["choices"][0]["delta"], json!({"content": "Hm"}));
         let said: Vec<String> =
-            fragments.said("HmHm").iter().map(|said| said.text.to_string()).collect();
+            fragments.judged_strings("HmHm").iter().map(|said| said.text.to_string()).collect();
         assert_eq!(said, ["HmHm", "{\"n\": 1, \"token\": \"abcd\"}", "push", "abcd"]);
         let new = [None, Some("{\"n\": 1, \"token\": \"[X]\"}".to_owned()), None, None];
         let mut replacement = fragments.replaced_by(&new);
@@ -316,7 +298,7 @@ mod tests {
             let state = json!({"provider_state": {"thinking": thought}});
             fragments.add(&mut chunk(choice, &state, None)).unwrap();
         }
-        let said = fragments.said("");
+        let said = fragments.judged_strings("");
         for thought in ["one", "two", "three"] {
             assert!(said.iter().any(|said| said.text == thought), "{thought}");
         }
@@ -339,7 +321,7 @@ mod tests {
             assert!(taken.bytes_max < 20_000_000, "{}", taken.bytes_max);
         }
         let mut many = chunk(0, &json!({ long.as_str(): strings }), None);
-        assert_eq!(Fragments::default().add(&mut many), Err(TooMany::Ways));
+        assert_eq!(Fragments::default().add(&mut many), Err(TooMany::Paths));
         let calls: Vec<_> = (0..100_000).map(|index| json!({"index": index})).collect();
         let mut many = chunk(0, &json!({"tool_calls": calls}), None);
         assert_eq!(Fragments::default().add(&mut many), Err(TooMany::Strings));
@@ -362,13 +344,13 @@ mod tests {
 
     #[test]
     fn a_further_choice_ends_after_its_calls() {
-        let mut parted = BTreeSet::new();
+        let mut split_choices = BTreeSet::new();
         let mut other = chunk(1, &json!({"content": "Done"}), Some("stop"));
-        assert!(answer_strings::part_whole(&mut other, &mut parted).is_none());
+        assert!(chunk_parts::split_indivisible(&mut other, &mut split_choices).is_none());
         let mut calls = chunk(2, &call(Some("push"), "{}"), None);
-        assert!(answer_strings::part_whole(&mut calls, &mut parted).is_some());
+        assert!(chunk_parts::split_indivisible(&mut calls, &mut split_choices).is_some());
         let mut end = chunk(2, &json!({}), Some("tool_calls"));
-        let held = answer_strings::part_whole(&mut end, &mut parted).unwrap();
+        let held = chunk_parts::split_indivisible(&mut end, &mut split_choices).unwrap();
         assert_eq!(held["choices"][0]["finish_reason"], "tool_calls");
         assert!(end["choices"][0]["finish_reason"].is_null());
     }

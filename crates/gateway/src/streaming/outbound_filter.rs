@@ -4,13 +4,31 @@
 //! Each string of each choice is a [`StringFilter`], which holds back text that may still become a
 //! finding or a placeholder. Later text of the choice never overtakes it: it leaves, as it is,
 //! before the choice continues elsewhere or ends. Only tool calls run beside each other.
+//!
+//! The states of a string:
+//!
+//! ```text
+//!                more text, all of it certain
+//!           +------------------------------------+
+//!           v                                    |
+//! new --> passing --- uncertain end ------> withholding <--+ still uncertain
+//!           |                                |   |  +------+
+//!           |                                |   +-- interrupted, or its choice ends: `release`
+//!           |                                |              |
+//!           |                                v              v
+//!           +--- finding that blocks --> blocked         passing
+//! ```
+//!
+//! A blocked string blocks the whole answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use checks::Placeholders;
 use serde_json::{Map, Value};
 
-use crate::safety::answer_strings::{self, JsonPath};
+use crate::safety::answer_strings;
+use crate::safety::chunk_parts;
+use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::restored;
 use crate::streaming::by_path::ByPath;
 use crate::streaming::piece::Piece;
@@ -29,18 +47,18 @@ pub(super) struct OutboundFilter {
     refused: String,
     others: ByPath<StringFilter>,
     /// The other strings that hold something back.
-    holding: BTreeSet<Holding>,
+    holding: BTreeSet<Withheld>,
 }
 
 /// A string that holds something back: its choice, whether it belongs to a call of a tool, its
 /// number.
-type Holding = (Option<u64>, bool, usize);
+type Withheld = (Option<u64>, bool, usize);
 
 /// The part of a chunk that belongs to one choice.
 #[derive(Default)]
-struct Share {
-    /// Whether it holds any string, and any beside calls of tools.
-    speaks: bool,
+struct ChoicePart {
+    /// Whether it continues any string, and any beside calls of tools.
+    continues: bool,
     has_words: bool,
     ends: bool,
 }
@@ -76,7 +94,7 @@ impl OutboundFilter {
     /// Takes more text of choice 0.
     pub(super) fn text(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         if !self.holding.is_empty() {
-            self.release(self.held(Some(0), true), pieces);
+            self.release(self.withheld(Some(0), true), pieces);
         }
         let text = self.text_out(text);
         if !text.is_empty() {
@@ -86,35 +104,35 @@ impl OutboundFilter {
 
     /// Takes a chunk that holds more than the text of choice 0.
     pub(super) fn native(&mut self, mut chunk: Map<String, Value>, pieces: &mut Vec<Piece>) {
-        let mut shares: BTreeMap<Option<u64>, Share> = BTreeMap::new();
-        for choice in answer_strings::ended(&mut chunk) {
-            shares.entry(Some(choice)).or_default().ends = true;
+        let mut parts: BTreeMap<Option<u64>, ChoicePart> = BTreeMap::new();
+        for choice in chunk_parts::ended(&mut chunk) {
+            parts.entry(Some(choice)).or_default().ends = true;
         }
-        let (mut goes_on, mut text_goes_on) = (BTreeSet::new(), false);
-        answer_strings::each(&mut chunk, |place, _| {
-            if place.is_fragment() && !place.is_note() {
-                let share = shares.entry(place.choice()).or_default();
-                share.speaks = true;
-                share.has_words |= !place.is_tool_call();
-                text_goes_on |= place.is_text();
-                goes_on.extend(self.others.number(place));
+        let (mut continued, mut text_continues) = (BTreeSet::new(), false);
+        answer_strings::visit(&mut chunk, |path, _| {
+            if path.continues() {
+                let part = parts.entry(path.choice()).or_default();
+                part.continues = true;
+                part.has_words |= !path.is_tool_call();
+                text_continues |= path.is_text();
+                continued.extend(self.others.number(path));
             }
         });
-        if !text_goes_on && shares.get(&Some(0)).is_some_and(|share| share.speaks) {
+        if !text_continues && parts.get(&Some(0)).is_some_and(|part| part.continues) {
             self.release_text(pieces);
         }
-        for (choice, share) in &shares {
-            let mut over = self.held(*choice, share.has_words || share.ends);
-            over.retain(|(.., number)| !goes_on.contains(number));
+        for (choice, part) in &parts {
+            let mut over = self.withheld(*choice, part.has_words || part.ends);
+            over.retain(|(.., number)| !continued.contains(number));
             self.release(over, pieces);
         }
         let mut changed = BTreeSet::new();
-        answer_strings::each(&mut chunk, |place, text| {
-            let ends = shares.get(&place.choice()).is_some_and(|share| share.ends);
-            let new = self.string_out(place, text, ends);
+        answer_strings::visit(&mut chunk, |path, text| {
+            let ends = parts.get(&path.choice()).is_some_and(|part| part.ends);
+            let new = self.string_out(path, text, ends);
             if new != *text {
                 *text = new;
-                changed.insert(place.choice());
+                changed.insert(path.choice());
             }
         });
         answer_strings::drop_logprobs(&mut chunk, &changed);
@@ -136,31 +154,31 @@ impl OutboundFilter {
     }
 
     /// Takes a string, or a piece of one; returns the text that may leave.
-    fn string_out(&mut self, place: &JsonPath, text: &str, ends: bool) -> String {
-        if !place.is_fragment() || place.is_note() {
+    fn string_out(&mut self, path: &JsonPath, text: &str, ends: bool) -> String {
+        if !path.continues() {
             return match &mut self.judging {
-                Some(judging) => restored(&self.placeholders, place, &judging.whole(text)),
-                None => restored(&self.placeholders, place, text),
+                Some(judging) => restored(&self.placeholders, path, &judging.whole(text)),
+                None => restored(&self.placeholders, path, text),
             };
         }
-        if place.is_text() {
+        if path.is_text() {
             return self.text_out(text);
         }
-        let begin = || StringFilter::new(&self.placeholders, Some(place));
-        let (number, strand) = self.others.at(place, begin);
-        let mut judged = strand.judged(text, self.judging.as_mut());
+        let begin = || StringFilter::new(&self.placeholders, Some(path));
+        let (number, filter) = self.others.at(path, begin);
+        let mut judged = filter.judged(text, self.judging.as_mut());
         if ends {
-            judged.to_mut().push_str(&strand.judged_rest(self.judging.as_mut()));
+            judged.to_mut().push_str(&filter.judged_rest(self.judging.as_mut()));
         }
-        if self.judging.is_some() && place.is_refusal() {
+        if self.judging.is_some() && path.is_refusal() {
             self.refused.push_str(&judged);
         }
-        let out = if ends { strand.restored_rest(&judged) } else { strand.restored(&judged) };
-        let holding = (place.choice(), place.is_tool_call(), number);
-        if strand.holds() {
-            self.holding.insert(holding);
+        let out = if ends { filter.restored_rest(&judged) } else { filter.restored(&judged) };
+        let withheld = (path.choice(), path.is_tool_call(), number);
+        if filter.holds() {
+            self.holding.insert(withheld);
         } else {
-            self.holding.remove(&holding);
+            self.holding.remove(&withheld);
         }
         out
     }
@@ -177,23 +195,23 @@ impl OutboundFilter {
     }
 
     /// The strings of a choice that hold something back, with or without those of calls of tools.
-    fn held(&self, choice: Option<u64>, with_calls: bool) -> Vec<Holding> {
+    fn withheld(&self, choice: Option<u64>, with_calls: bool) -> Vec<Withheld> {
         let all = (choice, false, 0)..=(choice, with_calls, usize::MAX);
         self.holding.range(all).copied().collect()
     }
 
     /// Passes on the text that is held back of strings that are over.
-    fn release(&mut self, over: Vec<Holding>, pieces: &mut Vec<Piece>) {
-        for holding in over {
-            self.holding.remove(&holding);
-            let Some((place, strand)) = self.others.get_mut(holding.2) else { continue };
-            let judged = strand.judged_rest(self.judging.as_mut());
-            if place.is_refusal() {
+    fn release(&mut self, over: Vec<Withheld>, pieces: &mut Vec<Piece>) {
+        for withheld in over {
+            self.holding.remove(&withheld);
+            let Some((path, filter)) = self.others.get_mut(withheld.2) else { continue };
+            let judged = filter.judged_rest(self.judging.as_mut());
+            if path.is_refusal() {
                 self.refused.push_str(&judged);
             }
-            let text = strand.restored_rest(&judged);
+            let text = filter.restored_rest(&judged);
             if !text.is_empty() {
-                pieces.push(Piece::Native(place.chunk(text)));
+                pieces.push(Piece::Native(path.chunk(text)));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use checks::{Placeholders, Redactor, StreamJudge, StreamRestorer, Withheld};
 
-use crate::safety::answer_strings::JsonPath;
+use crate::safety::json_path::JsonPath;
 use crate::safety::output_check;
 use crate::state::registry::ProjectState;
 
@@ -63,9 +63,9 @@ pub(super) struct StringFilter {
 
 impl StringFilter {
     /// The beginning of a string; of the text of choice 0 if there is no path.
-    pub(super) fn new(placeholders: &Placeholders, place: Option<&JsonPath>) -> Self {
-        let restorer = match place {
-            Some(place) if place.is_json() => placeholders.json_stream(),
+    pub(super) fn new(placeholders: &Placeholders, path: Option<&JsonPath>) -> Self {
+        let restorer = match path {
+            Some(path) if path.is_json() => placeholders.json_stream(),
             _ => placeholders.stream(),
         };
         Self { judge: StreamJudge::default(), restorer }

@@ -1,0 +1,104 @@
+//! The texts of a request as safety reads them, and their locations.
+
+use checks::{Finding, Reading, Redactor, label, long_number};
+use domain::safety::Origin;
+use serde_json::{Number, Value};
+
+/// The location of a text in a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location<'a> {
+    pub(crate) origin: Origin,
+    /// The index of its message, and the role of that.
+    pub(crate) message: Option<(usize, &'static str)>,
+    /// The field of the message, or of the request if it belongs to none.
+    pub(crate) field: &'a str,
+}
+
+impl Location<'_> {
+    /// Whether two neighbours belong to the same message, or to the same field of the request.
+    pub(crate) fn belongs_with(&self, next: &Location<'_>) -> bool {
+        self.message == next.message && (self.message.is_some() || self.field == next.field)
+    }
+}
+
+/// A text that is judged for itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TextPart<'a> {
+    Text(&'a str),
+    /// A text that is read right behind the last one of these in its message, or in its field of the request.
+    Read(&'a str),
+    /// JSON inside a string.
+    Json(&'a str),
+    /// A file of text, and whether only its field shows that it is a file.
+    File(&'a str, bool),
+    /// A long number and the name of its field.
+    Number(&'a str, &'a Number),
+}
+
+/// A part of a prompt in a form in which it can be replaced.
+pub(crate) enum TextSlot<'a> {
+    Text(&'a mut String),
+    Json(&'a mut String),
+    File(&'a mut String, bool),
+    Number(&'a mut Value),
+    /// A part of a provider's state, which is returned unchanged: it is left out whole if something
+    /// in it would have to be replaced.
+    Kept(&'a mut bool),
+}
+
+impl<'a> TextPart<'a> {
+    /// The text that safety reads. A number comes with the name of its field, as a person would
+    /// write it: most mean nothing without it, and a text of only a number is taken for an identity
+    /// number.
+    pub(crate) fn reading(self) -> Reading<'a> {
+        match self {
+            Self::Text(text) | Self::Read(text) => Reading::Plain(text.into()),
+            Self::Json(text) => Reading::json(text),
+            Self::File(text, is_bare) => Reading::file(text, is_bare),
+            Self::Number(name, number) => {
+                let label = label(name).unwrap_or_else(|| "value".to_owned());
+                let number = long_number(&number.to_string()).unwrap_or_default();
+                Reading::Plain(format!("{label}: {number}").into())
+            }
+        }
+    }
+
+    /// The number of its bytes.
+    pub(crate) fn length(self) -> usize {
+        match self {
+            Self::Text(text) | Self::Read(text) | Self::Json(text) | Self::File(text, _) => {
+                text.len()
+            }
+            Self::Number(..) => 0,
+        }
+    }
+}
+
+impl TextSlot<'_> {
+    /// Replaces what was found in it; a number becomes a string.
+    pub(crate) fn redact(self, redactor: &mut Redactor, findings: &[&Finding]) {
+        match self {
+            Self::Text(text) => {
+                if let Some(redacted) = redactor.redact(text, findings) {
+                    *text = redacted;
+                }
+            }
+            Self::Json(text) => {
+                if let Some(redacted) = Reading::json(text).redact(redactor, findings) {
+                    *text = redacted;
+                }
+            }
+            Self::File(text, is_bare) => {
+                if let Some(redacted) = Reading::file(text, is_bare).redact(redactor, findings) {
+                    *text = redacted;
+                }
+            }
+            Self::Number(value) => {
+                if let Some(finding) = findings.first() {
+                    *value = redactor.replace_whole(&finding.kind, &value.to_string()).into();
+                }
+            }
+            Self::Kept(spoiled) => *spoiled |= !findings.is_empty(),
+        }
+    }
+}
