@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what one project's long texts cost another project.
 
-    bench/perf/fairness.py target/release/sluice [--attackers 4] [--seconds 20] [--megabytes 9]
+    bench/perf/fairness.py target/dist/sluice [--attackers 4] [--seconds 20] [--megabytes 9]
 
 Starts the gateway in a folder of its own, on loopback, with two projects. One asks for chat completions
 of 2 KB at a steady rate; latencies are taken from the moment at which each was due. Meanwhile callers of

@@ -59,6 +59,7 @@ pub use crate::inference::embeddings::{EmbeddingRequest, Embeddings, MOST_TEXTS}
 pub use crate::inference::executions::{ExecuteRequest, Executed, Outcome};
 pub use crate::inference::images::{ImageRequest, Images};
 pub use crate::inference::simulate::{Simulated, Simulation};
+pub use crate::pipeline::refusal::Refusal;
 pub use crate::safety::location::Located;
 pub use crate::state::caller::{Caller, Origin};
 pub use crate::state::member::Member;

@@ -92,7 +92,7 @@ impl Gateway {
         self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        jobs::log_failure("request windows", jobs::key_windows::save(&self).await);
+        jobs::job::log_failure("request windows", jobs::key_windows::save(&self).await);
         self.flush_perimeter_audit().await;
         self.mcp.close().await;
         if let Err(error) = self.store.end_use().await {

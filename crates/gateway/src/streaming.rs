@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::pipeline::choose::Routed;
-use crate::pipeline::route::Gone;
 use crate::request_id;
 use crate::state::caller::Caller;
 use crate::streaming::piece::{Started, Streamed};
@@ -35,10 +34,9 @@ impl Gateway {
         input: String,
     ) -> Result<Streamed> {
         let context = self.request_context(caller, trace_id, None, ApiEndpoint::Stream).await?;
-        let trace = context.trace.id();
         match self.route(context, Prompt::question(input)).await? {
-            Gone::On(routed) => self.relay(*routed).await,
-            Gone::Blocked(refusal) => Ok(Streamed::refused(refusal, trace)),
+            Ok(routed) => self.relay(*routed).await,
+            Err(refusal) => Ok(Streamed::Blocked(refusal)),
         }
     }
 

@@ -15,13 +15,12 @@ use crate::config::Config;
 use crate::control::bootstrap::{FirstSettings, bootstrap};
 use crate::gateway::Gateway;
 use crate::pipeline::in_flight::InFlight;
-use crate::pipeline::route::Gone;
 use crate::state::caller::{Caller, Origin};
 use domain::conversation::Prompt;
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
 /// Nothing that a test waits for takes longer, on however slow a machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A gateway of its own and a caller for it.
 pub(crate) struct Fresh {
@@ -73,8 +72,8 @@ impl Fresh {
             self.gateway.request_context(&self.caller, trace, None, api_endpoint).await.unwrap();
         let prompt = Prompt::question("Say hello.".to_owned());
         match self.gateway.route(context, prompt).await.unwrap() {
-            Gone::On(routed) => self.gateway.call(*routed).await.unwrap().0,
-            Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
+            Ok(routed) => self.gateway.call(*routed).await.unwrap().0,
+            Err(refusal) => panic!("blocked: {}", refusal.reason),
         }
     }
 
@@ -99,7 +98,7 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let answer = tokio::time::timeout(PATIENCE, asking).await;
+    let answer = tokio::time::timeout(TEST_TIMEOUT, asking).await;
     answer.unwrap_or_else(|_| panic!("waited in vain until {what}"))
 }
 

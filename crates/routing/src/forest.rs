@@ -6,6 +6,9 @@
 //! A node is a feature, the highest of 256 steps of it that goes left, and the index of the right
 //! branch in the tree; the left branch follows. A leaf has [`LEAF`] for a feature, then its value as a
 //! signed byte.
+//!
+//! A descent has no test for leaves: a leaf leads to itself, by a step that no value goes under, so trees
+//! are descended until nothing moves.
 
 use std::sync::LazyLock;
 
@@ -16,6 +19,7 @@ const HEADER: [u8; 6] = [b'S', b'L', b'R', b'F', 1, NAMES.len() as u8];
 /// Marks a leaf in the feature byte of a node.
 const LEAF: u8 = 255;
 
+/// A node of the file: the feature, its highest step that goes left, the index of the right branch.
 type Node = [u8; 4];
 
 /// Number of trees that are descended together: each step waits for memory, and they wait at once.
@@ -24,10 +28,20 @@ const ABREAST: usize = 8;
 #[derive(Default)]
 struct Forest {
     scale: f32,
-    /// All trees, one after the other. The right branch of a leaf is the leaf itself.
+    /// All trees, one after the other.
     nodes: Vec<Node>,
-    /// The indices at which trees begin.
-    roots: Vec<u16>,
+    /// The value of each node that is a leaf, at the index of the node.
+    values: Vec<i8>,
+    groups: Vec<Group>,
+}
+
+/// Trees that are descended together.
+#[derive(Default)]
+struct Group {
+    /// The indices at which the trees begin.
+    roots: [u16; ABREAST],
+    /// The number of trees; the other roots are those of the first.
+    count: usize,
 }
 
 static FOREST: LazyLock<Forest> =
@@ -41,28 +55,7 @@ pub(crate) fn predict(values: &[f32; NAMES.len()]) -> f32 {
     for (step, value) in steps.iter_mut().zip(values) {
         *step = (value * 255.0 + 0.5) as u8;
     }
-    let sum: i32 = forest.roots.chunks(ABREAST).map(|roots| descend(forest, roots, &steps)).sum();
-    forest.scale * sum as f32
-}
-
-/// Returns the sum of the leaves that a few trees end in.
-fn descend(forest: &Forest, roots: &[u16], steps: &[u8; 256]) -> i32 {
-    let mut places = [0; ABREAST];
-    let places = &mut places[..roots.len()];
-    places.copy_from_slice(roots);
-    loop {
-        let mut arrived = true;
-        for at in places.iter_mut() {
-            let [feature, most, low, high] = forest.nodes[usize::from(*at)];
-            let goes_left = feature != LEAF && steps[usize::from(feature)] <= most;
-            *at = if goes_left { *at + 1 } else { u16::from_le_bytes([low, high]) };
-            arrived &= feature == LEAF;
-        }
-        if arrived {
-            break;
-        }
-    }
-    places.iter().map(|at| i32::from(forest.nodes[usize::from(*at)][1].cast_signed())).sum()
+    forest.scale * forest.sum(&mut steps) as f32
 }
 
 /// Reads a forest; `None` if the bytes are no forest for these features.
@@ -71,30 +64,80 @@ fn read(bytes: &[u8]) -> Option<Forest> {
     let (count, rest) = rest.split_first_chunk()?;
     let (scale, mut rest) = rest.split_first_chunk()?;
     let mut forest = Forest { scale: f32::from_le_bytes(*scale), ..Forest::default() };
+    let mut trees = Vec::new();
     for _ in 0..u16::from_le_bytes(*count) {
         let (size, after) = rest.split_first_chunk()?;
         let (tree, after) = after.split_at_checked(4 * usize::from(u16::from_le_bytes(*size)))?;
-        forest.plant(tree.as_chunks::<4>().0)?;
+        trees.push(tree.as_chunks::<4>().0);
         rest = after;
     }
-    rest.is_empty().then_some(forest)
+    if !rest.is_empty() || !trees.iter().all(|tree| sound(tree)) {
+        return None;
+    }
+    // Trees of one depth are done at once.
+    trees.sort_by_key(|tree| depth(tree));
+    for tree in trees {
+        forest.plant(tree)?;
+    }
+    Some(forest)
+}
+
+/// The number of steps from the root of a sound tree to its farthest leaf.
+fn depth(tree: &[Node]) -> usize {
+    let mut depths = vec![0; tree.len()];
+    for (at, node) in tree.iter().enumerate().filter(|(_, node)| node[0] != LEAF) {
+        // Branches lead onwards, so the depth of the node itself is known by now.
+        for branch in [at + 1, usize::from(u16::from_le_bytes([node[2], node[3]]))] {
+            depths[branch] = depths[branch].max(depths[at] + 1);
+        }
+    }
+    depths.into_iter().max().unwrap_or(0)
 }
 
 impl Forest {
+    /// Adds a sound tree.
     fn plant(&mut self, tree: &[Node]) -> Option<()> {
-        if !sound(tree) {
-            return None;
-        }
         // All indices must fit into two bytes, or else the forest is refused.
         u16::try_from(self.nodes.len() + tree.len()).ok()?;
         let root = self.nodes.len() as u16;
         for (at, &[feature, value, low, high]) in (root..).zip(tree) {
-            let right = if feature == LEAF { at } else { root + u16::from_le_bytes([low, high]) };
+            let is_leaf = feature == LEAF;
+            let right = if is_leaf { at } else { root + u16::from_le_bytes([low, high]) };
             let [low, high] = right.to_le_bytes();
-            self.nodes.push([feature, value, low, high]);
+            self.nodes.push([feature, if is_leaf { 0 } else { value }, low, high]);
+            self.values.push(if is_leaf { value.cast_signed() } else { 0 });
         }
-        self.roots.push(root);
+        if self.groups.last().is_none_or(|group| group.count == ABREAST) {
+            self.groups.push(Group { roots: [root; ABREAST], ..Group::default() });
+        }
+        let group = self.groups.last_mut()?;
+        group.roots[group.count] = root;
+        group.count += 1;
         Some(())
+    }
+
+    /// Returns the sum of the leaves that all trees end in. `steps` has the step of each feature.
+    fn sum(&self, steps: &mut [u8; 256]) -> i32 {
+        steps[usize::from(LEAF)] = u8::MAX;
+        self.groups.iter().map(|group| self.descend(group, steps)).sum()
+    }
+
+    fn descend(&self, group: &Group, steps: &[u8; 256]) -> i32 {
+        let mut places = group.roots;
+        loop {
+            let before = places;
+            for at in &mut places {
+                let [feature, most, low, high] = self.nodes[usize::from(*at)];
+                let left = *at + 1;
+                let right = u16::from_le_bytes([low, high]);
+                *at = if steps[usize::from(feature)] <= most { left } else { right };
+            }
+            if places == before {
+                break;
+            }
+        }
+        let leaves = places.iter().take(group.count);
+        leaves.map(|at| i32::from(self.values[usize::from(*at)])).sum()
     }
 }
 
@@ -115,7 +158,7 @@ mod tests {
     #[test]
     fn the_shipped_forest_is_whole_and_small() {
         let forest = read(BYTES).expect("forest.bin is readable");
-        assert!(!forest.roots.is_empty() && forest.scale > 0.0);
+        assert!(!forest.groups.is_empty() && forest.scale > 0.0);
         assert!(BYTES.len() <= 100 * 1024);
     }
 
@@ -151,8 +194,8 @@ mod tests {
         forest.plant(&[[LEAF, 2, 0, 0]]).unwrap();
         let mut steps = [0; 256];
         steps[1] = 100;
-        assert_eq!(descend(&forest, &forest.roots, &steps), 5 + 5 + 2);
+        assert_eq!(forest.sum(&mut steps), 5 + 5 + 2);
         steps[1] = 101;
-        assert_eq!(descend(&forest, &forest.roots, &steps), -5 - 5 + 2);
+        assert_eq!(forest.sum(&mut steps), -5 - 5 + 2);
     }
 }

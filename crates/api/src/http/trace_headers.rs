@@ -3,7 +3,6 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use domain::ids::TraceId;
-use gateway::Streamed;
 
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
@@ -14,14 +13,6 @@ const DROPPED: HeaderName = HeaderName::from_static("x-sluice-dropped-params");
 /// The trace that a request's headers name.
 pub fn trace_of(headers: &HeaderMap) -> Option<String> {
     headers.get(TRACE_ID).and_then(|value| value.to_str().ok()).map(str::to_owned)
-}
-
-/// The trace of a streamed answer, and the parameters that were left out.
-pub fn notes_of(streamed: &Streamed) -> (TraceId, Vec<String>) {
-    match streamed {
-        Streamed::Pieces(started, _) => (started.trace, started.dropped.clone()),
-        Streamed::Blocked { trace, .. } => (*trace, Vec::new()),
-    }
 }
 
 /// Adds to an answer the headers of its trace and of the parameters that were left out because the

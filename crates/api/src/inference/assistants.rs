@@ -68,19 +68,21 @@ pub async fn create(
         return Err(gateway::Error::invalid("messages must not be empty").into());
     }
     let messages = body.messages.into_iter().map(message).collect::<Result<Vec<_>>>()?;
-    let ask = AssistantRequest {
+    let request = AssistantRequest {
         trace_id: body.trace_id,
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, ..Prompt::default() },
         parent: body.parent_step_id,
     };
-    Ok(Json(match app.gateway.assist(&caller, ask).await? {
+    Ok(Json(match app.gateway.assist(&caller, request).await? {
         Assisted::Text { done, turn } => TurnBody::Text {
             output: done.output,
             model: done.model,
             step_id: done.step,
             thread_turn: turn,
         },
-        Assisted::Blocked { reason, step } => TurnBody::Blocked { reason, step_id: step },
+        Assisted::Blocked(refusal) => {
+            TurnBody::Blocked { reason: refusal.reason, step_id: refusal.step }
+        }
     }))
 }

@@ -1,15 +1,17 @@
 //! Chat completions in the standard format.
 
 use axum::Json;
+use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use domain::conversation::{Body as Said, Message, Prompt, Role};
+use domain::conversation::{Body as Content, Message, Prompt, Role};
 use domain::ids::{StepId, TraceId};
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::{ChatAnswer, ChatReply, ChatRequest};
+use futures_util::stream::BoxStream;
+use gateway::{ChatReply, ChatRequest, Piece, Refusal, Started};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -18,10 +20,10 @@ use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::error::{Failure, Result};
-use crate::http::trace_headers;
 use crate::inference::canonical;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
 use crate::inference::finding::FindingBody;
+use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::function_call;
 use crate::inference::sse::{self, EventBody, Style};
 
@@ -64,33 +66,50 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<ChatBody>,
 ) -> Result<Response> {
-    let header = trace_headers::trace_of(&headers);
-    let streams = body.stream.unwrap_or(false);
-    let with_usage =
-        body.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false);
-    let ask = ask(body, header)?;
-    let now = app.gateway.now();
-    // Boxed, here and at the other endpoints: the layers around a handler move its future several
-    // times.
-    if streams {
-        let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await?;
-        let (trace, dropped) = trace_headers::notes_of(&streamed);
-        let response = sse::respond(streamed, Style { with_role: true, with_usage }, now);
-        return Ok(trace_headers::with_trace_headers(trace, &dropped, response));
-    }
-    Ok(match Box::pin(app.gateway.chat(&caller, ask)).await? {
-        ChatAnswer::Reply(mut reply) => {
-            let dropped = std::mem::take(&mut reply.dropped);
-            trace_headers::with_trace_headers(reply.trace, &dropped, present(*reply))
-        }
-        ChatAnswer::Blocked { reason, step, trace, cause } => {
-            let cause = FindingBody::of(cause);
-            trace_headers::with_trace_headers(trace, &[], refused(reason, cause, step, trace, now))
-        }
-    })
+    format::answer::<ChatCompletions>(&app, &caller, &headers, body).await
 }
 
-fn ask(body: ChatBody, header: Option<String>) -> Result<ChatRequest> {
+/// The canonical format.
+struct ChatCompletions;
+
+/// The form of a chat completion that a request asks for.
+#[derive(Debug)]
+struct ChatOptions {
+    /// Whether a last chunk reports the usage.
+    with_usage: bool,
+}
+
+impl Format for ChatCompletions {
+    type Body = ChatBody;
+    type Options = ChatOptions;
+
+    fn read(body: ChatBody, trace: Option<String>) -> Result<ParsedRequest<ChatOptions>> {
+        parse(body, trace)
+    }
+
+    fn write_answer(reply: ChatReply, _options: ChatOptions) -> Response {
+        whole(reply)
+    }
+
+    fn write_events(
+        started: &Started,
+        pieces: BoxStream<'static, Vec<Piece>>,
+        options: ChatOptions,
+    ) -> Bytes {
+        let ChatOptions { with_usage } = options;
+        sse::body(started, pieces, Style { with_role: true, with_usage })
+    }
+
+    fn write_refusal(refusal: Refusal, now: Timestamp, _options: ChatOptions) -> Response {
+        refused(refusal, now)
+    }
+
+    fn write_refusal_events(refusal: Refusal, now: Timestamp, _options: ChatOptions) -> Bytes {
+        sse::refused(refusal, now).into()
+    }
+}
+
+fn parse(body: ChatBody, trace: Option<String>) -> Result<ParsedRequest<ChatOptions>> {
     if body.messages.is_empty() {
         return Err(gateway::Error::invalid("messages must not be empty").into());
     }
@@ -100,11 +119,19 @@ fn ask(body: ChatBody, header: Option<String>) -> Result<ChatRequest> {
     if max_output_tokens == Some(0) {
         return Err(gateway::Error::invalid("max_tokens must be at least 1").into());
     }
-    Ok(ChatRequest {
+    let request = ChatRequest {
         api_endpoint: ApiEndpoint::Chat,
-        trace_id: body.trace_id.or(header),
+        trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, max_output_tokens, is_translated: false, params: body.params },
+    };
+    let with_usage = body.stream_options.and_then(|options| options.include_usage);
+    Ok(ParsedRequest {
+        request,
+        streams: body.stream.unwrap_or(false),
+        names: None,
+        left_out: Vec::new(),
+        options: ChatOptions { with_usage: with_usage.unwrap_or(false) },
     })
 }
 
@@ -117,18 +144,18 @@ pub(crate) fn message(mut body: MessageBody) -> Result<Message> {
             body.role.chars().take(40).collect::<String>()
         )))
     })?;
-    let said = match body.content {
-        None => Said::Empty,
-        Some(ContentBody::Text(text)) => Said::Text(text),
-        Some(ContentBody::Parts(parts)) => Said::Parts(parts),
+    let content = match body.content {
+        None => Content::Empty,
+        Some(ContentBody::Text(text)) => Content::Text(text),
+        Some(ContentBody::Parts(parts)) => Content::Parts(parts),
     };
-    Ok(Message { role, body: said, extra: body.extra })
+    Ok(Message { role, body: content, extra: body.extra })
 }
 
 /// An answer; the provider's own if it is in this format, under our id, model and time.
-fn present(reply: ChatReply) -> Response {
+fn whole(reply: ChatReply) -> Response {
     if let Some(mut native) = reply.native {
-        tell_finish(&mut native, reply.finish);
+        write_finish(&mut native, reply.finish);
         native.insert("id".to_owned(), sse::completion_id(reply.step).into());
         native.insert("object".to_owned(), "chat.completion".into());
         native.insert("created".to_owned(), reply.created.unix_seconds().into());
@@ -159,7 +186,7 @@ fn present(reply: ChatReply) -> Response {
 
 /// Writes into a chunk why choice 0 has ended: some servers write `stop` beside tool calls, or
 /// nothing. The reason of the legacy form stays.
-fn tell_finish(native: &mut Map<String, Value>, finish: FinishReason) {
+fn write_finish(native: &mut Map<String, Value>, finish: FinishReason) {
     let Some(Value::Object(first)) = canonical::first_choice(native) else { return };
     let is_legacy = first.get("finish_reason").is_some_and(|word| word == "function_call");
     if !is_legacy {
@@ -168,13 +195,8 @@ fn tell_finish(native: &mut Map<String, Value>, finish: FinishReason) {
 }
 
 /// A refusal as a valid completion.
-fn refused(
-    reason: String,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-    now: Timestamp,
-) -> Response {
+fn refused(refusal: Refusal, now: Timestamp) -> Response {
+    let Refusal { reason, step, trace, cause } = refusal;
     let message = json!({"role": "assistant", "content": null, "refusal": reason});
     Json(CompletionBody {
         id: sse::completion_id(step),
@@ -186,7 +208,7 @@ fn refused(
         step_id: step,
         trace_id: trace,
         reason: Some(reason),
-        cause,
+        cause: FindingBody::of(cause),
     })
     .into_response()
 }
@@ -206,7 +228,7 @@ mod tests {
         ] {
             let of = |index: u64| json!({"index": index, "message": calls, "finish_reason": word});
             let mut native = Map::from_iter([("choices".to_owned(), json!([of(1), of(0)]))]);
-            tell_finish(&mut native, finish);
+            write_finish(&mut native, finish);
             assert_eq!(native["choices"][0], of(1), "the others have none that is known");
             assert_eq!(native["choices"][1]["finish_reason"], told);
         }

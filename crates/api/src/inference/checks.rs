@@ -93,7 +93,7 @@ impl From<CheckResult> for CheckBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(ask): FlatBody<CheckAsk>,
+    FlatBody(request): FlatBody<CheckAsk>,
 ) -> Result<Json<CheckBody>> {
-    Ok(Json(app.gateway.check(&caller, &ask.trace_id, &ask.input).await?.into()))
+    Ok(Json(app.gateway.check(&caller, &request.trace_id, &request.input).await?.into()))
 }

@@ -133,18 +133,18 @@ pub async fn create(
             return Err(gateway::Error::invalid("encoding_format must be float or base64").into());
         }
     };
-    let ask = EmbeddingRequest { trace_id, model, texts, dimensions };
-    Ok(match app.gateway.embed(&caller, ask).await? {
+    let request = EmbeddingRequest { trace_id, model, texts, dimensions };
+    Ok(match app.gateway.embed(&caller, request).await? {
         Embeddings::Vectors { vectors, model, tokens, step } => {
             let embeddings = vectors.into_iter().map(|vector| written(vector, format)).collect();
             Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id: step })
                 .into_response()
         }
-        Embeddings::Blocked { reason, step } => GuardBody {
+        Embeddings::Blocked(refusal) => GuardBody {
             error: "Blocked by anti-leak guardrail",
-            reason: Some(reason),
+            reason: Some(refusal.reason),
             violations: Vec::new(),
-            step_id: step,
+            step_id: refusal.step,
         }
         .into_response(),
     })

@@ -30,9 +30,9 @@ pub struct StreamAsk {
 pub async fn show(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Query(ask): Query<StreamAsk>,
+    Query(request): Query<StreamAsk>,
 ) -> Result<Response> {
-    stream(&app, &caller, ask).await
+    stream(&app, &caller, request).await
 }
 
 /// Execute a prompt from the body and stream the answer.
@@ -42,9 +42,9 @@ pub async fn show(
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(ask): FlatBody<StreamAsk>,
+    FlatBody(request): FlatBody<StreamAsk>,
 ) -> Result<Response> {
-    stream(&app, &caller, ask).await
+    stream(&app, &caller, request).await
 }
 
 /// A request for the head of an answer only must not cost anything.
@@ -53,8 +53,9 @@ pub async fn no_head() -> Response {
     ([(ALLOW, "GET,POST")], refused).into_response()
 }
 
-async fn stream(app: &App, caller: &gateway::Caller, ask: StreamAsk) -> Result<Response> {
-    let streamed = Box::pin(app.gateway.execute_stream(caller, &ask.trace_id, ask.input)).await?;
+async fn stream(app: &App, caller: &gateway::Caller, request: StreamAsk) -> Result<Response> {
+    let streamed =
+        Box::pin(app.gateway.execute_stream(caller, &request.trace_id, request.input)).await?;
     let style = Style { with_role: false, with_usage: false };
     Ok(sse::respond(streamed, style, app.gateway.now()))
 }

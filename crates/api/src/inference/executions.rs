@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use domain::ids::StepId;
-use gateway::{Outcome, ToolCall, ToolResult};
+use gateway::{Outcome, Refusal, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -121,7 +121,7 @@ impl From<Outcome> for OutcomeBody {
                 let tool_calls = calls.into_iter().map(call).collect();
                 Self::Tools { tool_calls, step_id: step, status: Waits::ToolCallsPending }
             }
-            Outcome::Blocked { reason, step, cause } => {
+            Outcome::Blocked(Refusal { reason, step, cause, .. }) => {
                 Self::Blocked { reason, step_id: step, cause: FindingBody::of(cause) }
             }
         }
@@ -134,7 +134,7 @@ impl From<Outcome> for OutcomeBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Body(ask): Body<ExecuteRequest>,
+    Body(request): Body<ExecuteRequest>,
 ) -> Result<Json<OutcomeBody>> {
     let result = |result: ToolResultBody| ToolResult {
         call: result.tool_call_id,
@@ -142,18 +142,18 @@ pub async fn create(
         name: result.name,
     };
     // An empty list without a parent contains no results.
-    let results = ask
+    let results = request
         .tool_results
-        .filter(|results| !results.is_empty() || ask.parent_step_id.is_some())
+        .filter(|results| !results.is_empty() || request.parent_step_id.is_some())
         .map(|results| results.into_iter().map(result).collect());
-    let ask = gateway::ExecuteRequest {
-        trace_id: ask.trace_id,
-        input: ask.input,
-        tools: ask.tools.unwrap_or_default(),
+    let request = gateway::ExecuteRequest {
+        trace_id: request.trace_id,
+        input: request.input,
+        tools: request.tools.unwrap_or_default(),
         results,
-        parent: ask.parent_step_id,
+        parent: request.parent_step_id,
     };
-    Ok(Json(Box::pin(app.gateway.execute(&caller, ask)).await?.into()))
+    Ok(Json(Box::pin(app.gateway.execute(&caller, request)).await?.into()))
 }
 
 /// The prompt to run, and its model.
@@ -176,10 +176,9 @@ pub struct RunAsk {
 pub async fn run(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(ask): FlatBody<RunAsk>,
+    FlatBody(request): FlatBody<RunAsk>,
 ) -> Result<Json<OutcomeBody>> {
-    let parent = ask.parent_step_id;
-    let done =
-        Box::pin(app.gateway.run(&caller, &ask.trace_id, &ask.model, ask.input, parent)).await?;
+    let RunAsk { trace_id, model, input, parent_step_id: parent } = request;
+    let done = Box::pin(app.gateway.run(&caller, &trace_id, &model, input, parent)).await?;
     Ok(Json(done.into()))
 }

@@ -56,13 +56,4 @@ impl FindingBody {
     pub fn of(cause: Option<Box<Located>>) -> Option<Self> {
         cause.map(|cause| (*cause).into())
     }
-
-    /// The cause of a refusal if the caller's list is not the conversation that was judged: `sources`
-    /// maps each message of that conversation to its index in the list, or to none for content beside
-    /// the list.
-    pub fn of_item(cause: Option<Box<Located>>, sources: &[Option<usize>]) -> Option<Self> {
-        let cause = Self::of(cause)?;
-        let message = cause.message.and_then(|index| sources.get(index).copied().flatten());
-        Some(Self { message, ..cause })
-    }
 }

@@ -59,16 +59,16 @@ pub async fn create(
 ) -> Result<Response> {
     let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());
-    let ask = ImageRequest { trace_id, model, prompt, size, quality, count: n };
-    Ok(match app.gateway.paint(&caller, ask).await? {
+    let request = ImageRequest { trace_id, model, prompt, size, quality, count: n };
+    Ok(match app.gateway.generate_images(&caller, request).await? {
         Images::Urls { urls, model, step } => {
             Json(ImagesBody { images: urls, model, step_id: step }).into_response()
         }
-        Images::Blocked { reason, step } => GuardBody {
+        Images::Blocked(refusal) => GuardBody {
             error: "Blocked by safety check",
-            reason: Some(reason),
+            reason: Some(refusal.reason),
             violations: Vec::new(),
-            step_id: step,
+            step_id: refusal.step,
         }
         .into_response(),
         Images::Violates { error, violations, step } => GuardBody {

@@ -1,27 +1,27 @@
 //! The names of a conversation's messages in the caller's request.
 
-use gateway::{Error, Unanswered};
+use gateway::{Error, Refusal, Unanswered};
 
 use crate::http::error::Failure;
 
 /// The names that a request in a vendor's format has for the messages made of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Names<'a> {
+#[derive(Debug)]
+pub struct MessageNames {
     /// The list that most of them are made of.
     pub list: &'static str,
     /// The parameter that the others are made of.
     pub beside: &'static str,
     /// For each message its index in the list, or none if it is made of the other parameter.
-    pub sources: &'a [Option<usize>],
+    pub sources: Vec<Option<usize>>,
 }
 
-impl Names<'_> {
+impl MessageNames {
     /// A failure of the call; a message at fault has the name that it has in the caller's request.
-    pub fn failure(self, unanswered: Unanswered) -> Failure {
+    pub fn failure(&self, unanswered: Unanswered) -> Failure {
         let Unanswered { error, trace } = unanswered;
         let error = match error {
             Error::InvalidMessage { index, fault } => {
-                let at = match self.sources.get(index).copied().flatten() {
+                let at = match self.source(index) {
                     Some(index) => format!("{}[{index}]", self.list),
                     // A text may replace the list.
                     None if index + 1 == self.sources.len() => self.list.to_owned(),
@@ -33,6 +33,19 @@ impl Names<'_> {
         };
         Unanswered { error, trace }.into()
     }
+
+    /// A refusal of the call; the message of its cause has the index that it has in the caller's list,
+    /// or none if it is not of that list.
+    pub fn located(&self, mut refusal: Refusal) -> Refusal {
+        if let Some(cause) = &mut refusal.cause {
+            cause.message = cause.message.and_then(|index| self.source(index));
+        }
+        refusal
+    }
+
+    fn source(&self, index: usize) -> Option<usize> {
+        self.sources.get(index).copied().flatten()
+    }
 }
 
 #[cfg(test)]
@@ -41,8 +54,8 @@ mod tests {
 
     #[test]
     fn a_message_has_the_name_that_the_caller_knows_it_by() {
-        let sources = [None, Some(0), Some(1), Some(1)];
-        let names = Names { list: "input", beside: "instructions", sources: &sources };
+        let sources = vec![None, Some(0), Some(1), Some(1)];
+        let names = MessageNames { list: "input", beside: "instructions", sources };
         let told = |index: usize| {
             let error = Error::InvalidMessage { index, fault: "no".to_owned() };
             names.failure(error.into()).into_body().errors
@@ -50,7 +63,7 @@ mod tests {
         assert_eq!(told(0), ["instructions: no"]);
         assert_eq!(told(1), ["input[0]: no"]);
         assert_eq!(told(3), ["input[1]: no"]);
-        let names = Names { sources: &[None, None], ..names };
+        let names = MessageNames { sources: vec![None, None], ..names };
         let error = Error::InvalidMessage { index: 1, fault: "no".to_owned() };
         assert_eq!(names.failure(error.into()).into_body().errors, ["input: no"]);
     }

@@ -9,6 +9,7 @@ pub(crate) mod embeddings;
 pub(crate) mod execution_stream;
 pub(crate) mod executions;
 pub(crate) mod finding;
+pub(crate) mod format;
 pub(crate) mod function_call;
 pub(crate) mod images;
 pub(crate) mod message_names;

@@ -125,10 +125,11 @@ fn malformed(what: &str) -> Failure {
 pub async fn list(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Query(ask): Query<PageAsk>,
+    Query(request): Query<PageAsk>,
 ) -> Result<Json<ModelList>> {
     let models = app.gateway.callable_models(&caller);
-    let (data, has_more) = ask.of(models.iter().map(|model| model.as_ref().into()).collect())?;
+    let (data, has_more) =
+        request.of(models.iter().map(|model| model.as_ref().into()).collect())?;
     let id = |model: Option<&ListedModel>| model.map(|model| model.id.clone());
     let (first_id, last_id) = (id(data.first()), id(data.last()));
     Ok(Json(ModelList { object: "list", data, has_more, first_id, last_id }))
@@ -171,9 +172,9 @@ mod tests {
 
     fn page(limit: Option<u64>, after: Option<&str>, before: Option<&str>) -> (String, bool) {
         let (after_id, before_id) = (after.map(str::to_owned), before.map(str::to_owned));
-        let ask = PageAsk { limit, after_id, before_id };
+        let request = PageAsk { limit, after_id, before_id };
         let all = ["a", "b", "c", "d"].map(listed).into();
-        match ask.of(all) {
+        match request.of(all) {
             Ok((page, has_more)) => (page.iter().map(|model| &*model.id).collect(), has_more),
             Err(failure) => {
                 assert_eq!(failure.status(), StatusCode::BAD_REQUEST);

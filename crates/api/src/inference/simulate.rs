@@ -98,9 +98,9 @@ impl From<Simulated> for SimulateBody {
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(ask): FlatBody<SimulateAsk>,
+    FlatBody(request): FlatBody<SimulateAsk>,
 ) -> Result<Json<SimulateBody>> {
-    let metadata = metadata(ask.metadata)?;
-    let simulation = Simulation { input: ask.input, project: ask.project_id, metadata };
+    let metadata = metadata(request.metadata)?;
+    let simulation = Simulation { input: request.input, project: request.project_id, metadata };
     Ok(Json(app.gateway.simulate(&caller, &simulation).await?.into()))
 }

@@ -14,7 +14,8 @@ use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
-use gateway::{Piece, Started, Streamed};
+use futures_util::stream::BoxStream;
+use gateway::{Piece, Refusal, Started, Streamed};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -56,16 +57,30 @@ pub struct Style {
 
 /// A streamed answer as a response.
 pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
-    let body = match streamed {
-        Streamed::Pieces(started, pieces) => {
-            let mut encoder = Encoder::new(&started, style);
-            Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(encoder.encode(pieces))))
-        }
-        Streamed::Blocked { reason, step, trace, cause } => {
-            Body::from(refused(&reason, FindingBody::of(cause), step, trace, now))
-        }
-    };
-    events(body)
+    events(match streamed {
+        Streamed::Pieces(started, pieces) => body(&started, pieces, style),
+        Streamed::Blocked(refusal) => refused(refusal, now).into(),
+    })
+}
+
+/// The events of an answer.
+pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, style: Style) -> Body {
+    let mut encoder = Encoder::new(started, style);
+    Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(encoder.encode(pieces))))
+}
+
+/// All events of a request that was refused before any model was called.
+pub fn refused(refusal: Refusal, now: Timestamp) -> Vec<u8> {
+    let Refusal { reason, step, trace, cause } = refusal;
+    let mut chunk = chunk_fields(step, now, "");
+    close_refused(&mut chunk, [0], &reason, step, trace);
+    if let Some(cause) = FindingBody::of(cause) {
+        chunk.insert("cause".to_owned(), json!(cause));
+    }
+    let mut out = Vec::new();
+    event(&mut out, &chunk);
+    out.extend_from_slice(DONE);
+    out
 }
 
 /// Events as a response.
@@ -160,7 +175,7 @@ impl Encoder {
         let choices = chunk.get_mut("choices").and_then(Value::as_array_mut);
         for choice in choices.into_iter().flatten() {
             let index = choice["index"].as_u64().unwrap_or(0);
-            self.tell_role_once(index, choice);
+            self.write_role_once(index, choice);
             if index > 0 && !choice["finish_reason"].is_null() {
                 self.unended.remove(&index);
             } else if index > 0 && self.unended.len() < MOST_CHOICES {
@@ -178,7 +193,7 @@ impl Encoder {
     }
 
     /// Clients put the pieces of a string together: a role that comes twice is no role any more.
-    fn tell_role_once(&mut self, index: u64, choice: &mut Value) {
+    fn write_role_once(&mut self, index: u64, choice: &mut Value) {
         let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else { return };
         if delta.get("role").is_some_and(Value::is_string) && !self.roles.insert(index) {
             delta.shift_remove("role");
@@ -234,25 +249,6 @@ fn close_refused(
     chunk.insert("reason".to_owned(), reason.into());
     chunk.insert("step_id".to_owned(), json!(step));
     chunk.insert("trace_id".to_owned(), json!(trace));
-}
-
-/// The whole stream of a request that was refused before any model was called.
-fn refused(
-    reason: &str,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-    now: Timestamp,
-) -> Vec<u8> {
-    let mut chunk = chunk_fields(step, now, "");
-    close_refused(&mut chunk, [0], reason, step, trace);
-    if let Some(cause) = cause {
-        chunk.insert("cause".to_owned(), json!(cause));
-    }
-    let mut out = Vec::new();
-    event(&mut out, &chunk);
-    out.extend_from_slice(DONE);
-    out
 }
 
 fn event(out: &mut Vec<u8>, json: &impl Serialize) {

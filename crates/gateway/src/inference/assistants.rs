@@ -1,14 +1,13 @@
 //! Assistants: turns of a conversation, numbered within their trace.
 
 use domain::conversation::Prompt;
-use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::executions::{Executed, Outcome};
 use crate::pipeline::choose::Fallbacks;
-use crate::pipeline::route::{Gone, Refusal};
+use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
 
@@ -36,37 +35,31 @@ pub enum Assisted {
         turn: u64,
     },
     /// Refused by safety or routing.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-    },
+    Blocked(Refusal),
 }
 
 impl Gateway {
     /// Answers a turn. Personal data is treated as in executions if the turn is routed, and as in
     /// runs if the caller names the model.
-    pub async fn assist(&self, caller: &Caller, ask: AssistantRequest) -> Result<Assisted> {
-        let AssistantRequest { trace_id, model, prompt, parent } = ask;
+    pub async fn assist(&self, caller: &Caller, request: AssistantRequest) -> Result<Assisted> {
+        let AssistantRequest { trace_id, model, prompt, parent } = request;
         let context =
             self.request_context(caller, &trace_id, parent, ApiEndpoint::Assistants).await?;
-        let gone = match model {
+        let routed = match model {
             None => {
-                self.route_with(&context, ScreeningRequest { prompt, pii: PiiRule::Route }).await?
+                let request = ScreeningRequest { prompt, pii: PiiRule::Route };
+                self.route_with(&context, request).await?
             }
             Some(model) => {
-                let ask = ScreeningRequest { prompt, pii: PiiRule::Settings };
-                self.direct_with(&context, ask, &model, Fallbacks::Yes).await?
+                let request = ScreeningRequest { prompt, pii: PiiRule::Settings };
+                self.direct_with(&context, request, &model, Fallbacks::Yes).await?
             }
         };
-        let routed = match gone {
-            Gone::On(routed) => routed,
-            Gone::Blocked(Refusal { reason, step, .. }) => {
-                return Ok(Assisted::Blocked { reason, step });
-            }
+        let routed = match routed {
+            Ok(routed) => routed,
+            Err(refusal) => return Ok(Assisted::Blocked(refusal)),
         };
-        let (flight, outcome) = self.ask(*routed).await?;
+        let (flight, outcome) = self.call_and_judge(*routed).await?;
         let recorded = flight.finish().await?;
         Ok(match outcome {
             Outcome::Text(done) => Assisted::Text {
@@ -74,7 +67,7 @@ impl Gateway {
                 // Its project was deleted meanwhile.
                 turn: recorded.turn.ok_or_else(Error::trace_not_found)?,
             },
-            Outcome::Blocked { reason, step, .. } => Assisted::Blocked { reason, step },
+            Outcome::Blocked(refusal) => Assisted::Blocked(refusal),
             Outcome::Tools { .. } => {
                 return Err(Error::Internal("tools were called that nobody offered".to_owned()));
             }

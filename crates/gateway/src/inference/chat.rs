@@ -1,12 +1,15 @@
 //! Conversations, in whichever format they came: personal data redacted on the way out and put back
 //! on the way in.
 
-use domain::conversation::Prompt;
+use std::sync::Arc;
+
+use domain::conversation::{Prompt, Reply};
 use domain::ids::{StepId, TraceId};
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -15,9 +18,9 @@ use crate::inference::executions::record_reply;
 use crate::pipeline::auto_trace::AutoTrace;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
-use crate::pipeline::route::{Gone, Refusal};
+use crate::pipeline::fund::Funded;
+use crate::pipeline::refusal::{OrRefusal, Refusal};
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
-use crate::safety::location::Located;
 use crate::state::caller::Caller;
 use crate::streaming::piece::{Piece, Streamed};
 use crate::tools::function_tools;
@@ -83,16 +86,7 @@ pub enum ChatAnswer {
     /// An answer.
     Reply(Box<ChatReply>),
     /// Refused by safety or routing, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-        /// Its trace.
-        trace: TraceId,
-        /// The finding and its location, if safety refused it.
-        cause: Option<Box<Located>>,
-    },
+    Blocked(Refusal),
 }
 
 /// Why a conversation got no answer.
@@ -115,87 +109,74 @@ impl Gateway {
     pub async fn chat(
         &self,
         caller: &Caller,
-        mut ask: ChatRequest,
+        mut request: ChatRequest,
     ) -> std::result::Result<ChatAnswer, Unanswered> {
-        prepare(&mut ask.prompt.params)?;
-        let context = self.chat_turn(caller, ask.trace_id.as_deref(), ask.api_endpoint).await?;
-        let (own, trace) = (context.own.clone(), context.trace.id());
-        let own_id = own.as_deref().map(AutoTrace::id);
-        let unwritten = |error| Unanswered { error, trace: own_id };
-        let answer = match self.chat_route(context, ask.model.as_deref(), ask.prompt).await {
-            Ok(Gone::On(routed)) => {
-                self.chat_answer(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
+        prepare(&mut request.prompt.params)?;
+        let context = self.chat_context(caller, &request).await?;
+        let auto_trace = context.auto_trace.clone();
+        let unanswered = unanswered(auto_trace.as_deref());
+        let answer = match self.chat_route(context, request.model.as_deref(), request.prompt).await
+        {
+            Ok(Ok(routed)) => {
+                self.chat_reply(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
             }
-            Ok(Gone::Blocked(Refusal { reason, step, cause })) => {
-                Ok(ChatAnswer::Blocked { reason, step, trace, cause })
-            }
+            Ok(Err(refusal)) => Ok(ChatAnswer::Blocked(refusal)),
             Err(error) => Err(error),
         };
-        if let Some(own) = own {
-            Box::pin(own.complete()).await.map_err(unwritten)?;
+        if let Some(auto_trace) = &auto_trace {
+            Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
         }
-        answer.map_err(unwritten)
+        answer.map_err(unanswered)
     }
 
     /// Answers a conversation in a stream.
     pub async fn chat_stream(
         &self,
         caller: &Caller,
-        mut ask: ChatRequest,
+        mut request: ChatRequest,
     ) -> std::result::Result<Streamed, Unanswered> {
-        prepare(&mut ask.prompt.params)?;
-        let context = self.chat_turn(caller, ask.trace_id.as_deref(), ask.api_endpoint).await?;
-        let (own, trace) = (context.own.clone(), context.trace.id());
-        let own_id = own.as_deref().map(AutoTrace::id);
-        let unwritten = |error| Unanswered { error, trace: own_id };
-        let answer = match self.chat_route(context, ask.model.as_deref(), ask.prompt).await {
-            Ok(Gone::On(routed)) => self.relay(*routed).await,
-            Ok(Gone::Blocked(refusal)) => Ok(Streamed::refused(refusal, trace)),
+        prepare(&mut request.prompt.params)?;
+        let context = self.chat_context(caller, &request).await?;
+        let auto_trace = context.auto_trace.clone();
+        let unanswered = unanswered(auto_trace.as_deref());
+        let answer = match self.chat_route(context, request.model.as_deref(), request.prompt).await
+        {
+            Ok(Ok(routed)) => self.relay(*routed).await,
+            Ok(Err(refusal)) => Ok(Streamed::Blocked(refusal)),
             Err(error) => Err(error),
         };
-        let Some(own) = own else { return answer.map_err(unwritten) };
-        match answer {
-            Ok(Streamed::Pieces(started, pieces)) => {
-                let pieces = pieces.then(move |mut pieces| {
-                    let own = own.clone();
-                    async move {
-                        let ends =
-                            matches!(pieces.last(), Some(Piece::End { .. } | Piece::Broken(_)));
-                        if ends && let Err(error) = Box::pin(own.complete()).await {
-                            pieces.pop();
-                            pieces.push(Piece::Broken(error));
-                        }
-                        pieces
-                    }
-                });
-                Ok(Streamed::Pieces(started, pieces.boxed()))
+        match (answer, auto_trace) {
+            (Ok(Streamed::Pieces(started, pieces)), Some(auto_trace)) => {
+                Ok(Streamed::Pieces(started, completing(pieces, auto_trace)))
             }
-            other => {
-                Box::pin(own.complete()).await.map_err(unwritten)?;
-                other.map_err(unwritten)
+            (answer, Some(auto_trace)) => {
+                Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
+                answer.map_err(unanswered)
             }
+            (answer, None) => answer.map_err(unanswered),
         }
     }
 
     /// The request context of a chat completion: on the caller's trace, or on one that is opened
     /// for a call that names none, if the project asks for that.
-    async fn chat_turn(
+    async fn chat_context(
         &self,
         caller: &Caller,
-        trace_id: Option<&str>,
-        api_endpoint: ApiEndpoint,
+        request: &ChatRequest,
     ) -> std::result::Result<RequestContext, Unanswered> {
-        if let Some(id) = trace_id {
+        let api_endpoint = request.api_endpoint;
+        if let Some(id) = &request.trace_id {
             return Ok(self.request_context(caller, id, None, api_endpoint).await?);
         }
         if !caller.project.settings.auto_trace {
             let missing = "Missing required parameter: trace_id".to_owned();
             return Err(Error::Malformed(missing).into());
         }
-        let own = AutoTrace::open(self, caller).await?;
-        let context = self.request_context(caller, &own.id().to_string(), None, api_endpoint).await;
-        let context = context.map_err(|error| Unanswered { error, trace: Some(own.id()) })?;
-        Ok(RequestContext { own: Some(own), ..context })
+        let auto_trace = AutoTrace::open(self, caller).await?;
+        let id = auto_trace.id().to_string();
+        let context = self.request_context(caller, &id, None, api_endpoint).await;
+        let context = context.map_err(unanswered(Some(&auto_trace)))?;
+        Ok(RequestContext { auto_trace: Some(auto_trace), ..context })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.
@@ -204,38 +185,68 @@ impl Gateway {
         context: RequestContext,
         model: Option<&str>,
         prompt: Prompt,
-    ) -> Result<Gone> {
-        let ask = ScreeningRequest { prompt, pii: PiiRule::Redact };
-        let Some(model) = model else { return self.route_with(&context, ask).await };
-        self.direct_with(&context, ask, model, Fallbacks::Yes).await
+    ) -> Result<OrRefusal<Box<Routed>>> {
+        let request = ScreeningRequest { prompt, pii: PiiRule::Redact };
+        let Some(model) = model else { return self.route_with(&context, request).await };
+        self.direct_with(&context, request, model, Fallbacks::Yes).await
     }
 
-    async fn chat_answer(&self, routed: Routed) -> Result<ChatReply> {
+    /// Funds and calls, judges the answer, records.
+    async fn chat_reply(&self, routed: Routed) -> Result<ChatReply> {
         let (mut flight, mut reply) = self.call(routed).await?;
         record_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
-        let told = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
-        let funded = flight.funded()?;
-        let mut answer = ChatReply {
-            step: funded.step(),
-            trace: funded.routed().screened().context().trace.id(),
-            model: funded.model().identifier.clone(),
-            created: funded.started_at(),
-            text: std::mem::take(&mut reply.text),
-            finish: reply.finish.unwrap_or(FinishReason::Stop),
-            usage: Usage::default(),
-            native: reply.native.take(),
-            blocked,
-            dropped: std::mem::take(&mut reply.dropped),
-        };
+        let reported = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
+        let mut answer = unrecorded(flight.funded()?, reply, blocked);
         answer.usage = flight.finish().await?.usage;
-        if told != Some(answer.usage)
+        if reported != Some(answer.usage)
             && let Some(native) = &mut answer.native
         {
             native.insert("usage".to_owned(), answer.usage.chat_form());
         }
         Ok(answer)
     }
+}
+
+/// An answer whose usage is not counted yet.
+fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatReply {
+    ChatReply {
+        step: funded.step(),
+        trace: funded.routed().screened().context().trace.id(),
+        model: funded.model().identifier.clone(),
+        created: funded.started_at(),
+        text: reply.text,
+        finish: reply.finish.unwrap_or(FinishReason::Stop),
+        usage: Usage::default(),
+        native: reply.native,
+        blocked,
+        dropped: reply.dropped,
+    }
+}
+
+/// Adds to an error the trace that was opened for the call.
+fn unanswered(auto_trace: Option<&AutoTrace>) -> impl Fn(Error) -> Unanswered + Copy + use<> {
+    let trace = auto_trace.map(AutoTrace::id);
+    move |error| Unanswered { error, trace }
+}
+
+/// Completes the trace that was opened for a stream before its last pieces leave.
+fn completing(
+    pieces: BoxStream<'static, Vec<Piece>>,
+    auto_trace: Arc<AutoTrace>,
+) -> BoxStream<'static, Vec<Piece>> {
+    let pieces = pieces.then(move |mut pieces| {
+        let auto_trace = auto_trace.clone();
+        async move {
+            let ends = matches!(pieces.last(), Some(Piece::End { .. } | Piece::Broken(_)));
+            if ends && let Err(error) = Box::pin(auto_trace.complete()).await {
+                pieces.pop();
+                pieces.push(Piece::Broken(error));
+            }
+            pieces
+        }
+    });
+    pieces.boxed()
 }
 
 /// Brings tools into one form, leaves out parameters without a value, and refuses parameters that

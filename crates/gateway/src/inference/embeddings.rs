@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::choose::Fallbacks;
-use crate::pipeline::record::BlockedBy;
-use crate::pipeline::route::Refusal;
+use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, Screened, ScreeningRequest};
 use crate::state::caller::Caller;
 
@@ -48,21 +47,16 @@ pub enum Embeddings {
         step: StepId,
     },
     /// Refused by safety, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-    },
+    Blocked(Refusal),
 }
 
 impl Gateway {
     /// Checks texts, has them embedded, and records what it cost.
-    pub async fn embed(&self, caller: &Caller, ask: EmbeddingRequest) -> Result<Embeddings> {
-        let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
-        check(&ask)?;
+    pub async fn embed(&self, caller: &Caller, request: EmbeddingRequest) -> Result<Embeddings> {
+        let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
+        check(&request)?;
         let context =
-            self.request_context(caller, &ask.trace_id, None, ApiEndpoint::Embeddings).await?;
+            self.request_context(caller, &request.trace_id, None, ApiEndpoint::Embeddings).await?;
         let project = context.caller.project.clone();
         let check_model = || {
             let model = project.model(name)?;
@@ -70,22 +64,22 @@ impl Gateway {
         };
         // As with images: a default model that is not registered is not the caller's mistake, so
         // the texts are judged first.
-        if ask.model.is_some() {
+        if request.model.is_some() {
             check_model()?;
         }
-        let ask =
-            ScreeningRequest { prompt: prompt(ask.texts, ask.dimensions), pii: PiiRule::Settings };
-        let screened = match self.screened(&context, ask).await? {
+        let screening = ScreeningRequest {
+            prompt: prompt(request.texts, request.dimensions),
+            pii: PiiRule::Settings,
+        };
+        let screened = match self.screened(&context, screening).await? {
             Ok(screened) => screened,
-            Err(Refusal { reason, step, .. }) => return Ok(Embeddings::Blocked { reason, step }),
+            Err(refusal) => return Ok(Embeddings::Blocked(refusal)),
         };
         let is_public = project.model(name).is_ok_and(|model| !model.is_private());
         if let Some(reason) = leak(&screened, is_public) {
-            let security = screened.security().clone();
-            let why = if screened.leaks().secret { "secret" } else { "pii" };
-            let blocked = BlockedBy { reason: reason.to_owned(), security, routing: None, why };
-            let step = Box::pin(self.record_block(&context, screened.prompt(), blocked)).await?;
-            return Ok(Embeddings::Blocked { reason: reason.to_owned(), step });
+            let category = if screened.leaks().secret { "secret" } else { "pii" };
+            let refused = screened.refused(reason.to_owned(), category, None);
+            return self.refuse(&context, refused).await.map(Embeddings::Blocked);
         }
         check_model()?;
         let routed = screened.direct(name, Fallbacks::Yes)?;
@@ -104,15 +98,15 @@ impl Gateway {
     }
 }
 
-fn check(ask: &EmbeddingRequest) -> Result<()> {
+fn check(request: &EmbeddingRequest) -> Result<()> {
     let mut faults = Vec::new();
-    if ask.texts.is_empty() || ask.texts.iter().any(String::is_empty) {
+    if request.texts.is_empty() || request.texts.iter().any(String::is_empty) {
         faults.push("input can't be blank".to_owned());
     }
-    if ask.texts.len() > MOST_TEXTS {
+    if request.texts.len() > MOST_TEXTS {
         faults.push(format!("input holds more than {MOST_TEXTS} texts"));
     }
-    if ask.dimensions.is_some_and(|dimensions| !(1..=MOST_DIMENSIONS).contains(&dimensions)) {
+    if request.dimensions.is_some_and(|dimensions| !(1..=MOST_DIMENSIONS).contains(&dimensions)) {
         faults.push(format!("dimensions must be between 1 and {MOST_DIMENSIONS}"));
     }
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }

@@ -7,15 +7,14 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::inference::mcp::offer::OfferedTools;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::in_flight::InFlight;
-use crate::pipeline::route::{Gone, Refusal};
+use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::safety::answer_strings::{self, tool_message};
-use crate::safety::location::Located;
 use crate::state::caller::Caller;
 use crate::tools::function_tools::{self, ToolCall, ToolResult};
-use crate::tools::mcp::entries;
 
 /// An answer.
 #[derive(Debug)]
@@ -57,58 +56,27 @@ pub enum Outcome {
         step: StepId,
     },
     /// Refused by safety or routing, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-        /// The finding and its location, if safety refused it.
-        cause: Option<Box<Located>>,
-    },
-}
-
-impl From<Refusal> for Outcome {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal { reason, step, cause } = refusal;
-        Self::Blocked { reason, step, cause }
-    }
+    Blocked(Refusal),
 }
 
 impl Gateway {
     /// Checks, routes, calls a model and records what it cost.
-    pub async fn execute(&self, caller: &Caller, mut ask: ExecuteRequest) -> Result<Outcome> {
-        function_tools::normalise(&mut ask.tools)?;
-        function_tools::check_known(&ask.tools)?;
-        let is_given = !ask.tools.is_empty();
-        let servers = entries::take_entries(&mut ask.tools)?;
-        for server in &servers {
-            caller.project.mcp.check(&server.address)?;
-        }
+    pub async fn execute(&self, caller: &Caller, request: ExecuteRequest) -> Result<Outcome> {
+        let tools = OfferedTools::read(request.tools, &caller.project)?;
         let context = self
-            .request_context(caller, &ask.trace_id, ask.parent, ApiEndpoint::Executions)
+            .request_context(caller, &request.trace_id, request.parent, ApiEndpoint::Executions)
             .await?;
-        let (mut prompt, known) = match ask.results {
-            None => (Prompt::question(ask.input), None),
+        let (mut prompt, known) = match request.results {
+            None => (Prompt::question(request.input), None),
             Some(results) => Box::pin(self.follow_up(&context, results)).await?,
         };
-        let mut round = None;
-        if is_given {
-            if !servers.is_empty() {
-                round = Some(Box::pin(self.offer(&context, servers, &mut ask.tools)).await?);
-            }
-            prompt.params.shift_remove("tools");
-            if !ask.tools.is_empty() {
-                prompt.params.insert("tools".to_owned(), ask.tools.into());
-            }
-        } else if let Some(known) = known {
-            round = Some(Self::offer_again(&context, known)?);
-        }
-        if let Some(round) = round {
+        // Tools of MCP servers are run here: the steps below once a round.
+        if let Some(round) = self.first_round(&context, tools, known, &mut prompt).await? {
             return Box::pin(self.converse(context, round, prompt)).await;
         }
         match self.route(context, prompt).await? {
-            Gone::On(routed) => self.answer(*routed).await,
-            Gone::Blocked(refusal) => Ok(refusal.into()),
+            Ok(routed) => self.execute_routed(*routed).await,
+            Err(refusal) => Ok(Outcome::Blocked(refusal)),
         }
     }
 
@@ -122,31 +90,22 @@ impl Gateway {
         parent: Option<i64>,
     ) -> Result<Outcome> {
         let context = self.request_context(caller, trace_id, parent, ApiEndpoint::Runs).await?;
-        let ask = ScreeningRequest { prompt: Prompt::question(input), pii: PiiRule::Settings };
-        match self.direct_with(&context, ask, model, Fallbacks::No).await? {
-            Gone::On(routed) => self.answer(*routed).await,
-            Gone::Blocked(refusal) => Ok(refusal.into()),
+        let request = ScreeningRequest { prompt: Prompt::question(input), pii: PiiRule::Settings };
+        match self.direct_with(&context, request, model, Fallbacks::No).await? {
+            Ok(routed) => self.execute_routed(*routed).await,
+            Err(refusal) => Ok(Outcome::Blocked(refusal)),
         }
     }
 
-    /// Calls, records, answers.
-    async fn answer(&self, routed: Routed) -> Result<Outcome> {
-        let (flight, outcome) = self.ask(routed).await?;
-        Self::finished(flight, outcome).await
+    /// Calls, judges the answer, records.
+    async fn execute_routed(&self, routed: Routed) -> Result<Outcome> {
+        let (flight, outcome) = self.call_and_judge(routed).await?;
+        Self::recorded(flight, outcome).await
     }
 
-    /// The outcome of a call, once it is recorded.
-    pub(crate) async fn finished(flight: InFlight, mut outcome: Outcome) -> Result<Outcome> {
-        let recorded = flight.finish().await?;
-        if let (Outcome::Tools { step, .. }, Some(asked)) = (&mut outcome, recorded.asked) {
-            *step = asked;
-        }
-        Ok(outcome)
-    }
-
-    /// Calls and judges the answer, which may leave once the call is recorded. Its step is that of
-    /// the call.
-    pub(crate) async fn ask(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
+    /// Funds and calls the routed models in order until one answers, and judges the answer, which
+    /// may leave once the call is recorded. Its step is that of the call.
+    pub(crate) async fn call_and_judge(&self, routed: Routed) -> Result<(InFlight, Outcome)> {
         let (mut flight, mut reply) = self.call(routed).await?;
         // A refusal has its reason in a field of its own.
         if reply.text.is_empty()
@@ -168,11 +127,24 @@ impl Gateway {
         let funded = flight.funded()?;
         let (step, model) = (funded.step(), funded.model().identifier.clone());
         let outcome = match (blocked, tool_message(&reply)) {
-            (Some(reason), _) => Outcome::Blocked { reason, step, cause: None },
+            (Some(reason), _) => {
+                let trace = funded.routed().screened().context().trace.id();
+                Outcome::Blocked(Refusal { reason, step, trace, cause: None })
+            }
             (None, Some(message)) => Outcome::Tools { calls: function_tools::calls(message), step },
             (None, None) => Outcome::Text(Executed { output: reply.text, model, step }),
         };
         Ok((flight, outcome))
+    }
+
+    /// Records a call, and returns its outcome: calls of tools have a step of their own by then.
+    pub(crate) async fn recorded(flight: InFlight, mut outcome: Outcome) -> Result<Outcome> {
+        let recorded = flight.finish().await?;
+        if let (Outcome::Tools { step, .. }, Some(tools_step)) = (&mut outcome, recorded.tools_step)
+        {
+            *step = tools_step;
+        }
+        Ok(outcome)
     }
 }
 

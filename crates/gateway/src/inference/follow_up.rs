@@ -28,9 +28,10 @@ impl Gateway {
         let Some(parent) = context.parent else {
             return Err(Error::invalid("parent_step_id is required when tool_results is sent"));
         };
-        let asked =
+        let tools_step =
             crate::bounded_read::bounded(self.store.step(parent, context.trace.id())).await?;
-        let run = asked.filter(|step| step.kind == StepKind::ToolCall).and_then(|step| step.parent);
+        let run =
+            tools_step.filter(|step| step.kind == StepKind::ToolCall).and_then(|step| step.parent);
         let run = run.ok_or_else(|| Error::invalid("parent_step_id is not a tool_call step"))?;
         let sealing = &context.caller.project.sealing;
         let content = crate::bounded_read::bounded(self.store.content(run, sealing)).await?;
@@ -59,19 +60,19 @@ impl Gateway {
     async fn answers_with_finished(
         &self,
         context: &RequestContext,
-        asked: StepId,
+        tools_step: StepId,
         calls: Vec<ToolCall>,
         results: Vec<ToolResult>,
     ) -> Result<Vec<Message>> {
         let sealing = &context.caller.project.sealing;
-        let content = crate::bounded_read::bounded(self.store.content(asked, sealing)).await?;
-        let asked = content.and_then(|content| content.output).unwrap_or_default();
-        if asked.get("tool_calls").is_none() {
+        let content = crate::bounded_read::bounded(self.store.content(tools_step, sealing)).await?;
+        let tools = content.and_then(|content| content.output).unwrap_or_default();
+        if tools.get("tool_calls").is_none() {
             let fault = "parent_step_id is a tool that the gateway has run: it waits for nothing";
             return Err(Error::invalid(fault));
         }
         let mut finished = HashMap::new();
-        for ran in asked.get("finished").and_then(Value::as_array).into_iter().flatten() {
+        for ran in tools.get("finished").and_then(Value::as_array).into_iter().flatten() {
             let of = |name: &str| ran.get(name);
             let (Some(call), Some(step)) =
                 (of("id").and_then(Value::as_str), of("step_id").and_then(Value::as_i64))
@@ -80,10 +81,10 @@ impl Gateway {
             };
             let content =
                 crate::bounded_read::bounded(self.store.content(StepId(step), sealing)).await?;
-            let said = content.and_then(said).ok_or_else(|| {
+            let output = content.and_then(tool_output).ok_or_else(|| {
                 Error::invalid("parent_step_id: the results of that round are not stored any more")
             })?;
-            finished.insert(call.to_owned(), said);
+            finished.insert(call.to_owned(), output);
         }
         let pending: Vec<ToolCall> =
             calls.iter().filter(|call| !finished.contains_key(&call.id)).cloned().collect();
@@ -117,7 +118,7 @@ fn placeholders(stored: Option<Value>) -> Option<Placeholders> {
 }
 
 /// The output of a tool, in its own words.
-fn said(content: Content) -> Option<String> {
+fn tool_output(content: Content) -> Option<String> {
     let placeholders = placeholders(content.placeholders)?;
     Some(placeholders.restore(content.output?.as_str()?))
 }

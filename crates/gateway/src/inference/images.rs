@@ -10,8 +10,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::operation::DEFAULT_SIZE;
-use crate::pipeline::record::BlockedBy;
-use crate::pipeline::route::Refusal;
+use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
 
@@ -56,12 +55,7 @@ pub enum Images {
         step: StepId,
     },
     /// Refused by safety, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-    },
+    Blocked(Refusal),
     /// Refused because of the rights of others, at no cost.
     Violates {
         /// A sentence.
@@ -75,13 +69,13 @@ pub enum Images {
 
 impl Gateway {
     /// Checks a prompt, has images made, and records what they cost.
-    pub async fn paint(&self, caller: &Caller, ask: ImageRequest) -> Result<Images> {
-        let name = ask.model.as_deref().unwrap_or(DEFAULT_MODEL);
-        let size = ask.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
-        let count = ask.count.unwrap_or(1);
-        check(&ask.prompt, &size, ask.quality.as_deref(), count)?;
+    pub async fn generate_images(&self, caller: &Caller, request: ImageRequest) -> Result<Images> {
+        let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
+        let size = request.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
+        let count = request.count.unwrap_or(1);
+        check(&request.prompt, &size, request.quality.as_deref(), count)?;
         let context =
-            self.request_context(caller, &ask.trace_id, None, ApiEndpoint::Images).await?;
+            self.request_context(caller, &request.trace_id, None, ApiEndpoint::Images).await?;
         let project = context.caller.project.clone();
         let check_model = || {
             let model = project.model(name)?;
@@ -89,21 +83,19 @@ impl Gateway {
         };
         // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.
         // A default model that is not registered is not: the prompt is judged first.
-        if ask.model.is_some() {
+        if request.model.is_some() {
             check_model()?;
         }
-        let violations = project.blocked_terms.violations(&ask.prompt);
-        let prompt = prompt(ask.prompt, &size, ask.quality, count);
-        let ask = ScreeningRequest { prompt, pii: PiiRule::Settings };
-        let screened = match self.screened(&context, ask).await? {
+        let violations = project.blocked_terms.violations(&request.prompt);
+        let prompt = prompt(request.prompt, &size, request.quality, count);
+        let screening = ScreeningRequest { prompt, pii: PiiRule::Settings };
+        let screened = match self.screened(&context, screening).await? {
             Ok(screened) => screened,
-            Err(Refusal { reason, step, .. }) => return Ok(Images::Blocked { reason, step }),
+            Err(refusal) => return Ok(Images::Blocked(refusal)),
         };
         if !violations.is_empty() {
-            let security = screened.security().clone();
-            let blocked =
-                BlockedBy { reason: BRAND.to_owned(), security, routing: None, why: "policy" };
-            let step = Box::pin(self.record_block(&context, screened.prompt(), blocked)).await?;
+            let refused = screened.refused(BRAND.to_owned(), "policy", None);
+            let Refusal { step, .. } = self.refuse(&context, refused).await?;
             return Ok(Images::Violates { error: BRAND, violations, step });
         }
         check_model()?;

@@ -66,25 +66,27 @@ pub enum Simulated {
 
 impl Gateway {
     /// Reports the result of an execution with this text.
-    pub async fn simulate(&self, caller: &Caller, ask: &Simulation) -> Result<Simulated> {
+    pub async fn simulate(&self, caller: &Caller, simulation: &Simulation) -> Result<Simulated> {
         let project = &caller.project;
-        if ask.project != project.id() {
+        if simulation.project != project.id() {
             return Err(Error::NotFound);
         }
-        let parts = [Part { origin: Origin::User, text: &ask.input }];
-        let shape = Shape { turns: 1, total_chars: ask.input.len(), tools: 0 };
+        let parts = [Part { origin: Origin::User, text: &simulation.input }];
+        let shape = Shape { turns: 1, total_chars: simulation.input.len(), tools: 0 };
         let policy = &project.policy;
         let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
-        let report = offload_judging(caller.share(), policy.effort(ask.input.len()), judge).await?;
+        let report =
+            offload_judging(caller.share(), policy.effort(simulation.input.len()), judge).await?;
         if let Some(block) = report.block {
             return Ok(Simulated::Blocked { reason: block.reason });
         }
         let classify = || {
-            let routing = project.classify(&ask.input, &shape);
-            (routing, tokens::count(&Prompt::question(ask.input.clone()), "").prompt)
+            let routing = project.classify(&simulation.input, &shape);
+            (routing, tokens::count(&Prompt::question(simulation.input.clone()), "").prompt)
         };
-        let (routing, prompt) = offload(caller.share(), ask.input.len(), classify).await?;
-        let asks_secure = asks_secure(ask.metadata.as_ref().and_then(|m| m.get("sensitivity")));
+        let (routing, prompt) = offload(caller.share(), simulation.input.len(), classify).await?;
+        let asks_secure =
+            asks_secure(simulation.metadata.as_ref().and_then(|m| m.get("sensitivity")));
         let (routing, models) = project.route(routing, report.pii_detected(), false, asks_secure);
         let tier = routing.classified;
         let mut models = match models {

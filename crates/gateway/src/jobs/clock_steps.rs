@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use domain::time::{MINUTE, SECOND, Timestamp, micros};
 
-use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::jobs::job::Job;
 
 /// A difference from the time that has passed is a step when it is larger, in microseconds.
 const STEP: i64 = MINUTE;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use domain::ids::KeyId;
 use domain::time::Timestamp;
 
-use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::jobs::job::Job;
 use crate::lock::lock;
 
 /// Saves the windows that have changed, and reports the memory of bodies.

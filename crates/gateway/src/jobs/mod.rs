@@ -2,34 +2,21 @@
 //! harmless. A file is a job: its name, its schedule and its run.
 
 mod clock_steps;
+pub(crate) mod job;
 pub(crate) mod key_windows;
 mod registry_refresh;
 mod spend_sync;
 mod sweep;
 
-use std::time::Duration;
-
 use tokio::time::MissedTickBehavior;
 
-use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::jobs::clock_steps::ClockSteps;
+use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
 use crate::jobs::registry_refresh::RegistryRefresh;
 use crate::jobs::spend_sync::SpendSync;
 use crate::jobs::sweep::Sweep;
-
-/// Work that runs now and then.
-trait Job: Send + 'static {
-    /// Its name in logs.
-    const NAME: &'static str;
-
-    /// The time between two runs.
-    fn period(&self, gateway: &Gateway) -> Duration;
-
-    /// Runs once. A failure is logged, and the next run is not affected.
-    fn run(&mut self, gateway: &Gateway) -> impl Future<Output = Result<()>> + Send;
-}
 
 /// Starts every job. The first runs are at once.
 pub(crate) fn start(gateway: &Gateway) {
@@ -49,11 +36,4 @@ fn spawn<J: Job>(gateway: &Gateway, mut job: J) {
             log_failure(J::NAME, job.run(&gateway).await);
         }
     });
-}
-
-/// Logs the failure of a job, or of a part of one.
-pub(crate) fn log_failure(name: &'static str, done: Result<()>) {
-    if let Err(error) = done {
-        tracing::warn!(what = name, error = error.cause(), "background work failed");
-    }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::jobs::job::Job;
 
 /// Notices changes by other processes.
 pub(super) struct RegistryRefresh;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use domain::time::{HOUR, SECOND, Timestamp};
 
-use super::Job;
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::jobs::job::Job;
 use crate::lock::lock;
 
 /// A step is on disk, and a clock of another node right, within this.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use domain::time::{HOUR, Timestamp};
 use domain::trace::TraceStatus;
 
-use super::{Job, log_failure};
 use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::jobs::job::{Job, log_failure};
 
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;

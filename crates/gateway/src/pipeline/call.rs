@@ -26,7 +26,7 @@ use crate::pipeline::reserve::Reservation;
 use crate::pipeline::upstream::Upstream;
 
 /// The longest time of a call if the model's configuration gives none.
-const TOTAL: Duration = Duration::from_mins(5);
+const CALL_TIMEOUT: Duration = Duration::from_mins(5);
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
 
@@ -44,8 +44,8 @@ impl Gateway {
     /// Calls the routed models for a stream, as [`Gateway::call`] does, up to the first byte: after
     /// that there is no other model.
     pub(crate) async fn call_stream(&self, routed: Routed) -> Result<(InFlight, MonitoredStream)> {
-        let (flight, stream, pass) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
-        Ok((flight, MonitoredStream::new(stream, pass, self.upstream.clock.clone())))
+        let (flight, stream, permit) = Box::pin(self.first_answer::<Streaming>(routed)).await?;
+        Ok((flight, MonitoredStream::new(stream, permit, self.upstream.clock.clone())))
     }
 
     /// Calls the routed models for embeddings, as [`Gateway::call`] does.
@@ -64,9 +64,9 @@ impl Gateway {
     /// An answer that is whole when it is there.
     async fn whole_answer<M: Operation>(&self, routed: Routed) -> Result<(InFlight, M::Answer)> {
         // Boxed: the futures of an HTTP client are large, and every layer above would move them.
-        let (flight, answer, pass) = Box::pin(self.first_answer::<M>(routed)).await?;
-        if let Some(pass) = pass {
-            pass.success(self.upstream.clock.now());
+        let (flight, answer, permit) = Box::pin(self.first_answer::<M>(routed)).await?;
+        if let Some(permit) = permit {
+            permit.success(self.upstream.clock.now());
         }
         Ok((flight, answer))
     }
@@ -100,7 +100,7 @@ impl Gateway {
             let mut flight = self.take_off(funded).await?;
             let (funded, outcome) = flight.parts()?;
             let error = match self.attempt::<M>(funded, outcome, places).await {
-                Ok((answer, pass)) => return Ok((flight, answer, pass)),
+                Ok((answer, permit)) => return Ok((flight, answer, permit)),
                 Err(error) => error,
             };
             let what = neutral(&error);
@@ -155,7 +155,7 @@ impl Gateway {
         // One of several rounds has the time that the others have left.
         let round = funded.routed().screened().context().mcp.as_ref();
         let in_time = || {
-            let end = Instant::now() + model.config.timeout.unwrap_or(TOTAL);
+            let end = Instant::now() + model.config.timeout.unwrap_or(CALL_TIMEOUT);
             round.map_or(end, |round| end.min(round.deadline()))
         };
         let mut deadline = in_time();

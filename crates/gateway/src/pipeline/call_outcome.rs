@@ -67,7 +67,7 @@ impl Default for CallOutcome {
 
 impl CallOutcome {
     /// The words of the model that are stored: the refusal, if there is nothing else.
-    pub(crate) fn said(&self) -> &str {
+    pub(crate) fn stored_text(&self) -> &str {
         let text = self.instead.as_ref().unwrap_or(&self.text);
         if text.is_empty() { &self.refusal } else { text }
     }
@@ -88,7 +88,7 @@ impl CallOutcome {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded {
     /// The step of the tools that the model has asked for, if it has.
-    pub(crate) asked: Option<StepId>,
+    pub(crate) tools_step: Option<StepId>,
     /// The number of the turn in its trace, if it is an answer of assistants.
     pub(crate) turn: Option<u64>,
     /// The usage: as the provider reported it, else as it was counted here.

@@ -5,7 +5,6 @@ use domain::time::SECOND;
 use serde_json::json;
 
 use super::*;
-use crate::pipeline::route::Gone;
 use crate::testing::Fresh;
 use domain::conversation::Prompt;
 
@@ -18,8 +17,8 @@ async fn routed(fresh: &Fresh, input: String) -> Routed {
         .await
         .unwrap();
     match fresh.gateway.route(context, Prompt::question(input)).await.unwrap() {
-        Gone::On(routed) => *routed,
-        Gone::Blocked(refusal) => panic!("blocked: {}", refusal.reason),
+        Ok(routed) => *routed,
+        Err(refusal) => panic!("blocked: {}", refusal.reason),
     }
 }
 

@@ -8,6 +8,7 @@ use domain::tier::Tier;
 use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 
 use crate::error::Result;
+use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::pipeline::screen::Screened;
 use crate::state::registry::ProjectState;
 use crate::tools::mcp::round::Round;
@@ -34,8 +35,7 @@ pub(crate) enum Fallbacks {
 /// The router's decision.
 pub(crate) enum Choice {
     Route(Box<Routed>),
-    /// The reason, and what it concerns.
-    Blocked(String, Box<Routing>, Box<Screened>),
+    Blocked(Box<UnrecordedRefusal>),
 }
 
 impl Screened {
@@ -51,7 +51,8 @@ impl Screened {
                 Choice::Route(Box::new(Routed { screened: self, routing: routing.into(), models }))
             }
             Err(unresolved) => {
-                Choice::Blocked(unresolved.to_string(), Box::new(routing), Box::new(self))
+                let refused = self.refused(unresolved.to_string(), "routing", Some(routing));
+                Choice::Blocked(Box::new(refused))
             }
         }
     }

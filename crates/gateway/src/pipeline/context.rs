@@ -19,7 +19,7 @@ pub(crate) struct RequestContext {
     pub(crate) api_endpoint: ApiEndpoint,
     /// The trace, if it was opened for this request alone: it is completed when the last part that
     /// works on the call drops it.
-    pub(crate) own: Option<Arc<AutoTrace>>,
+    pub(crate) auto_trace: Option<Arc<AutoTrace>>,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,
 }

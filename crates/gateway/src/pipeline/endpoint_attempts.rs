@@ -14,7 +14,7 @@ pub(super) struct EndpointAttempts {
     here: Place,
     /// The permit for the call here, until its result is known. A call that is not made, because it
     /// is refused for money or its caller hangs up, was no probe.
-    pass: Option<Permit>,
+    permit: Option<Permit>,
     /// The endpoints that were not tried yet.
     others: vec::IntoIter<Place>,
 }
@@ -49,8 +49,8 @@ impl EndpointAttempts {
             endpoints.map(|endpoint| place(&endpoint.model, Some(endpoint.index))).collect()
         };
         let mut others = all.into_iter();
-        let (pass, here) = next(&mut others, now)?;
-        Some(Self { here, pass: Some(pass), others })
+        let (permit, here) = next(&mut others, now)?;
+        Some(Self { here, permit: Some(permit), others })
     }
 
     /// The model as it is called now.
@@ -61,15 +61,15 @@ impl EndpointAttempts {
     /// Notes that the call here failed.
     pub(super) fn failed(&mut self, error: &providers::Error, now: Timestamp) {
         self.count("failed");
-        if let Some(pass) = self.pass.take() {
-            tell(pass, Some(error), now);
+        if let Some(permit) = self.permit.take() {
+            report(permit, Some(error), now);
         }
     }
 
     /// Notes that the call here was answered, or begins to be: its result is still to be reported.
     pub(super) fn answered(self) -> Option<Permit> {
         self.count("answered");
-        self.pass
+        self.permit
     }
 
     fn count(&self, outcome: &'static str) {
@@ -89,15 +89,15 @@ impl EndpointAttempts {
 
     /// Moves to the next endpoint that its breaker lets through, if there is one.
     pub(super) fn go_on(&mut self, now: Timestamp) -> bool {
-        let Some((pass, place)) = next(&mut self.others, now) else { return false };
-        (self.here, self.pass) = (place, Some(pass));
+        let Some((permit, place)) = next(&mut self.others, now) else { return false };
+        (self.here, self.permit) = (place, Some(permit));
         true
     }
 
     /// Whether another call may go out here.
     pub(super) fn allow(&mut self, now: Timestamp) -> bool {
-        self.pass = self.here.breaker.allow(now);
-        self.pass.is_some()
+        self.permit = self.here.breaker.allow(now);
+        self.permit.is_some()
     }
 }
 
@@ -107,12 +107,12 @@ fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Permit, Pl
 }
 
 /// Reports to a breaker how a call went that it has let through.
-pub(super) fn tell(pass: Permit, error: Option<&providers::Error>, now: Timestamp) {
+pub(super) fn report(permit: Permit, error: Option<&providers::Error>, now: Timestamp) {
     match error {
-        Some(error) if error.is_endpoint_fault() => pass.fault(now),
+        Some(error) if error.is_endpoint_fault() => permit.fault(now),
         // It was not called.
-        Some(error) if error.is_ours() => drop(pass),
-        _ => pass.success(now),
+        Some(error) if error.is_ours() => drop(permit),
+        _ => permit.success(now),
     }
 }
 

@@ -18,6 +18,7 @@ mod pending_start;
 pub(crate) mod present;
 mod pricing_basis;
 pub(crate) mod record;
+pub(crate) mod refusal;
 mod reserve;
 pub(crate) mod route;
 pub(crate) mod screen;

@@ -7,7 +7,7 @@ use domain::conversation::StreamEvent;
 use domain::time::{Clock, SECOND, Timestamp};
 use providers::{Error, EventStream, Permit};
 
-use crate::pipeline::endpoint_attempts::tell;
+use crate::pipeline::endpoint_attempts::report;
 
 /// A stream that its caller reads, and an endpoint that is judged by it: by its first word, if the
 /// call was the probe of an open circuit, and by its end. A stream that is dropped before that
@@ -15,15 +15,15 @@ use crate::pipeline::endpoint_attempts::tell;
 pub(crate) struct MonitoredStream {
     stream: EventStream,
     /// The permit, until the result of the stream is known.
-    pass: Option<Permit>,
+    permit: Option<Permit>,
     reader: Reader,
     clock: Clock,
 }
 
 impl MonitoredStream {
-    pub(super) fn new(stream: EventStream, pass: Option<Permit>, clock: Clock) -> Self {
+    pub(super) fn new(stream: EventStream, permit: Option<Permit>, clock: Clock) -> Self {
         let now = clock.now();
-        let mut watched = Self { stream, pass, reader: Reader::new(now), clock };
+        let mut watched = Self { stream, permit, reader: Reader::new(now), clock };
         watched.note_begin(now);
         watched
     }
@@ -52,9 +52,9 @@ impl MonitoredStream {
         let now = self.clock.now();
         match &read {
             Some(Ok(_)) => self.note_begin(now),
-            Some(Err(_)) if self.reader.is_to_blame(now) => drop(self.pass.take()),
-            Some(Err(error)) => self.tell(Some(error), now),
-            None => self.tell(None, now),
+            Some(Err(_)) if self.reader.is_to_blame(now) => drop(self.permit.take()),
+            Some(Err(error)) => self.report(Some(error), now),
+            None => self.report(None, now),
         }
         self.reader.is_given(now);
         Poll::Ready(read)
@@ -62,13 +62,13 @@ impl MonitoredStream {
 
     fn note_begin(&mut self, now: Timestamp) {
         if self.stream.has_begun() {
-            self.pass = self.pass.take().map(|pass| pass.begun(now));
+            self.permit = self.permit.take().map(|permit| permit.begun(now));
         }
     }
 
-    fn tell(&mut self, error: Option<&Error>, now: Timestamp) {
-        if let Some(pass) = self.pass.take() {
-            tell(pass, error, now);
+    fn report(&mut self, error: Option<&Error>, now: Timestamp) {
+        if let Some(permit) = self.permit.take() {
+            report(permit, error, now);
         }
     }
 }
@@ -76,7 +76,7 @@ impl MonitoredStream {
 /// A reader that has kept the stream waiting for this long, in microseconds, since it last waited
 /// for the provider may be the cause of its break: the gateway's time was up, or the provider gave
 /// up writing.
-const PATIENCE: i64 = 5 * SECOND;
+const READER_PAUSE_MICROS: i64 = 5 * SECOND;
 
 /// The reader of a stream, and how long it kept the stream waiting.
 #[derive(Debug)]
@@ -120,7 +120,8 @@ impl Reader {
     /// for pauses that took most of its time.
     fn is_to_blame(&self, now: Timestamp) -> bool {
         let time = now.since(self.began);
-        self.lately > PATIENCE || (self.in_all > PATIENCE && self.in_all * 2 > time)
+        self.lately > READER_PAUSE_MICROS
+            || (self.in_all > READER_PAUSE_MICROS && self.in_all * 2 > time)
     }
 }
 

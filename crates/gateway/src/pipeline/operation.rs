@@ -94,16 +94,16 @@ impl Operation for ImageGeneration {
         model: &Model,
         deadline: Instant,
     ) -> Result<GeneratedImages, Error> {
-        let asked = funded.routed().screened().prompt();
-        let param = |name: &str| asked.params.get(name);
-        let ask = ImageRequest {
+        let prompt = funded.routed().screened().prompt();
+        let param = |name: &str| prompt.params.get(name);
+        let request = ImageRequest {
             model,
-            prompt: asked.texts().next().unwrap_or_default(),
+            prompt: prompt.texts().next().unwrap_or_default(),
             size: param("size").and_then(Value::as_str).unwrap_or(DEFAULT_SIZE),
             quality: param("quality").and_then(Value::as_str),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
         };
-        client.generate_images(ask, deadline).await
+        client.generate_images(request, deadline).await
     }
 }
 

@@ -33,7 +33,7 @@ use crate::state::start_journal::{PendingStart, StartJournal, Tends};
 const GRACE: Duration = Duration::from_millis(2);
 /// After a call that took longer, starts of calls of its model are not deferred: the next one is
 /// probably long too.
-const SHORT: Duration = Duration::from_millis(10);
+const SHORT_CALL: Duration = Duration::from_millis(10);
 
 /// A funded call, and whether its start still has to be written.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Call {
     /// it. Returns whether the start is written.
     pub(super) fn end(&self, starts: &StartJournal, answered: bool) -> bool {
         let written = std::mem::replace(&mut *lock(&self.settled), true);
-        let is_short = self.began.elapsed() < SHORT;
+        let is_short = self.began.elapsed() < SHORT_CALL;
         // A call that failed at once is no measure of those that do not.
         if answered || !is_short {
             starts.note(self.funded.model().id, is_short);

@@ -120,7 +120,7 @@ impl PricingBasis {
     /// The number of images made, or requested if the number made is unknown.
     pub(super) fn images(self, made: Option<u64>) -> u64 {
         match self {
-            Self::Images(asked) => made.unwrap_or(asked),
+            Self::Images(requested) => made.unwrap_or(requested),
             Self::Tokens | Self::Input => 0,
         }
     }
@@ -155,9 +155,9 @@ fn tokens_of_image(provider: Provider, prompt: &Prompt, unsaid: u64, pixels: u64
         Some("medium" | "standard") => MEDIUM,
         Some(_) => HIGH,
     };
-    let asked = param("size").and_then(providers::parse_size);
-    let asked = asked.map(|(width, height)| u64::from(width) * u64::from(height));
-    of_square.saturating_mul(asked.unwrap_or(pixels)).div_ceil(SQUARE)
+    let requested = param("size").and_then(providers::parse_size);
+    let requested = requested.map(|(width, height)| u64::from(width) * u64::from(height));
+    of_square.saturating_mul(requested.unwrap_or(pixels)).div_ceil(SQUARE)
 }
 
 #[cfg(test)]

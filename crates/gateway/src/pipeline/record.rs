@@ -4,7 +4,8 @@ use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::json_weight::InnerJson;
-use domain::step::{Call, Routing, Security, Step, StepKind, StepStatus, ToolUse};
+use domain::money::Usd;
+use domain::step::{Call, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use crate::pipeline::choose::Routed;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::present::judge_rest;
+use crate::pipeline::refusal::{Refusal, UnrecordedRefusal};
 use crate::pipeline::screen::{JudgedTool, merged};
 use crate::pipeline::stored_content::{Input, Output, Stored};
 use crate::pipeline::usage_cost::UsageCost;
@@ -24,18 +26,8 @@ use crate::tools::fingerprint;
 use crate::tools::function_tools::{self, ToolCall};
 use crate::tools::mcp::round::Round;
 
-/// Most contents take no more than this, in bytes.
-const USUAL: usize = 4096;
-
-/// The phase that refused a request.
-#[derive(Debug)]
-pub(crate) struct BlockedBy {
-    pub(crate) reason: String,
-    pub(crate) security: Security,
-    pub(crate) routing: Option<Routing>,
-    /// The kind of reason as one of a few words, for metrics.
-    pub(crate) why: &'static str,
-}
+/// Most contents take no more than this.
+const CONTENT_BYTES: usize = 4096;
 
 /// The call of a tool of an MCP server.
 pub(crate) struct RanTool<'a> {
@@ -44,7 +36,7 @@ pub(crate) struct RanTool<'a> {
     /// `None` when the server was not even asked.
     pub(crate) call: Option<&'a ToolCall>,
     /// The text that the model receives.
-    pub(crate) said: &'a str,
+    pub(crate) text: &'a str,
     pub(crate) error: Option<String>,
 }
 
@@ -54,91 +46,98 @@ impl Gateway {
     pub(crate) async fn record_run(
         &self,
         funded: &Funded,
-        ended: &mut CallOutcome,
+        outcome: &mut CallOutcome,
     ) -> Result<Recorded> {
+        let context = funded.routed().screened().context();
+        if outcome.status != StepStatus::Completed {
+            judge_rest(&context.caller.project, outcome).await;
+        }
+        let usage_cost = UsageCost::by(funded, outcome, self.clock.now());
+        let calls = outcome.message.as_ref().map(function_tools::calls).unwrap_or_default();
+        let step = self.run_step(funded, outcome, &usage_cost, &calls);
+        self.count_spend(context, step.finished_at, usage_cost.cost);
+        funded.settled();
+        let (turn, tools_step) = self.store_run(funded, outcome, step, &calls).await?;
+        self.trip_if_spent(&context.caller).await;
+        Ok(Recorded { tools_step, turn, usage: usage_cost.usage })
+    }
+
+    /// The step of a call that has ended.
+    fn run_step(
+        &self,
+        funded: &Funded,
+        outcome: &mut CallOutcome,
+        usage_cost: &UsageCost,
+        calls: &[ToolCall],
+    ) -> Box<Step> {
         let screened = funded.routed().screened();
         let context = screened.context();
-        let prompt = screened.prompt();
-        let project = &context.caller.project;
-        if ended.status != StepStatus::Completed {
-            judge_rest(project, ended).await;
-        }
-        let (model, charge) = (funded.model(), funded.charge());
-        let UsageCost { usage, cost, estimated } = UsageCost::by(funded, ended, self.clock.now());
-        let calls = ended.message.as_ref().map(function_tools::calls).unwrap_or_default();
-        let tools = tool_use(prompt, ended.message.as_ref(), &calls, &project.print_key);
-        let call = Call {
-            model: model.identifier.clone(),
-            provider: model.provider,
-            upstream_model: ended.upstream_model.take(),
-            infrastructure: model.infrastructure().to_owned(),
-            is_public: model.is_public,
-            attempts: ended.attempts,
-            usage,
-            prices: funded.prices().copied(),
-            cost,
-            cost_estimated: estimated,
-            first_token: ended.first_token,
-            finish: ended.finish,
-            input_print: funded.input_print(),
-            // An answer that only asks for tools has no text that could be repeated.
-            output_print: (charge.is_for_text() && !ended.text.is_empty())
-                .then(|| fingerprint::text(&project.print_key, &ended.text)),
-            tools,
-            shadow: false,
-        };
+        let call = call(funded, outcome, usage_cost, calls);
         // Boxed here: on its way to the writer it would be moved five times.
-        let step = Box::new(Step {
+        Box::new(Step {
             id: funded.step(),
             trace: context.trace.id(),
-            project: project.id(),
+            project: context.caller.project.id(),
             key: Some(context.caller.key.key.id),
             kind: StepKind::Run,
             parent: context.parent,
             api_endpoint: context.api_endpoint,
-            status: ended.status,
+            status: outcome.status,
             reason: None,
-            error: ended.error.take(),
+            error: outcome.error.take(),
             started_at: funded.started_at(),
             finished_at: self.clock.now(),
             routing: funded.routing().cloned(),
-            security: merged(screened.security(), &ended.output),
+            security: merged(screened.security(), &outcome.output),
             call: Some(call),
             user_rating: None,
-        });
+        })
+    }
+
+    /// Counts the cost of a call from now on, even if the caller hangs up or the disk fails.
+    fn count_spend(&self, context: &RequestContext, at: Timestamp, cost: Usd) {
+        let project = metric_labels::project(context.caller.project.id());
+        metrics::counter!("sluice_spend_nanodollars_total", "project" => project)
+            .increment(cost.0.unsigned_abs());
+        self.count(&context.caller, at, cost);
+    }
+
+    /// Stores a run step, and that of the tools which the caller is to run. Returns the number of the
+    /// turn, and the id of the step of the tools.
+    async fn store_run(
+        &self,
+        funded: &Funded,
+        outcome: &CallOutcome,
+        step: Box<Step>,
+        calls: &[ToolCall],
+    ) -> Result<(Option<u64>, Option<StepId>)> {
+        let screened = funded.routed().screened();
+        let context = screened.context();
         // The stored output is the one that leaves: a withheld answer must not be read back from
         // its step.
-        let output = match &ended.message {
+        let output = match &outcome.message {
             Some(message) => Output::Value(message),
-            None => Output::Text(ended.said()),
+            None => Output::Text(outcome.stored_text()),
         };
-        let speaks = !ended.text.is_empty() || !ended.refusal.is_empty();
+        let has_words = !outcome.text.is_empty() || !outcome.refusal.is_empty();
         let stored = Stored {
-            output: (step.status != StepStatus::Failed || speaks).then_some(output),
+            output: (step.status != StepStatus::Failed || has_words).then_some(output),
             mcp: context.mcp.as_ref().map(Round::servers),
-            ..Stored::asked(screened)
+            ..Stored::prompt(screened)
         };
-        metrics::counter!("sluice_spend_nanodollars_total", "project" => metric_labels::project(project.id()))
-            .increment(cost.0.unsigned_abs());
-        // The cost counts from now on, even if the caller hangs up or the disk fails.
-        self.count(&context.caller, step.finished_at, cost);
-        funded.settled();
         // Tools that are run here leave a step each.
-        let here = context.mcp.as_ref().is_some_and(|round| round.runs(&calls));
-        let recorded = if calls.is_empty() || here {
-            Recorded { asked: None, turn: self.store(context, step, &stored).await?, usage }
-        } else {
-            let run = step.id;
-            // The run is queued before any wait: a caller that hangs up now does not lose it.
-            let both = async {
-                let tools = self.record_tools(context, run, &calls, &[]);
-                tokio::try_join!(self.store(context, step, &stored), tools)
-            };
-            let (number, asked) = Box::pin(both).await?;
-            Recorded { asked: Some(asked), turn: number, usage }
+        let here = context.mcp.as_ref().is_some_and(|round| round.runs(calls));
+        if calls.is_empty() || here {
+            return Ok((self.store(context, step, &stored).await?, None));
+        }
+        let run = step.id;
+        // The run is queued before any wait: a caller that hangs up now does not lose it.
+        let both = async {
+            let tools = self.record_tools(context, run, calls, &[]);
+            tokio::try_join!(self.store(context, step, &stored), tools)
         };
-        self.trip_if_spent(&context.caller).await;
-        Ok(recorded)
+        let (turn, tools_step) = Box::pin(both).await?;
+        Ok((turn, Some(tools_step)))
     }
 
     /// Records the tools that a run step has asked for and that the caller is to run, and the steps
@@ -190,10 +189,10 @@ impl Gateway {
         step.finished_at = self.clock.now();
         let arguments = ran.call.map(|call| Value::from(call.arguments.clone()).to_string());
         let extra = arguments.into_iter().map(|text| ("arguments".to_owned(), text.into()));
-        let (role, body) = (Role::Tool, Body::Text(ran.said.to_owned()));
+        let (role, body) = (Role::Tool, Body::Text(ran.text.to_owned()));
         let message = Message { role, body, extra: extra.collect() };
         let judge = || context.judge_tool(message);
-        let bytes = context.caller.project.policy.effort(ran.said.len());
+        let bytes = context.caller.project.policy.effort(ran.text.len());
         let judged = offload_always(context.caller.share(), bytes, judge).await?;
         let JudgedTool { message, security, placeholders } = judged;
         let mut input = json!({"server_label": ran.server});
@@ -212,7 +211,7 @@ impl Gateway {
         let stored = Stored {
             input: Some(Input::Value(&input)),
             output: match &message.body {
-                Body::Text(said) if ran.call.is_some() => Some(Output::Text(said)),
+                Body::Text(text) if ran.call.is_some() => Some(Output::Text(text)),
                 _ => None,
             },
             placeholders: (!placeholders.is_empty()).then_some(&placeholders),
@@ -223,26 +222,28 @@ impl Gateway {
         Ok(recorded)
     }
 
-    /// Records a request that safety or routing has refused. Returns the step's id.
-    pub(crate) async fn record_block(
-        &self,
-        context: &RequestContext,
-        prompt: &Prompt,
-        blocked: BlockedBy,
-    ) -> Result<StepId> {
-        metrics::counter!("sluice_blocked_total", "reason" => blocked.why).increment(1);
-        let step = Step {
-            status: StepStatus::Blocked,
-            reason: Some(blocked.reason),
-            routing: blocked.routing,
-            security: blocked.security,
-            ..self.plain_step(context, StepKind::Blocked).await?
-        };
-        let id = step.id;
-        let stored =
-            Stored { input: Some(Input::of(context.api_endpoint, prompt)), ..Stored::default() };
-        self.store(context, step.into(), &stored).await?;
-        Ok(id)
+    /// Records a request that safety or routing has refused, as a step of its own.
+    pub(crate) fn refuse<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        refused: UnrecordedRefusal,
+    ) -> impl Future<Output = Result<Refusal>> + Send + 'a {
+        // Boxed: it is rare, and every request would carry it.
+        Box::pin(async move {
+            let UnrecordedRefusal { prompt, reason, category, security, routing, cause } = refused;
+            metrics::counter!("sluice_blocked_total", "reason" => category).increment(1);
+            let step = Step {
+                status: StepStatus::Blocked,
+                reason: Some(reason.clone()),
+                routing,
+                security,
+                ..self.plain_step(context, StepKind::Blocked).await?
+            };
+            let refusal = Refusal { reason, step: step.id, trace: step.trace, cause };
+            let input = Some(Input::of(context.api_endpoint, &prompt));
+            self.store(context, step.into(), &Stored { input, ..Stored::default() }).await?;
+            Ok(refusal)
+        })
     }
 
     /// Records that no model was called, because the circuit of this one, the first of the path
@@ -258,7 +259,7 @@ impl Gateway {
             security: screened.security().clone(),
             ..self.plain_step(context, StepKind::Run).await?
         };
-        self.store(context, step.into(), &Stored::asked(screened)).await.map(drop)
+        self.store(context, step.into(), &Stored::prompt(screened)).await.map(drop)
     }
 
     /// Records a step that called no model: a check or a log entry.
@@ -312,7 +313,7 @@ impl Gateway {
         let json = if project.settings.discard_content {
             None
         } else {
-            let mut json = Vec::with_capacity(USUAL);
+            let mut json = Vec::with_capacity(CONTENT_BYTES);
             serde_json::to_writer(&mut json, stored)
                 .map_err(|error| crate::error::Error::Internal(error.to_string()))?;
             Some(json)
@@ -333,6 +334,37 @@ impl Gateway {
     }
 }
 
+/// The part of a run step that describes its call.
+fn call(
+    funded: &Funded,
+    outcome: &mut CallOutcome,
+    usage_cost: &UsageCost,
+    calls: &[ToolCall],
+) -> Call {
+    let screened = funded.routed().screened();
+    let (model, key) = (funded.model(), &screened.context().caller.project.print_key);
+    Call {
+        model: model.identifier.clone(),
+        provider: model.provider,
+        upstream_model: outcome.upstream_model.take(),
+        infrastructure: model.infrastructure().to_owned(),
+        is_public: model.is_public,
+        attempts: outcome.attempts,
+        usage: usage_cost.usage,
+        prices: funded.prices().copied(),
+        cost: usage_cost.cost,
+        cost_estimated: usage_cost.estimated,
+        first_token: outcome.first_token,
+        finish: outcome.finish,
+        input_print: funded.input_print(),
+        // An answer that only asks for tools has no text that could be repeated.
+        output_print: (funded.charge().is_for_text() && !outcome.text.is_empty())
+            .then(|| fingerprint::text(key, &outcome.text)),
+        tools: tool_use(screened.prompt(), outcome.message.as_ref(), calls, key),
+        shadow: false,
+    }
+}
+
 /// The stored form of the tool calls of an answer.
 fn tool_use(
     prompt: &Prompt,
@@ -345,10 +377,10 @@ fn tool_use(
     }
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let declared = list(prompt.params.get("tools"));
-    let asked = list(message.and_then(|message| message.get("tool_calls")));
+    let called = list(message.and_then(|message| message.get("tool_calls")));
     Some(ToolUse {
         calls: u32::try_from(calls.len()).unwrap_or(u32::MAX),
-        fidelity: grading::tool_fidelity(&declared, &asked).unwrap_or(1.0),
+        fidelity: grading::tool_fidelity(&declared, &called).unwrap_or(1.0),
         prints: calls.iter().map(|call| fingerprint::tool(key, call)).collect(),
     })
 }

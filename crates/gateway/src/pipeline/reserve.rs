@@ -28,7 +28,7 @@ const MAX_OUTPUT: u64 = 4096;
 /// While others are about to settle, a shorter completion than this is not taken.
 const WORTHWHILE: u64 = 256;
 /// The longest wait of a call for others to settle.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
 const AROUND: u64 = 4;
 /// About the most tokens of a picture in a prompt: its bytes give no count.
@@ -50,7 +50,7 @@ pub(super) struct CostBound<'p> {
     /// The longest completion.
     bound: u64,
     /// Whether the caller has set that bound: then it is not lowered.
-    is_asked: bool,
+    is_requested: bool,
     /// The money that earlier attempts of the same call have set aside: no other call is about to
     /// settle it.
     held: Usd,
@@ -59,7 +59,7 @@ pub(super) struct CostBound<'p> {
 impl<'p> CostBound<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: PricingBasis) -> Self {
         let (most, unread) = sizes(prompt);
-        let asked = prompt.max_output_tokens;
+        let requested = prompt.max_output_tokens;
         let prices = |prices| dearest(prices, model, prompt);
         Self {
             prices: charge.prices(model).map(prices),
@@ -67,16 +67,18 @@ impl<'p> CostBound<'p> {
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices: choices(prompt),
-            bound: asked.or(model.config.max_output_tokens).unwrap_or_else(|| usual_bound(prompt)),
+            bound: requested
+                .or(model.config.max_output_tokens)
+                .unwrap_or_else(|| usual_bound(prompt)),
             // A thinking budget is a bound of the caller's as well.
-            is_asked: asked.is_some() || prompt.thinking_budget().is_some(),
+            is_requested: requested.is_some() || prompt.thinking_budget().is_some(),
             held: Usd::ZERO,
         }
     }
 
     /// The bound on the cost of another attempt of a call: its completion bound stays unchanged.
     pub(super) fn bounded(self, bound: Option<u64>) -> Self {
-        Self { bound: bound.unwrap_or(self.bound), is_asked: true, ..self }
+        Self { bound: bound.unwrap_or(self.bound), is_requested: true, ..self }
     }
 
     /// The bound on the cost beside the money that earlier attempts have set aside.
@@ -104,7 +106,7 @@ impl<'p> CostBound<'p> {
         if fits(cost(counted, self.bound)) {
             return Some((self.bound, cost(counted, self.bound)));
         }
-        if self.is_asked || prices.output <= Price::ZERO {
+        if self.is_requested || prices.output <= Price::ZERO {
             return None;
         }
         let room = left - cost(counted, 0);
@@ -154,8 +156,8 @@ pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
 
 /// The number of completions that a prompt requests.
 pub(super) fn choices(prompt: &Prompt) -> u64 {
-    let asked = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
-    asked.map(number).max().unwrap_or(1).max(1)
+    let requested = ["n", "best_of"].iter().filter_map(|name| prompt.params.get(*name));
+    requested.map(number).max().unwrap_or(1).max(1)
 }
 
 /// A number as lenient servers read one.
@@ -269,7 +271,7 @@ impl Gateway {
             return Ok((bound, reservation));
         }
         offload(caller.share(), bill.prompt as usize, || bill.counted.count()).await?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
         let mut least = WORTHWHILE;
         loop {
             // Listening begins before the look: no settlement in between is missed.

@@ -13,7 +13,7 @@ use crate::testing::Fresh;
 const DOLLAR: i64 = 1_000_000_000;
 
 /// A cost bound for `prompt` prompt tokens, at a dollar a thousand tokens of either kind.
-fn bill(prompt: u64, bound: u64, is_asked: bool) -> CostBound<'static> {
+fn bill(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static> {
     static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
     let prices = Prices { input: price, output: price, ..Prices::default() };
@@ -24,7 +24,7 @@ fn bill(prompt: u64, bound: u64, is_asked: bool) -> CostBound<'static> {
         counted: Counted { prompt: &UNREAD, unread: 0, tokens: OnceLock::from(prompt / 4) },
         choices: 1,
         bound,
-        is_asked,
+        is_requested,
         held: Usd::ZERO,
     }
 }
@@ -40,9 +40,9 @@ fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
     assert_eq!(free.fit(cost(11), 2), None, "too short to be worth it");
     assert_eq!(free.fit(cost(10), 1), None);
     assert_eq!(free.fit(cost(-5), 1), None);
-    let asked = bill(40, 1000, true);
-    assert_eq!(asked.fit(cost(1010), 1), Some((1000, cost(1010))));
-    assert_eq!(asked.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
+    let requested = bill(40, 1000, true);
+    assert_eq!(requested.fit(cost(1010), 1), Some((1000, cost(1010))));
+    assert_eq!(requested.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
     let three = CostBound { choices: 3, ..bill(40, 1000, false) };
     assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
 }

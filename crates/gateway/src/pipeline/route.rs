@@ -1,7 +1,7 @@
 //! From a request to a routed prompt: its trace, the screening, and the choice of models.
 
+use checks::GiveUp;
 use domain::conversation::Prompt;
-use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 
 use crate::capacity::offload::offload_judging;
@@ -9,27 +9,10 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::pipeline::choose::{Choice, Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
-use crate::pipeline::record::BlockedBy;
-use crate::pipeline::screen::{PiiRule, Screened, Screening, ScreeningRequest, Stopped};
-use crate::safety::location::Located;
+use crate::pipeline::refusal::OrRefusal;
+use crate::pipeline::screen::{PiiRule, Screened, Screening, ScreeningRequest};
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
-
-/// Why a request was refused.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) reason: String,
-    /// The step that records it.
-    pub(crate) step: StepId,
-    /// The finding and its location, if safety refused it.
-    pub(crate) cause: Option<Box<Located>>,
-}
-
-/// A request on its way to a provider, or refused.
-pub(crate) enum Gone {
-    On(Box<Routed>),
-    Blocked(Refusal),
-}
 
 impl Gateway {
     /// The context of a request: its trace is the caller's own and open, its parent is of that
@@ -48,13 +31,17 @@ impl Gateway {
             trace,
             parent,
             api_endpoint,
-            own: None,
+            auto_trace: None,
             mcp: None,
         })
     }
 
     /// Screens and routes an input of executions.
-    pub(crate) async fn route(&self, context: RequestContext, prompt: Prompt) -> Result<Gone> {
+    pub(crate) async fn route(
+        &self,
+        context: RequestContext,
+        prompt: Prompt,
+    ) -> Result<OrRefusal<Box<Routed>>> {
         self.route_with(&context, ScreeningRequest { prompt, pii: PiiRule::Route }).await
     }
 
@@ -62,24 +49,15 @@ impl Gateway {
     pub(crate) async fn route_with(
         &self,
         context: &RequestContext,
-        ask: ScreeningRequest,
-    ) -> Result<Gone> {
-        let screened = match self.screened(context, ask).await? {
+        request: ScreeningRequest,
+    ) -> Result<OrRefusal<Box<Routed>>> {
+        let screened = match self.screened(context, request).await? {
             Ok(screened) => screened,
-            Err(refusal) => return Ok(Gone::Blocked(refusal)),
+            Err(refusal) => return Ok(Err(refusal)),
         };
         match screened.choose() {
-            Choice::Route(routed) => Ok(Gone::On(routed)),
-            Choice::Blocked(reason, routing, screened) => {
-                let blocked = BlockedBy {
-                    reason: reason.clone(),
-                    security: screened.security().clone(),
-                    routing: Some(*routing),
-                    why: "routing",
-                };
-                let step = Box::pin(self.record_block(context, screened.prompt(), blocked)).await?;
-                Ok(Gone::Blocked(Refusal { reason, step, cause: None }))
-            }
+            Choice::Route(routed) => Ok(Ok(routed)),
+            Choice::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }
     }
 
@@ -87,17 +65,15 @@ impl Gateway {
     pub(crate) async fn direct_with(
         &self,
         context: &RequestContext,
-        ask: ScreeningRequest,
+        request: ScreeningRequest,
         model: &str,
         fallbacks: Fallbacks,
-    ) -> Result<Gone> {
+    ) -> Result<OrRefusal<Box<Routed>>> {
         // An unknown model is the caller's mistake, whatever the text holds.
         context.caller.project.model(model)?;
-        match self.screened(context, ask).await? {
-            Ok(screened) => {
-                screened.direct(model, fallbacks).map(|routed| Gone::On(Box::new(routed)))
-            }
-            Err(refusal) => Ok(Gone::Blocked(refusal)),
+        match self.screened(context, request).await? {
+            Ok(screened) => screened.direct(model, fallbacks).map(|routed| Ok(Box::new(routed))),
+            Err(refusal) => Ok(Err(refusal)),
         }
     }
 
@@ -105,22 +81,15 @@ impl Gateway {
     pub(crate) async fn screened(
         &self,
         context: &RequestContext,
-        ask: ScreeningRequest,
-    ) -> Result<std::result::Result<Screened, Refusal>> {
+        request: ScreeningRequest,
+    ) -> Result<OrRefusal<Screened>> {
         // Finding the judged parts of the prompt takes a pass of its own, which belongs to the
         // work.
-        let bytes = context.caller.project.policy.effort(raw_size(&ask.prompt));
-        match offload_judging(context.caller.share(), bytes, |give_up| context.screen(ask, give_up))
-            .await??
-        {
+        let bytes = context.caller.project.policy.effort(raw_size(&request.prompt));
+        let judge = |give_up: GiveUp<'_>| context.screen(request, give_up);
+        match offload_judging(context.caller.share(), bytes, judge).await?? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
-            Screening::Blocked(stopped) => {
-                let Stopped { reason, cause, security, prompt } = *stopped;
-                let why = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
-                let blocked = BlockedBy { reason: reason.clone(), security, routing: None, why };
-                let step = Box::pin(self.record_block(context, &prompt, blocked)).await?;
-                Ok(Err(Refusal { reason, step, cause }))
-            }
+            Screening::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }
     }
 }

@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use checks::{Finding, GiveUp, Placeholders, Redactor, Report};
 use domain::conversation::{Body, Message, Prompt};
 use domain::safety::{Action, Category, Safety};
-use domain::step::Security;
+use domain::step::{Routing, Security};
 use serde_json::Value;
 
 use crate::error::Result;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::pricing_basis::PricingBasis;
+use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::safety::inspection::security;
-use crate::safety::location::{Located, cause, locate};
+use crate::safety::location::{cause, locate};
 use crate::safety::{inspection, prompt_strings};
 
 /// The treatment of personal data by an endpoint.
@@ -57,41 +58,42 @@ pub(crate) struct Leaks {
 /// The safety verdict on a prompt.
 pub(crate) enum Screening {
     Clear(Box<Screened>),
-    Blocked(Box<Stopped>),
-}
-
-/// A request that was refused.
-pub(crate) struct Stopped {
-    pub(crate) reason: String,
-    /// The finding that weighed most.
-    pub(crate) cause: Option<Box<Located>>,
-    /// The findings, and the prompt, for the record.
-    pub(crate) security: Security,
-    pub(crate) prompt: Prompt,
+    Blocked(Box<UnrecordedRefusal>),
 }
 
 impl RequestContext {
     /// Judges all texts of a prompt, and redacts as the endpoint's rule and the project's settings
     /// require.
-    pub(crate) fn screen(&self, ask: ScreeningRequest, give_up: GiveUp<'_>) -> Result<Screening> {
+    pub(crate) fn screen(
+        &self,
+        request: ScreeningRequest,
+        give_up: GiveUp<'_>,
+    ) -> Result<Screening> {
         let project = &self.caller.project;
-        let report = project.inspect(&ask.prompt, give_up);
-        let located = locate(&ask.prompt, &report);
+        let report = project.inspect(&request.prompt, give_up);
+        let located = locate(&request.prompt, &report);
         let security = security(&report, &located);
         if let Some(block) = &report.block {
-            let (reason, cause) = (block.reason.clone(), cause(&report, &located));
-            let stopped = Stopped { reason, cause, security, prompt: ask.prompt };
-            return Ok(Screening::Blocked(Box::new(stopped)));
+            let cause = cause(&report, &located);
+            let category = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
+            return Ok(Screening::Blocked(Box::new(UnrecordedRefusal {
+                prompt: request.prompt,
+                reason: block.reason.clone(),
+                category,
+                security,
+                routing: None,
+                cause,
+            })));
         }
-        let replaces = Replaces::of(project.policy.safety(), ask.pii);
+        let replaces = Replaces::of(project.policy.safety(), request.pii);
         let redacted = replaces.these(&report);
-        let mut prompt = ask.prompt;
+        let mut prompt = request.prompt;
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
             redact(&mut prompt, &redacted, Redactor::new(crate::safety::nonce::nonce()?))
         };
-        let sensitive = security.pii && ask.pii == PiiRule::Route;
+        let sensitive = security.pii && request.pii == PiiRule::Route;
         let leaks = Leaks {
             secret: report.secret_leaked() && !replaces.secrets,
             high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
@@ -134,6 +136,17 @@ pub(crate) struct JudgedTool {
 }
 
 impl Screened {
+    /// Refuses the prompt after all, for a reason that is not a finding.
+    pub(crate) fn refused(
+        self,
+        reason: String,
+        category: &'static str,
+        routing: Option<Routing>,
+    ) -> UnrecordedRefusal {
+        let Self { prompt, security, .. } = self;
+        UnrecordedRefusal { prompt, reason, category, security, routing, cause: None }
+    }
+
     /// The prompt that may go to a provider.
     pub(crate) fn prompt(&self) -> &Prompt {
         &self.prompt
@@ -171,18 +184,18 @@ impl Screened {
     /// The text by which it is classified: the last text of a user. Placeholders are taken out:
     /// their digits are random and would move the verdict.
     pub(crate) fn question(&self) -> Cow<'_, str> {
-        let said = self.last_said();
+        let text = self.last_text();
         if self.placeholders.is_empty() {
-            return said;
+            return text;
         }
-        let mut text = said.into_owned();
+        let mut text = text.into_owned();
         for placeholder in self.placeholders.names() {
             text = text.replace(placeholder, "it");
         }
         text.into()
     }
 
-    fn last_said(&self) -> Cow<'_, str> {
+    fn last_text(&self) -> Cow<'_, str> {
         use domain::conversation::Role;
         let messages = &self.prompt.messages;
         let last = messages.iter().rev().find(|message| message.role == Role::User);

@@ -24,7 +24,7 @@ pub(super) struct Stored<'a> {
 
 impl<'a> Stored<'a> {
     /// The prompt, and the originals of the placeholders in it.
-    pub(super) fn asked(screened: &'a Screened) -> Self {
+    pub(super) fn prompt(screened: &'a Screened) -> Self {
         let (prompt, placeholders) = (screened.prompt(), screened.placeholders());
         Self {
             input: Some(Input::of(screened.context().api_endpoint, prompt)),
@@ -61,17 +61,18 @@ impl<'a> Input<'a> {
             [_, _, ..] if api_endpoint == ApiEndpoint::Embeddings => {
                 Self::Texts(prompt.texts().collect())
             }
-            [message] if message.role == Role::User && says_no_more(message) => match &message.body
-            {
-                Body::Text(text) => Self::Text(text),
-                _ => Self::Messages(&prompt.messages),
-            },
+            [message] if message.role == Role::User && has_only_content(message) => {
+                match &message.body {
+                    Body::Text(text) => Self::Text(text),
+                    _ => Self::Messages(&prompt.messages),
+                }
+            }
             messages => Self::Messages(messages),
         }
     }
 }
 
 /// Whether a message is its content alone.
-fn says_no_more(message: &Message) -> bool {
+fn has_only_content(message: &Message) -> bool {
     message.extra.keys().all(|name| name == CACHE_BREAKPOINT)
 }

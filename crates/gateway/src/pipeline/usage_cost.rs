@@ -21,25 +21,25 @@ pub(super) struct UsageCost {
 
 impl UsageCost {
     /// The usage and the cost of a call that ends now.
-    pub(super) fn by(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> Self {
+    pub(super) fn by(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> Self {
         let charge = funded.charge();
-        let (usage, counted_here) = usage(funded, ended, now);
+        let (usage, counted_here) = usage(funded, outcome, now);
         let (cost, estimated) = match charge.image_price(funded.model()) {
-            Some(price) => images(charge, price, ended),
+            Some(price) => images(charge, price, outcome),
             None => {
                 let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
                 (cost, counted_here)
             }
         };
-        let lost = broken_off(funded, &usage, ended);
+        let lost = broken_off(funded, &usage, outcome);
         Self { usage, cost: cost + lost, estimated: estimated || lost > Usd::ZERO }
     }
 }
 
 /// The cost of images, and whether their number is a guess: a caller who hangs up does not stop
 /// them.
-fn images(charge: PricingBasis, price: Usd, ended: &CallOutcome) -> (Usd, bool) {
-    match (ended.images, ended.status) {
+fn images(charge: PricingBasis, price: Usd, outcome: &CallOutcome) -> (Usd, bool) {
+    match (outcome.images, outcome.status) {
         (None, StepStatus::Failed) => (Usd::ZERO, false),
         (made, _) => (price.times(charge.images(made)), made.is_none()),
     }
@@ -48,41 +48,42 @@ fn images(charge: PricingBasis, price: Usd, ended: &CallOutcome) -> (Usd, bool) 
 /// About the cost of the attempts that broke off before the last one: their prompts, since the
 /// provider's further work is unknown, or their images. A call that failed without any usage adds
 /// nothing.
-fn broken_off(funded: &Funded, usage: &Usage, ended: &CallOutcome) -> Usd {
-    if ended.broken_off == 0 || ended.status == StepStatus::Failed && *usage == Usage::default() {
+fn broken_off(funded: &Funded, usage: &Usage, outcome: &CallOutcome) -> Usd {
+    if outcome.broken_off == 0 || outcome.status == StepStatus::Failed && *usage == Usage::default()
+    {
         return Usd::ZERO;
     }
     let prompt = funded.routed().screened().prompt();
     let images = funded.charge().cost_of_images(funded.model(), prompt);
-    let asked = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
-    images.or_else(asked).unwrap_or_default().times(ended.broken_off)
+    let prompts = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
+    images.or_else(prompts).unwrap_or_default().times(outcome.broken_off)
 }
 
 /// Tokens used, and whether they rest on anything but plausible counts of the provider. A call that
 /// failed before the provider sent anything used nothing.
-fn usage(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> (Usage, bool) {
+fn usage(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> (Usage, bool) {
     let nothing_came =
-        ended.text.is_empty() && ended.first_token.is_none() && ended.unseen_since.is_none();
-    let told = match (ended.usage, ended.status) {
-        (Some(told), _) => told,
+        outcome.text.is_empty() && outcome.first_token.is_none() && outcome.unseen_since.is_none();
+    let reported = match (outcome.usage, outcome.status) {
+        (Some(reported), _) => reported,
         (None, StepStatus::Failed) if nothing_came => return (Usage::default(), false),
-        (None, _) => ended.prompt_usage.map_or_else(Usage::unknown, |told| {
-            let open = Open { completion: true, ..told.open };
-            Usage { completion: 0, reasoning: 0, open, ..told }
+        (None, _) => outcome.prompt_usage.map_or_else(Usage::unknown, |reported| {
+            let open = Open { completion: true, ..reported.open };
+            Usage { completion: 0, reasoning: 0, open, ..reported }
         }),
     };
-    let mut usage = told.counts();
+    let mut usage = reported.counts();
     // Some servers that count nothing report 0. An answer that a filter has cut out was not written,
     // unless words of it came.
-    let is_filtered = ended.finish == Some(FinishReason::ContentFilter)
-        && ended.text.is_empty()
-        && ended.beside == 0;
-    let lacks_prompt = told.open.prompt || told.prompt == 0;
+    let is_filtered = outcome.finish == Some(FinishReason::ContentFilter)
+        && outcome.text.is_empty()
+        && outcome.beside == 0;
+    let lacks_prompt = reported.open.prompt || reported.prompt == 0;
     // Embeddings have none.
     let lacks_completion = funded.charge() != PricingBasis::Input
-        && (told.open.completion || told.completion == 0 && !is_filtered);
+        && (reported.open.completion || reported.completion == 0 && !is_filtered);
     if lacks_prompt || lacks_completion {
-        let counted = counted(funded, ended, now);
+        let counted = counted(funded, outcome, now);
         // The provider's count is the least.
         if lacks_prompt {
             usage.prompt = usage.prompt.max(counted.prompt);
@@ -93,22 +94,22 @@ fn usage(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> (Usage, bool) 
     }
     let prompt = funded.routed().screened().prompt();
     let for_an_hour =
-        told.open.cache_write > 0 && providers::may_keep_for_an_hour(funded.model(), prompt);
+        reported.open.cache_write > 0 && providers::may_keep_for_an_hour(funded.model(), prompt);
     if for_an_hour {
-        usage.cache_write_1h += told.open.cache_write;
+        usage.cache_write_1h += reported.open.cache_write;
     }
-    let is_changed = usage != told.counts();
-    (usage, is_changed || for_an_hour || told.open.is_doubtful())
+    let is_changed = usage != reported.counts();
+    (usage, is_changed || for_an_hour || reported.open.is_doubtful())
 }
 
 /// Tokens used, as they are counted here.
-fn counted(funded: &Funded, ended: &CallOutcome, now: Timestamp) -> Usage {
+fn counted(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> Usage {
     let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
-    let images = charge.images(ended.images);
-    let mut usage = charge.count(funded.model(), prompt, &ended.text, images);
-    usage.completion += tokens::estimate(ended.beside);
-    if let Some(asked_at) = ended.unseen_since {
-        usage.completion += funded.written_within(now.since(asked_at));
+    let images = charge.images(outcome.images);
+    let mut usage = charge.count(funded.model(), prompt, &outcome.text, images);
+    usage.completion += tokens::estimate(outcome.beside);
+    if let Some(called_at) = outcome.unseen_since {
+        usage.completion += funded.written_within(now.since(called_at));
     }
     usage
 }

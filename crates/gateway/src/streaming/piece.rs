@@ -8,8 +8,7 @@ use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::pipeline::route::Refusal;
-use crate::safety::location::Located;
+use crate::pipeline::refusal::Refusal;
 
 /// The data of a stream that are known before its first piece.
 #[derive(Clone, Debug)]
@@ -51,21 +50,5 @@ pub enum Streamed {
     /// Pieces follow, several at a time when they came together.
     Pieces(Started, BoxStream<'static, Vec<Piece>>),
     /// Refused by safety or routing, at no cost.
-    Blocked {
-        /// Why.
-        reason: String,
-        /// The step that records it.
-        step: StepId,
-        /// Its trace.
-        trace: TraceId,
-        /// The finding and its location, if safety refused it.
-        cause: Option<Box<Located>>,
-    },
-}
-
-impl Streamed {
-    pub(crate) fn refused(refusal: Refusal, trace: TraceId) -> Self {
-        let Refusal { reason, step, cause } = refusal;
-        Self::Blocked { reason, step, trace, cause }
-    }
+    Blocked(Refusal),
 }

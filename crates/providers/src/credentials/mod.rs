@@ -81,34 +81,42 @@ impl Credentials {
         self.forms.iter().map(|form| form.begun_at_end(text.as_bytes())).max().unwrap_or(0)
     }
 
+    /// Number of bytes at the end of a text that are so much of a credential that they are hidden.
+    fn much_begun_at_end(&self, text: &str) -> usize {
+        self.forms.iter().map(|form| form.much_begun_at_end(text.as_bytes())).max().unwrap_or(0)
+    }
+
     /// Whether the beginning of a credential is long enough to be hidden.
     pub(crate) fn is_much(&self, begun: &str) -> bool {
         begun.len() >= LEAST_CREDENTIAL_BYTES
             && self
                 .forms
                 .iter()
-                .any(|form| form.text.starts_with(begun) && 2 * begun.len() >= form.text.len())
+                .any(|form| form.text.starts_with(begun) && begun.len() >= form.much())
     }
 
     /// Whether a complete text has nothing to clean.
     pub(crate) fn is_clean(&self, text: &str) -> bool {
-        !self.are_in(text) && !self.is_much(&text[text.len() - self.begun_at_end(text)..])
+        !self.are_in(text) && self.much_begun_at_end(text) == 0
     }
 
     /// Cleans a complete text. Returns whether there was anything to clean.
     pub(crate) fn clean(&self, text: &mut String) -> bool {
+        // Most strings of an answer are such words; neither a credential nor enough of one fits in.
+        if text.len() < LEAST_CREDENTIAL_BYTES {
+            return false;
+        }
         let masked = self.masked(text);
         let is_masked = masked.is_some();
         if let Some(masked) = masked {
             *text = masked;
         }
-        let end = text.len() - self.begun_at_end(text);
-        let is_cut = self.is_much(&text[end..]);
-        if is_cut {
-            text.truncate(end);
+        let begun = self.much_begun_at_end(text);
+        if begun > 0 {
+            text.truncate(text.len() - begun);
             text.push_str(MASK);
         }
-        is_masked || is_cut
+        is_masked || begun > 0
     }
 
     /// Cleans every string of a value, the names of members too. Returns whether there was anything to
@@ -216,6 +224,17 @@ impl Credentials {
 }
 
 impl Form {
+    /// The bytes of a beginning that is hidden.
+    fn much(&self) -> usize {
+        self.text.len().div_ceil(2).max(LEAST_CREDENTIAL_BYTES)
+    }
+
+    fn much_begun_at_end(&self, text: &[u8]) -> usize {
+        let form = self.text.as_bytes();
+        let lengths = self.much()..form.len().min(text.len() + 1);
+        lengths.rev().find(|&length| text.ends_with(&form[..length])).unwrap_or(0)
+    }
+
     fn begun_at_end(&self, text: &[u8]) -> usize {
         let form = self.text.as_bytes();
         let start = text.len().saturating_sub(form.len() - 1);

@@ -5,6 +5,7 @@
 //! events can leave in one write. HTTP/2 connections are shared by calls and have a task of their own.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -59,7 +60,7 @@ pub(crate) struct Pool {
 }
 
 /// One server: connections to different ones are never mixed up.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 struct Server {
     scheme: Scheme,
     authority: Authority,
@@ -187,6 +188,23 @@ async fn shared(io: Wire) -> hyper::Result<http2::SendRequest<Full<Bytes>>> {
         .await?;
     TokioExecutor::new().execute(driver);
     Ok(sender)
+}
+
+// An `Authority` ignores case, and hashes byte by byte for it. Addresses of models have no upper case.
+impl PartialEq for Server {
+    fn eq(&self, other: &Self) -> bool {
+        self.runtime == other.runtime
+            && self.scheme == other.scheme
+            && self.authority.as_str() == other.authority.as_str()
+    }
+}
+
+impl Eq for Server {}
+
+impl Hash for Server {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.scheme, self.authority.as_str(), self.runtime).hash(state);
+    }
 }
 
 impl Server {

@@ -20,7 +20,7 @@ pub(crate) enum ContentKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A text.
-    Said(ContentKind),
+    Content(ContentKind),
     /// A tool that the model calls.
     Call {
         /// The call's id.
@@ -44,7 +44,7 @@ pub(crate) enum BlockEvent {
 /// The order under construction.
 #[derive(Debug, Default)]
 pub(crate) struct BlockSequencer {
-    beats: Vec<BlockEvent>,
+    events: Vec<BlockEvent>,
     open: Option<Open>,
     /// Content that waits until the open call is over.
     queue: VecDeque<Waiting>,
@@ -54,13 +54,13 @@ pub(crate) struct BlockSequencer {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Open {
-    Said(ContentKind),
+    Content(ContentKind),
     Call(usize),
 }
 
 #[derive(Debug)]
 enum Waiting {
-    Said(ContentKind, String),
+    Content(ContentKind, String),
     Call { place: usize, part: Part },
 }
 
@@ -75,9 +75,9 @@ struct Called {
 
 impl BlockSequencer {
     /// More of a text.
-    pub(crate) fn say(&mut self, voice: ContentKind, text: String) {
+    pub(crate) fn text(&mut self, kind: ContentKind, text: String) {
         if !text.is_empty() {
-            self.queue.push_back(Waiting::Said(voice, text));
+            self.queue.push_back(Waiting::Content(kind, text));
             self.go_on();
         }
     }
@@ -99,7 +99,7 @@ impl BlockSequencer {
         }
         call.json.feed(text);
         if self.open == Some(Open::Call(place)) {
-            self.beats.push(BlockEvent::More(text.to_owned()));
+            self.events.push(BlockEvent::More(text.to_owned()));
             if self.calls[place].json.is_whole() {
                 self.close();
                 self.go_on();
@@ -115,8 +115,8 @@ impl BlockSequencer {
     }
 
     /// The next events, so far as they are determined.
-    pub(crate) fn beats(&mut self) -> Vec<BlockEvent> {
-        std::mem::take(&mut self.beats)
+    pub(crate) fn take_events(&mut self) -> Vec<BlockEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// The remaining events, once the answer is over.
@@ -125,7 +125,7 @@ impl BlockSequencer {
             self.close();
             self.go_on();
         }
-        self.beats()
+        self.take_events()
     }
 
     /// The state, once it has come.
@@ -145,11 +145,11 @@ impl BlockSequencer {
             && let Some(next) = self.queue.pop_front()
         {
             match next {
-                Waiting::Said(voice, text) => {
-                    if self.open != Some(Open::Said(voice)) {
-                        self.begin(Open::Said(voice), Part::Said(voice));
+                Waiting::Content(kind, text) => {
+                    if self.open != Some(Open::Content(kind)) {
+                        self.begin(Open::Content(kind), Part::Content(kind));
                     }
-                    self.beats.push(BlockEvent::More(text));
+                    self.events.push(BlockEvent::More(text));
                 }
                 Waiting::Call { place, part } => {
                     self.begin(Open::Call(place), part);
@@ -157,7 +157,7 @@ impl BlockSequencer {
                     let early = std::mem::take(&mut call.early);
                     let is_whole = call.json.is_whole();
                     if !early.is_empty() {
-                        self.beats.push(BlockEvent::More(early));
+                        self.events.push(BlockEvent::More(early));
                     }
                     if is_whole {
                         self.close();
@@ -169,7 +169,7 @@ impl BlockSequencer {
 
     fn begin(&mut self, what: Open, part: Part) {
         self.close();
-        self.beats.push(BlockEvent::Begin(part));
+        self.events.push(BlockEvent::Begin(part));
         self.open = Some(what);
     }
 
@@ -178,7 +178,7 @@ impl BlockSequencer {
         if let Open::Call(place) = open {
             self.calls[place].is_over = true;
         }
-        self.beats.push(BlockEvent::End);
+        self.events.push(BlockEvent::End);
     }
 }
 

@@ -13,13 +13,13 @@ fn more(text: &str) -> BlockEvent {
 #[test]
 fn a_call_is_over_as_soon_as_its_arguments_are_whole() {
     let mut order = BlockSequencer::default();
-    order.say(ContentKind::Text, "I look.".to_owned());
+    order.text(ContentKind::Text, "I look.".to_owned());
     order.call(0, "id a".to_owned(), "a".to_owned());
     order.arguments(0, "{\"x\": \"}\\\"");
     order.arguments(0, "{\"}");
-    let text = BlockEvent::Begin(Part::Said(ContentKind::Text));
+    let text = BlockEvent::Begin(Part::Content(ContentKind::Text));
     assert_eq!(
-        order.beats(),
+        order.take_events(),
         [
             text,
             more("I look."),
@@ -41,13 +41,13 @@ fn what_comes_between_waits_until_the_call_is_over() {
     order.call(1, "id b".to_owned(), "b".to_owned());
     order.arguments(1, "{}");
     order.arguments(0, "{");
-    order.say(ContentKind::Thought, "hm".to_owned());
-    assert_eq!(order.beats(), [begin("a"), more("{")]);
+    order.text(ContentKind::Thought, "hm".to_owned());
+    assert_eq!(order.take_events(), [begin("a"), more("{")]);
     order.arguments(0, "}");
-    let thought = BlockEvent::Begin(Part::Said(ContentKind::Thought));
+    let thought = BlockEvent::Begin(Part::Content(ContentKind::Thought));
     let rest =
         [more("}"), BlockEvent::End, begin("b"), more("{}"), BlockEvent::End, thought, more("hm")];
-    assert_eq!(order.beats(), rest);
+    assert_eq!(order.take_events(), rest);
     assert_eq!(order.finish(), [BlockEvent::End]);
 }
 
@@ -69,11 +69,11 @@ proptest! {
         let mut order = BlockSequencer::default();
         let mut expected: Vec<String> = Vec::new();
         let mut text = String::new();
-        let mut beats = Vec::new();
+        let mut events = Vec::new();
         for (place, piece) in said {
             if place == 4 {
                 text.push_str(&piece);
-                order.say(ContentKind::Text, piece);
+                order.text(ContentKind::Text, piece);
             } else {
                 while expected.len() <= place {
                     order.call(expected.len(), expected.len().to_string(), "f".to_owned());
@@ -82,13 +82,13 @@ proptest! {
                 order.arguments(place, &piece);
                 expected[place].push_str(&piece);
             }
-            beats.extend(order.beats());
+            events.extend(order.take_events());
         }
-        beats.extend(order.finish());
+        events.extend(order.finish());
         let mut open = None;
         let (mut heard, mut calls) = (String::new(), Vec::new());
-        for beat in beats {
-            match beat {
+        for event in events {
+            match event {
                 BlockEvent::Begin(part) => {
                     prop_assert_eq!(&open, &None);
                     if let Part::Call { id, .. } = &part {
@@ -99,7 +99,7 @@ proptest! {
                 }
                 BlockEvent::More(more) => match &open {
                     Some(Part::Call { .. }) => calls.last_mut().unwrap().push_str(&more),
-                    Some(Part::Said(_)) => heard.push_str(&more),
+                    Some(Part::Content(_)) => heard.push_str(&more),
                     None => prop_assert!(false, "said outside"),
                 },
                 BlockEvent::End => prop_assert!(open.take().is_some()),

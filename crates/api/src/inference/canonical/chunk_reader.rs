@@ -25,7 +25,7 @@ struct Calling {
 
 impl ChunkReader {
     /// Passes on the content of choice 0 in a chunk; these endpoints request no other choice.
-    pub(crate) fn hear(&mut self, mut chunk: Map<String, Value>, order: &mut BlockSequencer) {
+    pub(crate) fn read(&mut self, mut chunk: Map<String, Value>, sequencer: &mut BlockSequencer) {
         let Some(Value::Array(choices)) = chunk.remove("choices") else { return };
         let first = choices
             .into_iter()
@@ -35,20 +35,20 @@ impl ChunkReader {
         else {
             return;
         };
-        order.say(ContentKind::Thought, thought(&mut delta));
-        order.say(ContentKind::Text, content(&mut delta));
-        order.say(ContentKind::Refusal, taken_text(&mut delta, "refusal"));
+        sequencer.text(ContentKind::Thought, thought(&mut delta));
+        sequencer.text(ContentKind::Text, content(&mut delta));
+        sequencer.text(ContentKind::Refusal, taken_text(&mut delta, "refusal"));
         if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
             for call in calls {
-                self.call(call, order);
+                self.call(call, sequencer);
             }
         }
         if let Some(state) = State::taken(&mut delta) {
-            order.state(state);
+            sequencer.state(state);
         }
     }
 
-    fn call(&mut self, call: Value, order: &mut BlockSequencer) {
+    fn call(&mut self, call: Value, sequencer: &mut BlockSequencer) {
         let Value::Object(mut call) = call else { return };
         let id = taken_text(&mut call, "id");
         let index = call.get("index").and_then(Value::as_u64).unwrap_or(0);
@@ -61,13 +61,13 @@ impl ChunkReader {
             (taken_text(&mut function, "name"), taken_text(&mut function, "arguments"));
         let calling = &mut self.calls[place];
         match &mut calling.early {
-            None => order.arguments(place, &text),
+            None => sequencer.arguments(place, &text),
             Some(early) => {
                 early.push_str(&text);
                 if !name.is_empty() {
                     let text = calling.early.take().unwrap_or_default();
-                    order.call(place, calling.id.clone(), name);
-                    order.arguments(place, &text);
+                    sequencer.call(place, calling.id.clone(), name);
+                    sequencer.arguments(place, &text);
                 }
             }
         }

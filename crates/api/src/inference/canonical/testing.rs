@@ -7,7 +7,7 @@ use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::{ChatReply, Piece, Started};
+use gateway::{ChatReply, Piece, Refusal, Started};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -204,6 +204,11 @@ pub fn started() -> Started {
         created: Timestamp(1_000_000),
         dropped: Vec::new(),
     }
+}
+
+/// A refusal without a finding.
+pub fn refusal(reason: &str) -> Refusal {
+    Refusal { reason: reason.to_owned(), step: STEP, trace: trace(), cause: None }
 }
 
 /// A chunk with content for choice 0.

@@ -5,7 +5,7 @@ use domain::ids::{StepId, TraceId};
 use domain::json_weight::InnerJson;
 use domain::step::FinishReason;
 use domain::usage::Usage;
-use gateway::ChatReply;
+use gateway::{ChatReply, Refusal};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -72,7 +72,7 @@ impl MessageAnswer {
     }
 
     /// The answer at the beginning of a stream: the stop reason comes at the end.
-    pub(super) fn unsaid(self) -> Self {
+    pub(super) fn without_end(self) -> Self {
         Self { stop_reason: None, stop_sequence: None, stop_details: None, ..self }
     }
 }
@@ -81,15 +81,15 @@ impl MessageAnswer {
 pub fn whole(mut reply: ChatReply) -> MessageAnswer {
     let mut ending = Ending::default();
     if let Some(native) = &mut reply.native {
-        ending.hear(native, "message");
+        ending.take_from(native, "message");
     }
     let answer = Answer::of(&mut reply);
     let mut message = MessageAnswer::blank(reply.step, reply.trace, reply.model);
     message.usage = usage(reply.usage);
-    let said = Some(answer.refusal.as_str()).filter(|said| !said.is_empty());
-    let refusal = reply.blocked.as_deref().or(said);
-    let own = ending.details.take().filter(|_| reply.blocked.is_none());
-    message.stop_details = own.or_else(|| refusal.map(stop_details));
+    let own = Some(answer.refusal.as_str()).filter(|text| !text.is_empty());
+    let refusal = reply.blocked.as_deref().or(own);
+    let details = ending.details.take().filter(|_| reply.blocked.is_none());
+    message.stop_details = details.or_else(|| refusal.map(stop_details));
     let refuses = message.stop_details.is_some();
     let reason = stop_reason(reply.finish, !answer.calls.is_empty(), refuses);
     (message.stop_reason, message.stop_sequence) = ending.reason(reason);
@@ -99,17 +99,13 @@ pub fn whole(mut reply: ChatReply) -> MessageAnswer {
 }
 
 /// A request that was refused before any model was called.
-pub fn refused(
-    reason: String,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-) -> MessageAnswer {
+pub fn refused(refusal: Refusal) -> MessageAnswer {
+    let Refusal { reason, step, trace, cause } = refusal;
     let mut message = MessageAnswer::blank(step, trace, String::new());
     message.stop_reason = Some("refusal");
     message.stop_details = Some(stop_details(&reason));
     message.reason = Some(reason);
-    message.cause = cause;
+    message.cause = FindingBody::of(cause);
     message
 }
 
@@ -172,17 +168,17 @@ pub(super) struct Ending {
 
 impl Ending {
     /// Takes it out of an answer, or out of a chunk of one.
-    pub(super) fn hear(&mut self, native: &mut Map<String, Value>, said: &str) {
-        let said = first_choice(native).and_then(|choice| choice.get_mut(said)?.as_object_mut());
-        let Some(said) = said else { return };
-        if let Some(details @ Value::Object(_)) = said.remove(STOP_DETAILS) {
+    pub(super) fn take_from(&mut self, native: &mut Map<String, Value>, member: &str) {
+        let found = first_choice(native).and_then(|choice| choice.get_mut(member)?.as_object_mut());
+        let Some(message) = found else { return };
+        if let Some(details @ Value::Object(_)) = message.remove(STOP_DETAILS) {
             self.details = Some(details);
         }
-        if let Some(Value::String(sequence)) = said.remove(STOP_SEQUENCE) {
+        if let Some(Value::String(sequence)) = message.remove(STOP_SEQUENCE) {
             self.sequence = Some(sequence);
         }
         if self.details.is_some() {
-            said.remove("refusal");
+            message.remove("refusal");
         }
     }
 

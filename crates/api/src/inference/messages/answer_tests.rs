@@ -98,8 +98,8 @@ proptest! {
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": message["content"]},
         ]});
-        let asked = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
-        prop_assert_eq!(&asked.ask.prompt.messages[1], &speech.message());
+        let asked = request::parse(serde_json::from_value(body).unwrap(), None).unwrap();
+        prop_assert_eq!(&asked.request.prompt.messages[1], &speech.message());
         prop_assert!(asked.left_out.is_empty());
     }
 }

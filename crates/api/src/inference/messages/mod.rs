@@ -11,18 +11,18 @@ use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use gateway::{ChatAnswer, Streamed};
+use domain::time::Timestamp;
+use futures_util::stream::BoxStream;
+use gateway::{ChatReply, Piece, Refusal, Started};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::error::Result;
-use crate::http::trace_headers;
-use crate::inference::finding::FindingBody;
-use crate::inference::message_names::Names;
-use crate::inference::sse::{self, EventBody};
+use crate::inference::format::{self, Format, ParsedRequest};
+use crate::inference::sse::EventBody;
 use answer::MessageAnswer;
-use request::{MessagesBody, ParsedRequest};
+use request::MessagesBody;
 
 /// Answer a conversation in Anthropic's format. Personal data is replaced before any provider sees it
 /// and put back in the answer.
@@ -38,40 +38,33 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<MessagesBody>,
 ) -> Result<Response> {
-    let streams = body.streams();
-    let ParsedRequest { ask, sources, left_out } =
-        request::ask(body, trace_headers::trace_of(&headers))?;
-    let names = Names { list: "messages", beside: "system", sources: &sources };
-    let failed = |unanswered| names.failure(unanswered);
-    if streams {
-        let streamed = Box::pin(app.gateway.chat_stream(&caller, ask)).await.map_err(failed)?;
-        let (trace, dropped) = trace_headers::notes_of(&streamed);
-        let events = match streamed {
-            Streamed::Pieces(started, pieces) => stream::body(&started, pieces),
-            Streamed::Blocked { reason, step, trace, cause } => {
-                let cause = FindingBody::of_item(cause, &sources);
-                Bytes::from(stream::refused(&reason, cause, step, trace))
-            }
-        };
-        return Ok(trace_headers::with_trace_headers(
-            trace,
-            &[left_out, dropped].concat(),
-            sse::events(events),
-        ));
+    format::answer::<Messages>(&app, &caller, &headers, body).await
+}
+
+/// Anthropic's format.
+struct Messages;
+
+impl Format for Messages {
+    type Body = MessagesBody;
+    type Options = ();
+
+    fn read(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<()>> {
+        request::parse(body, trace)
     }
-    let answer = Box::pin(app.gateway.chat(&caller, ask)).await.map_err(failed)?;
-    let (trace, dropped, answer) = match answer {
-        ChatAnswer::Reply(mut reply) => {
-            (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply))
-        }
-        ChatAnswer::Blocked { reason, step, trace, cause } => {
-            let cause = FindingBody::of_item(cause, &sources);
-            (trace, Vec::new(), answer::refused(reason, cause, step, trace))
-        }
-    };
-    Ok(trace_headers::with_trace_headers(
-        trace,
-        &[left_out, dropped].concat(),
-        Json(answer).into_response(),
-    ))
+
+    fn write_answer(reply: ChatReply, (): ()) -> Response {
+        Json(answer::whole(reply)).into_response()
+    }
+
+    fn write_events(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, (): ()) -> Bytes {
+        stream::body(started, pieces)
+    }
+
+    fn write_refusal(refusal: Refusal, _now: Timestamp, (): ()) -> Response {
+        Json(answer::refused(refusal)).into_response()
+    }
+
+    fn write_refusal_events(refusal: Refusal, _now: Timestamp, (): ()) -> Bytes {
+        stream::refused(refusal).into()
+    }
 }

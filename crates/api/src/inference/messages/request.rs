@@ -14,6 +14,8 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
+use crate::inference::format::ParsedRequest;
+use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, image, tool_use};
 use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
 
@@ -100,26 +102,8 @@ pub struct MessageBody {
     others: Map<String, Value>,
 }
 
-impl MessagesBody {
-    /// Whether the answer is to be streamed.
-    pub fn streams(&self) -> bool {
-        self.stream.unwrap_or(false)
-    }
-}
-
-/// A request that was read.
-#[derive(Debug)]
-pub struct ParsedRequest {
-    /// The canonical request.
-    pub ask: ChatRequest,
-    /// For each message of the prompt, the index of the message it was made from; none for `system`.
-    pub sources: Vec<Option<usize>>,
-    /// The names of the parameters that were left out.
-    pub left_out: Vec<String>,
-}
-
 /// Parses the body into a canonical request.
-pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
+pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<()>> {
     let mut reader = Reader::default();
     if body.messages.is_empty() {
         return Err(invalid("messages must not be empty"));
@@ -138,6 +122,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
     if let Some(system) = body.system {
         messages.push(plain(Role::System, reader.texts("system", system)?));
     }
+    // The index of the message that each is made of; none for `system`.
     let mut sources = vec![None; messages.len()];
     for (index, message) in body.messages.into_iter().enumerate() {
         reader.message(&format!("messages[{index}]"), message, &mut messages)?;
@@ -169,7 +154,7 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
         set("response_format", config.maybe_node("format")?.map(response_format).transpose()?);
         config.end()?;
     }
-    let ask = ChatRequest {
+    let request = ChatRequest {
         api_endpoint: ApiEndpoint::Messages,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
@@ -180,8 +165,13 @@ pub fn ask(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest> {
             params,
         },
     };
-    let left_out = reader.left_out.into_iter().map(str::to_owned).collect();
-    Ok(ParsedRequest { ask, sources, left_out })
+    Ok(ParsedRequest {
+        request,
+        streams: body.stream.unwrap_or(false),
+        names: Some(MessageNames { list: "messages", beside: "system", sources }),
+        left_out: reader.left_out.into_iter().map(str::to_owned).collect(),
+        options: (),
+    })
 }
 
 /// The error of an unsupported parameter.

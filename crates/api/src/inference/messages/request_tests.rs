@@ -9,12 +9,12 @@ fn read(body: Value) -> MessagesBody {
     serde_json::from_value(body).unwrap()
 }
 
-fn asked(mut body: Value) -> super::ParsedRequest {
+fn asked(mut body: Value) -> super::ParsedRequest<()> {
     let blank = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
     for (name, value) in blank.as_object().unwrap() {
         body.as_object_mut().unwrap().entry(name).or_insert(value.clone());
     }
-    ask(read(body), None).unwrap()
+    parse(read(body), None).unwrap()
 }
 
 fn fault(body: Value) -> (u16, String) {
@@ -22,7 +22,7 @@ fn fault(body: Value) -> (u16, String) {
     for (name, value) in body.as_object().unwrap() {
         whole[name] = value.clone();
     }
-    let failure = ask(read(whole), None).unwrap_err();
+    let failure = parse(read(whole), None).unwrap_err();
     let status: StatusCode = failure.status();
     (status.as_u16(), failure.into_body().error)
 }
@@ -32,7 +32,7 @@ fn clients_are_told_to_go_on_without_a_thread() {
     let body = |more: Value| {
         let mut whole = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
         whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        ask(read(whole), None).unwrap_err().into_body()
+        parse(read(whole), None).unwrap_err().into_body()
     };
     let thread = body(json!({"thread": {"type": "create"}}));
     assert_eq!(thread.error, "thread is not supported");
@@ -43,7 +43,7 @@ fn clients_are_told_to_go_on_without_a_thread() {
 
 #[test]
 fn parameters_have_their_canonical_names() {
-    let super::ParsedRequest { ask, left_out, .. } = asked(json!({
+    let super::ParsedRequest { request, left_out, .. } = asked(json!({
         "model": "m", "trace_id": "t", "temperature": 0.30, "top_p": 1, "top_k": 5,
         "stop_sequences": ["END"], "metadata": {"user_id": "u"}, "service_tier": "auto",
         "thinking": {"type": "enabled", "budget_tokens": 1024},
@@ -53,10 +53,10 @@ fn parameters_have_their_canonical_names() {
             "cache_control": {"type": "ephemeral"}}, {"type": "custom", "name": "g", "strict": true}],
         "container": null,
     }));
-    assert_eq!((ask.model.as_deref(), ask.trace_id.as_deref()), (Some("m"), Some("t")));
-    assert_eq!(ask.prompt.max_output_tokens, Some(9));
+    assert_eq!((request.model.as_deref(), request.trace_id.as_deref()), (Some("m"), Some("t")));
+    assert_eq!(request.prompt.max_output_tokens, Some(9));
     assert_eq!(
-        Value::Object(ask.prompt.params),
+        Value::Object(request.prompt.params),
         json!({
             "temperature": 0.3, "top_p": 1, "top_k": 5, "stop": ["END"], "user": "u",
             "thinking": {"type": "enabled", "budget_tokens": 1024}, "reasoning_effort": "low",
@@ -73,19 +73,19 @@ fn parameters_have_their_canonical_names() {
     );
     assert_eq!(left_out, ["service_tier"]);
     for (choice, canonical) in [("auto", "auto"), ("any", "required"), ("none", "none")] {
-        let super::ParsedRequest { ask, .. } = asked(json!({"tool_choice": {"type": choice}}));
-        assert_eq!(ask.prompt.params["tool_choice"], canonical);
-        assert!(!ask.prompt.params.contains_key("parallel_tool_calls"));
+        let super::ParsedRequest { request, .. } = asked(json!({"tool_choice": {"type": choice}}));
+        assert_eq!(request.prompt.params["tool_choice"], canonical);
+        assert!(!request.prompt.params.contains_key("parallel_tool_calls"));
     }
-    let super::ParsedRequest { ask, left_out, .. } =
+    let super::ParsedRequest { request, left_out, .. } =
         asked(json!({"thinking": {"type": "disabled"}, "model": ""}));
-    assert!(ask.prompt.params.is_empty() && ask.model.is_none() && left_out.is_empty());
+    assert!(request.prompt.params.is_empty() && request.model.is_none() && left_out.is_empty());
 }
 
 #[test]
 fn what_was_said_has_its_canonical_form() {
     let blocks = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-    let super::ParsedRequest { ask, .. } = asked(json!({"system": blocks, "messages": [
+    let super::ParsedRequest { request, .. } = asked(json!({"system": blocks, "messages": [
         {"role": "user", "content": [
             {"type": "text", "text": "And?"},
             {"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [
@@ -98,7 +98,7 @@ fn what_was_said_has_its_canonical_form() {
         {"role": "assistant", "content": "Well"},
     ]}));
     let said: Vec<Value> =
-        ask.prompt.messages.iter().map(|m| serde_json::to_value(m).unwrap()).collect();
+        request.prompt.messages.iter().map(|m| serde_json::to_value(m).unwrap()).collect();
     let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
     assert_eq!(
         Value::Array(said),
@@ -117,7 +117,7 @@ fn what_was_said_has_its_canonical_form() {
 fn breakpoints_of_the_cache_stay_where_they_are() {
     let five = json!({"type": "ephemeral"});
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
-    let super::ParsedRequest { ask, left_out, .. } = asked(json!({
+    let super::ParsedRequest { request, left_out, .. } = asked(json!({
         "cache_control": {"type": "ephemeral", "ttl": "5m"},
         "system": [{"type": "text", "text": "a", "cache_control": hour}],
         "messages": [
@@ -131,7 +131,7 @@ fn breakpoints_of_the_cache_stay_where_they_are() {
         ],
     }));
     let said: Vec<Value> =
-        ask.prompt.messages.iter().map(|m| serde_json::to_value(m).unwrap()).collect();
+        request.prompt.messages.iter().map(|m| serde_json::to_value(m).unwrap()).collect();
     assert_eq!(
         Value::Array(said),
         json!([
@@ -145,12 +145,12 @@ fn breakpoints_of_the_cache_stay_where_they_are() {
             {"role": "tool", "content": "d", "tool_call_id": "t1", "cache_breakpoint": "5m"},
         ])
     );
-    assert_eq!(ask.prompt.params["cache_breakpoint"], "5m");
+    assert_eq!(request.prompt.params["cache_breakpoint"], "5m");
     assert!(left_out.is_empty());
     // An unknown kind is a hint that is lost.
     let odd = json!([{"type": "text", "text": "a", "cache_control": {"type": "eternal"}}]);
-    let super::ParsedRequest { ask, left_out, .. } = asked(json!({"system": odd}));
-    assert!(ask.prompt.messages[0].extra.is_empty());
+    let super::ParsedRequest { request, left_out, .. } = asked(json!({"system": odd}));
+    assert!(request.prompt.messages[0].extra.is_empty());
     assert_eq!(left_out, ["cache_control"]);
 }
 
@@ -167,19 +167,19 @@ fn every_message_says_what_it_was_made_from() {
             {"type": "text", "text": "And?"}]},
         {"role": "assistant", "content": "So."}]}));
     let sources = [None, Some(0), Some(1), Some(2), Some(2), Some(2), Some(3)];
-    assert_eq!(asked.sources, sources);
-    assert_eq!(asked.ask.prompt.messages.len(), sources.len());
+    assert_eq!(asked.names.unwrap().sources, sources);
+    assert_eq!(asked.request.prompt.messages.len(), sources.len());
 }
 
 #[test]
 fn thinking_of_others_is_left_out() {
-    let super::ParsedRequest { ask, left_out, .. } =
+    let super::ParsedRequest { request, left_out, .. } =
         asked(json!({"messages": [{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="},
             {"type": "redacted_thinking", "data": "{\"no\": \"state\"}"},
         ]}]}));
-    assert_eq!(ask.prompt.messages[0].body, Body::Empty);
-    assert!(ask.prompt.messages[0].extra.is_empty());
+    assert_eq!(request.prompt.messages[0].body, Body::Empty);
+    assert!(request.prompt.messages[0].extra.is_empty());
     assert_eq!(left_out, ["thinking"]);
 }
 
@@ -187,15 +187,15 @@ fn thinking_of_others_is_left_out() {
 fn what_only_helps_a_model_is_left_out() {
     let tools = json!([{"name": "f", "input_examples": [{}], "eager_input_streaming": true,
         "allowed_callers": ["direct"], "defer_loading": false}]);
-    let super::ParsedRequest { ask, left_out, .. } = asked(json!({"tools": tools}));
+    let super::ParsedRequest { request, left_out, .. } = asked(json!({"tools": tools}));
     assert_eq!(left_out, ["eager_input_streaming", "input_examples"]);
-    assert_eq!(ask.prompt.params["tools"][0]["function"], json!({"name": "f"}));
+    assert_eq!(request.prompt.params["tools"][0]["function"], json!({"name": "f"}));
 }
 
 #[test]
 fn what_clients_send_back_of_an_answer_is_no_fault() {
     let image = json!({"type": "url", "url": "https://a.example/b.png"});
-    let super::ParsedRequest { ask, left_out, .. } = asked(json!({"messages": [
+    let super::ParsedRequest { request, left_out, .. } = asked(json!({"messages": [
         {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": ""},
             {"type": "text", "text": "I look.", "citations": null, "parsed_output": {"a": 1}},
@@ -208,7 +208,7 @@ fn what_clients_send_back_of_an_answer_is_no_fault() {
         ]},
         {"role": "system", "content": "Go on.", "clear_at": "never"},
     ]}));
-    assert_eq!(ask.prompt.messages.len(), 4);
+    assert_eq!(request.prompt.messages.len(), 4);
     assert_eq!(left_out, ["clear_at", "toolset_name", "transformations"]);
 }
 
@@ -229,8 +229,9 @@ fn a_form_is_strict_where_its_schema_leaves_nothing_open() {
         (json!({"type": "array", "items": {"type": "object"}}), false),
     ] {
         let format = json!({"type": "json_schema", "schema": schema});
-        let super::ParsedRequest { ask, .. } = asked(json!({"output_config": {"format": format}}));
-        let form = &ask.prompt.params["response_format"]["json_schema"];
+        let super::ParsedRequest { request, .. } =
+            asked(json!({"output_config": {"format": format}}));
+        let form = &request.prompt.params["response_format"]["json_schema"];
         assert_eq!(form.get("strict").is_some(), strict, "{schema}");
     }
 }
@@ -341,9 +342,9 @@ proptest! {
                 messages.push(json!({"role": "user", "content": results}));
             }
         }
-        let super::ParsedRequest { ask, .. } = asked(json!({"messages": messages}));
+        let super::ParsedRequest { request, .. } = asked(json!({"messages": messages}));
         let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
-        prop_assert_eq!(ask.prompt.messages, expected);
+        prop_assert_eq!(request.prompt.messages, expected);
     }
 }
 

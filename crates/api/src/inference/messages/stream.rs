@@ -4,21 +4,19 @@ use std::convert::Infallible;
 
 use axum::body::Body;
 use bytes::Bytes;
-use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use gateway::{Piece, Started};
+use gateway::{Piece, Refusal, Started};
 use serde_json::{Value, json};
 
 use crate::http::error::Failure;
 use crate::http::vendor_errors::MessagesError;
 use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, ContentKind, Part};
 use crate::inference::canonical::chunk_reader::ChunkReader;
-use crate::inference::finding::FindingBody;
 use crate::inference::messages::answer::{
-    Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
+    self, Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
 };
 
 /// The events of an answer.
@@ -28,14 +26,11 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: TraceId) -> String {
+pub fn refused(refusal: Refusal) -> String {
     let mut out = String::new();
-    begin(
-        &mut out,
-        &crate::inference::messages::answer::refused(reason.to_owned(), cause, step, trace)
-            .unsaid(),
-    );
-    end(&mut out, (Some("refusal"), None), Some(stop_details(reason)), Usage::default());
+    let details = stop_details(&refusal.reason);
+    begin(&mut out, &answer::refused(refusal).without_end());
+    end(&mut out, (Some("refusal"), None), Some(details), Usage::default());
     out
 }
 
@@ -43,8 +38,8 @@ pub fn refused(reason: &str, cause: Option<FindingBody>, step: StepId, trace: Tr
 struct Writer {
     /// The answer that the stream begins with; taken once it has been sent.
     blank: Option<MessageAnswer>,
-    hearing: ChunkReader,
-    order: BlockSequencer,
+    reader: ChunkReader,
+    sequencer: BlockSequencer,
     /// The number of the open block, or of the next.
     index: u64,
     /// The type of the open block's pieces, and the name of their text.
@@ -60,8 +55,8 @@ impl Writer {
         let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
         Self {
             blank: Some(blank),
-            hearing: ChunkReader::default(),
-            order: BlockSequencer::default(),
+            reader: ChunkReader::default(),
+            sequencer: BlockSequencer::default(),
             index: 0,
             delta: ("", ""),
             refusal: String::new(),
@@ -77,10 +72,10 @@ impl Writer {
         }
         for piece in pieces {
             match piece {
-                Piece::Text(text) => self.order.say(ContentKind::Text, text),
+                Piece::Text(text) => self.sequencer.text(ContentKind::Text, text),
                 Piece::Native(mut chunk) => {
-                    self.ending.hear(&mut chunk, "delta");
-                    self.hearing.hear(chunk, &mut self.order);
+                    self.ending.take_from(&mut chunk, "delta");
+                    self.reader.read(chunk, &mut self.sequencer);
                 }
                 Piece::End { finish, usage, blocked } => {
                     self.end(&mut out, finish, usage, blocked);
@@ -92,15 +87,15 @@ impl Writer {
                     continue;
                 }
             }
-            let beats = self.order.beats();
-            self.play(&mut out, beats);
+            let events = self.sequencer.take_events();
+            self.write_events(&mut out, events);
         }
         out.into()
     }
 
-    fn play(&mut self, out: &mut String, beats: Vec<BlockEvent>) {
-        for beat in beats {
-            match beat {
+    fn write_events(&mut self, out: &mut String, events: Vec<BlockEvent>) {
+        for next in events {
+            match next {
                 BlockEvent::Begin(part) => self.block_begins(out, part),
                 BlockEvent::More(text) => {
                     if self.refuses {
@@ -119,20 +114,20 @@ impl Writer {
 
     fn block_begins(&mut self, out: &mut String, part: Part) {
         let block = match &part {
-            Part::Said(ContentKind::Thought) => {
+            Part::Content(ContentKind::Thought) => {
                 json!({"type": "thinking", "thinking": "", "signature": ""})
             }
-            Part::Said(ContentKind::Text | ContentKind::Refusal) => {
+            Part::Content(ContentKind::Text | ContentKind::Refusal) => {
                 json!({"type": "text", "text": "", "citations": null})
             }
             Part::Call { id, name } => {
                 json!({"type": "tool_use", "id": id, "name": name, "input": {}})
             }
         };
-        self.refuses = part == Part::Said(ContentKind::Refusal);
+        self.refuses = part == Part::Content(ContentKind::Refusal);
         self.delta = match part {
-            Part::Said(ContentKind::Thought) => ("thinking_delta", "thinking"),
-            Part::Said(ContentKind::Text | ContentKind::Refusal) => ("text_delta", "text"),
+            Part::Content(ContentKind::Thought) => ("thinking_delta", "thinking"),
+            Part::Content(ContentKind::Text | ContentKind::Refusal) => ("text_delta", "text"),
             Part::Call { .. } => ("input_json_delta", "partial_json"),
         };
         self.block(out, &block);
@@ -157,18 +152,18 @@ impl Writer {
         usage: Usage,
         blocked: Option<String>,
     ) {
-        let beats = self.order.finish();
-        self.play(out, beats);
+        let events = self.sequencer.finish();
+        self.write_events(out, events);
         // It comes long after the thinking is over: it goes into a block of its own.
-        if let Some(state) = self.order.take_state() {
+        if let Some(state) = self.sequencer.take_state() {
             self.block(out, &redacted_thinking(&state));
             self.block_ends(out);
         }
-        let said = Some(std::mem::take(&mut self.refusal)).filter(|said| !said.is_empty());
+        let refusal = Some(std::mem::take(&mut self.refusal)).filter(|text| !text.is_empty());
         let own = self.ending.details.take().filter(|_| blocked.is_none());
-        let refusal = blocked.or(said);
+        let refusal = blocked.or(refusal);
         let details = own.or_else(|| refusal.as_deref().map(stop_details));
-        let reason = stop_reason(finish, self.order.has_calls(), details.is_some());
+        let reason = stop_reason(finish, self.sequencer.has_calls(), details.is_some());
         end(out, self.ending.reason(reason), details, usage);
     }
 }

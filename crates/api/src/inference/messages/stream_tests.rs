@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
-use crate::inference::canonical::testing::{STEP, Speech, events, native, speech, started, trace};
+use crate::inference::canonical::testing::{Speech, events, native, refusal, speech, started};
 
 /// The events that pieces become, a few pieces a write.
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
@@ -119,7 +119,7 @@ fn refusals() {
     assert_eq!(message["content"], json!([]));
     assert_eq!(message["stop_details"]["explanation"], "It held a secret");
 
-    let before = heard(&events(&refused("No.", None, STEP, trace())));
+    let before = heard(&events(&refused(refusal("No."))));
     assert_eq!((&before["stop_reason"], &before["reason"]), (&json!("refusal"), &json!("No.")));
 
     let speech = Speech { refusal: "I will not.".to_owned(), ..Speech::default() };
@@ -184,8 +184,8 @@ proptest! {
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": message["content"]},
         ]});
-        let asked = request::ask(serde_json::from_value(body).unwrap(), None).unwrap();
-        prop_assert_eq!(&asked.ask.prompt.messages[1], &speech.message());
+        let asked = request::parse(serde_json::from_value(body).unwrap(), None).unwrap();
+        prop_assert_eq!(&asked.request.prompt.messages[1], &speech.message());
         prop_assert!(asked.left_out.is_empty());
         prop_assert_eq!(&message["usage"], &usage(crate::inference::canonical::testing::USED));
     }

@@ -5,7 +5,7 @@ use domain::json_weight::InnerJson;
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::ChatReply;
+use gateway::{ChatReply, Refusal};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -133,18 +133,12 @@ pub fn whole(mut reply: ChatReply, echo: Map<String, Value>) -> ResponseAnswer {
 }
 
 /// A request that was refused before any model was called.
-pub fn refused(
-    reason: String,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-    now: Timestamp,
-    echo: Map<String, Value>,
-) -> ResponseAnswer {
+pub fn refused(refusal: Refusal, now: Timestamp, echo: Map<String, Value>) -> ResponseAnswer {
+    let Refusal { reason, step, trace, cause } = refusal;
     let output = items(step, Answer::default(), Some(&reason), false);
     let end = End { output, usage: Usage::default(), blocked: Some(reason) };
     ResponseAnswer::blank(step, trace, String::new(), now, echo)
-        .caused(cause)
+        .caused(FindingBody::of(cause))
         .ended(FinishReason::ContentFilter, end)
 }
 
@@ -154,12 +148,12 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
         let id = id("rs", step, items.len());
         items.push(reasoning(&id, &answer.thought, answer.state.as_ref()));
     }
-    let said = [
+    let parts = [
         (!answer.text.is_empty()).then(|| text_part(&answer.text)),
         (!answer.refusal.is_empty()).then(|| refusal_part(&answer.refusal)),
         blocked.map(refusal_part),
     ];
-    for part in said.into_iter().flatten() {
+    for part in parts.into_iter().flatten() {
         items.push(message(&id("msg", step, items.len()), "completed", Some(part)));
     }
     // A refusal is complete, and explains why the text before it ended.

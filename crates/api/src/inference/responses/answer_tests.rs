@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::request;
 use super::*;
-use crate::inference::canonical::testing::{STEP, Speech, speech, trace};
+use crate::inference::canonical::testing::{Speech, refusal, speech};
 
 fn said(answer: &ResponseAnswer) -> Value {
     serde_json::to_value(answer).unwrap()
@@ -52,8 +52,7 @@ fn a_refusal_is_whole_and_says_why() {
     let mut reply = Speech::default().reply(FinishReason::ContentFilter);
     reply.blocked = Some("No.".to_owned());
     let withheld = said(&whole(reply, Map::new()));
-    let before =
-        said(&refused("No.".to_owned(), None, STEP, trace(), Timestamp(1_000_000), Map::new()));
+    let before = said(&refused(refusal("No."), Timestamp(1_000_000), Map::new()));
     for answer in [withheld, before] {
         assert_eq!((&answer["status"], &answer["reason"]), (&json!("completed"), &json!("No.")));
         let part = json!({"type": "refusal", "refusal": "No."});
@@ -66,8 +65,8 @@ proptest! {
     fn an_answer_that_is_sent_back_says_the_same(speech in speech()) {
         let answer = said(&whole(speech.reply(FinishReason::Stop), Map::new()));
         let body = serde_json::from_value(json!({"input": answer["output"]})).unwrap();
-        let asked = request::ask(body, None).unwrap();
-        prop_assert_eq!(asked.ask.prompt.messages, [speech.message()]);
+        let asked = request::parse(body, None).unwrap();
+        prop_assert_eq!(asked.request.prompt.messages, [speech.message()]);
         prop_assert!(asked.left_out.is_empty());
     }
 }

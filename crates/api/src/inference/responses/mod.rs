@@ -11,16 +11,17 @@ use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use gateway::{ChatAnswer, Streamed};
+use domain::time::Timestamp;
+use futures_util::stream::BoxStream;
+use gateway::{ChatReply, Piece, Refusal, Started};
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::error::Result;
-use crate::http::trace_headers;
-use crate::inference::finding::FindingBody;
-use crate::inference::message_names::Names;
-use crate::inference::sse::{self, EventBody};
+use crate::inference::format::{self, Format, ParsedRequest};
+use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
 use request::ResponsesBody;
 
@@ -37,42 +38,37 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<ResponsesBody>,
 ) -> Result<Response> {
-    let streams = body.streams();
-    let asked = request::ask(body, trace_headers::trace_of(&headers))?;
-    let now = app.gateway.now();
-    let (echo, sources, left_out) = (asked.echo, asked.sources, asked.left_out);
-    let names = Names { list: "input", beside: "instructions", sources: &sources };
-    let failed = |unanswered| names.failure(unanswered);
-    if streams {
-        let streamed =
-            Box::pin(app.gateway.chat_stream(&caller, asked.ask)).await.map_err(failed)?;
-        let (trace, dropped) = trace_headers::notes_of(&streamed);
-        let events = match streamed {
-            Streamed::Pieces(started, pieces) => stream::body(&started, echo, pieces),
-            Streamed::Blocked { reason, step, trace, cause } => {
-                let cause = FindingBody::of_item(cause, &sources);
-                Bytes::from(stream::refused(&reason, cause, step, trace, now, echo))
-            }
-        };
-        return Ok(trace_headers::with_trace_headers(
-            trace,
-            &[left_out, dropped].concat(),
-            sse::events(events),
-        ));
+    format::answer::<Responses>(&app, &caller, &headers, body).await
+}
+
+/// The Responses format. Every answer repeats parameters of its request.
+struct Responses;
+
+impl Format for Responses {
+    type Body = ResponsesBody;
+    type Options = Map<String, Value>;
+
+    fn read(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest<Self::Options>> {
+        request::parse(body, trace)
     }
-    let answer = Box::pin(app.gateway.chat(&caller, asked.ask)).await.map_err(failed)?;
-    let (trace, dropped, answer) = match answer {
-        ChatAnswer::Reply(mut reply) => {
-            (reply.trace, std::mem::take(&mut reply.dropped), answer::whole(*reply, echo))
-        }
-        ChatAnswer::Blocked { reason, step, trace, cause } => {
-            let cause = FindingBody::of_item(cause, &sources);
-            (trace, Vec::new(), answer::refused(reason, cause, step, trace, now, echo))
-        }
-    };
-    Ok(trace_headers::with_trace_headers(
-        trace,
-        &[left_out, dropped].concat(),
-        Json(answer).into_response(),
-    ))
+
+    fn write_answer(reply: ChatReply, echo: Self::Options) -> Response {
+        Json(answer::whole(reply, echo)).into_response()
+    }
+
+    fn write_events(
+        started: &Started,
+        pieces: BoxStream<'static, Vec<Piece>>,
+        echo: Self::Options,
+    ) -> Bytes {
+        stream::body(started, echo, pieces)
+    }
+
+    fn write_refusal(refusal: Refusal, now: Timestamp, echo: Self::Options) -> Response {
+        Json(answer::refused(refusal, now, echo)).into_response()
+    }
+
+    fn write_refusal_events(refusal: Refusal, now: Timestamp, echo: Self::Options) -> Bytes {
+        stream::refused(refusal, now, echo).into()
+    }
 }

@@ -10,6 +10,8 @@ use utoipa::ToSchema;
 use crate::http::error::Result;
 use crate::inference::canonical::prompt::{function, plain, text_part};
 use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::format::ParsedRequest;
+use crate::inference::message_names::MessageNames;
 use crate::inference::responses::input::{Conversation, Input};
 
 /// Parameters that the chat-completions format has under the same name.
@@ -82,29 +84,11 @@ pub struct ResponsesBody {
     others: Map<String, Value>,
 }
 
-impl ResponsesBody {
-    /// Whether the answer is to be streamed.
-    pub fn streams(&self) -> bool {
-        self.stream.unwrap_or(false)
-    }
-}
-
-/// A request that was read.
-#[derive(Debug)]
-pub struct ParsedRequest {
-    /// The canonical request.
-    pub ask: ChatRequest,
-    /// For each message of the prompt, the index of the first item it was made from; none for
-    /// `instructions`.
-    pub sources: Vec<Option<usize>>,
-    /// The parameters of the request that every answer repeats.
-    pub echo: Map<String, Value>,
-    /// The names of the parameters that were left out.
-    pub left_out: Vec<String>,
-}
-
-/// Parses the body into a canonical request.
-pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest> {
+/// Parses the body into a canonical request, and the parameters that every answer repeats.
+pub fn parse(
+    body: ResponsesBody,
+    trace: Option<String>,
+) -> Result<ParsedRequest<Map<String, Value>>> {
     check(&body)?;
     let echo = echo(&body);
     let mut input = Input::default();
@@ -149,7 +133,7 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest> 
         let is_same = SAME.contains(&name.as_str());
         set(&name, Some(value).filter(|value| is_same && !value.is_null()));
     }
-    let ask = ChatRequest {
+    let request = ChatRequest {
         api_endpoint: ApiEndpoint::Responses,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
@@ -160,7 +144,13 @@ pub fn ask(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest> 
             params,
         },
     };
-    Ok(ParsedRequest { ask, sources, echo, left_out })
+    Ok(ParsedRequest {
+        request,
+        streams: body.stream.unwrap_or(false),
+        names: Some(MessageNames { list: "input", beside: "instructions", sources }),
+        left_out,
+        options: echo,
+    })
 }
 
 /// Refuses parameters that would need stored state, or a tool that only a vendor has.

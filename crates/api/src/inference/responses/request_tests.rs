@@ -8,23 +8,23 @@ fn read(body: Value) -> ResponsesBody {
     serde_json::from_value(body).unwrap()
 }
 
-fn asked(mut body: Value) -> ParsedRequest {
+fn asked(mut body: Value) -> ParsedRequest<Map<String, Value>> {
     if body.get("input").is_none() {
         body["input"] = "?".into();
     }
-    ask(read(body), None).unwrap()
+    parse(read(body), None).unwrap()
 }
 
 fn fault(mut body: Value) -> (u16, String) {
     if body.get("input").is_none() {
         body["input"] = "?".into();
     }
-    let failure = ask(read(body), None).unwrap_err();
+    let failure = parse(read(body), None).unwrap_err();
     (failure.status().as_u16(), failure.into_body().error)
 }
 
 fn said(body: Value) -> Value {
-    let messages = asked(body).ask.prompt.messages;
+    let messages = asked(body).request.prompt.messages;
     messages.iter().map(|message| serde_json::to_value(message).unwrap()).collect()
 }
 
@@ -42,11 +42,11 @@ fn parameters_have_their_canonical_names() {
         "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"},
             "strict": null}],
     }));
-    let ask = asked.ask;
-    assert_eq!((ask.model.as_deref(), ask.trace_id.as_deref()), (Some("m"), Some("t")));
-    assert_eq!(ask.prompt.max_output_tokens, Some(9));
+    let request = asked.request;
+    assert_eq!((request.model.as_deref(), request.trace_id.as_deref()), (Some("m"), Some("t")));
+    assert_eq!(request.prompt.max_output_tokens, Some(9));
     assert_eq!(
-        Value::Object(ask.prompt.params),
+        Value::Object(request.prompt.params),
         json!({
             "temperature": 0.3, "top_p": 1, "user": "u", "service_tier": "default",
             "parallel_tool_calls": false, "reasoning_effort": "low", "verbosity": "low",
@@ -58,7 +58,7 @@ fn parameters_have_their_canonical_names() {
         })
     );
     assert_eq!(asked.left_out, ["reasoning.summary"]);
-    let echo = Value::Object(asked.echo);
+    let echo = Value::Object(asked.options);
     assert_eq!(echo["reasoning"], json!({"effort": "low", "summary": null}));
     assert_eq!(echo["metadata"], json!({"a": "b"}));
     assert_eq!(echo["tools"][0]["name"], "f");
@@ -121,7 +121,7 @@ fn reasoning_of_others_is_left_out() {
         {"role": "assistant", "content": "a"},
     ]}));
     assert_eq!(asked.left_out, ["reasoning"]);
-    assert!(asked.ask.prompt.messages[0].extra.is_empty());
+    assert!(asked.request.prompt.messages[0].extra.is_empty());
     // An item of ours without state holds nothing that a provider requires back.
     for (id, is_ours) in [("rs_68af", false), ("rs_x_1", false), ("rs_7_0", true)] {
         let reasoning = json!({"type": "reasoning", "id": id, "encrypted_content": null,
@@ -145,7 +145,7 @@ fn what_clients_send_back_of_an_answer_is_no_fault() {
             "name": "f", "output": [{"type": "input_text", "text": "seen",
                 "prompt_cache_breakpoint": breakpoint}]},
     ]}));
-    assert_eq!(asked.ask.prompt.messages.len(), 2);
+    assert_eq!(asked.request.prompt.messages.len(), 2);
     assert_eq!(asked.left_out, ["namespace", "prompt_cache_breakpoint"]);
 }
 
@@ -163,8 +163,8 @@ fn every_message_says_what_it_was_made_from() {
         {"role": "assistant", "content": "So."}]}));
     // The picture is shown after the results.
     let sources = [None, Some(0), Some(1), Some(4), Some(5), Some(4), Some(6), Some(7)];
-    assert_eq!(asked.sources, sources);
-    assert_eq!(asked.ask.prompt.messages.len(), sources.len());
+    assert_eq!(asked.names.unwrap().sources, sources);
+    assert_eq!(asked.request.prompt.messages.len(), sources.len());
 }
 
 #[test]
@@ -300,6 +300,6 @@ proptest! {
     fn any_conversation_keeps_roles_order_ids_and_arguments(all in conversation()) {
         let items: Vec<Value> = all.iter().flat_map(written).collect();
         let expected: Vec<Message> = all.iter().flat_map(Exchange::messages).collect();
-        prop_assert_eq!(asked(json!({"input": items})).ask.prompt.messages, expected);
+        prop_assert_eq!(asked(json!({"input": items})).request.prompt.messages, expected);
     }
 }

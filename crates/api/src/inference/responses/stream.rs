@@ -4,13 +4,13 @@ use std::convert::Infallible;
 
 use axum::body::Body;
 use bytes::Bytes;
-use domain::ids::{StepId, TraceId};
+use domain::ids::StepId;
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use gateway::{Error, Piece, Started};
+use gateway::{Error, Piece, Refusal, Started};
 use serde_json::{Map, Value, json};
 
 use crate::http::error::Failure;
@@ -35,16 +35,11 @@ pub fn body(
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(
-    reason: &str,
-    cause: Option<FindingBody>,
-    step: StepId,
-    trace: TraceId,
-    now: Timestamp,
-    echo: Map<String, Value>,
-) -> Bytes {
-    let answer = ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(cause);
-    let blocked = Some(reason.to_owned());
+pub fn refused(refusal: Refusal, now: Timestamp, echo: Map<String, Value>) -> Bytes {
+    let Refusal { reason, step, trace, cause } = refusal;
+    let answer =
+        ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(FindingBody::of(cause));
+    let blocked = Some(reason);
     let finish = FinishReason::ContentFilter;
     Writer::new(step, answer).write(vec![Piece::End { finish, usage: Usage::default(), blocked }])
 }
@@ -53,8 +48,8 @@ pub fn refused(
 struct Writer {
     step: StepId,
     answer: ResponseAnswer,
-    hearing: ChunkReader,
-    order: BlockSequencer,
+    reader: ChunkReader,
+    sequencer: BlockSequencer,
     /// The items that are over.
     output: Vec<Value>,
     open: Option<Item>,
@@ -69,7 +64,7 @@ struct Writer {
 struct Item {
     id: String,
     part: Part,
-    said: String,
+    text: String,
 }
 
 impl Writer {
@@ -77,8 +72,8 @@ impl Writer {
         Self {
             step,
             answer,
-            hearing: ChunkReader::default(),
-            order: BlockSequencer::default(),
+            reader: ChunkReader::default(),
+            sequencer: BlockSequencer::default(),
             output: Vec::new(),
             open: None,
             is_cut_off: false,
@@ -96,24 +91,24 @@ impl Writer {
         }
         for piece in pieces {
             match piece {
-                Piece::Text(text) => self.order.say(ContentKind::Text, text),
-                Piece::Native(chunk) => self.hearing.hear(chunk, &mut self.order),
+                Piece::Text(text) => self.sequencer.text(ContentKind::Text, text),
+                Piece::Native(chunk) => self.reader.read(chunk, &mut self.sequencer),
                 Piece::End { finish, usage, blocked } => self.end(finish, usage, blocked),
                 Piece::Broken(error) => self.broken(error),
             }
-            let beats = self.order.beats();
-            self.play(beats);
+            let events = self.sequencer.take_events();
+            self.write_events(events);
         }
         std::mem::take(&mut self.out).into()
     }
 
-    fn play(&mut self, beats: Vec<BlockEvent>) {
-        let mut beats = beats.into_iter().peekable();
-        while let Some(beat) = beats.next() {
-            match beat {
+    fn write_events(&mut self, events: Vec<BlockEvent>) {
+        let mut events = events.into_iter().peekable();
+        while let Some(event) = events.next() {
+            match event {
                 BlockEvent::Begin(part) => self.item_begins(part),
                 BlockEvent::More(text) => self.item_goes_on(text),
-                BlockEvent::End => self.item_ends(beats.peek().is_none()),
+                BlockEvent::End => self.item_ends(events.peek().is_none()),
             }
         }
     }
@@ -121,14 +116,14 @@ impl Writer {
     fn item_begins(&mut self, part: Part) {
         let index = self.output.len();
         let kind = match part {
-            Part::Said(ContentKind::Thought) => "rs",
-            Part::Said(ContentKind::Text | ContentKind::Refusal) => "msg",
+            Part::Content(ContentKind::Thought) => "rs",
+            Part::Content(ContentKind::Text | ContentKind::Refusal) => "msg",
             Part::Call { .. } => "fc",
         };
         let id = id(kind, self.step, index);
         let blank = match &part {
-            Part::Said(ContentKind::Thought) => reasoning(&id, "", None),
-            Part::Said(ContentKind::Text | ContentKind::Refusal) => {
+            Part::Content(ContentKind::Thought) => reasoning(&id, "", None),
+            Part::Content(ContentKind::Text | ContentKind::Refusal) => {
                 message(&id, "in_progress", None)
             }
             Part::Call { id: call_id, name } => {
@@ -136,7 +131,7 @@ impl Writer {
             }
         };
         self.event("response.output_item.added", json!({"output_index": index, "item": blank}));
-        let item = Item { id, part, said: String::new() };
+        let item = Item { id, part, text: String::new() };
         if let Some((names, place, part)) = item.part_of(index) {
             let mut added = place;
             added.insert("part".to_owned(), part);
@@ -148,11 +143,11 @@ impl Writer {
     fn item_goes_on(&mut self, text: String) {
         let index = self.output.len();
         let Some(item) = &mut self.open else { return };
-        item.said.push_str(&text);
+        item.text.push_str(&text);
         let mut more = item.place(index);
         more.insert("delta".to_owned(), text.into());
         let name = item.names().delta;
-        if item.part == Part::Said(ContentKind::Text) {
+        if item.part == Part::Content(ContentKind::Text) {
             more.insert("logprobs".to_owned(), json!([]));
         }
         self.event(name, Value::Object(more));
@@ -163,11 +158,11 @@ impl Writer {
         let Some(item) = self.open.take() else { return };
         let names = item.names();
         let mut done = item.place(index);
-        done.insert(names.member.to_owned(), item.said.clone().into());
+        done.insert(names.member.to_owned(), item.text.clone().into());
         match &item.part {
-            Part::Said(ContentKind::Text) => drop(done.insert("logprobs".to_owned(), json!([]))),
+            Part::Content(ContentKind::Text) => drop(done.insert("logprobs".to_owned(), json!([]))),
             Part::Call { name, .. } => drop(done.insert("name".to_owned(), name.clone().into())),
-            Part::Said(_) => {}
+            Part::Content(_) => {}
         }
         self.event(names.done, Value::Object(done));
         if let Some((names, mut over, part)) = item.part_of(index) {
@@ -176,14 +171,16 @@ impl Writer {
         }
         let status = if self.is_cut_off && is_last { "incomplete" } else { "completed" };
         let whole = match &item.part {
-            Part::Said(ContentKind::Thought) => reasoning(&item.id, &item.said, None),
-            Part::Said(ContentKind::Text) => message(&item.id, status, Some(text_part(&item.said))),
-            Part::Said(ContentKind::Refusal) => {
-                message(&item.id, "completed", Some(refusal_part(&item.said)))
+            Part::Content(ContentKind::Thought) => reasoning(&item.id, &item.text, None),
+            Part::Content(ContentKind::Text) => {
+                message(&item.id, status, Some(text_part(&item.text)))
+            }
+            Part::Content(ContentKind::Refusal) => {
+                message(&item.id, "completed", Some(refusal_part(&item.text)))
             }
             Part::Call { id, name } => {
-                let status = call_status(self.is_cut_off, &item.said);
-                function_call(&item.id, status, id, name, &item.said)
+                let status = call_status(self.is_cut_off, &item.text);
+                function_call(&item.id, status, id, name, &item.text)
             }
         };
         self.item_is_over(whole);
@@ -197,13 +194,13 @@ impl Writer {
 
     fn end(&mut self, finish: FinishReason, usage: Usage, blocked: Option<String>) {
         if let Some(reason) = &blocked {
-            self.order.say(ContentKind::Refusal, reason.clone());
+            self.sequencer.text(ContentKind::Refusal, reason.clone());
         }
         self.is_cut_off = blocked.is_none() && finish.is_cut_off();
-        let beats = self.order.finish();
-        self.play(beats);
+        let events = self.sequencer.finish();
+        self.write_events(events);
         // It comes long after the reasoning is over: it goes into an item of its own.
-        if let Some(state) = self.order.take_state() {
+        if let Some(state) = self.sequencer.take_state() {
             let index = self.output.len();
             let item = reasoning(&id("rs", self.step, index), "", Some(&state));
             self.event("response.output_item.added", json!({"output_index": index, "item": item}));
@@ -219,11 +216,11 @@ impl Writer {
     fn broken(&mut self, error: Error) {
         let body = Failure::from(error).into_body();
         let code = body.code.unwrap_or("server_error");
-        let mut told = json!({"code": code, "message": body.error, "param": null});
+        let mut error = json!({"code": code, "message": body.error, "param": null});
         if let Some(status) = body.provider_status {
-            told["provider_status"] = status.into();
+            error["provider_status"] = status.into();
         }
-        self.event("error", told);
+        self.event("error", error);
         let output = std::mem::take(&mut self.output);
         let answer = self.answer.clone().failed(&body.error, output);
         self.event("response.failed", json!({"response": answer}));
@@ -254,21 +251,21 @@ impl Item {
         const ADDED: &str = "response.content_part.added";
         const OVER: &str = "response.content_part.done";
         match self.part {
-            Part::Said(ContentKind::Text) => Names {
+            Part::Content(ContentKind::Text) => Names {
                 added: ADDED,
                 delta: "response.output_text.delta",
                 done: "response.output_text.done",
                 over: OVER,
                 member: "text",
             },
-            Part::Said(ContentKind::Refusal) => Names {
+            Part::Content(ContentKind::Refusal) => Names {
                 added: ADDED,
                 delta: "response.refusal.delta",
                 done: "response.refusal.done",
                 over: OVER,
                 member: "refusal",
             },
-            Part::Said(ContentKind::Thought) => Names {
+            Part::Content(ContentKind::Thought) => Names {
                 added: "response.reasoning_summary_part.added",
                 delta: "response.reasoning_summary_text.delta",
                 done: "response.reasoning_summary_text.done",
@@ -292,10 +289,10 @@ impl Item {
         place.insert("item_id".to_owned(), self.id.clone().into());
         place.insert("output_index".to_owned(), index.into());
         match self.part {
-            Part::Said(ContentKind::Thought) => {
+            Part::Content(ContentKind::Thought) => {
                 drop(place.insert("summary_index".to_owned(), 0.into()));
             }
-            Part::Said(_) => drop(place.insert("content_index".to_owned(), 0.into())),
+            Part::Content(_) => drop(place.insert("content_index".to_owned(), 0.into())),
             Part::Call { .. } => {}
         }
         place
@@ -304,9 +301,9 @@ impl Item {
     /// The part with the text so far, of items that have parts.
     fn part_of(&self, index: usize) -> Option<(Names, Map<String, Value>, Value)> {
         let part = match self.part {
-            Part::Said(ContentKind::Text) => text_part(&self.said),
-            Part::Said(ContentKind::Refusal) => refusal_part(&self.said),
-            Part::Said(ContentKind::Thought) => summary_part(&self.said),
+            Part::Content(ContentKind::Text) => text_part(&self.text),
+            Part::Content(ContentKind::Refusal) => refusal_part(&self.text),
+            Part::Content(ContentKind::Thought) => summary_part(&self.text),
             Part::Call { .. } => return None,
         };
         Some((self.names(), self.place(index), part))

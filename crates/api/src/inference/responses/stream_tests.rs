@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::request;
 use super::*;
 use crate::inference::canonical::answer::Call;
-use crate::inference::canonical::testing::{STEP, Speech, events, speech, started, trace};
+use crate::inference::canonical::testing::{Speech, events, refusal, speech, started};
 
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
     let Started { step, trace, model, created, .. } = started();
@@ -149,7 +149,7 @@ fn a_stream_that_breaks_ends_with_an_error() {
 #[test]
 fn refusals() {
     let now = Timestamp(1_000_000);
-    let before = refused("No.", None, STEP, trace(), now, Map::new());
+    let before = refused(refusal("No."), now, Map::new());
     let before = heard(&events(std::str::from_utf8(&before).unwrap()));
     assert_eq!((&before["status"], &before["reason"]), (&json!("completed"), &json!("No.")));
     assert_eq!(before["output"][0]["content"][0]["refusal"], "No.");
@@ -169,8 +169,8 @@ proptest! {
     ) {
         let answer = heard(&stream(speech.pieces(&sizes, FinishReason::Stop), batch));
         let body = serde_json::from_value(json!({"input": answer["output"]})).unwrap();
-        let asked = request::ask(body, None).unwrap();
-        prop_assert_eq!(asked.ask.prompt.messages, [speech.message()]);
+        let asked = request::parse(body, None).unwrap();
+        prop_assert_eq!(asked.request.prompt.messages, [speech.message()]);
         prop_assert!(asked.left_out.is_empty());
     }
 }

@@ -1,4 +1,4 @@
 //! Tools of MCP servers in executions: offered to a model, run, and answered to it.
 
-mod offer;
+pub(crate) mod offer;
 mod run;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::conversation::Prompt;
 use futures_util::future::join_all;
 use providers::{McpAddress, McpAnswer, McpError, McpTool};
 use serde_json::{Value, json};
@@ -12,17 +13,67 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::context::RequestContext;
 use crate::state::mcp_sessions::To;
+use crate::state::registry::ProjectState;
 use crate::tools::function_tools::{self, ToolCall};
-use crate::tools::mcp::entries::Entry;
+use crate::tools::mcp::entries::{self, Entry};
 use crate::tools::mcp::names::Names;
 use crate::tools::mcp::round::{Round, Server};
 use crate::tools::mcp::{CALL_TIME, TOTAL};
 
+/// The tools that a request offers to a model.
+pub(crate) struct OfferedTools {
+    /// Functions that the caller runs.
+    functions: Vec<Value>,
+    /// MCP servers, whose tools are not listed yet.
+    servers: Vec<Entry>,
+}
+
+impl OfferedTools {
+    /// Reads the tools of a request, in any of their forms; none if there are none. Fails for a
+    /// server that the project does not allow.
+    pub(crate) fn read(mut tools: Vec<Value>, project: &ProjectState) -> Result<Option<Self>> {
+        if tools.is_empty() {
+            return Ok(None);
+        }
+        function_tools::normalise(&mut tools)?;
+        function_tools::check_known(&tools)?;
+        let servers = entries::take_entries(&mut tools)?;
+        for server in &servers {
+            project.mcp.check(&server.address)?;
+        }
+        Ok(Some(Self { functions: tools, servers }))
+    }
+}
+
 impl Gateway {
+    /// Puts the tools of a request into its prompt, and opens the first round of an execution if MCP
+    /// servers have some of them. A follow-up that offers none has those of its conversation, of
+    /// which `known` are the servers.
+    pub(crate) async fn first_round(
+        &self,
+        context: &RequestContext,
+        tools: Option<OfferedTools>,
+        known: Option<Vec<Server>>,
+        prompt: &mut Prompt,
+    ) -> Result<Option<Round>> {
+        let Some(OfferedTools { mut functions, servers }) = tools else {
+            return known.map(|known| Self::offer_again(context, known)).transpose();
+        };
+        let mut round = None;
+        if !servers.is_empty() {
+            round = Some(Box::pin(self.offer(context, servers, &mut functions)).await?);
+        }
+        prompt.params.shift_remove("tools");
+        if !functions.is_empty() {
+            prompt.params.insert("tools".to_owned(), functions.into());
+        }
+        Ok(round)
+    }
+
     /// Lists the tools of the servers that a request names, adds them to its functions, and
     /// remembers whose they are. A server that cannot be used fails the request, and leaves a
     /// failed step.
-    pub(crate) async fn offer(
+    async fn offer(
         &self,
         context: &RequestContext,
         entries: Vec<Entry>,
@@ -50,7 +101,7 @@ impl Gateway {
     }
 
     /// The offer of a follow-up: the servers of the conversation that it carries on.
-    pub(crate) fn offer_again(context: &RequestContext, servers: Vec<Server>) -> Result<Round> {
+    fn offer_again(context: &RequestContext, servers: Vec<Server>) -> Result<Round> {
         for server in &servers {
             context.caller.project.mcp.check(&server.address()?)?;
         }

@@ -13,7 +13,6 @@ use crate::inference::follow_up;
 use crate::inference::mcp::offer::call_tool;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::record::RanTool;
-use crate::pipeline::route::Gone;
 use crate::request_id;
 use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::round::Round;
@@ -41,13 +40,13 @@ impl Gateway {
             context.mcp = Some(round.clone());
             let mut next = prompt.clone();
             let routed = match self.route(context.clone(), prompt).await? {
-                Gone::On(routed) => *routed,
-                Gone::Blocked(refusal) => return Ok(refusal.into()),
+                Ok(routed) => *routed,
+                Err(refusal) => return Ok(Outcome::Blocked(refusal)),
             };
-            let (flight, outcome) = self.ask(routed).await?;
+            let (flight, outcome) = self.call_and_judge(routed).await?;
             let calls = match outcome {
                 Outcome::Tools { calls, .. } if round.runs(&calls) => calls,
-                outcome => return Self::finished(flight, outcome).await,
+                outcome => return Self::recorded(flight, outcome).await,
             };
             let run = flight.funded()?.step();
             next.messages.extend(follow_up::answer(&flight)?.and_then(Message::read));
@@ -102,13 +101,13 @@ impl Gateway {
     ) -> Result<Ran> {
         let step =
             Step { parent: Some(run), ..self.plain_step(context, StepKind::ToolCall).await? };
-        let (said, error) = tokio::select! {
-            answer = call_tool(self, context, round, &call) => told(answer),
+        let (text, error) = tokio::select! {
+            answer = call_tool(self, context, round, &call) => for_model(answer),
             () = self.cut_off.cancelled() => (STOPPED.to_owned(), Some(STOPPED.to_owned())),
         };
-        let ran = RanTool { server: round.label(&call), call: Some(&call), said: &said, error };
+        let ran = RanTool { server: round.label(&call), call: Some(&call), text: &text, error };
         let (id, finished_at) = self.record_tool(context, step, ran).await?;
-        let result = ToolResult { call: call.id, content: said, name: Some(call.name) };
+        let result = ToolResult { call: call.id, content: text, name: Some(call.name) };
         Ok(Ran { step: id, finished_at, result })
     }
 
@@ -139,14 +138,14 @@ impl Gateway {
     ) -> Result<()> {
         let step =
             Step { started_at: began, ..self.plain_step(context, StepKind::ToolCall).await? };
-        let ran = RanTool { server: label, call: None, said: "", error: Some(failed(fault)) };
+        let ran = RanTool { server: label, call: None, text: "", error: Some(failed(fault)) };
         self.record_tool(context, step, ran).await.map(drop)
     }
 }
 
 /// The answer of a call for the model, and its error. An error is given in plain words: models
 /// often find another way.
-fn told(answer: std::result::Result<McpAnswer, McpError>) -> (String, Option<String>) {
+fn for_model(answer: std::result::Result<McpAnswer, McpError>) -> (String, Option<String>) {
     match answer {
         Ok(McpAnswer { text, is_error: false }) => (text, None),
         Ok(McpAnswer { text, is_error: true }) => {

@@ -67,9 +67,13 @@ pub(super) fn is_own(model: &Model) -> bool {
 }
 
 fn is_openai(base: &str) -> bool {
-    base.split_once("://")
-        .and_then(|(_, rest)| rest.split(['/', ':']).next())
-        .is_some_and(|host| host.eq_ignore_ascii_case("api.openai.com"))
+    const HOST: &[u8] = b"api.openai.com";
+    let rest = base.find(':').and_then(|colon| base[colon..].strip_prefix("://"));
+    rest.and_then(|rest| rest.as_bytes().split_at_checked(HOST.len())).is_some_and(
+        |(host, rest)| {
+            host.eq_ignore_ascii_case(HOST) && matches!(rest.first(), None | Some(b'/' | b':'))
+        },
+    )
 }
 
 struct Request<'a> {
