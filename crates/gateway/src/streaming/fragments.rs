@@ -1,5 +1,6 @@
 //! The answer of a stream beside the text of choice 0, put together from its chunks.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
@@ -142,11 +143,11 @@ impl Fragments {
         }
         for piece in chunk_parts::call_pieces(chunk) {
             let is_full = self.call_ids.len() >= MAX_STRINGS;
-            if !self.call_ids.contains_key(&piece.index) {
+            if let Entry::Vacant(begun) = self.call_ids.entry(piece.index) {
                 if is_full {
                     return Err(TooMany::Strings);
                 }
-                self.call_ids.insert(piece.index, piece.id.to_owned());
+                begun.insert(piece.id.to_owned());
             }
         }
         Ok(())

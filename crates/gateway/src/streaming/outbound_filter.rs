@@ -8,18 +8,14 @@
 //! The states of a string:
 //!
 //! ```text
-//!                more text, all of it certain
-//!           +------------------------------------+
-//!           v                                    |
-//! new --> passing --- uncertain end ------> withholding <--+ still uncertain
-//!           |                                |   |  +------+
-//!           |                                |   +-- interrupted, or its choice ends: `release`
-//!           |                                |              |
-//!           |                                v              v
-//!           +--- finding that blocks --> blocked         passing
+//!            +--+ all of it is certain         +--+ still uncertain
+//!            |  v                              |  v
+//! start --> passing --- uncertain end --> withholding --- finding that blocks --> blocked
+//!            ^                                 |
+//!            +-- certain, or interrupted ------+
 //! ```
 //!
-//! A blocked string blocks the whole answer.
+//! A blocked string blocks the whole answer; a finding may also begin and end in one piece.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -33,14 +33,14 @@ impl Judging {
     }
 
     fn more(&mut self, judge: &mut StreamJudge, text: &str) -> String {
-        self.leaves(|policy, redactor| judge.push(policy, redactor, text))
+        self.release(|policy, redactor| judge.push(policy, redactor, text))
     }
 
     fn rest(&mut self, judge: &mut StreamJudge) -> String {
-        self.leaves(|policy, redactor| judge.flush(policy, redactor))
+        self.release(|policy, redactor| judge.flush(policy, redactor))
     }
 
-    fn leaves(
+    fn release(
         &mut self,
         judged: impl FnOnce(&checks::Policy, &mut Redactor) -> Result<String, Withheld>,
     ) -> String {
