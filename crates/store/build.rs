@@ -20,9 +20,17 @@ fn read(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
+/// The expression that includes a file, from the folder of the crate: a checkout may move with its builds.
+fn include(manifest: &Path, path: &Path) -> Result<String, Box<dyn Error>> {
+    let path = path.strip_prefix(manifest)?.to_str().ok_or("a name that is not UTF-8")?;
+    Ok(format!(r#"include_str!(concat!(env!("CARGO_MANIFEST_DIR"), {:?}))"#, format!("/{path}")))
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=migrations");
-    let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("migrations");
+    let manifest = std::env::var("CARGO_MANIFEST_DIR")?;
+    let manifest = Path::new(&manifest);
+    let folder = manifest.join("migrations");
     let (both, sqlite, postgres) =
         (read(&folder)?, read(&folder.join("sqlite"))?, read(&folder.join("postgres"))?);
     let names: BTreeSet<&String> =
@@ -41,11 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 return Err(format!("{name} needs one text for both databases, or one each").into());
             }
         };
-        let [sqlite, postgres] = [sqlite, postgres].map(|path| path.display().to_string());
-        writeln!(
-            list,
-            "({version}, {label:?}, include_str!({sqlite:?}), include_str!({postgres:?})),"
-        )?;
+        let (sqlite, postgres) = (include(manifest, sqlite)?, include(manifest, postgres)?);
+        writeln!(list, "({version}, {label:?}, {sqlite}, {postgres}),")?;
     }
     list.push(']');
     std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("history.rs"), list)?;

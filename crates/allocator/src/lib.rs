@@ -36,8 +36,8 @@ pub fn collect_if_requested() {
 /// Frees what other threads have freed of this thread's blocks, and returns all free pages.
 #[expect(unsafe_code, reason = "the allocator has no other interface")]
 fn collect() {
-    // SAFETY: `mi_collect` takes no pointers and may be called by any thread at any time; it works on
-    // the calling thread's own heap and on pages that no block uses.
+    // SAFETY: `mi_collect` takes no pointers, and any thread may call it at any time. It touches the
+    // heap of the calling thread alone, and segments and arenas of all under the allocator's own locks.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 

@@ -37,14 +37,14 @@ use crate::text::words;
 use borders::Borders;
 use hold::NAME_BEHIND_REACH;
 
-/// How much of what has left is judged with what follows. Nothing in front of a value that matters is further away,
+/// The bytes of sent text that are judged again with the text that follows. No context of a value is further away,
 /// and a word that is cut may be left out.
 const LOOK_BACK: usize = 576;
-/// How much more than that is kept until it is let go of, and the longest word that is left out when it is cut.
+/// The bytes kept beyond [`LOOK_BACK`] before the window is shortened, and the longest word that a cut may drop.
 const LOOK_BACK_SLACK: usize = 128;
-/// More than this is not held.
+/// The most bytes that are held.
 const MAX_HELD_BYTES: usize = 4096;
-/// So much of it still is when the rest had to leave: the longest credential that is recognized only by its end fits.
+/// The bytes that stay held after a forced release. The longest credential that is recognized only by its end fits.
 const KEPT_BYTES: usize = 2304;
 /// A long piece is judged in parts of this size.
 const PART_BYTES: usize = 512;
@@ -188,7 +188,7 @@ impl StreamJudge {
         finding.bytes.start.max(self.done)..finding.bytes.end
     }
 
-    /// Up to where the window may leave: where it is open, or where a finding begins that reaches over that place.
+    /// Returns the end of the text that may leave: `open`, or the start of a finding that reaches beyond it.
     fn certain(&self, found: &[Finding], open: usize, until: Until) -> usize {
         let mut certain = open;
         // Later ones first: what waits with one of them may cut an earlier one.
@@ -220,7 +220,7 @@ impl StreamJudge {
     /// Remembers what of the text that follows belongs to what was found in what has left.
     fn drop_behind(&mut self, found: &[Finding], until: Until) {
         if let Some(key) = found.iter().find(|finding| is_open_key(finding, &self.window)) {
-            // Nobody must take what follows for a part of it once more.
+            // The key leaves the window, so that later text is not matched with it again.
             let tail = self.window.split_off(key.bytes.start);
             self.done = self.window.len();
             self.borders.end_at(self.done);
@@ -285,7 +285,7 @@ fn is_open_key(finding: &Finding, text: &str) -> bool {
         )
 }
 
-/// Whether words behind a value may still make something else of it, or be a part of it.
+/// Whether words that follow may extend or reclassify a finding.
 fn lingers(finding: &Finding) -> bool {
     let by_form = ["EMAIL", "UPI_ID", "IP_ADDRESS", "MAC_ADDRESS", "CRYPTO_ADDRESS"];
     finding.category == Category::Pii && !by_form.contains(&&*finding.kind)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::ids::{ModelId, ProjectId};
-use crate::money::{Price, Prices, Usd, hour_price};
+use crate::money::{CachePrices, Price, Prices, Usd};
 use crate::secret::Secret;
 use crate::tier::words;
 use crate::time::Timestamp;
@@ -130,14 +130,8 @@ impl Model {
         let input = self.input_price.or(self.unknown_price())?;
         let ModelConfig { cached_input_price, cache_write_price, cache_write_1h_price, .. } =
             self.config;
-        Some(Prices {
-            input,
-            output: Price::ZERO,
-            cached_input: cached_input_price.unwrap_or(input),
-            cache_write: cache_write_price.unwrap_or(input),
-            cache_write_1h: cache_write_1h_price
-                .unwrap_or_else(|| hour_price(input, cache_write_price)),
-        })
+        let (read, write, write_1h) = (cached_input_price, cache_write_price, cache_write_1h_price);
+        Some(Prices::new(input, Price::ZERO, CachePrices { read, write, write_1h }))
     }
 
     /// The price if none is set: zero on a private model.

@@ -126,9 +126,20 @@ pub struct Prices {
     pub cache_write_1h: Price,
 }
 
+/// The prices of cached tokens as far as they are known, USD per 1,000 tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CachePrices {
+    /// Prompt tokens read from the provider's cache.
+    pub read: Option<Price>,
+    /// Prompt tokens written to it.
+    pub write: Option<Price>,
+    /// Prompt tokens written to it for an hour.
+    pub write_1h: Option<Price>,
+}
+
 /// The price of a cache write for an hour if none is given: 1.6 times one for five minutes, if that
 /// has a price of its own, else twice the input.
-pub fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
+fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
     match cache_write {
         Some(minutes) => Usd::within(divide_half_even(i128::from(minutes.0) * 8, 5)),
         None => input.times(2),
@@ -136,6 +147,17 @@ pub fn hour_price(input: Price, cache_write: Option<Price>) -> Price {
 }
 
 impl Prices {
+    /// The prices of a call. Cached tokens without a price of their own cost as much as others.
+    pub fn new(input: Price, output: Price, cache: CachePrices) -> Self {
+        Self {
+            input,
+            output,
+            cached_input: cache.read.unwrap_or(input),
+            cache_write: cache.write.unwrap_or(input),
+            cache_write_1h: cache.write_1h.unwrap_or_else(|| hour_price(input, cache.write)),
+        }
+    }
+
     /// The cost of a usage: multiplied in integers, divided once, half to even.
     pub fn cost(&self, usage: &Usage) -> Usd {
         let plain = usage.prompt.saturating_sub(usage.cached).saturating_sub(usage.cache_write);

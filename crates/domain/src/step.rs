@@ -219,6 +219,30 @@ pub struct Call {
     pub shadow: bool,
 }
 
+impl Call {
+    /// A call of a model of which nothing else is known: tried once, without usage or cost.
+    pub fn of(model: String, provider: Provider) -> Self {
+        Self {
+            model,
+            provider,
+            upstream_model: None,
+            infrastructure: String::new(),
+            is_public: false,
+            attempts: 1,
+            usage: Usage::default(),
+            prices: None,
+            cost: Usd::ZERO,
+            cost_estimated: false,
+            first_token: None,
+            finish: None,
+            input_print: None,
+            output_print: None,
+            tools: None,
+            shadow: false,
+        }
+    }
+}
+
 /// The tool calls of one answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolUse {

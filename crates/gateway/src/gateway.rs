@@ -32,21 +32,24 @@ pub struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) upstream: Upstream,
-    pub(crate) starts: StartJournal,
+    pub(crate) start_journal: StartJournal,
     pub(crate) mcp: mcp_sessions::Sessions,
     pub(crate) traces: KnownTraces,
-    pub(crate) details: DetailPlaces,
-    pub(crate) logins: LoginThrottle,
-    pub(crate) blocks: PerimeterCounts,
+    pub(crate) detail_slots: DetailPlaces,
+    pub(crate) login_throttle: LoginThrottle,
+    pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,
+    /// The time up to which the spend of keys was read from the database.
     pub(crate) recounted: Recounted,
     /// Notifies calls that wait for money when some was given back.
     pub(crate) settled: Arc<Notify>,
-    pub(crate) bodies: BodyMemory,
+    pub(crate) body_memory: BodyMemory,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when a graceful stop begins.
     pub(crate) stopping: CancellationToken,
+    /// Cancelled before open connections are closed at a stop.
     pub(crate) cut_off: CancellationToken,
 }
 

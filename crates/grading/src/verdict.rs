@@ -5,7 +5,7 @@ use std::fmt;
 
 use domain::grade::{Baselines, TierBaseline};
 use domain::ids::StepId;
-use domain::money::{Prices, Usd, hour_price};
+use domain::money::{CachePrices, Prices, Usd};
 use domain::step::{Call, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::{SECOND, millis};
@@ -122,16 +122,9 @@ fn right_size<'a>(
     if tier.model == call.model {
         return None;
     }
-    let prices = Prices {
-        input: tier.input,
-        output: tier.output,
-        cached_input: tier.cached_input.unwrap_or(tier.input),
-        cache_write: tier.cache_write.unwrap_or(tier.input),
-        cache_write_1h: tier
-            .cache_write_1h
-            .unwrap_or_else(|| hour_price(tier.input, tier.cache_write)),
-    };
-    let right = prices.cost(&call.usage);
+    let (read, write, write_1h) = (tier.cached_input, tier.cache_write, tier.cache_write_1h);
+    let cache = CachePrices { read, write, write_1h };
+    let right = Prices::new(tier.input, tier.output, cache).cost(&call.usage);
     let over = 2 * i128::from(cost_of_answer(call).0) > 3 * i128::from(right.0);
     (right > Usd::ZERO && over).then_some((tier, right))
 }

@@ -7,11 +7,11 @@
 //!
 //! Large requests leave their loop: reading, judging, sending on and recording megabytes takes tens of
 //! milliseconds at a time, which all other requests of the loop would wait for. They run on threads of
-//! their own, which the operating system prefers the loops to.
+//! their own with a lower priority.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -26,8 +26,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 const LOW_PRIORITY: i32 = 5;
 /// Freed memory is returned to the system this often.
 const RELEASE_PERIOD: Duration = Duration::from_secs(10);
+/// The longest time that a worker waits for the others to wake.
+const MEETING_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// How many loops there are: one for each processor that this process may use.
+/// The number of loops: one for each processor that this process may use.
 pub(crate) fn count() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }
@@ -39,12 +41,12 @@ pub(crate) struct Loops {
     /// For requests with large bodies.
     large: Handle,
     /// The counter by which the next request of an HTTP/2 connection gets its loop.
-    turn: Arc<AtomicUsize>,
+    next_loop: Arc<AtomicUsize>,
 }
 
 struct Loop {
     handle: Handle,
-    seats: Arc<()>,
+    slots: Arc<()>,
 }
 
 /// A connection's slot at a loop, given back when it is dropped.
@@ -53,16 +55,16 @@ pub(crate) struct LoopSlot {
 }
 
 impl Loops {
-    /// Starts them.
+    /// Starts the loops.
     pub(crate) fn start() -> std::io::Result<(Self, Threads)> {
         let (mut loops, mut threads) = (Vec::new(), Threads(Vec::new()));
         for number in 0..count() {
-            // One thread that works, and another that takes over while it judges a long text.
+            // One worker. While it judges a long text, `block_in_place` hands the loop to another thread.
             let mut runtime = Builder::new_multi_thread();
             runtime.worker_threads(1).thread_name(format!("loop-{number}"));
             runtime.on_thread_park(allocator::collect_if_requested);
             let runtime = runtime.enable_all().build()?;
-            loops.push(Loop { handle: runtime.handle().clone(), seats: Arc::default() });
+            loops.push(Loop { handle: runtime.handle().clone(), slots: Arc::default() });
             threads.0.push(runtime);
         }
         let mut runtime = Builder::new_multi_thread();
@@ -71,7 +73,7 @@ impl Loops {
         let runtime = runtime.enable_all().build()?;
         let large = runtime.handle().clone();
         threads.0.push(runtime);
-        Ok((Self { all: loops.into(), large, turn: Arc::default() }, threads))
+        Ok((Self { all: loops.into(), large, next_loop: Arc::default() }, threads))
     }
 
     /// The runtime for requests with large bodies.
@@ -81,23 +83,29 @@ impl Loops {
 
     /// A slot at the loop with the fewest connections, and the handle for spawning on it.
     pub(crate) fn seat(&self) -> (LoopSlot, &Handle) {
-        let seated = |&at: &usize| Arc::strong_count(&self.all[at].seats);
+        let seated = |&at: &usize| Arc::strong_count(&self.all[at].slots);
         let quietest = &self.all[(0..self.all.len()).min_by_key(seated).unwrap_or_default()];
-        (LoopSlot { _counted: quietest.seats.clone() }, &quietest.handle)
+        (LoopSlot { _counted: quietest.slots.clone() }, &quietest.handle)
     }
 
     /// Returns freed memory to the system now and then until the gateway stops. A thread returns its
-    /// own, before it waits; those that wait already are woken for it.
+    /// own before it waits; those of the loops, of large requests and of this runtime that wait already
+    /// are woken for it.
     pub(crate) async fn release_memory(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(RELEASE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             allocator::request_collection();
             let woken = TaskTracker::new();
-            for handle in self.all.iter().map(|each| &each.handle).chain([&self.large]) {
-                // Several at once: a runtime wakes more than one of its threads for them.
-                for _ in 0..2 * count() {
-                    woken.spawn_on(std::future::ready(()), handle);
+            for each in self.all.iter() {
+                woken.spawn_on(std::future::ready(()), &each.handle);
+            }
+            for runtime in [&self.large, &Handle::current()] {
+                // One for each worker, which keeps it until all have one.
+                let meeting = Arc::new(Meeting::default());
+                for _ in 0..count() {
+                    let meeting = meeting.clone();
+                    woken.spawn_on(async move { meeting.attend(count()) }, runtime);
                 }
             }
             woken.close();
@@ -113,6 +121,24 @@ impl Loops {
     }
 }
 
+/// Keeps the workers of a runtime awake until all are.
+#[derive(Default)]
+struct Meeting {
+    present: Mutex<usize>,
+    all_here: Condvar,
+}
+
+impl Meeting {
+    /// Waits for the others, but not for those that are at work.
+    fn attend(&self, expected: usize) {
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        *present += 1;
+        self.all_here.notify_all();
+        let waits = |present: &mut usize| *present < expected;
+        drop(self.all_here.wait_timeout_while(present, MEETING_TIMEOUT, waits));
+    }
+}
+
 /// Lets other threads of the machine run before this one.
 fn give_way() {
     // On Linux the priority is that of the calling thread.
@@ -121,7 +147,7 @@ fn give_way() {
     }
 }
 
-/// The threads of the loops, for their owner to end.
+/// The runtimes of the loops, which their owner shuts down.
 pub(crate) struct Threads(Vec<Runtime>);
 
 impl Threads {
@@ -160,8 +186,8 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        let Loops { all, turn, .. } = &self.loops;
-        let turn = turn.fetch_add(1, Ordering::Relaxed);
+        let Loops { all, next_loop, .. } = &self.loops;
+        let turn = next_loop.fetch_add(1, Ordering::Relaxed);
         self.tasks.spawn_on(future, &all[turn % all.len()].handle);
     }
 }

@@ -35,10 +35,10 @@ pub(crate) trait Format {
         options: Self::Options,
     ) -> Body;
 
-    /// Writes a refusal at a time in place of an answer.
+    /// Writes a refusal as an answer that was created at `now`.
     fn write_refusal(refusal: Refusal, now: Timestamp, options: Self::Options) -> Response;
 
-    /// Writes a refusal at a time as all events of an answer.
+    /// Writes a refusal at a time as the events of a complete answer.
     fn write_refusal_events(refusal: Refusal, now: Timestamp, options: Self::Options) -> Body;
 }
 

@@ -18,7 +18,7 @@ const MAX_ALONE: usize = 8;
 const MAX_SAMPLE: usize = 4096;
 /// After so many steps a text that has grown by less than so many bytes in each is repeated.
 const MAX_SHORT: usize = 256;
-const SHORT: usize = 4;
+const LEAST_GROWTH: usize = 4;
 /// How much work is spent on the patterns of one project that are new: two seconds, about.
 const FOR_ALL: u64 = 2_000_000 * PER_BYTE;
 /// The cost of making one byte of a text.
@@ -189,7 +189,7 @@ fn filled(mut step: impl FnMut(&mut String)) -> String {
     let mut text = String::with_capacity(BYTES + MAX_SAMPLE);
     // A step takes as long as a long string, also where it adds little or nothing.
     for done in 0..BYTES {
-        if text.len() >= BYTES || done >= MAX_SHORT && text.len() < done * SHORT {
+        if text.len() >= BYTES || done >= MAX_SHORT && text.len() < done * LEAST_GROWTH {
             break;
         }
         step(&mut text);

@@ -11,10 +11,9 @@ use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
 use crate::vocabulary::secret_names::{is_password, is_psk};
 
-/// Behind how many names with a value it is looked in a run without spaces, quotes and brackets: more are not written in
-/// one, and each may read all the rest of it.
+/// The most names that are examined in one run without spaces, quotes and brackets: each may read the rest of the run.
 const NAMES_IN_RUN: u32 = 5;
-/// How far in front of a name the words are that make something else of it.
+/// The bytes before a name that are searched for words that change its meaning.
 const LEAD: usize = 40;
 
 /// Looks behind each name. Returns how many values were judged.
@@ -78,7 +77,7 @@ impl<'t> Name<'t> {
     }
 }
 
-/// Whether a sign that base64 does not have stands behind a name, or a space and more. It may be padded by `=`.
+/// Whether a character outside the base64 alphabet follows a name, or a space and more. `=` may be padding.
 fn is_separated(behind: &[u8]) -> bool {
     let gap = behind.iter().take(4).take_while(|b| b" \t\"'".contains(b)).count();
     match behind.get(gap) {

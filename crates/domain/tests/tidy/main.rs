@@ -44,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["api", "sluice"]),
     ("hyper-rustls", &["providers"]),
+    ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
     ("reqwest", &["the tests"]),
     ("rmcp", &["providers"]),

@@ -81,7 +81,7 @@ impl Gateway {
         checked
     }
 
-    /// Refuses a call if settled spend leaves no room for another one.
+    /// Refuses a call if the monthly budget or the hourly cap is already spent.
     pub(crate) async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
         if let Some(budget) = caller.project.settings.monthly_budget
             && caller.project.month_spend(now) >= budget

@@ -16,7 +16,9 @@ impl Gateway {
     /// Notes a request that was refused at the perimeter, also if its sender hangs up meanwhile.
     pub(crate) async fn note_perimeter_block(&self, origin: &Origin, why: &'static str) {
         metrics::counter!("sluice_perimeter_blocks_total").increment(1);
-        let Some(row) = self.blocks.note(origin.address, why, self.clock.now()) else { return };
+        let Some(row) = self.perimeter_counts.note(origin.address, why, self.clock.now()) else {
+            return;
+        };
         let (gateway, origin) = (self.clone(), origin.clone());
         let write = self.tasks.spawn(request_id::carried(async move {
             let written = gateway.write_block(&origin, row.metadata.clone()).await;
@@ -24,7 +26,7 @@ impl Gateway {
                 tracing::warn!(error = error.cause(), "a perimeter block was not recorded");
                 None
             });
-            gateway.blocks.written(&row, id);
+            gateway.perimeter_counts.written(&row, id);
         }));
         // The task has logged its failure, if there was one.
         let _ = write.await;
@@ -46,7 +48,7 @@ impl Gateway {
 
     /// Updates the counts in the audit rows of perimeter blocks.
     pub(crate) async fn flush_perimeter_audit(&self) {
-        let unwritten = self.blocks.unwritten();
+        let unwritten = self.perimeter_counts.unwritten();
         if unwritten.is_empty() {
             return;
         }
@@ -60,7 +62,7 @@ impl Gateway {
             tx.commit().await
         };
         match told.await {
-            Ok(()) => self.blocks.told(&unwritten),
+            Ok(()) => self.perimeter_counts.told(&unwritten),
             Err(error) => tracing::warn!(%error, "perimeter blocks were not counted"),
         }
     }

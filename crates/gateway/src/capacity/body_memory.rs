@@ -38,7 +38,7 @@ const MAX_BYTES_PER_BYTE: usize = 12;
 const ANONYMOUS_PART: usize = 16;
 /// Shorter bodies are charged [`MAX_BYTES_PER_BYTE`] before they are weighed, which is what most of them
 /// take, and may have any proportion.
-const SHORT: usize = 16 * 1024;
+const SHORT_BODY_BYTES: usize = 16 * 1024;
 
 /// The memory for bodies of one gateway.
 #[derive(Debug)]
@@ -93,7 +93,11 @@ pub fn least_body_memory(max_body_bytes: usize) -> usize {
 
 /// The bytes that a body of a length takes in all, its values not counted.
 pub fn plain_bytes(length: usize) -> usize {
-    length.saturating_mul(if length <= SHORT { MAX_BYTES_PER_BYTE } else { BYTES_PER_BYTE })
+    length.saturating_mul(if length <= SHORT_BODY_BYTES {
+        MAX_BYTES_PER_BYTE
+    } else {
+        BYTES_PER_BYTE
+    })
 }
 
 /// The bytes that a JSON body takes in all, as a tree or not. Fails when they are out of proportion
@@ -113,7 +117,7 @@ pub fn json_bytes(json: &[u8], as_tree: bool) -> Result<usize> {
     if !as_tree {
         return Ok(plain);
     }
-    if json.len() <= SHORT {
+    if json.len() <= SHORT_BODY_BYTES {
         return Ok(plain.max(json.len() * BYTES_PER_BYTE + weight.judged_bytes()));
     }
     if !weight.is_in_proportion(json.len(), TREE_ALLOWANCE) {

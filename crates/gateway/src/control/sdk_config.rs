@@ -34,6 +34,6 @@ impl Gateway {
 
     /// The memory for request bodies.
     pub fn bodies(&self) -> &BodyMemory {
-        &self.bodies
+        &self.body_memory
     }
 }

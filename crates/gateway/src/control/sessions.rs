@@ -71,7 +71,7 @@ impl Gateway {
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
         let who = user.map(|user| (user, is_known)).ok_or(name);
         let trying = Trying { who, network };
-        self.logins.book(&trying, now)?;
+        self.login_throttle.book(&trying, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let permit = HASHING.acquire().await;
@@ -93,7 +93,7 @@ impl Gateway {
         if !tx.confirm_password(account.user, &account.password_hash, anew.as_deref()).await? {
             return Err(Error::Unauthorized);
         }
-        self.logins.forgive(&trying, now);
+        self.login_throttle.forgive(&trying, now);
         let token = hex(&store::random::<32>()?);
         tx.add_session(&hash_token(&token), account.user, now).await?;
         tx.remember_network(account.user, network, now, KNOWN_NETWORKS).await?;

@@ -21,7 +21,7 @@ impl Job for KeyWindows {
     }
 
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
-        gateway.bodies.report();
+        gateway.body_memory.report();
         save(gateway).await
     }
 }

@@ -1,5 +1,5 @@
 //! Background work: each job runs now and then until the gateway stops, and running it twice is
-//! harmless. A file is a job: its name, its schedule and its run.
+//! harmless. Each file but `job.rs` holds one job: its name, its schedule and its run.
 
 mod clock_steps;
 pub(crate) mod job;
@@ -18,7 +18,7 @@ use crate::jobs::registry_refresh::RegistryRefresh;
 use crate::jobs::spend_sync::SpendSync;
 use crate::jobs::sweep::Sweep;
 
-/// Starts every job. The first runs are at once.
+/// Starts every job. Each runs once immediately.
 pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, RegistryRefresh);
     spawn(gateway, KeyWindows);

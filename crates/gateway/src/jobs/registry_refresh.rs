@@ -29,7 +29,7 @@ impl Gateway {
     pub(crate) async fn reload(&self) -> Result<()> {
         for model in self.registry.reload(&self.store).await? {
             self.upstream.forget(model);
-            self.starts.forget(model);
+            self.start_journal.forget(model);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::jobs::job::Job;
 use crate::lock::lock;
 
 /// A step is on disk, and a clock of another node right, within this.
-const LATE: i64 = 30 * SECOND;
+const OVERLAP_MICROS: i64 = 30 * SECOND;
 
 /// Reads the spend of keys that other processes recorded.
 pub(super) struct SpendSync;
@@ -39,7 +39,7 @@ impl Gateway {
     /// Reads the spend of keys with a cap since the last time.
     pub(crate) async fn recount_hours(&self) -> Result<()> {
         let now = self.clock.now();
-        let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(LATE);
+        let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(OVERLAP_MICROS);
         // A clock that went back has counted less than it seems.
         let since = if last > now { Timestamp::default() } else { last };
         self.recount_since(since.max(now.minus_micros(HOUR))).await?;

@@ -36,7 +36,7 @@ type Answered<T> = std::result::Result<T, providers::Error>;
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
     /// leaves a failed step; a model that received no request, because it does not support it,
-    /// leaves none. Nor does one whose circuit is open, unless no other leaves one.
+    /// leaves none. A model whose circuit is open leaves one only if no other model does.
     pub(crate) async fn call(&self, routed: Routed) -> Result<(InFlight, Reply)> {
         self.whole_answer::<Completion>(routed).await
     }
@@ -140,10 +140,10 @@ impl Gateway {
         Err(error)
     }
 
-    /// Tries once, and then at the model's other endpoints, each with all the time of a call; if it
-    /// has none that may be called, again at the same, if the provider cannot have charged or asks
-    /// for it. An attempt after one that may have been charged is funded for itself. The state of
-    /// each is noted at once: if the caller hangs up between two, it is recorded.
+    /// Tries the first endpoint, then the model's others, each with the full timeout. Without another
+    /// endpoint it retries the same one, if the provider cannot have charged or asks for a retry. A
+    /// retry after a possible charge needs money of its own. The state is noted after each attempt,
+    /// for a caller that hangs up.
     async fn attempt<M: Operation>(
         &self,
         funded: &Funded,
@@ -152,7 +152,7 @@ impl Gateway {
     ) -> Answered<(M::Answer, Option<Permit>)> {
         let Upstream { client, clock, .. } = &self.upstream;
         let model = funded.model();
-        // One of several rounds has the time that the others have left.
+        // A round of MCP tools has only the time that earlier rounds left.
         let round = funded.routed().screened().context().mcp.as_ref();
         let in_time = || {
             let end = Instant::now() + model.config.timeout.unwrap_or(CALL_TIMEOUT);
@@ -205,13 +205,13 @@ impl Gateway {
             if attempts >= ATTEMPTS || !error.retryable_here() || !is_soon(&error) {
                 return Err(error);
             }
-            // The fraction of a microsecond count is jitter enough to keep nodes apart.
+            // The last three digits of the clock, in microseconds, serve as jitter.
             let jitter = (now.0 % 1000) as f64 / 1000.0;
             let pause = providers::back_off(attempts, error.retry_after(), jitter);
             if Instant::now() + pause >= deadline || !places.allow(now) {
                 return Err(error);
             }
-            // A caller that hangs up now has asked for a request that was refused.
+            // If the caller hangs up during the pause, the failed attempt is recorded.
             (outcome.status, outcome.error) = (StepStatus::Failed, Some(neutral(&error)));
             tokio::time::sleep(pause).await;
             (outcome.status, outcome.error) = (StepStatus::Completed, None);

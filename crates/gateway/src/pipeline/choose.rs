@@ -17,8 +17,8 @@ use crate::tools::mcp::round::Round;
 #[derive(Debug)]
 pub struct Routed {
     screened: Screened,
-    /// Empty if the caller named the model, until the provider is at work or the call is recorded:
-    /// the first word of a stream does not wait for it.
+    /// The classification. If the caller named the model, it is computed while the provider works, so
+    /// that a stream's first token is not delayed.
     routing: OnceLock<Routing>,
     models: Vec<Arc<Model>>,
 }

@@ -82,7 +82,7 @@ impl EndpointAttempts {
         }
     }
 
-    /// Whether there is another endpoint to try, as far as can be seen without going there.
+    /// Whether there is another endpoint to try, without taking its permit.
     pub(super) fn has_next(&self, now: Timestamp) -> bool {
         self.others.as_slice().iter().any(|place| !place.breaker.is_open(now))
     }
@@ -106,7 +106,7 @@ fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Permit, Pl
     places.find_map(|place| Some((place.breaker.allow(now)?, place)))
 }
 
-/// Reports to a breaker how a call went that it has let through.
+/// Reports the outcome of a call to the breaker that let it through.
 pub(super) fn report(permit: Permit, error: Option<&providers::Error>, now: Timestamp) {
     match error {
         Some(error) if error.is_endpoint_fault() => permit.fault(now),

@@ -97,8 +97,8 @@ impl Gateway {
         let prompt = routed.screened().prompt();
         // Under a cap or budget the bound goes upstream, so that it is a bound.
         let (max_output_tokens, reservation) = if caller.is_bounded() {
-            let bill = CostBound::of(prompt, model, charge).beside(held.as_ref());
-            let (bound, reservation) = self.reserve(caller, &bill).await?;
+            let cost_bound = CostBound::of(prompt, model, charge).beside(held.as_ref());
+            let (bound, reservation) = self.reserve(caller, &cost_bound).await?;
             if let Some(held) = held {
                 reservation.take_in(&held);
             }
@@ -124,10 +124,10 @@ impl Gateway {
     pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
-        let bill = CostBound::of(screened.prompt(), &funded.model, funded.charge)
+        let cost_bound = CostBound::of(screened.prompt(), &funded.model, funded.charge)
             .bounded(funded.max_output_tokens)
             .beside(Some(reservation));
-        match self.reserve(&screened.context().caller, &bill).await {
+        match self.reserve(&screened.context().caller, &cost_bound).await {
             Ok((_, more)) => {
                 reservation.take_in(&more);
                 true
@@ -180,14 +180,13 @@ impl Funded {
         self.input_print();
     }
 
-    /// The classification of the prompt. A request that no tier's model could have served has no
-    /// right size.
+    /// The classification of the prompt. Embeddings and images belong to no tier, so they have none.
     pub(super) fn routing(&self) -> Option<&Routing> {
         self.charge.is_for_text().then(|| self.routed.routing())
     }
 
-    /// The fingerprint of the request. An image is another one each time: asking again repeats
-    /// nothing.
+    /// The fingerprint of the request. None for images: they differ each time, so an equal request is
+    /// no repetition.
     pub(super) fn input_print(&self) -> Option<i64> {
         let screened = self.routed.screened();
         let key = &screened.context().caller.project.print_key;

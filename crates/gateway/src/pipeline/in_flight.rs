@@ -90,7 +90,7 @@ impl InFlight {
             let Some(call) = self.call.take() else {
                 return Err(ended_twice());
             };
-            call.end(&self.gateway.starts, self.outcome.status == StepStatus::Completed);
+            call.end(&self.gateway.start_journal, self.outcome.status == StepStatus::Completed);
             self.gateway.record_run(&call.funded, &mut self.outcome).await
         })
     }
@@ -99,7 +99,7 @@ impl InFlight {
     /// the gateway dies once this has returned.
     pub(super) async fn withdraw(mut self) -> Result<()> {
         let call = self.call.take().ok_or_else(ended_twice)?;
-        let is_written = call.end(&self.gateway.starts, false);
+        let is_written = call.end(&self.gateway.start_journal, false);
         call.funded.settled();
         if is_written {
             self.gateway.store.writer().withdraw(call.funded.step()).await?;
@@ -122,7 +122,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let Some(call) = self.call.take() else { return };
-        call.end(&self.gateway.starts, false);
+        call.end(&self.gateway.start_journal, false);
         let mut outcome = std::mem::take(&mut self.outcome);
         if outcome.error.is_none() {
             let (status, error) = self.dropped_by();

@@ -2,7 +2,7 @@
 //!
 //! Each phase is a type with private fields that only the phase before can make:
 //! a provider can only be called with a [`Funded`], which only `fund` makes from a [`Routed`],
-//! which only `choose` makes from a [`Screened`], which only `screen` makes.
+//! which only `choose` and `direct` make from a [`Screened`], which only `screen` makes.
 
 pub(crate) mod auto_trace;
 pub(crate) mod call;

@@ -81,26 +81,27 @@ impl PendingStart for Call {
 impl Gateway {
     /// Writes the start of a call now, or later if the call turns out not to be short.
     pub(super) fn write_start(&self, call: &Arc<Call>) {
-        let may_wait = self.starts.is_short(call.funded.model().id);
+        let may_wait = self.start_journal.is_short(call.funded.model().id);
         if !may_wait && call.settle(self.store.writer()) {
             return;
         }
         let pending: Weak<Call> = Arc::downgrade(call);
-        if self.starts.add(call.began + GRACE, pending) {
+        if self.start_journal.add(call.began + GRACE, pending) {
             let gateway = self.clone();
-            self.tasks.spawn_on(async move { gateway.write_starts().await }, &self.starts.runtime);
+            self.tasks
+                .spawn_on(async move { gateway.write_starts().await }, &self.start_journal.runtime);
         }
     }
 
     async fn write_starts(&self) {
-        let _tends = Tends(&self.starts);
-        while let Some(due) = self.starts.next_due() {
+        let _tends = Tends(&self.start_journal);
+        while let Some(due) = self.start_journal.next_due() {
             sleep_until(due).await;
             let now = Instant::now();
-            while let Some(call) = self.starts.take_due(now) {
+            while let Some(call) = self.start_journal.take_due(now) {
                 // If the queue of the writer is full, there may be room later.
                 if call.upgrade().is_some_and(|call| !call.settle(self.store.writer())) {
-                    self.starts.add(now + GRACE, call);
+                    self.start_journal.add(now + GRACE, call);
                 }
             }
         }

@@ -326,8 +326,8 @@ impl Gateway {
         }
         let trace = self.handle_now(project, &context.trace).await?;
         if trace.is_completed() {
-            // A rating, or a call that ends late, finds its step in the grade. The task has logged
-            // its failure, if there was one.
+            // A step that was added after completion changes the grade. The task has logged its
+            // failure, if there was one.
             let _ = self.regrade(context.caller.project.clone(), trace).await;
         }
         Ok(number)

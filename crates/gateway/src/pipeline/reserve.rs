@@ -24,15 +24,15 @@ use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 
 /// The longest answer if neither the caller nor the model bounds the completion.
-const MAX_OUTPUT: u64 = 4096;
-/// While others are about to settle, a shorter completion than this is not taken.
-const WORTHWHILE: u64 = 256;
+const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4096;
+/// The shortest completion that a call accepts while other calls may still release money, in tokens.
+const MIN_COMPLETION_WHILE_WAITING: u64 = 256;
 /// The longest wait of a call for others to settle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
-const AROUND: u64 = 4;
-/// About the most tokens of a picture in a prompt: its bytes give no count.
-const PER_PICTURE: u64 = 4096;
+const TOKENS_PER_MESSAGE: u64 = 4;
+/// About the most tokens of an image in a prompt: its bytes give no count.
+const TOKENS_PER_IMAGE: u64 = 4096;
 
 /// The most that one call can cost.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl<'p> CostBound<'p> {
     }
 }
 
-/// About the most prompt tokens, closer than by bytes. They are counted when that matters.
+/// An estimate of the prompt tokens that is closer than their bytes, counted on first use.
 #[derive(Debug)]
 struct Counted<'p> {
     prompt: &'p Prompt,
@@ -138,12 +138,12 @@ impl Counted<'_> {
                 Body::Parts(parts) => {
                     let texts =
                         parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
-                    texts.map(|text| AROUND + tokens::at_most(text)).sum()
+                    texts.map(|text| TOKENS_PER_MESSAGE + tokens::at_most(text)).sum()
                 }
             });
             let params =
                 self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
-            texts.map(|tokens| AROUND + tokens).chain(params).sum::<u64>() + self.unread
+            texts.map(|tokens| TOKENS_PER_MESSAGE + tokens).chain(params).sum::<u64>() + self.unread
         });
     }
 }
@@ -151,7 +151,7 @@ impl Counted<'_> {
 /// The completion bound if neither the caller nor the model gives one: thinking tokens come on top
 /// of an answer. It is the bound that the adapter of a format that needs one would send.
 pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
-    prompt.thinking_budget().unwrap_or(0).saturating_add(MAX_OUTPUT)
+    prompt.thinking_budget().unwrap_or(0).saturating_add(DEFAULT_MAX_OUTPUT_TOKENS)
 }
 
 /// The number of completions that a prompt requests.
@@ -169,13 +169,13 @@ fn number(value: &Value) -> u64 {
     })
 }
 
-/// The prompt in bytes, which are the most tokens it can have, and what of them our count of tokens
-/// leaves out.
+/// Returns the bytes of the prompt (an upper bound of its tokens), and the bytes that [`Counted`] does
+/// not count.
 fn sizes(prompt: &Prompt) -> (u64, u64) {
     let size = |value: &Value| value.to_string().len() as u64;
     let (mut bytes, mut unread, mut around) = (0, 0, 0);
     for message in &prompt.messages {
-        around += AROUND;
+        around += TOKENS_PER_MESSAGE;
         unread += message.extra.values().map(size).sum::<u64>();
         match &message.body {
             Body::Empty => {}
@@ -183,10 +183,10 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
             Body::Parts(parts) => {
                 for part in parts {
                     if part.get("image_url").is_some() {
-                        unread += PER_PICTURE;
+                        unread += TOKENS_PER_IMAGE;
                     }
                     if let Some(text) = part.get("text") {
-                        around += AROUND;
+                        around += TOKENS_PER_MESSAGE;
                         bytes += size(text);
                     } else if part.get("image_url").is_none() {
                         unread += size(part);
@@ -217,7 +217,7 @@ impl Reservation {
         self.settled.notify_waiters();
     }
 
-    /// The amount of it.
+    /// The money set aside.
     pub(super) fn amount(&self) -> Usd {
         Usd(self.amount.load(Ordering::Relaxed))
     }
@@ -250,7 +250,7 @@ impl Drop for Reservation {
 /// The result of an attempt to set money aside.
 enum ReserveOutcome {
     Reserved(u64, Reservation),
-    /// It does not fit now; whether it may when others have settled.
+    /// The cost does not fit now. `others`: other calls still hold money, so it may fit later.
     Full {
         error: Error,
         others: bool,
@@ -263,21 +263,21 @@ impl Gateway {
     pub(super) async fn reserve(
         &self,
         caller: &Caller,
-        bill: &CostBound<'_>,
+        cost_bound: &CostBound<'_>,
     ) -> Result<(u64, Reservation)> {
         if let ReserveOutcome::Reserved(bound, reservation) =
-            self.try_reserve(caller, bill, WORTHWHILE)
+            self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING)
         {
             return Ok((bound, reservation));
         }
-        offload(caller.share(), bill.prompt as usize, || bill.counted.count()).await?;
+        offload(caller.share(), cost_bound.prompt as usize, || cost_bound.counted.count()).await?;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        let mut least = WORTHWHILE;
+        let mut least = MIN_COMPLETION_WHILE_WAITING;
         loop {
-            // Listening begins before the look: no settlement in between is missed.
+            // The waiter is registered before the check, so that no release in between is missed.
             let mut settled = pin!(self.settled.notified());
             settled.as_mut().enable();
-            let (error, others) = match self.try_reserve(caller, bill, least) {
+            let (error, others) = match self.try_reserve(caller, cost_bound, least) {
                 ReserveOutcome::Reserved(bound, reservation) => return Ok((bound, reservation)),
                 ReserveOutcome::Full { error, others } => (error, others),
             };
@@ -292,7 +292,12 @@ impl Gateway {
         }
     }
 
-    fn try_reserve(&self, caller: &Caller, bill: &CostBound<'_>, least: u64) -> ReserveOutcome {
+    fn try_reserve(
+        &self,
+        caller: &Caller,
+        cost_bound: &CostBound<'_>,
+        least: u64,
+    ) -> ReserveOutcome {
         let now = self.clock.now();
         let (key, project) = (&caller.key, &caller.project);
         // Both at once, and always in this order.
@@ -300,17 +305,17 @@ impl Gateway {
         let mut fit = None;
         if let Some(budget) = project.settings.monthly_budget {
             let spent = month.total(now);
-            fit = bill.fit(budget - spent - month.set_aside.total(), least);
+            fit = cost_bound.fit(budget - spent - month.set_aside.total(), least);
             if fit.is_none() {
                 return ReserveOutcome::Full {
                     error: Error::BudgetExceeded,
-                    others: month.set_aside.total() > bill.held && spent < budget,
+                    others: month.set_aside.total() > cost_bound.held && spent < budget,
                 };
             }
         }
         if let Some(limit) = key.key.hourly_limit {
             let spent = windows.spent(now);
-            let capped = bill.fit(limit - spent - windows.set_aside.total(), least);
+            let capped = cost_bound.fit(limit - spent - windows.set_aside.total(), least);
             let Some(capped) = capped else {
                 // The call that settles the last of it trips the key.
                 let crossed = spent >= limit;
@@ -319,12 +324,12 @@ impl Gateway {
                 } else {
                     Error::SpendReserved { limit }
                 };
-                let others = windows.set_aside.total() > bill.held && !crossed;
+                let others = windows.set_aside.total() > cost_bound.held && !crossed;
                 return ReserveOutcome::Full { error, others };
             };
             fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
         }
-        let (bound, amount) = fit.unwrap_or((bill.bound, Usd::ZERO));
+        let (bound, amount) = fit.unwrap_or((cost_bound.bound, Usd::ZERO));
         month.set_aside.add(amount);
         windows.set_aside.add(amount);
         ReserveOutcome::Reserved(

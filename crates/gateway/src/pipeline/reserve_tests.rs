@@ -13,7 +13,7 @@ use crate::testing::Fresh;
 const DOLLAR: i64 = 1_000_000_000;
 
 /// A cost bound for `prompt` prompt tokens, at a dollar a thousand tokens of either kind.
-fn bill(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static> {
+fn cost_bound(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static> {
     static UNREAD: LazyLock<Prompt> = LazyLock::new(Prompt::default);
     let price = Usd(DOLLAR);
     let prices = Prices { input: price, output: price, ..Prices::default() };
@@ -32,7 +32,7 @@ fn bill(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static> {
 #[test]
 fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
     let cost = |tokens: i64| Usd(tokens * DOLLAR / 1000);
-    let free = bill(40, 1000, false);
+    let free = cost_bound(40, 1000, false);
     assert_eq!(free.fit(cost(1040), 1), Some((1000, cost(1040))), "by its bytes");
     assert_eq!(free.fit(cost(1039), 1), Some((1000, cost(1010))), "as it is counted");
     assert_eq!(free.fit(cost(1009), 1), Some((999, cost(1009))));
@@ -40,10 +40,10 @@ fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
     assert_eq!(free.fit(cost(11), 2), None, "too short to be worth it");
     assert_eq!(free.fit(cost(10), 1), None);
     assert_eq!(free.fit(cost(-5), 1), None);
-    let requested = bill(40, 1000, true);
+    let requested = cost_bound(40, 1000, true);
     assert_eq!(requested.fit(cost(1010), 1), Some((1000, cost(1010))));
     assert_eq!(requested.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
-    let three = CostBound { choices: 3, ..bill(40, 1000, false) };
+    let three = CostBound { choices: 3, ..cost_bound(40, 1000, false) };
     assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
 }
 
@@ -61,9 +61,9 @@ fn thinking_comes_on_top_of_an_answer() {
 
 #[test]
 fn what_costs_nothing_always_fits() {
-    let free = CostBound { prices: Some(Prices::default()), ..bill(40, 1000, true) };
+    let free = CostBound { prices: Some(Prices::default()), ..cost_bound(40, 1000, true) };
     assert_eq!(free.fit(Usd(-1), 1), Some((1000, Usd::ZERO)));
-    let images = CostBound { flat: Some(Usd(DOLLAR)), ..bill(40, 1000, false) };
+    let images = CostBound { flat: Some(Usd(DOLLAR)), ..cost_bound(40, 1000, false) };
     assert_eq!(images.fit(Usd(DOLLAR), 1), Some((1000, Usd(DOLLAR))));
     assert_eq!(images.fit(Usd(DOLLAR - 1), 1), None);
 }
@@ -97,12 +97,13 @@ async fn money_is_set_aside_until_the_call_has_settled() {
 #[tokio::test]
 async fn an_attempt_waits_for_other_calls_alone() {
     let fresh = Fresh::with(json!({"monthly_budget": 1.5})).await;
-    let call = || bill(100, 900, true);
+    let call = || cost_bound(100, 900, true);
     let (_, held) = fresh.gateway.reserve(&fresh.caller, &call()).await.unwrap();
-    let waits_for_others = |bill| match fresh.gateway.try_reserve(&fresh.caller, &bill, 1) {
-        ReserveOutcome::Full { others, .. } => others,
-        ReserveOutcome::Reserved(..) => panic!("there is room for one alone"),
-    };
+    let waits_for_others =
+        |cost_bound| match fresh.gateway.try_reserve(&fresh.caller, &cost_bound, 1) {
+            ReserveOutcome::Full { others, .. } => others,
+            ReserveOutcome::Reserved(..) => panic!("there is room for one alone"),
+        };
     assert!(waits_for_others(call()), "another call may settle meanwhile");
     assert!(
         !waits_for_others(call().bounded(Some(900)).beside(Some(&held))),

@@ -144,8 +144,8 @@ impl Relay {
         }
     }
 
-    /// Records the events that have come with the first words, if those are all that leaves: they
-    /// cost as much.
+    /// Notes the events that arrived with the first words, if no more will leave: they are paid for
+    /// too.
     fn record_received(&mut self) {
         if self.batches > 1 {
             return;

@@ -190,7 +190,8 @@ async fn shared(io: Wire) -> hyper::Result<http2::SendRequest<Full<Bytes>>> {
     Ok(sender)
 }
 
-// An `Authority` ignores case, and hashes byte by byte for it. Addresses of models have no upper case.
+// An `Authority` ignores case, and hashes byte by byte for it. Names that differ in case alone are two
+// servers here, with connections of their own.
 impl PartialEq for Server {
     fn eq(&self, other: &Self) -> bool {
         self.runtime == other.runtime

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
-use domain::money::{Prices, Usd};
+use domain::money::{CachePrices, Prices, Usd};
 use domain::step::{
     ApiEndpoint, Call, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
 };
@@ -216,15 +216,18 @@ impl StepRow<String> {
         let tokens = |count: Option<i64>| count.unwrap_or(0).unsigned_abs();
         let prices = match (self.input_price, self.output_price) {
             (Some(input), Some(output)) => {
-                let cache_write = self.cache_write_price.unwrap_or(input);
-                Some(Prices {
-                    input: Usd(input),
-                    output: Usd(output),
-                    cached_input: Usd(self.cached_price.unwrap_or(input)),
-                    cache_write: Usd(cache_write),
-                    // Older steps have no such tokens.
-                    cache_write_1h: Usd(self.cache_write_1h_price.unwrap_or(cache_write)),
-                })
+                let write = self.cache_write_price;
+                // Older steps have no tokens that are cached for an hour.
+                let write_1h = self.cache_write_1h_price.or(write).unwrap_or(input);
+                Some(Prices::new(
+                    Usd(input),
+                    Usd(output),
+                    CachePrices {
+                        read: self.cached_price.map(Usd),
+                        write: write.map(Usd),
+                        write_1h: Some(Usd(write_1h)),
+                    },
+                ))
             }
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
-use domain::money::{Prices, Usd, hour_price};
+use domain::money::{CachePrices, Prices, Usd};
 use domain::step::{ApiEndpoint, Call, Security, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::Timestamp;
@@ -53,13 +53,9 @@ pub struct Start {
 impl Start {
     /// The step that a lost call leaves: failed, with the prompt paid for as estimated.
     fn lost(&self, now: Timestamp) -> Step {
-        let prices = self.prices.map(|(input, output)| Prices {
-            input: Usd(input),
-            output: Usd(output),
-            cached_input: Usd(input),
-            cache_write: Usd(input),
-            cache_write_1h: hour_price(Usd(input), None),
-        });
+        let prices = self
+            .prices
+            .map(|(input, output)| Prices::new(Usd(input), Usd(output), CachePrices::default()));
         let usage = Usage { prompt: self.prompt_tokens, ..Usage::default() };
         Step {
             id: self.step,
@@ -77,12 +73,8 @@ impl Start {
             routing: None,
             security: Security::default(),
             call: Some(Call {
-                model: self.model.clone(),
-                provider: self.provider,
-                upstream_model: None,
                 infrastructure: self.infrastructure.clone(),
                 is_public: self.is_public,
-                attempts: 1,
                 usage,
                 prices,
                 cost: match self.flat_cost {
@@ -90,12 +82,7 @@ impl Start {
                     None => prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)),
                 },
                 cost_estimated: true,
-                first_token: None,
-                finish: None,
-                input_print: None,
-                output_print: None,
-                tools: None,
-                shadow: false,
+                ..Call::of(self.model.clone(), self.provider)
             }),
             user_rating: None,
         }

@@ -35,7 +35,7 @@ pub(crate) use postgres::PostgresCommits;
 pub(crate) use sqlite::SqliteCommits;
 use turns::Numbers;
 
-/// How many writes may wait. Above this the gateway refuses requests for the moment.
+/// The most writes that wait. Above this the gateway refuses requests for the moment.
 const MOST_QUEUED_WRITES: usize = 16_384;
 /// The most writes that share a commit.
 const MOST_BATCH_WRITES: usize = 512;
@@ -54,7 +54,7 @@ pub(crate) enum Write {
     Step(Box<Step>, Option<Vec<u8>>, Ends),
 }
 
-/// The node whose call a step ends, if it ends one.
+/// The owner of the start that a step closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// One of this node's.
@@ -191,7 +191,7 @@ impl Writer {
 
 /// One database's way to make a batch durable: all of it or nothing.
 pub(crate) trait Commit: Send + 'static {
-    /// How long a slow commit makes the next ones suspect.
+    /// The time for which commits count as slow after a slow one.
     const SLOW_PERIOD: Duration;
 
     fn commit(

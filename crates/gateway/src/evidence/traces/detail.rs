@@ -72,7 +72,7 @@ impl Gateway {
         let trace = crate::bounded_read::bounded(self.store.trace(project, id))
             .await?
             .ok_or(Error::NotFound)?;
-        let _place = self.details.take(project, READ_BOUND).await?;
+        let _place = self.detail_slots.take(project, READ_BOUND).await?;
         // Contents after steps: what is committed in between has a content too many, never one too few.
         let outlines = crate::bounded_read::bounded(self.store.step_outlines(id)).await?;
         let sizes = crate::bounded_read::bounded(self.store.content_sizes(id)).await?;

@@ -45,7 +45,7 @@ const FINDINGS: usize = 8;
 /// Content that is worth compressing is rarely compressed better.
 const COMPRESSED: usize = 8;
 /// All waits for the caller while a detail is being read.
-const PATIENCE: Duration = Duration::from_millis(250);
+const READER_TIMEOUT: Duration = Duration::from_millis(250);
 /// A detail that was read for this long gives up its permit to others.
 const TURN: Duration = Duration::from_secs(1);
 /// The longest wait for a permit.
@@ -166,7 +166,7 @@ impl Writer {
             // No content is opened for a caller that has not taken the pieces that there are.
             self.pieces.reserve_many(MOST_PIECES).await.map_err(|_| gone())?;
             let project = self.steps.project.id();
-            let place = self.gateway.details.take(project, QUEUE).await?;
+            let place = self.gateway.detail_slots.take(project, QUEUE).await?;
             self.read().await?;
             drop(place);
         }
@@ -189,7 +189,7 @@ impl Writer {
     /// Reads and writes steps until all are written, the caller takes nothing, or its time with the
     /// permit is over.
     async fn read(&mut self) -> Result<()> {
-        let (began, mut patience) = (Instant::now(), PATIENCE);
+        let (began, mut patience) = (Instant::now(), READER_TIMEOUT);
         while self.at.step < self.steps.len() {
             let (read, end) = self.read_batch().await?;
             for ReadStep { index, step, content } in read {

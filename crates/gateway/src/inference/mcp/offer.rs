@@ -18,7 +18,7 @@ use crate::tools::function_tools::{self, ToolCall};
 use crate::tools::mcp::entries::{self, Entry};
 use crate::tools::mcp::names::Names;
 use crate::tools::mcp::round::{Round, Server};
-use crate::tools::mcp::{CALL_TIME, TOTAL};
+use crate::tools::mcp::{CALL_TIME, ROUNDS_TIMEOUT};
 
 /// The tools that a request offers to a model.
 pub(crate) struct OfferedTools {
@@ -79,7 +79,7 @@ impl Gateway {
         entries: Vec<Entry>,
         functions: &mut Vec<Value>,
     ) -> Result<Round> {
-        let deadline = Instant::now() + TOTAL;
+        let deadline = Instant::now() + ROUNDS_TIMEOUT;
         let began = self.clock.now();
         let until = Instant::now() + CALL_TIME;
         let listing = entries.iter().map(async |entry| {
@@ -105,7 +105,7 @@ impl Gateway {
         for server in &servers {
             context.caller.project.mcp.check(&server.address()?)?;
         }
-        Ok(Round::first(servers, Instant::now() + TOTAL))
+        Ok(Round::first(servers, Instant::now() + ROUNDS_TIMEOUT))
     }
 }
 

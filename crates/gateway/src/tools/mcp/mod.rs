@@ -14,4 +14,4 @@ pub(crate) const MOST_CALLS: usize = 32;
 /// The longest time of one call of a tool, or of listing a server's tools.
 pub(crate) const CALL_TIME: Duration = Duration::from_secs(30);
 /// The longest time of a request with all its rounds.
-pub(crate) const TOTAL: Duration = Duration::from_mins(5);
+pub(crate) const ROUNDS_TIMEOUT: Duration = Duration::from_mins(5);

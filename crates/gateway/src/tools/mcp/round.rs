@@ -101,13 +101,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tools::mcp::TOTAL;
+    use crate::tools::mcp::ROUNDS_TIMEOUT;
 
     #[test]
     fn a_call_takes_thirty_seconds_within_five_minutes_for_all() {
         let seconds = Duration::from_secs;
         let began = Instant::now();
-        let mut round = Round::first(Vec::new(), began + TOTAL);
+        let mut round = Round::first(Vec::new(), began + ROUNDS_TIMEOUT);
         for (passed, left) in [(0, 30), (200, 30), (270, 30), (290, 10), (300, 0)] {
             let now = began + seconds(passed);
             assert_eq!(round.call_deadline(now), now + seconds(left), "after {passed} s");

@@ -64,7 +64,7 @@ async fn drain(mut pieces: mpsc::Receiver<Sent>) -> (String, bool) {
 /// Waits until all pieces wait for the caller and no content is open.
 async fn stalls(fresh: &Fresh, pieces: &mpsc::Receiver<Sent>) {
     let stalled = async || {
-        let is_stalled = pieces.len() == MOST_PIECES && fresh.gateway.details.free() == PLACES;
+        let is_stalled = pieces.len() == MOST_PIECES && fresh.gateway.detail_slots.free() == PLACES;
         is_stalled.then_some(())
     };
     until("nothing is read for a caller who takes nothing", stalled).await;
@@ -118,7 +118,8 @@ async fn no_content_is_open_while_a_caller_takes_nothing() {
             break;
         }
         let waits = async || {
-            let is_stalled = pieces.len() == MOST_PIECES && fresh.gateway.details.free() == PLACES;
+            let is_stalled =
+                pieces.len() == MOST_PIECES && fresh.gateway.detail_slots.free() == PLACES;
             (is_stalled || pieces.is_closed() || !pieces.is_empty() && all.len() > 3_000_000)
                 .then_some(())
         };
