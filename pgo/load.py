@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OWNER, PASSWORD = "owner@load.invalid", "load-owner-password"
 SYSTEM = "You help the people of a small publishing house. Be exact, and say where you are not sure."
 SAID = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "@TEXT@"}]
-# What prompts are made of: none of it is in the measuring stick (bench/perf), which is to say what
+# The sentences of prompts: none of them is in the measuring stick (bench/perf), which is to show what
 # the profile is worth.
 LINES = [
     "Please turn these notes into a short letter to the printers.",

@@ -90,7 +90,7 @@ SHAPES = {
     "text file": lambda n: '"data:text/plain;base64,' + "aGVsbG8gd29ybGQg" * (n // 16) + '"',
 }
 
-# Where a value stands: path, body with the value in the place of VALUE, and which shapes fit.
+# The places of a value: path, body with the value in the place of VALUE, and which shapes fit.
 ANY, TEXT, LIST, OBJECT = "any", "text", "list", "object"
 DEEP = "[" * 200 + "]" * 200
 CALL = '{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":VALUE}}]}'
@@ -215,12 +215,12 @@ def search(gateway, size, only):
             if not fits(kind, value):
                 continue
             body = template.replace("TRACE", trace).replace("VALUE", value).encode()
-            # What an earlier body left is taken again: a gateway that has been at rest takes it from the system.
+            # Memory that an earlier body left is taken again: a gateway that has been at rest takes it from the system.
             (status, _, _), rise = gateway.rise(lambda: gateway.ask("POST", path, body))
             found.append((rise / len(body), rise, status, place, shape))
             print(f"  {found[-1][0]:6.1f} bytes a byte, {rise / 1e6:7.1f} MB, {status}: {place}, {shape}", flush=True)
             if gateway.memory("VmRSS") > gateway.idle + 16e6:
-                # What the allocator keeps would hide the next rise.
+                # Memory that the allocator keeps would hide the next rise.
                 gateway.restart()
                 trace = gateway.trace()
     return sorted(found, reverse=True)

@@ -26,7 +26,7 @@ fn unnumbered((said, is_stopped): (String, bool)) -> (String, bool) {
     (out, is_stopped)
 }
 
-/// What an answer in pieces leaves as; `None` from where it was stopped.
+/// The text of an answer in pieces as it leaves; `None` from the point where it was stopped.
 fn streamed<'t>(pieces: impl Iterator<Item = &'t str>) -> (String, bool) {
     let (mut judge, mut redactor) = (StreamJudge::default(), Redactor::of_answer(7));
     let mut out = String::new();
@@ -44,7 +44,7 @@ fn streamed<'t>(pieces: impl Iterator<Item = &'t str>) -> (String, bool) {
 
 fuzz_target!(|input: (Vec<u8>, &str)| {
     let (cuts, text) = input;
-    // Of an address in a script without spaces the first letters may have left when its `@` comes.
+    // The first letters of an address in a script without spaces may have left when its `@` comes.
     if text.split(['@', '＠']).any(|part| part.ends_with(|c: char| c > '\u{e00}')) {
         return;
     }

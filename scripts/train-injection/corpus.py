@@ -17,7 +17,7 @@ import sentences
 
 FEATURES = "cargo run --quiet --release -p checks --example injection_features"
 BUCKETS = 1 << 18
-# Of two features that end in the same bits a stretch knows the first only; see `Seen` in model.rs.
+# A stretch knows only the first of two features that end in the same bits; see `Seen` in model.rs.
 KEYS = 1 << 16
 # Never trained on, because their publishers allow no commercial use, or name no licence where the model does as well
 # without. They still help to measure.
@@ -25,7 +25,7 @@ NEVER = {"qualifire", "belle_eval", "wizardlm_test", "ja_vicuna", "raccoonbench"
 FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust")
 # Sentences drawn from each pattern of our own.
 EACH = 36
-# What those of one language, or of a few kindred ones, weigh together, beside texts of collections: attacks, ordinary
+# The weight of those of one language, or of a few kindred ones, together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
 OWN_ENGLISH, OWN_OTHER = (300.0, 320.0), (30.0, 33.0)
 # Files of this repository are ordinary texts too: code, manuals, pages. Not those that hold attacks, to test with.

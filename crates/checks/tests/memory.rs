@@ -1,4 +1,4 @@
-//! What the tables and caches take that judging needs.
+//! The memory of the tables and caches that judging needs.
 
 use allocation_counter::measure;
 use checks::{Part, Policy};
@@ -43,7 +43,7 @@ fn a_thousand_patterns_do_not_allocate_each() {
     assert!(most < Some(64), "{most:?} allocations");
 }
 
-/// What a text takes while it is judged, in bytes for each of its bytes.
+/// The memory that a text takes while it is judged, in bytes for each of its bytes.
 fn peak(policy: &Policy, text: &str) -> f64 {
     judge(policy, text);
     measure(|| judge(policy, text)).bytes_max as f64 / text.len() as f64

@@ -51,11 +51,11 @@ static FOREST: LazyLock<Forest> =
 /// Returns the sum that all trees add to the logit.
 pub(crate) fn predict(values: &[f32; NAMES.len()]) -> f32 {
     let forest = &*FOREST;
-    let mut steps = [0; 256];
+    let mut steps = [u8::MAX; 256];
     for (step, value) in steps.iter_mut().zip(values) {
         *step = (value * 255.0 + 0.5) as u8;
     }
-    forest.scale * forest.sum(&mut steps) as f32
+    forest.scale * forest.sum(&steps) as f32
 }
 
 /// Reads a forest; `None` if the bytes are no forest for these features.
@@ -116,9 +116,9 @@ impl Forest {
         Some(())
     }
 
-    /// Returns the sum of the leaves that all trees end in. `steps` has the step of each feature.
-    fn sum(&self, steps: &mut [u8; 256]) -> i32 {
-        steps[usize::from(LEAF)] = u8::MAX;
+    /// Returns the sum of the leaves that all trees end in. `steps` has the step of each feature, and
+    /// the highest step for [`LEAF`].
+    fn sum(&self, steps: &[u8; 256]) -> i32 {
         self.groups.iter().map(|group| self.descend(group, steps)).sum()
     }
 
@@ -192,10 +192,10 @@ mod tests {
             forest.plant(&[[1, 100, 2, 0], [LEAF, 5, 0, 0], [LEAF, 251, 0, 0]]).unwrap();
         }
         forest.plant(&[[LEAF, 2, 0, 0]]).unwrap();
-        let mut steps = [0; 256];
+        let mut steps = [u8::MAX; 256];
         steps[1] = 100;
-        assert_eq!(forest.sum(&mut steps), 5 + 5 + 2);
+        assert_eq!(forest.sum(&steps), 5 + 5 + 2);
         steps[1] = 101;
-        assert_eq!(forest.sum(&mut steps), -5 - 5 + 2);
+        assert_eq!(forest.sum(&steps), -5 - 5 + 2);
     }
 }

@@ -34,7 +34,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GAIN = 0.12
 RIDGE, RIDGE_FIRM = 0.005, 0.015
 TREES, LEAVES, IN_LEAF = 80, 128, 15
-# What is judged at random is cut into so many parts, in so many ways; the table shows the mean of these. Small
+# Random judgements are cut into so many parts, in so many ways; the table shows the mean of these. Small
 # parts, for what ships has learned from all: with fifths a model knows a fifth less than that.
 PARTS, CUTS = 20, 3
 # Places for words, as in words.rs. The mean of a subject is drawn to its source's as by so many prompts;

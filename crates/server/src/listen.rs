@@ -94,7 +94,7 @@ pub(crate) async fn serve(
         let Some(accepted) = stop.run_until_cancelled(next).await else { break };
         match accepted {
             Ok((stream, peer, place)) => {
-                let (seat, handle) = loops.seat();
+                let (slot, handle) = loops.assign();
                 let (spread, watcher) = (loops.spread(tasks), graceful.watcher());
                 let service = Service {
                     router: router.clone(),
@@ -107,7 +107,7 @@ pub(crate) async fn serve(
                 let task = async move {
                     // A call that is cut off is recorded as such.
                     cut.run_until_cancelled(coalesce_wakes(connection)).await;
-                    drop((place, seat));
+                    drop((place, slot));
                 };
                 tasks.spawn_on(task, handle);
             }

@@ -34,6 +34,14 @@ pub(crate) fn count() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }
 
+/// A runtime whose threads return freed memory before they wait.
+fn runtime(workers: usize, name: String) -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers).thread_name(name).enable_all();
+    builder.on_thread_park(allocator::collect_if_requested);
+    builder
+}
+
 /// The loops on which connections are served; one set for a process.
 #[derive(Clone)]
 pub(crate) struct Loops {
@@ -60,17 +68,11 @@ impl Loops {
         let (mut loops, mut threads) = (Vec::new(), Threads(Vec::new()));
         for number in 0..count() {
             // One worker. While it judges a long text, `block_in_place` hands the loop to another thread.
-            let mut runtime = Builder::new_multi_thread();
-            runtime.worker_threads(1).thread_name(format!("loop-{number}"));
-            runtime.on_thread_park(allocator::collect_if_requested);
-            let runtime = runtime.enable_all().build()?;
+            let runtime = runtime(1, format!("loop-{number}")).build()?;
             loops.push(Loop { handle: runtime.handle().clone(), slots: Arc::default() });
             threads.0.push(runtime);
         }
-        let mut runtime = Builder::new_multi_thread();
-        runtime.worker_threads(count()).thread_name("large").on_thread_start(give_way);
-        runtime.on_thread_park(allocator::collect_if_requested);
-        let runtime = runtime.enable_all().build()?;
+        let runtime = runtime(count(), "large".to_owned()).on_thread_start(give_way).build()?;
         let large = runtime.handle().clone();
         threads.0.push(runtime);
         Ok((Self { all: loops.into(), large, next_loop: Arc::default() }, threads))
@@ -82,9 +84,9 @@ impl Loops {
     }
 
     /// A slot at the loop with the fewest connections, and the handle for spawning on it.
-    pub(crate) fn seat(&self) -> (LoopSlot, &Handle) {
-        let seated = |&at: &usize| Arc::strong_count(&self.all[at].slots);
-        let quietest = &self.all[(0..self.all.len()).min_by_key(seated).unwrap_or_default()];
+    pub(crate) fn assign(&self) -> (LoopSlot, &Handle) {
+        let assigned = |&at: &usize| Arc::strong_count(&self.all[at].slots);
+        let quietest = &self.all[(0..self.all.len()).min_by_key(assigned).unwrap_or_default()];
         (LoopSlot { _counted: quietest.slots.clone() }, &quietest.handle)
     }
 
@@ -209,20 +211,20 @@ mod tests {
     async fn connections_are_shared_out_evenly_and_stay_where_they_are() {
         let (loops, threads) = Loops::start().unwrap();
         let count = loops.all.len();
-        let mut seated = Vec::new();
+        let mut assigned = Vec::new();
         for _ in 0..2 {
             let mut met = HashSet::new();
             for _ in 0..count {
-                let (seat, handle) = loops.seat();
+                let (slot, handle) = loops.assign();
                 assert_eq!(thread_of(handle).await, thread_of(handle).await);
                 met.insert(thread_of(handle).await);
-                seated.push(seat);
+                assigned.push(slot);
             }
             assert_eq!(met.len(), count);
         }
         // A connection that ends makes room.
-        seated.remove(0);
-        let (_seat, handle) = loops.seat();
+        assigned.remove(0);
+        let (_slot, handle) = loops.assign();
         assert_eq!(handle.id(), loops.all[0].handle.id());
         threads.close().await;
     }

@@ -1,4 +1,4 @@
-//! What it costs to judge a text: `cargo bench -p checks`. Prints tables for docs/lab/safety.md. With `--bench cost -- --search
+//! The cost of judging a text: `cargo bench -p checks`. Prints tables for docs/lab/safety.md. With `--bench cost -- --search
 //! [SECONDS] [SEED]` it searches for the dearest text instead; `-- --repeat TEXT...` measures texts that repeat these;
 //! `-- --rules` measures a project's own rules; `-- --stops` how long a text is judged on for a caller who has left.
 

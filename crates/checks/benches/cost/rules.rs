@@ -1,4 +1,4 @@
-//! What a project's own rules cost: ordinary ones, the worst that are accepted, and those that are not.
+//! The cost of a project's own rules: ordinary ones, the worst that are accepted, and those that are not.
 
 use checks::{Policy, hostile_texts, slow_to_save};
 use domain::safety::{Action, PolicyRule, Safety};

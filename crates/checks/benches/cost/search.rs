@@ -22,7 +22,7 @@ const MAX_TOKENS: usize = 10;
 /// How often a token follows itself.
 const REPEATS: [usize; 12] = [1, 1, 1, 1, 1, 1, 2, 3, 8, 30, 120, 500];
 
-/// What stands around words: separators, quotes, brackets, parts of files, runs, and what no reader sees.
+/// The surroundings of words: separators, quotes, brackets, parts of files, runs, and what no reader sees.
 #[rustfmt::skip]
 const SIGNS: &[&str] = &[
     " ", "  ", "\n", "\t", "\r\n", ":", ": ", "=", " = ", "==", ":=", "=>", "->", "→", "::", "://", "/", "//", "\\", "\\\\", "\\n", "\\t",
@@ -57,7 +57,7 @@ impl Draw {
     }
 }
 
-/// What a text repeats: tokens by their number, and how often each follows itself.
+/// The repeated unit of a text: tokens by their number, and how often each follows itself.
 type Unit = Vec<(usize, usize)>;
 
 /// A unit with its cost: nanoseconds a byte.
@@ -155,7 +155,7 @@ impl Search {
             tokens.dedup();
             tokens
         };
-        // Of units of the same tokens the dearest stands for all, so that there is room for others.
+        // The dearest of the units with the same tokens stands for all, so that there is room for others.
         let own = family(&unit);
         if let Some(same) = self.best.iter().position(|other| family(&other.unit) == own) {
             if self.best[same].cost >= cost {

@@ -37,7 +37,7 @@ pub struct Family {
     pub is_json: bool,
 }
 
-/// What repeats without an end: values that are nearly something, beginnings without an end, codes in
+/// Repetitions without an end: values that are nearly something, beginnings without an end, codes in
 /// codes.
 const REPEATED: [(&str, &str); 83] = [
     ("one run of digits", "1234567890"),

@@ -38,7 +38,7 @@ impl Way {
     }
 }
 
-/// What is needed to judge.
+/// Everything that judging needs.
 pub struct Ways {
     plain: Policy,
     redacting: Policy,

@@ -1,6 +1,6 @@
 //! The one visitor of the strings of an answer in the chat-completions format, whole or in chunks.
 //!
-//! Whoever judges, restores, counts or keeps strings of an answer gets them from here, with their
+//! Code that judges, restores, counts or keeps strings of an answer gets them from here, with their
 //! paths ([`JsonPath`]), in the order in which the answer holds them:
 //!
 //! ```text

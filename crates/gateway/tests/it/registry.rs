@@ -1,4 +1,4 @@
-//! What the registry does with rows that make no sense to it.
+//! The registry skips rows that make no sense to it.
 
 use domain::ids::ProjectId;
 use domain::time::Clock;
