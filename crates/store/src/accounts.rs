@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use domain::ids::{OrgId, ProjectId, UserId};
 use domain::project::Role;
 use domain::time::Timestamp;
+use sqlx::FromRow as _;
 
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::from_row::from_row;
 
 /// A user as member of an organization.
 #[derive(Clone, Debug)]
@@ -42,24 +44,24 @@ pub struct Session {
     pub last_seen_at: Timestamp,
 }
 
-#[derive(sqlx::FromRow)]
-struct AccountRow {
-    user_id: i64,
-    email: String,
-    name: String,
-    password_hash: String,
-    mfa_enabled: bool,
-    org_id: i64,
-    org_name: String,
-    role: String,
+from_row! {
+    struct AccountRow {
+        user_id: i64,
+        email: String,
+        name: String,
+        password_hash: String,
+        mfa_enabled: bool,
+        org_id: i64,
+        org_name: String,
+        role: String,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct SessionRow {
-    #[sqlx(flatten)]
-    account: AccountRow,
-    created_at: i64,
-    last_seen_at: i64,
+from_row! {
+    struct SessionTimes {
+        created_at: i64,
+        last_seen_at: i64,
+    }
 }
 
 impl AccountRow {
@@ -124,17 +126,20 @@ impl Store {
             WHERE s.token_hash = $1
             ORDER BY o.id
             LIMIT 1";
-        let row: Option<SessionRow> = on!(&self.reader, db => {
-            sqlx::query_as(FIND).bind(&token_hash[..]).fetch_optional(db).await?
+        let found = on!(&self.reader, db => {
+            let row = sqlx::query(FIND).bind(&token_hash[..]).fetch_optional(db).await?;
+            let read =
+                |row| Ok::<_, sqlx::Error>((AccountRow::from_row(&row)?, SessionTimes::from_row(&row)?));
+            row.map(read).transpose()?
         });
-        row.map(|row| {
+        let session = |(account, times): (AccountRow, SessionTimes)| {
             Ok(Session {
-                account: row.account.read()?,
-                created_at: Timestamp(row.created_at),
-                last_seen_at: Timestamp(row.last_seen_at),
+                account: account.read()?,
+                created_at: Timestamp(times.created_at),
+                last_seen_at: Timestamp(times.last_seen_at),
             })
-        })
-        .transpose()
+        };
+        found.map(session).transpose()
     }
 
     /// The projects that a user was made a member of.

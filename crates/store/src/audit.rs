@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
+use crate::from_row::from_row;
 
 /// The actor of an event.
 #[derive(Clone, Copy, Debug)]
@@ -78,17 +79,18 @@ pub struct Audit {
     pub at: Timestamp,
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: i64,
-    event: String,
-    actor: Option<String>,
-    target_type: Option<String>,
-    target_id: Option<String>,
-    ip: String,
-    user_agent: String,
-    metadata: String,
-    occurred_at: i64,
+from_row! {
+    struct Row {
+        id: i64,
+        event: String,
+        actor: Option<String>,
+        target_type: Option<String>,
+        target_id: Option<String>,
+        ip: String,
+        user_agent: String,
+        metadata: String,
+        occurred_at: i64,
+    }
 }
 
 impl Tx {

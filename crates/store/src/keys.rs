@@ -7,22 +7,24 @@ use domain::time::Timestamp;
 
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::from_row::from_row;
 use crate::{PerProject, Store};
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: i64,
-    project_id: i64,
-    name: String,
-    secret_hash: Vec<u8>,
-    masked: String,
-    status: String,
-    hourly_limit: Option<i64>,
-    expires_at: Option<i64>,
-    loop_interventions: i64,
-    last_used: Option<i64>,
-    reset_at: Option<i64>,
-    created_at: i64,
+from_row! {
+    struct Row {
+        id: i64,
+        project_id: i64,
+        name: String,
+        secret_hash: Vec<u8>,
+        masked: String,
+        status: String,
+        hourly_limit: Option<i64>,
+        expires_at: Option<i64>,
+        loop_interventions: i64,
+        last_used: Option<i64>,
+        reset_at: Option<i64>,
+        created_at: i64,
+    }
 }
 
 impl Row {

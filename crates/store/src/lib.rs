@@ -10,6 +10,7 @@ mod claimed;
 mod db;
 mod error;
 mod file_health;
+mod from_row;
 mod ids;
 mod keys;
 mod lock;

@@ -7,6 +7,7 @@ use domain::time::Timestamp;
 
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::from_row::from_row;
 use crate::{PerProject, Store};
 
 /// A model definition as it is stored; its credential is sealed with the project's data key.
@@ -46,24 +47,25 @@ pub struct ModelRow {
     pub created_at: Timestamp,
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: i64,
-    project_id: i64,
-    name: String,
-    identifier: String,
-    provider: String,
-    base_url: Option<String>,
-    api_key: Option<Vec<u8>>,
-    endpoint_keys: Option<Vec<u8>>,
-    is_public: bool,
-    input_price: Option<i64>,
-    output_price: Option<i64>,
-    data_retention_days: i64,
-    region: String,
-    currency: String,
-    config: String,
-    created_at: i64,
+from_row! {
+    struct Row {
+        id: i64,
+        project_id: i64,
+        name: String,
+        identifier: String,
+        provider: String,
+        base_url: Option<String>,
+        api_key: Option<Vec<u8>>,
+        endpoint_keys: Option<Vec<u8>>,
+        is_public: bool,
+        input_price: Option<i64>,
+        output_price: Option<i64>,
+        data_retention_days: i64,
+        region: String,
+        currency: String,
+        config: String,
+        created_at: i64,
+    }
 }
 
 impl Row {

@@ -8,18 +8,20 @@ use serde_json::Value;
 
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::from_row::from_row;
 use crate::{PerProject, Store};
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: i64,
-    org_id: i64,
-    name: String,
-    description: Option<String>,
-    status: String,
-    settings: String,
-    mcp_credentials: Option<Vec<u8>>,
-    created_at: i64,
+from_row! {
+    struct Row {
+        id: i64,
+        org_id: i64,
+        name: String,
+        description: Option<String>,
+        status: String,
+        settings: String,
+        mcp_credentials: Option<Vec<u8>>,
+        created_at: i64,
+    }
 }
 
 impl Row {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
+use crate::from_row::from_row;
 
 /// Rows of one table that are deleted at once, so that no purge holds the writer for long.
 const BATCH_ROWS: i64 = 500;
@@ -15,14 +16,15 @@ const BATCH_ROWS: i64 = 500;
 /// Days that steps are kept if no rule sets a retention.
 const DEFAULT_DAYS: i64 = 30;
 
-/// The data of a deleted step that its trace keeps.
-#[derive(sqlx::FromRow)]
-struct Gone {
-    trace_id: Uuid,
-    cost: Option<i64>,
-    pii: bool,
-    injection: bool,
-    secret: bool,
+from_row! {
+    /// The data of a deleted step that its trace keeps.
+    struct Gone {
+        trace_id: Uuid,
+        cost: Option<i64>,
+        pii: bool,
+        injection: bool,
+        secret: bool,
+    }
 }
 
 /// The kept data of all steps of a trace that are deleted together.

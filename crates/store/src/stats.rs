@@ -8,6 +8,7 @@ use domain::time::Timestamp;
 use crate::Store;
 use crate::db::on;
 use crate::error::{Error, Result};
+use crate::from_row::from_row;
 
 /// Usage of one model on one infrastructure over a period.
 #[derive(Clone, Debug, Default)]
@@ -24,49 +25,55 @@ pub struct LedgerRow {
     pub latency_sum: i64,
 }
 
-/// The activity in a project's traces over a period.
-#[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
-pub struct SecurityCounts {
-    /// Traces with steps in the period, or opened in it if their steps are gone.
-    pub traces: i64,
-    /// Traces among them with personal data.
-    pub pii: i64,
-    /// Traces among them with an injection.
-    pub injection: i64,
-    /// Traces among them with a secret.
-    pub secret: i64,
+from_row! {
+    /// The activity in a project's traces over a period.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct SecurityCounts {
+        /// Traces with steps in the period, or opened in it if their steps are gone.
+        pub traces: i64,
+        /// Traces among them with personal data.
+        pub pii: i64,
+        /// Traces among them with an injection.
+        pub injection: i64,
+        /// Traces among them with a secret.
+        pub secret: i64,
+    }
 }
 
-/// Agent figures of a project's completed traces over a period.
-#[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
-pub struct AgentCounts {
-    /// The mean fidelity of tool calls, 0 to 1; `None` without completed traces.
-    pub fidelity: Option<f64>,
-    /// The mean chain depth.
-    pub depth_avg: Option<f64>,
-    /// The deepest chain.
-    pub depth_max: Option<i64>,
-    /// Traces whose chain was deeper than the threshold.
-    pub deep: i64,
-    /// The mean stall probability.
-    pub stall_avg: Option<f64>,
-    /// Traces above 0.7.
-    pub alerts: i64,
-    /// Traces from 0.4 to 0.7.
-    pub monitored: i64,
+from_row! {
+    /// Agent figures of a project's completed traces over a period.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct AgentCounts {
+        /// The mean fidelity of tool calls, 0 to 1; `None` without completed traces.
+        pub fidelity: Option<f64>,
+        /// The mean chain depth.
+        pub depth_avg: Option<f64>,
+        /// The deepest chain.
+        pub depth_max: Option<i64>,
+        /// Traces whose chain was deeper than the threshold.
+        pub deep: i64,
+        /// The mean stall probability.
+        pub stall_avg: Option<f64>,
+        /// Traces above 0.7.
+        pub alerts: i64,
+        /// Traces from 0.4 to 0.7.
+        pub monitored: i64,
+    }
 }
 
-/// How long a project waited for tools over a period.
-#[derive(Clone, Copy, Debug, Default, sqlx::FromRow)]
-pub struct ToolTimes {
-    /// The number of tool calls by models.
-    pub calls: i64,
-    /// The number of rounds of tools that were waited for: run here, or answered by a follow-up.
-    pub rounds: i64,
-    /// The mean time of a round, in microseconds.
-    pub mean: Option<f64>,
-    /// Its 95th percentile, in microseconds.
-    pub p95: Option<i64>,
+from_row! {
+    /// How long a project waited for tools over a period.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct ToolTimes {
+        /// The number of tool calls by models.
+        pub calls: i64,
+        /// The number of rounds of tools that were waited for: run here, or answered by a follow-up.
+        pub rounds: i64,
+        /// The mean time of a round, in microseconds.
+        pub mean: Option<f64>,
+        /// Its 95th percentile, in microseconds.
+        pub p95: Option<i64>,
+    }
 }
 
 impl Store {

@@ -9,6 +9,7 @@ use domain::trace::{Purged, Trace, TraceStatus};
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::from_row::from_row;
 
 /// The most traces that the total of a list counts.
 pub const COUNT_LIMIT: i64 = 10_000;
@@ -40,21 +41,22 @@ pub struct AgentFigures {
     pub tool_fidelity: f64,
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: uuid::Uuid,
-    project_id: i64,
-    key_id: Option<i64>,
-    status: String,
-    created_at: i64,
-    completed_at: Option<i64>,
-    metadata: Option<String>,
-    revenue: Option<i64>,
-    assessment: Option<String>,
-    purged_cost: Option<i64>,
-    purged_pii: bool,
-    purged_injection: bool,
-    purged_secret: bool,
+from_row! {
+    struct Row {
+        id: uuid::Uuid,
+        project_id: i64,
+        key_id: Option<i64>,
+        status: String,
+        created_at: i64,
+        completed_at: Option<i64>,
+        metadata: Option<String>,
+        revenue: Option<i64>,
+        assessment: Option<String>,
+        purged_cost: Option<i64>,
+        purged_pii: bool,
+        purged_injection: bool,
+        purged_secret: bool,
+    }
 }
 
 impl Row {

@@ -3,6 +3,7 @@
 //! The rows of the current minute are kept here and written whole with every commit, so that a
 //! row never has to be read. A step counts in the minute in which it is written.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use domain::ids::NodeId;
@@ -158,24 +159,22 @@ impl Row for LedgerRow<'_> {
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
         let Self(slot, counts) = self;
-        let int = |value: i64| Field::Int(Some(value));
-        let text = |text: &'_ str| Field::Text(Some(text.to_owned().into()));
         Ok(vec![
-            int(slot.node),
-            int(slot.minute),
-            int(slot.project),
-            int(slot.key),
-            text(&slot.model),
-            text(&slot.infrastructure),
-            text(slot.tier),
-            int(counts.requests),
-            int(counts.blocked),
-            int(counts.failures),
-            int(counts.prompt_tokens),
-            int(counts.cached_tokens),
-            int(counts.completion_tokens),
-            int(counts.cost.0),
-            int(counts.latency_sum),
+            slot.node.into(),
+            slot.minute.into(),
+            slot.project.into(),
+            slot.key.into(),
+            Cow::Borrowed(&*slot.model).into(),
+            Cow::Borrowed(&*slot.infrastructure).into(),
+            Cow::Borrowed(slot.tier).into(),
+            counts.requests.into(),
+            counts.blocked.into(),
+            counts.failures.into(),
+            counts.prompt_tokens.into(),
+            counts.cached_tokens.into(),
+            counts.completion_tokens.into(),
+            counts.cost.0.into(),
+            counts.latency_sum.into(),
             Field::Bytes(counts.sketch.to_bytes().into()),
         ])
     }

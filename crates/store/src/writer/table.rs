@@ -53,10 +53,11 @@ macro_rules! row {
             $($(#[$note:meta])* $column:ident: $type:ty,)*
         }
     ) => {
-        $(#[$meta])*
-        #[derive(sqlx::FromRow)]
-        pub(crate) struct $Row<$Text> {
-            $($(#[$note])* pub(super) $column: $type,)*
+        $crate::from_row::from_row! {
+            $(#[$meta])*
+            pub(crate) struct $Row<$Text> {
+                $($(#[$note])* pub(super) $column: $type,)*
+            }
         }
 
         impl<'a> $Row<std::borrow::Cow<'a, str>> {
@@ -95,14 +96,6 @@ pub(crate) fn insert_sql<R: Row>(rows: usize, placeholder: impl Fn(usize) -> Str
     format!("INSERT INTO {} ({columns}) VALUES {}{}", R::TABLE, rows.join(", "), R::CONFLICT)
 }
 
-fn int(value: i64) -> Field<'static> {
-    Field::Int(Some(value))
-}
-
-fn word(word: &'static str) -> Field<'static> {
-    Field::Text(Some(Cow::Borrowed(word)))
-}
-
 impl Row for Trace {
     const TABLE: &'static str = "traces";
     const COLUMNS: &'static [&'static str] =
@@ -110,11 +103,11 @@ impl Row for Trace {
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
         Ok(vec![
-            Field::Uuid(self.id.0),
-            int(self.project.0),
+            self.id.0.into(),
+            self.project.0.into(),
             Field::Int(self.key.map(KeyId::to_i64)),
-            word(self.status.as_str()),
-            int(self.created_at.0),
+            Cow::Borrowed(self.status.as_str()).into(),
+            self.created_at.0.into(),
             Field::Text(self.metadata.as_ref().map(|metadata| metadata.to_string().into())),
             Field::Int(self.revenue.map(|revenue| revenue.0)),
         ])
@@ -132,9 +125,9 @@ impl Row for OpenCall<'_> {
         let call =
             serde_json::to_string(self.0).map_err(|error| Error::Corrupt(error.to_string()))?;
         Ok(vec![
-            int(self.0.step.0),
-            int(self.1),
-            int(self.0.started_at),
+            self.0.step.0.into(),
+            self.1.into(),
+            self.0.started_at.into(),
             Field::Text(Some(call.into())),
         ])
     }
@@ -148,6 +141,6 @@ impl Row for SealedContent<'_> {
     const COLUMNS: &'static [&'static str] = &["step_id", "project_id", "sealed"];
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
-        Ok(vec![int(self.0.id.0), int(self.0.project.0), Field::Bytes(self.1.into())])
+        Ok(vec![self.0.id.0.into(), self.0.project.0.into(), Field::Bytes(self.1.into())])
     }
 }
