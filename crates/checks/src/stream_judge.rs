@@ -57,7 +57,7 @@ pub struct StreamJudge {
     /// The start in the window of the text that has not left.
     done: usize,
     borders: Borders,
-    drops: Option<Drops>,
+    drops: Option<Dropping>,
     /// How much was found so far.
     found: usize,
 }
@@ -73,9 +73,9 @@ pub struct Withheld {
 
 /// The part of the following text that belongs to an earlier finding.
 #[derive(Debug)]
-enum Drops {
+enum Dropping {
     /// A private key, to the end of its last line: the end of what came of it, and how much more may come.
-    Key { tail: String, left: usize },
+    KeyBlock { tail: String, left: usize },
     /// A word that is longer than what is held.
     Word,
 }
@@ -224,10 +224,10 @@ impl StreamJudge {
             let tail = self.window.split_off(key.bytes.start);
             self.done = self.window.len();
             self.borders.end_at(self.done);
-            self.drops = Some(Drops::Key { tail, left: key_block::MAX_KEY });
+            self.drops = Some(Dropping::KeyBlock { tail, left: key_block::MAX_KEY });
         } else if matches!(until, Until::Forced(_)) {
             let goes_on = found.iter().any(|finding| finding.bytes.end == self.window.len());
-            self.drops = goes_on.then_some(Drops::Word);
+            self.drops = goes_on.then_some(Dropping::Word);
         }
     }
 
@@ -235,8 +235,8 @@ impl StreamJudge {
     fn behind_dropped<'p>(&mut self, piece: &'p str) -> &'p str {
         let rest = match &mut self.drops {
             None => return piece,
-            Some(Drops::Word) => piece.find(|c: char| c.is_whitespace() || c == '"'),
-            Some(Drops::Key { tail, left }) => {
+            Some(Dropping::Word) => piece.find(|c: char| c.is_whitespace() || c == '"'),
+            Some(Dropping::KeyBlock { tail, left }) => {
                 let (known, taken) = (tail.len(), words::floor(piece, *left));
                 *left -= taken;
                 tail.push_str(&piece[..taken]);
@@ -252,7 +252,7 @@ impl StreamJudge {
             }
         };
         let Some(rest) = rest else { return "" };
-        if let Some(Drops::Key { tail, .. }) = self.drops.take() {
+        if let Some(Dropping::KeyBlock { tail, .. }) = self.drops.take() {
             self.window.push_str(&tail);
             self.done = self.window.len();
             self.borders.end_at(self.done);

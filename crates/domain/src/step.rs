@@ -210,9 +210,9 @@ pub struct Call {
     /// Why the model stopped.
     pub finish: Option<FinishReason>,
     /// Keyed fingerprint of model and input.
-    pub input_print: Option<i64>,
+    pub input_fingerprint: Option<i64>,
     /// Keyed fingerprint of the output.
-    pub output_print: Option<i64>,
+    pub output_fingerprint: Option<i64>,
     /// The tools that it called, if any.
     pub tools: Option<ToolUse>,
     /// Whether it ran in the shadow of another.
@@ -235,8 +235,8 @@ impl Call {
             cost_estimated: false,
             first_token: None,
             finish: None,
-            input_print: None,
-            output_print: None,
+            input_fingerprint: None,
+            output_fingerprint: None,
             tools: None,
             shadow: false,
         }
@@ -251,7 +251,7 @@ pub struct ToolUse {
     /// How well they fit their declarations, 0 to 1.
     pub fidelity: f64,
     /// Keyed fingerprints of the name and arguments of each.
-    pub prints: Vec<i64>,
+    pub fingerprints: Vec<i64>,
 }
 
 /// The content of a step: sealed apart from its metrics.

@@ -26,9 +26,9 @@ const IDLE_MILLIS: f64 = 1000.0;
 pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let runs: Vec<&Step> =
         steps.iter().filter(|step| step.kind == StepKind::Run && !is_shadow(step)).collect();
-    let tools = most_alike(&runs, |call| call.tools.iter().flat_map(|tools| &tools.prints));
-    let inputs = most_alike(&runs, |call| &call.input_print);
-    let outputs = most_alike(&runs, |call| &call.output_print);
+    let tools = most_alike(&runs, |call| call.tools.iter().flat_map(|tools| &tools.fingerprints));
+    let inputs = most_alike(&runs, |call| &call.input_fingerprint);
+    let outputs = most_alike(&runs, |call| &call.output_fingerprint);
     let depth = graph::chain_depth(steps);
     let signs = [
         weight(&REPEATED_CALLS, tools.max(inputs)),
@@ -44,12 +44,12 @@ pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
 }
 
 /// Number of occurrences of the most frequent fingerprint.
-fn most_alike<'a, P>(runs: &[&'a Step], prints: impl Fn(&'a Call) -> P) -> usize
+fn most_alike<'a, P>(runs: &[&'a Step], fingerprints: impl Fn(&'a Call) -> P) -> usize
 where
     P: IntoIterator<Item = &'a i64>,
 {
     let mut times = HashMap::new();
-    for print in runs.iter().filter_map(|step| step.call.as_ref()).flat_map(prints) {
+    for print in runs.iter().filter_map(|step| step.call.as_ref()).flat_map(fingerprints) {
         *times.entry(print).or_insert(0) += 1;
     }
     times.into_values().max().unwrap_or(0)

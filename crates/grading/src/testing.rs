@@ -43,22 +43,13 @@ pub(crate) fn run(id: i64, model: &str, cost: i64, millis: i64, print: i64) -> S
         reasons: Vec::new(),
     });
     step.call = Some(Call {
-        model: model.into(),
-        provider: Provider::Openai,
-        upstream_model: None,
         infrastructure: if model.starts_with('p') { "private" } else { "public_cloud" }.into(),
         is_public: true,
-        attempts: 1,
         usage: Usage { prompt: 1000, ..Usage::default() },
-        prices: None,
         cost: Usd(cost),
-        cost_estimated: false,
-        first_token: None,
-        finish: None,
-        input_print: Some(print),
-        output_print: Some(print),
-        tools: None,
-        shadow: false,
+        input_fingerprint: Some(print),
+        output_fingerprint: Some(print),
+        ..Call::of(model.into(), Provider::Openai)
     });
     step
 }

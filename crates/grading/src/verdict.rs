@@ -78,7 +78,7 @@ pub(crate) fn verdicts(steps: &[Step], baselines: &Baselines) -> Vec<Verdict> {
 
 /// Returns the model and input fingerprint that make two calls identical.
 pub(crate) fn print(call: &Call) -> Option<(&str, i64)> {
-    Some((call.model.as_str(), call.input_print?))
+    Some((call.model.as_str(), call.input_fingerprint?))
 }
 
 fn judge(step: &Step, call: &Call, repeats: Option<StepId>, baselines: &Baselines) -> Verdict {

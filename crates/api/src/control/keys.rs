@@ -75,7 +75,7 @@ impl From<KeyView> for KeyBody {
 
 /// A key that is to be made.
 #[derive(Deserialize, ToSchema)]
-pub struct NewKeyAsk {
+pub struct NewKeyRequest {
     #[serde(default)]
     name: Option<String>,
     #[schema(value_type = i64)]
@@ -92,7 +92,7 @@ pub struct NewKeyAsk {
 
 /// The fields that can be changed; a field that is left out stays as it is.
 #[derive(Deserialize, ToSchema)]
-pub struct KeyAsk {
+pub struct KeyRequest {
     #[serde(default, deserialize_with = "not_null")]
     #[schema(nullable = false)]
     name: Option<String>,
@@ -118,18 +118,18 @@ pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<
 }
 
 /// Make a key. The raw key is returned once, here.
-#[utoipa::path(post, path = "/api/v1/keys", tag = "Keys", request_body = NewKeyAsk,
+#[utoipa::path(post, path = "/api/v1/keys", tag = "Keys", request_body = NewKeyRequest,
     responses((status = 201, body = KeyBody)))]
 pub async fn create(
     State(app): State<App>,
     BySession(by): BySession,
-    Body(ask): Body<NewKeyAsk>,
+    Body(request): Body<NewKeyRequest>,
 ) -> Result<(StatusCode, Json<KeyBody>)> {
     let new = NewKey {
-        name: ask.name.unwrap_or_else(|| UNNAMED.to_owned()),
-        project: ask.project_id,
-        hourly_limit: ask.hourly_limit,
-        expires_at: ask.expires_at,
+        name: request.name.unwrap_or_else(|| UNNAMED.to_owned()),
+        project: request.project_id,
+        hourly_limit: request.hourly_limit,
+        expires_at: request.expires_at,
     };
     let (view, raw) = app.gateway.create_key(&by.member, new).await?;
     let body = KeyBody { raw_key: Some(raw.expose().to_owned()), ..view.into() };
@@ -137,19 +137,19 @@ pub async fn create(
 }
 
 /// Change or reset a key (admin or owner).
-#[utoipa::path(patch, path = "/api/v1/keys/{id}", tag = "Keys", request_body = KeyAsk,
+#[utoipa::path(patch, path = "/api/v1/keys/{id}", tag = "Keys", request_body = KeyRequest,
     params(("id" = String, Path)), responses((status = 200, body = KeyBody)))]
 pub async fn update(
     State(app): State<App>,
     BySession(by): BySession,
     path: Segments,
-    Body(ask): Body<KeyAsk>,
+    Body(request): Body<KeyRequest>,
 ) -> Result<Json<KeyBody>> {
     let change = KeyChange {
-        name: ask.name,
-        status: ask.status,
-        hourly_limit: ask.hourly_limit,
-        expires_at: ask.expires_at,
+        name: request.name,
+        status: request.status,
+        hourly_limit: request.hourly_limit,
+        expires_at: request.expires_at,
     };
     Ok(Json(app.gateway.update_key(&by.member, path.key()?, change).await?.into()))
 }

@@ -100,7 +100,7 @@ fn shown(price: Option<domain::money::Usd>, is_private: bool) -> Option<f64> {
 
 /// A model definition in a request, wrapped.
 #[derive(Deserialize, ToSchema)]
-pub struct ModelAsk {
+pub struct ModelRequest {
     #[serde(deserialize_with = "crate::http::extract::object")]
     model_definition: ModelAskFields,
 }
@@ -185,16 +185,17 @@ pub async fn list(
 
 /// Register a model (admin or owner).
 #[utoipa::path(post, path = "/api/v1/projects/{project_id}/models", tag = "Models",
-    request_body = ModelAsk, params(("project_id" = i64, Path)),
+    request_body = ModelRequest, params(("project_id" = i64, Path)),
     responses((status = 201, body = ModelBody)))]
 pub async fn create(
     State(app): State<App>,
     BySession(by): BySession,
     path: Segments,
-    Body(ask): Body<ModelAsk>,
+    Body(request): Body<ModelRequest>,
 ) -> Result<(StatusCode, Json<ModelBody>)> {
     let project = path.project("project_id")?;
-    let made = app.gateway.create_model(&by.member, project, ask.model_definition.into()).await?;
+    let made =
+        app.gateway.create_model(&by.member, project, request.model_definition.into()).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
@@ -214,16 +215,16 @@ pub async fn show(
 /// Change a model (admin or owner). A new `base_url` or `provider` drops the stored credential. An
 /// identifier that the project's settings name cannot be changed.
 #[utoipa::path(patch, path = "/api/v1/projects/{project_id}/models/{model_id}", tag = "Models",
-    request_body = ModelAsk, params(("project_id" = i64, Path), ("model_id" = i64, Path)),
+    request_body = ModelRequest, params(("project_id" = i64, Path), ("model_id" = i64, Path)),
     responses((status = 200, body = ModelBody)))]
 pub async fn update(
     State(app): State<App>,
     BySession(by): BySession,
     path: Segments,
-    Body(ask): Body<ModelAsk>,
+    Body(request): Body<ModelRequest>,
 ) -> Result<Json<ModelBody>> {
     let (project, model) = (path.project("project_id")?, path.model()?);
-    let change = ask.model_definition.into();
+    let change = request.model_definition.into();
     Ok(Json(app.gateway.update_model(&by.member, project, model, change).await?.into()))
 }
 

@@ -64,7 +64,7 @@ fn shown(mut settings: Map<String, Value>) -> Map<String, Value> {
 
 /// A project in a request.
 #[derive(Deserialize, ToSchema)]
-pub struct ProjectAsk {
+pub struct ProjectRequest {
     #[serde(deserialize_with = "crate::http::extract::object")]
     project: ProjectFields,
 }
@@ -108,14 +108,14 @@ pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<
 }
 
 /// Make a project (admin or owner).
-#[utoipa::path(post, path = "/api/v1/projects", tag = "Projects", request_body = ProjectAsk,
+#[utoipa::path(post, path = "/api/v1/projects", tag = "Projects", request_body = ProjectRequest,
     responses((status = 201, body = ProjectBody)))]
 pub async fn create(
     State(app): State<App>,
     BySession(by): BySession,
-    Body(ask): Body<ProjectAsk>,
+    Body(request): Body<ProjectRequest>,
 ) -> Result<(StatusCode, Json<ProjectBody>)> {
-    let made = app.gateway.create_project(&by.member, ask.project.into()).await?;
+    let made = app.gateway.create_project(&by.member, request.project.into()).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
@@ -131,16 +131,16 @@ pub async fn show(
 }
 
 /// Change a project; settings are merged (admin or owner).
-#[utoipa::path(patch, path = "/api/v1/projects/{id}", tag = "Projects", request_body = ProjectAsk,
+#[utoipa::path(patch, path = "/api/v1/projects/{id}", tag = "Projects", request_body = ProjectRequest,
     params(("id" = i64, Path)), responses((status = 200, body = ProjectBody)))]
 pub async fn update(
     State(app): State<App>,
     BySession(by): BySession,
     path: Segments,
-    Body(ask): Body<ProjectAsk>,
+    Body(request): Body<ProjectRequest>,
 ) -> Result<Json<ProjectBody>> {
     let id = path.project("id")?;
-    Ok(Json(app.gateway.update_project(&by.member, id, ask.project.into()).await?.into()))
+    Ok(Json(app.gateway.update_project(&by.member, id, request.project.into()).await?.into()))
 }
 
 /// Delete a project and everything in it (admin or owner).

@@ -22,7 +22,7 @@ const LARGEST: usize = 1 << 20;
 
 /// The content to judge: `text` or `messages`, with at most 65,536 bytes of text in all.
 #[derive(Deserialize, ToSchema)]
-pub struct SafetyTestAsk {
+pub struct SafetyTestRequest {
     /// A text.
     #[serde(default)]
     text: Option<String>,
@@ -101,7 +101,7 @@ impl From<SlowRule> for SlowRuleBody {
 /// recorded. It takes at most two seconds, ends when the caller leaves, and runs once at a time for a
 /// project.
 #[utoipa::path(post, path = "/api/v1/projects/{id}/safety/test", tag = "Safety",
-    params(("id" = i64, Path)), request_body = SafetyTestAsk,
+    params(("id" = i64, Path)), request_body = SafetyTestRequest,
     responses((status = 200, body = SafetyTestBody)))]
 pub async fn test(
     State(app): State<App>,
@@ -110,13 +110,13 @@ pub async fn test(
     request: Request,
 ) -> Result<Json<SafetyTestBody>> {
     let id = path.project("id")?;
-    let body: SafetyTestAsk = read_json(request, &app, LARGEST).await?;
+    let body: SafetyTestRequest = read_json(request, &app, LARGEST).await?;
     let is_text = body.text.is_some();
-    let verdict = app.gateway.try_safety(&by.member, id, ask(body)?).await?;
+    let verdict = app.gateway.try_safety(&by.member, id, trial(body)?).await?;
     Ok(Json(present(verdict, is_text)))
 }
 
-fn ask(body: SafetyTestAsk) -> Result<SafetyTrial> {
+fn trial(body: SafetyTestRequest) -> Result<SafetyTrial> {
     let direction = match body.direction.as_deref() {
         None | Some("input") => Direction::Input,
         Some("output") => Direction::Output,

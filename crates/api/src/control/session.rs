@@ -79,8 +79,8 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
     cross_site::check(&app, &request)?;
     let origin = client::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
-    let ask: SignIn = body::read_json(request, &app, LARGEST).await?;
-    let signed_in = app.gateway.sign_in(&ask.email, &ask.password, &origin).await?;
+    let sign_in: SignIn = body::read_json(request, &app, LARGEST).await?;
+    let signed_in = app.gateway.sign_in(&sign_in.email, &sign_in.password, &origin).await?;
     let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
     Ok(with_cookie(cookie, Json(WhoAmI::from(signed_in.account))))
 }

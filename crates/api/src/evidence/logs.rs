@@ -16,7 +16,7 @@ use crate::http::json_text::JsonText;
 
 /// The note to record.
 #[derive(Deserialize, ToSchema)]
-pub struct LogAsk {
+pub struct LogRequest {
     /// A trace of this key's project, completed ones included.
     trace_id: String,
     /// Stored as it is; a `user_rating` counts in the grade.
@@ -44,19 +44,20 @@ pub struct LogBody {
 }
 
 /// Note something on a trace.
-#[utoipa::path(post, path = "/api/v1/logs", tag = "Traces", request_body = LogAsk,
+#[utoipa::path(post, path = "/api/v1/logs", tag = "Traces", request_body = LogRequest,
     responses((status = 200, body = LogBody)))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(ask): FlatBody<LogAsk>,
+    FlatBody(request): FlatBody<LogRequest>,
 ) -> Result<Json<LogBody>> {
-    let JsonText(output) = ask.output;
+    let JsonText(output) = request.output;
     if !output.get().starts_with('{') {
         let sentence = "Invalid request body: invalid type for output, expected an object";
         return Err(Failure::new(StatusCode::BAD_REQUEST, sentence));
     }
-    let noted = app.gateway.log(&caller, &ask.trace_id, &output, ask.parent_step_id).await?;
+    let noted =
+        app.gateway.log(&caller, &request.trace_id, &output, request.parent_step_id).await?;
     Ok(Json(LogBody {
         step_id: noted.step,
         trace_id: noted.trace,

@@ -17,7 +17,7 @@ use crate::http::extract::Query;
 /// The project and the period.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct StatsAsk {
+pub struct StatsQuery {
     /// Without one: the key's project, or the first that you may see.
     #[param(value_type = Option<i64>)]
     project_id: Option<String>,
@@ -144,21 +144,21 @@ pub struct Stall {
 }
 
 /// Statistics of a project, for a key or a signed-in user.
-#[utoipa::path(get, path = "/api/v1/stats", tag = "Statistics", params(StatsAsk),
+#[utoipa::path(get, path = "/api/v1/stats", tag = "Statistics", params(StatsQuery),
     responses((status = 200, body = StatsBody)))]
 pub async fn show(
     State(app): State<App>,
     ByEither(by): ByEither,
-    Query(ask): Query<StatsAsk>,
+    Query(query): Query<StatsQuery>,
 ) -> Result<Json<StatsBody>> {
     let now = app.gateway.now();
     let period = Period::read(
-        ask.window.as_deref(),
-        ask.start_date.as_deref(),
-        ask.end_date.as_deref(),
+        query.window.as_deref(),
+        query.start_date.as_deref(),
+        query.end_date.as_deref(),
         now,
     )?;
-    let project = ask.project_id.as_deref().map(|id| {
+    let project = query.project_id.as_deref().map(|id| {
         id.parse::<ProjectId>()
             .map_err(|_| Error::Malformed("project_id must be a whole number".to_owned()))
     });

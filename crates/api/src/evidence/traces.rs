@@ -29,7 +29,7 @@ const MOST_PER_PAGE: i64 = 100;
 
 /// A trace that is to be opened.
 #[derive(Default, Deserialize, ToSchema)]
-pub struct OpenAsk {
+pub struct NewTraceRequest {
     /// An object of the caller's own; `{"sensitivity": "secure"}` keeps the trace on private models.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
@@ -116,21 +116,22 @@ fn summary(assessment: &Assessment, revenue: Option<Usd>) -> CostSummary {
 }
 
 /// Open a trace.
-#[utoipa::path(post, path = "/api/v1/traces", tag = "Traces", request_body = OpenAsk,
+#[utoipa::path(post, path = "/api/v1/traces", tag = "Traces", request_body = NewTraceRequest,
     responses((status = 201, body = TraceBody)))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBodyIfAny(ask): FlatBodyIfAny<OpenAsk>,
+    FlatBodyIfAny(request): FlatBodyIfAny<NewTraceRequest>,
 ) -> Result<(StatusCode, Json<TraceBody>)> {
-    let trace = app.gateway.open_trace(&caller, metadata(ask.metadata)?, ask.revenue).await?;
+    let trace =
+        app.gateway.open_trace(&caller, metadata(request.metadata)?, request.revenue).await?;
     Ok((StatusCode::CREATED, Json(trace.into())))
 }
 
 /// The page of traces.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ListAsk {
+pub struct ListQuery {
     /// From 1 on.
     #[param(value_type = Option<i64>, minimum = 1)]
     page: Option<String>,
@@ -144,17 +145,17 @@ pub struct ListAsk {
 }
 
 /// Traces of this key's project, newest first. Headers give the page and, up to 10,000, the total.
-#[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListAsk),
+#[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListQuery),
     responses((status = 200, body = Vec<TraceBody>)))]
 pub async fn list(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Query(ask): Query<ListAsk>,
+    Query(query): Query<ListQuery>,
 ) -> Result<(HeaderMap, Json<Vec<TraceBody>>)> {
-    let number = number(ask.page.as_deref(), "page")?.unwrap_or(1);
-    let per_page = number_per_page(ask.per_page.as_deref())?;
-    let status = ask.status.as_deref().map(status).transpose()?;
-    let before = ask.before.as_deref().map(|id| {
+    let number = number(query.page.as_deref(), "page")?.unwrap_or(1);
+    let per_page = number_per_page(query.per_page.as_deref())?;
+    let status = query.status.as_deref().map(status).transpose()?;
+    let before = query.before.as_deref().map(|id| {
         id.parse::<TraceId>().map_err(|_| Error::Malformed("before must be a trace id".to_owned()))
     });
     let offset = (number - 1).saturating_mul(per_page);
@@ -163,7 +164,7 @@ pub async fn list(
     let found = app.gateway.list_traces(&caller, page).await?;
     let full = found.traces.len() as i64 == per_page;
     // RFC 8288. The status has been read as one of four words, so it needs no escaping.
-    let of_status = ask.status.map(|status| format!("&status={status}")).unwrap_or_default();
+    let of_status = query.status.map(|status| format!("&status={status}")).unwrap_or_default();
     let link = |from: String, rel: &str| {
         format!("</api/v1/traces?{from}&per_page={per_page}{of_status}>; rel=\"{rel}\"")
     };

@@ -308,13 +308,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Deserialize)]
-    struct Ask {
+    struct Request {
         #[expect(dead_code, reason = "only read to see whether it is there")]
         trace_id: String,
     }
 
     fn said(json: &str) -> String {
-        malformed(&serde_json::from_str::<Ask>(json).unwrap_err()).into_body().error
+        malformed(&serde_json::from_str::<Request>(json).unwrap_err()).into_body().error
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn parse(body: ChatBody, trace: Option<String>) -> Result<ParsedRequest<ChatOpti
         request,
         streams: body.stream.unwrap_or(false),
         names: None,
-        left_out: Vec::new(),
+        dropped: Vec::new(),
         options: ChatOptions { with_usage: with_usage.unwrap_or(false) },
     })
 }

@@ -15,7 +15,7 @@ use crate::inference::finding::FindingBody;
 
 /// The content to check.
 #[derive(Deserialize, ToSchema)]
-pub struct CheckAsk {
+pub struct CheckRequest {
     /// An open trace of this key's project.
     trace_id: String,
     /// The text.
@@ -88,12 +88,12 @@ impl From<CheckResult> for CheckBody {
 }
 
 /// Check a text. Always 200; the verdict is in the body and on a step.
-#[utoipa::path(post, path = "/api/v1/checks", tag = "Safety", request_body = CheckAsk,
+#[utoipa::path(post, path = "/api/v1/checks", tag = "Safety", request_body = CheckRequest,
     responses((status = 200, body = CheckBody)))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(request): FlatBody<CheckAsk>,
+    FlatBody(request): FlatBody<CheckRequest>,
 ) -> Result<Json<CheckBody>> {
     Ok(Json(app.gateway.check(&caller, &request.trace_id, &request.input).await?.into()))
 }

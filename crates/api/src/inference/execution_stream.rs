@@ -17,7 +17,7 @@ use crate::inference::sse::{self, EventBody, Style};
 /// The execution to stream.
 #[derive(Deserialize, IntoParams, ToSchema)]
 #[into_params(parameter_in = Query)]
-pub struct StreamAsk {
+pub struct StreamRequest {
     /// An open trace of this key's project.
     trace_id: String,
     /// The prompt.
@@ -25,24 +25,24 @@ pub struct StreamAsk {
 }
 
 /// Execute and stream the answer. The prompt travels in the query, which is never logged.
-#[utoipa::path(get, path = "/api/v1/executions/stream", tag = "Executions", params(StreamAsk),
+#[utoipa::path(get, path = "/api/v1/executions/stream", tag = "Executions", params(StreamRequest),
     responses((status = 200, body = EventBody, content_type = "text/event-stream")))]
 pub async fn show(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Query(request): Query<StreamAsk>,
+    Query(request): Query<StreamRequest>,
 ) -> Result<Response> {
     stream(&app, &caller, request).await
 }
 
 /// Execute a prompt from the body and stream the answer.
 #[utoipa::path(post, path = "/api/v1/executions/stream", tag = "Executions",
-    request_body = StreamAsk,
+    request_body = StreamRequest,
     responses((status = 200, body = EventBody, content_type = "text/event-stream")))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(request): FlatBody<StreamAsk>,
+    FlatBody(request): FlatBody<StreamRequest>,
 ) -> Result<Response> {
     stream(&app, &caller, request).await
 }
@@ -53,7 +53,7 @@ pub async fn no_head() -> Response {
     ([(ALLOW, "GET,POST")], refused).into_response()
 }
 
-async fn stream(app: &App, caller: &gateway::Caller, request: StreamAsk) -> Result<Response> {
+async fn stream(app: &App, caller: &gateway::Caller, request: StreamRequest) -> Result<Response> {
     let streamed =
         Box::pin(app.gateway.execute_stream(caller, &request.trace_id, request.input)).await?;
     let style = Style { with_role: false, with_usage: false };

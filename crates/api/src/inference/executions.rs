@@ -158,7 +158,7 @@ pub async fn create(
 
 /// The prompt to run, and its model.
 #[derive(Deserialize, ToSchema)]
-pub struct RunAsk {
+pub struct RunRequest {
     /// An open trace of this key's project.
     trace_id: String,
     /// The identifier of a registered model.
@@ -171,14 +171,14 @@ pub struct RunAsk {
 }
 
 /// Call a named model. No routing; checks and cost recording still apply.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "Executions", request_body = RunAsk,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "Executions", request_body = RunRequest,
     responses((status = 200, body = OutcomeBody)))]
 pub async fn run(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(request): FlatBody<RunAsk>,
+    FlatBody(request): FlatBody<RunRequest>,
 ) -> Result<Json<OutcomeBody>> {
-    let RunAsk { trace_id, model, input, parent_step_id: parent } = request;
+    let RunRequest { trace_id, model, input, parent_step_id: parent } = request;
     let done = Box::pin(app.gateway.run(&caller, &trace_id, &model, input, parent)).await?;
     Ok(Json(done.into()))
 }

@@ -38,7 +38,7 @@ pub(crate) trait Format {
     /// Writes a refusal as an answer that was created at `now`.
     fn write_refusal(refusal: Refusal, now: Timestamp, options: Self::Options) -> Response;
 
-    /// Writes a refusal at a time as the events of a complete answer.
+    /// Writes a refusal as the events of a complete answer that was created at `now`.
     fn write_refusal_events(refusal: Refusal, now: Timestamp, options: Self::Options) -> Body;
 }
 
@@ -52,7 +52,7 @@ pub struct ParsedRequest<O> {
     /// The caller's names of the messages, if they are not those of the canonical request.
     pub names: Option<MessageNames>,
     /// The names of the parameters that were left out.
-    pub left_out: Vec<String>,
+    pub dropped: Vec<String>,
     /// The part that shapes the answer.
     pub options: O,
 }
@@ -64,7 +64,7 @@ pub(crate) async fn answer<F: Format>(
     headers: &HeaderMap,
     body: F::Body,
 ) -> Result<Response> {
-    let ParsedRequest { request, streams, names, mut left_out, options } =
+    let ParsedRequest { request, streams, names, mut dropped, options } =
         F::read(body, trace_headers::trace_of(headers))?;
     let now = app.gateway.now();
     let failed = |unanswered: Unanswered| match &names {
@@ -80,7 +80,7 @@ pub(crate) async fn answer<F: Format>(
         let streamed = Box::pin(app.gateway.chat_stream(caller, request)).await.map_err(failed)?;
         let (trace, events) = match streamed {
             Streamed::Pieces(mut started, pieces) => {
-                left_out.append(&mut started.dropped);
+                dropped.append(&mut started.dropped);
                 (started.trace, F::write_events(&started, pieces, options))
             }
             Streamed::Blocked(refusal) => {
@@ -91,7 +91,7 @@ pub(crate) async fn answer<F: Format>(
     } else {
         match Box::pin(app.gateway.chat(caller, request)).await.map_err(failed)? {
             ChatAnswer::Reply(mut reply) => {
-                left_out.append(&mut reply.dropped);
+                dropped.append(&mut reply.dropped);
                 (reply.trace, F::write_answer(*reply, options))
             }
             ChatAnswer::Blocked(refusal) => {
@@ -99,5 +99,5 @@ pub(crate) async fn answer<F: Format>(
             }
         }
     };
-    Ok(trace_headers::with_trace_headers(trace, &left_out, response))
+    Ok(trace_headers::with_trace_headers(trace, &dropped, response))
 }

@@ -19,7 +19,7 @@ const LONGEST_PAGE: u64 = 1_000;
 /// The requested part of the list, in the parameters of Anthropic's clients; all of it by default.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct PageAsk {
+pub struct PageQuery {
     /// The most models of the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 1000)]
@@ -80,7 +80,7 @@ impl From<&Model> for ListedModel {
     }
 }
 
-impl PageAsk {
+impl PageQuery {
     /// The page, and whether there are more models the same way.
     fn of(&self, mut all: Vec<ListedModel>) -> Result<(Vec<ListedModel>, bool)> {
         let limit = match self.limit {
@@ -120,12 +120,12 @@ fn malformed(what: &str) -> Failure {
 }
 
 /// The models that this key can name.
-#[utoipa::path(get, path = "/api/v1/models", tag = "Models", params(PageAsk),
+#[utoipa::path(get, path = "/api/v1/models", tag = "Models", params(PageQuery),
     responses((status = 200, body = ModelList)))]
 pub async fn list(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Query(request): Query<PageAsk>,
+    Query(request): Query<PageQuery>,
 ) -> Result<Json<ModelList>> {
     let models = app.gateway.callable_models(&caller);
     let (data, has_more) =
@@ -172,7 +172,7 @@ mod tests {
 
     fn page(limit: Option<u64>, after: Option<&str>, before: Option<&str>) -> (String, bool) {
         let (after_id, before_id) = (after.map(str::to_owned), before.map(str::to_owned));
-        let request = PageAsk { limit, after_id, before_id };
+        let request = PageQuery { limit, after_id, before_id };
         let all = ["a", "b", "c", "d"].map(listed).into();
         match request.of(all) {
             Ok((page, has_more)) => (page.iter().map(|model| &*model.id).collect(), has_more),

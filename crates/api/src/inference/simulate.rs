@@ -17,7 +17,7 @@ use crate::http::trace_metadata::metadata;
 
 /// The prompt to simulate.
 #[derive(Deserialize, ToSchema)]
-pub struct SimulateAsk {
+pub struct SimulateRequest {
     /// The prompt.
     input: String,
     /// This key's own project.
@@ -93,12 +93,12 @@ impl From<Simulated> for SimulateBody {
 }
 
 /// Predict the model and the possible cost of a prompt. Nothing is called, spent or recorded.
-#[utoipa::path(post, path = "/api/v1/simulate", tag = "Routing", request_body = SimulateAsk,
+#[utoipa::path(post, path = "/api/v1/simulate", tag = "Routing", request_body = SimulateRequest,
     responses((status = 200, body = SimulateBody)))]
 pub async fn create(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    FlatBody(request): FlatBody<SimulateAsk>,
+    FlatBody(request): FlatBody<SimulateRequest>,
 ) -> Result<Json<SimulateBody>> {
     let metadata = metadata(request.metadata)?;
     let simulation = Simulation { input: request.input, project: request.project_id, metadata };

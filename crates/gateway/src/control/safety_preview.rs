@@ -102,13 +102,13 @@ impl Gateway {
         &self,
         member: &Member,
         id: ProjectId,
-        ask: SafetyTrial,
+        trial: SafetyTrial,
     ) -> Result<SafetyVerdict> {
         let project = self.visible_project(member, id)?;
         if !member.role.may_try_settings() {
             return Err(Error::Forbidden);
         }
-        let prompt = Prompt { messages: ask.messages, ..Prompt::default() };
+        let prompt = Prompt { messages: trial.messages, ..Prompt::default() };
         if judged_length(&prompt) > LARGEST_TRIAL {
             return Err(Error::invalid(format!(
                 "The text is too long to be tried (maximum is {LARGEST_TRIAL} bytes)"
@@ -125,11 +125,11 @@ impl Gateway {
         let judged = tokio::task::spawn_blocking(move || {
             let _place = place;
             let stop = || has_left.load(Ordering::Relaxed) || Instant::now() >= deadline;
-            match ask.settings {
-                None => judge_by(&project.policy, prompt, ask.direction, &stop),
+            match trial.settings {
+                None => judge_by(&project.policy, prompt, trial.direction, &stop),
                 Some(section) => {
                     let policy = unsaved(&project.project.settings, section, &stop)?;
-                    judge_by(&policy, prompt, ask.direction, &stop)
+                    judge_by(&policy, prompt, trial.direction, &stop)
                 }
             }
         });

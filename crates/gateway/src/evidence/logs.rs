@@ -91,7 +91,7 @@ mod tests {
         fresh.in_flight(&busy).await.finish().await.unwrap();
         let mut like = fresh.steps(&busy).await.remove(0);
         if let Some(call) = &mut like.call {
-            (call.input_print, call.output_print) = (None, None);
+            (call.input_fingerprint, call.output_fingerprint) = (None, None);
         }
         // Steps of a second each, after pauses in seconds.
         let write = async |trace: &str, pauses: &[i64]| {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::record_reply;
+use crate::inference::executions::note_reply;
 use crate::pipeline::auto_trace::AutoTrace;
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
@@ -194,7 +194,7 @@ impl Gateway {
     /// Funds and calls, judges the answer, records.
     async fn chat_reply(&self, routed: Routed) -> Result<ChatReply> {
         let (mut flight, mut reply) = self.call(routed).await?;
-        record_reply(&mut flight, &reply);
+        note_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
         let reported = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
         let mut answer = unrecorded(flight.funded()?, reply, blocked);

@@ -120,7 +120,7 @@ impl Gateway {
         if !offers || tool_message(&reply).is_none() {
             reply.native = None;
         }
-        record_reply(&mut flight, &reply);
+        note_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
         // Reasoning that is left out of the answer is still paid for.
         flight.outcome.beside = beside;
@@ -149,7 +149,7 @@ impl Gateway {
 }
 
 /// Notes a whole answer on its call.
-pub(crate) fn record_reply(flight: &mut InFlight, reply: &Reply) {
+pub(crate) fn note_reply(flight: &mut InFlight, reply: &Reply) {
     let outcome = &mut flight.outcome;
     outcome.text.clone_from(&reply.text);
     outcome.finish = reply.finish;

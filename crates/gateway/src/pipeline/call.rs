@@ -86,7 +86,7 @@ impl Gateway {
         // settled.
         let mut held = None;
         for model in routed.models() {
-            if let Err(error) = caller.check_charge(model, routed.screened().charge()) {
+            if let Err(error) = caller.check_priced(model, routed.screened().pricing_basis()) {
                 unpriced.get_or_insert(error);
                 continue;
             }
@@ -97,20 +97,20 @@ impl Gateway {
             };
             let before = held.as_ref().map_or(Usd::ZERO, Reservation::amount);
             let funded = self.fund(&routed, model, held.take()).await?;
-            let mut flight = self.take_off(funded).await?;
+            let mut flight = self.begin(funded).await?;
             let (funded, outcome) = flight.parts()?;
             let error = match self.attempt::<M>(funded, outcome, places).await {
                 Ok((answer, permit)) => return Ok((flight, answer, permit)),
                 Err(error) => error,
             };
-            let what = neutral(&error);
+            let what = failure_text(&error);
             tracing::info!(model = %model.identifier, %what, "a model call failed");
             if error.refuses_request() && flight.outcome.attempts == 1 {
                 held = flight.funded()?.keep(before);
                 // Boxed: it is rare, and every call would carry it.
                 Box::pin(flight.withdraw()).await?;
                 // A fallback that lacks a parameter is no reason why the model before it failed.
-                last.get_or_insert_with(|| meaning(&error));
+                last.get_or_insert_with(|| to_gateway_error(&error));
                 continue;
             }
             flight.outcome.status = StepStatus::Failed;
@@ -121,9 +121,9 @@ impl Gateway {
             is_recorded = true;
             let goes_on = error.fallback_helps();
             if error.is_ours() {
-                last.get_or_insert_with(|| meaning(&error));
+                last.get_or_insert_with(|| to_gateway_error(&error));
             } else {
-                last = Some(meaning(&error));
+                last = Some(to_gateway_error(&error));
             }
             if !goes_on {
                 break;
@@ -198,7 +198,7 @@ impl Gateway {
                 // An attempt that hangs has not taken the time of the others.
                 deadline = in_time();
                 outcome.broken_off += u64::from(error.may_be_charged());
-                let what = neutral(&error);
+                let what = failure_text(&error);
                 tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
                 continue;
             }
@@ -212,7 +212,7 @@ impl Gateway {
                 return Err(error);
             }
             // If the caller hangs up during the pause, the failed attempt is recorded.
-            (outcome.status, outcome.error) = (StepStatus::Failed, Some(neutral(&error)));
+            (outcome.status, outcome.error) = (StepStatus::Failed, Some(failure_text(&error)));
             tokio::time::sleep(pause).await;
             (outcome.status, outcome.error) = (StepStatus::Completed, None);
         }
@@ -221,7 +221,7 @@ impl Gateway {
 
 /// The error without the provider's own message: that may quote the prompt, and goes to the caller
 /// alone.
-pub(crate) fn neutral(error: &providers::Error) -> String {
+pub(crate) fn failure_text(error: &providers::Error) -> String {
     match (&error.kind, error.provider_status()) {
         (ErrorKind::Unsupported(_), _) => error.to_string(),
         (ErrorKind::Forbidden, _) => "The egress rules forbid the address".to_owned(),
@@ -243,7 +243,7 @@ fn is_soon(error: &providers::Error) -> bool {
 }
 
 /// The error as the caller receives it.
-pub(crate) fn meaning(error: &providers::Error) -> Error {
+pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
     match &error.kind {
         ErrorKind::Rejected { status, .. } => {
             Error::ProviderRejected { status: *status, message: error.to_string() }

@@ -72,8 +72,8 @@ impl Screened {
         if fallbacks == Fallbacks::No {
             models.retain(|model| model.identifier == identifier);
         }
-        let charge = screened.charge();
-        models.retain(|model| charge.fits(model));
+        let pricing_basis = screened.pricing_basis();
+        models.retain(|model| pricing_basis.fits(model));
         if models.is_empty() {
             return Err(crate::error::Error::invalid(format!(
                 "Model {identifier} may not be used here: the trace is sensitive or its region is not allowed"

@@ -11,15 +11,15 @@ use crate::metric_labels;
 
 /// The endpoint of a call, and the other endpoints that it may go to.
 pub(super) struct EndpointAttempts {
-    here: Place,
+    here: Candidate,
     /// The permit for the call here, until its result is known. A call that is not made, because it
     /// is refused for money or its caller hangs up, was no probe.
     permit: Option<Permit>,
     /// The endpoints that were not tried yet.
-    others: vec::IntoIter<Place>,
+    others: vec::IntoIter<Candidate>,
 }
 
-struct Place {
+struct Candidate {
     /// The model as it is called here.
     model: Arc<Model>,
     breaker: Arc<Breaker>,
@@ -37,16 +37,16 @@ impl EndpointAttempts {
         breakers: &Breakers,
         now: Timestamp,
     ) -> Option<Self> {
-        let place = |model: &Arc<Model>, endpoint: Option<usize>| Place {
+        let candidate = |model: &Arc<Model>, endpoint: Option<usize>| Candidate {
             model: model.clone(),
             breaker: breakers.get(model.id, endpoint.unwrap_or(0)),
             endpoint,
         };
-        let all: Vec<Place> = if model.config.endpoints.is_empty() {
-            vec![place(model, None)]
+        let all: Vec<Candidate> = if model.config.endpoints.is_empty() {
+            vec![candidate(model, None)]
         } else {
             let endpoints = routing::endpoints(model, seed, regions).into_iter();
-            endpoints.map(|endpoint| place(&endpoint.model, Some(endpoint.index))).collect()
+            endpoints.map(|endpoint| candidate(&endpoint.model, Some(endpoint.index))).collect()
         };
         let mut others = all.into_iter();
         let (permit, here) = next(&mut others, now)?;
@@ -84,13 +84,13 @@ impl EndpointAttempts {
 
     /// Whether there is another endpoint to try, without taking its permit.
     pub(super) fn has_next(&self, now: Timestamp) -> bool {
-        self.others.as_slice().iter().any(|place| !place.breaker.is_open(now))
+        self.others.as_slice().iter().any(|candidate| !candidate.breaker.is_open(now))
     }
 
     /// Moves to the next endpoint that its breaker lets through, if there is one.
     pub(super) fn go_on(&mut self, now: Timestamp) -> bool {
-        let Some((permit, place)) = next(&mut self.others, now) else { return false };
-        (self.here, self.permit) = (place, Some(permit));
+        let Some((permit, candidate)) = next(&mut self.others, now) else { return false };
+        (self.here, self.permit) = (candidate, Some(permit));
         true
     }
 
@@ -102,8 +102,8 @@ impl EndpointAttempts {
 }
 
 /// The next endpoint that its breaker lets through, with the permit for a call there.
-fn next(places: &mut vec::IntoIter<Place>, now: Timestamp) -> Option<(Permit, Place)> {
-    places.find_map(|place| Some((place.breaker.allow(now)?, place)))
+fn next(candidates: &mut vec::IntoIter<Candidate>, now: Timestamp) -> Option<(Permit, Candidate)> {
+    candidates.find_map(|candidate| Some((candidate.breaker.allow(now)?, candidate)))
 }
 
 /// Reports the outcome of a call to the breaker that let it through.

@@ -53,13 +53,13 @@ pub struct Funded {
     routed: Arc<Routed>,
     model: Arc<Model>,
     step: StepId,
-    charge: PricingBasis,
+    pricing_basis: PricingBasis,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
     /// Set under a cap or a budget.
     reservation: Option<Reservation>,
     started_at: Timestamp,
-    input_print: OnceLock<i64>,
+    input_fingerprint: OnceLock<i64>,
 }
 
 impl Caller {
@@ -70,13 +70,13 @@ impl Caller {
 
     /// Refuses a model whose answers could not be counted against a cap or a budget.
     pub(crate) fn check_price(&self, model: &Model) -> Result<()> {
-        self.check_charge(model, PricingBasis::Tokens)
+        self.check_priced(model, PricingBasis::Tokens)
     }
 
     /// Refuses a model whose answers, charged by `charge`, could not be counted against a cap or a
     /// budget.
-    pub(super) fn check_charge(&self, model: &Model, charge: PricingBasis) -> Result<()> {
-        if self.is_bounded() && !charge.is_priced(model) {
+    pub(super) fn check_priced(&self, model: &Model, pricing_basis: PricingBasis) -> Result<()> {
+        if self.is_bounded() && !pricing_basis.is_priced(model) {
             return Err(Error::invalid(format!("Model has no price: {}", model.identifier)));
         }
         Ok(())
@@ -92,12 +92,12 @@ impl Gateway {
         held: Option<Reservation>,
     ) -> Result<Funded> {
         let caller = &routed.screened().context().caller;
-        let charge = routed.screened().charge();
-        caller.check_charge(model, charge)?;
+        let pricing_basis = routed.screened().pricing_basis();
+        caller.check_priced(model, pricing_basis)?;
         let prompt = routed.screened().prompt();
         // Under a cap or budget the bound goes upstream, so that it is a bound.
         let (max_output_tokens, reservation) = if caller.is_bounded() {
-            let cost_bound = CostBound::of(prompt, model, charge).beside(held.as_ref());
+            let cost_bound = CostBound::of(prompt, model, pricing_basis).beside(held.as_ref());
             let (bound, reservation) = self.reserve(caller, &cost_bound).await?;
             if let Some(held) = held {
                 reservation.take_in(&held);
@@ -110,12 +110,12 @@ impl Gateway {
             routed: routed.clone(),
             model: model.clone(),
             step: self.store.step_id().await?,
-            charge,
-            prices: charge.prices(model),
+            pricing_basis,
+            prices: pricing_basis.prices(model),
             max_output_tokens,
             reservation,
             started_at: self.clock.now(),
-            input_print: OnceLock::new(),
+            input_fingerprint: OnceLock::new(),
         })
     }
 
@@ -124,7 +124,7 @@ impl Gateway {
     pub(super) async fn fund_again(&self, funded: &Funded) -> bool {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
-        let cost_bound = CostBound::of(screened.prompt(), &funded.model, funded.charge)
+        let cost_bound = CostBound::of(screened.prompt(), &funded.model, funded.pricing_basis)
             .bounded(funded.max_output_tokens)
             .beside(Some(reservation));
         match self.reserve(&screened.context().caller, &cost_bound).await {
@@ -154,8 +154,8 @@ impl Funded {
         self.prices.as_ref()
     }
 
-    pub(crate) fn charge(&self) -> PricingBasis {
-        self.charge
+    pub(crate) fn pricing_basis(&self) -> PricingBasis {
+        self.pricing_basis
     }
 
     pub(crate) fn max_output_tokens(&self) -> Option<u64> {
@@ -177,22 +177,22 @@ impl Funded {
     /// Prepares the fields of the record that describe the prompt.
     pub(super) fn prepare_record(&self) {
         self.routing();
-        self.input_print();
+        self.input_fingerprint();
     }
 
     /// The classification of the prompt. Embeddings and images belong to no tier, so they have none.
     pub(super) fn routing(&self) -> Option<&Routing> {
-        self.charge.is_for_text().then(|| self.routed.routing())
+        self.pricing_basis.is_for_text().then(|| self.routed.routing())
     }
 
     /// The fingerprint of the request. None for images: they differ each time, so an equal request is
     /// no repetition.
-    pub(super) fn input_print(&self) -> Option<i64> {
+    pub(super) fn input_fingerprint(&self) -> Option<i64> {
         let screened = self.routed.screened();
         let key = &screened.context().caller.project.print_key;
         let found = || fingerprint::input(key, &self.model.identifier, screened.prompt());
-        let repeats = !matches!(self.charge, PricingBasis::Images(_));
-        repeats.then(|| *self.input_print.get_or_init(found))
+        let repeats = !matches!(self.pricing_basis, PricingBasis::Images(_));
+        repeats.then(|| *self.input_fingerprint.get_or_init(found))
     }
 
     /// Keeps at most `most` of the money that is set aside when this call has ended: it, or an
@@ -226,7 +226,7 @@ impl Funded {
             prompt_tokens: tokens::estimate(screened.length()),
             prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
             flat_cost: self
-                .charge
+                .pricing_basis
                 .cost_of_images(&self.model, screened.prompt())
                 .map(|cost| cost.0),
             started_at: self.started_at.0,

@@ -14,7 +14,7 @@ use crate::request_id;
 
 impl Gateway {
     /// Takes a funded call into flight: its start is written, now or while the call is open.
-    pub(super) async fn take_off(&self, funded: Funded) -> Result<InFlight> {
+    pub(super) async fn begin(&self, funded: Funded) -> Result<InFlight> {
         let writer = self.store.writer();
         let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
         let written =

@@ -255,7 +255,7 @@ impl Gateway {
         let step = Step {
             status: StepStatus::Failed,
             error: Some(format!("Model {model} was not called: its circuit is open")),
-            routing: screened.charge().is_for_text().then(|| routed.routing().clone()),
+            routing: screened.pricing_basis().is_for_text().then(|| routed.routing().clone()),
             security: screened.security().clone(),
             ..self.plain_step(context, StepKind::Run).await?
         };
@@ -356,9 +356,9 @@ fn call(
         cost_estimated: usage_cost.estimated,
         first_token: outcome.first_token,
         finish: outcome.finish,
-        input_print: funded.input_print(),
+        input_fingerprint: funded.input_fingerprint(),
         // An answer that only asks for tools has no text that could be repeated.
-        output_print: (funded.charge().is_for_text() && !outcome.text.is_empty())
+        output_fingerprint: (funded.pricing_basis().is_for_text() && !outcome.text.is_empty())
             .then(|| fingerprint::text(key, &outcome.text)),
         tools: tool_use(screened.prompt(), outcome.message.as_ref(), calls, key),
         shadow: false,
@@ -381,6 +381,6 @@ fn tool_use(
     Some(ToolUse {
         calls: u32::try_from(calls.len()).unwrap_or(u32::MAX),
         fidelity: grading::tool_fidelity(&declared, &called).unwrap_or(1.0),
-        prints: calls.iter().map(|call| fingerprint::tool(key, call)).collect(),
+        fingerprints: calls.iter().map(|call| fingerprint::tool(key, call)).collect(),
     })
 }

@@ -57,13 +57,13 @@ pub(super) struct CostBound<'p> {
 }
 
 impl<'p> CostBound<'p> {
-    pub(super) fn of(prompt: &'p Prompt, model: &Model, charge: PricingBasis) -> Self {
+    pub(super) fn of(prompt: &'p Prompt, model: &Model, pricing_basis: PricingBasis) -> Self {
         let (most, unread) = sizes(prompt);
         let requested = prompt.max_output_tokens;
         let prices = |prices| dearest(prices, model, prompt);
         Self {
-            prices: charge.prices(model).map(prices),
-            flat: charge.most_of_images(model, prompt, most),
+            prices: pricing_basis.prices(model).map(prices),
+            flat: pricing_basis.most_of_images(model, prompt, most),
             prompt: most,
             counted: Counted { prompt, unread, tokens: OnceLock::new() },
             choices: choices(prompt),

@@ -173,7 +173,7 @@ impl Screened {
     }
 
     /// The basis on which a call with it is charged.
-    pub(super) fn charge(&self) -> PricingBasis {
+    pub(super) fn pricing_basis(&self) -> PricingBasis {
         PricingBasis::of(self.context.api_endpoint, &self.prompt)
     }
 

@@ -22,10 +22,10 @@ pub(super) struct UsageCost {
 impl UsageCost {
     /// The usage and the cost of a call that ends now.
     pub(super) fn by(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> Self {
-        let charge = funded.charge();
+        let pricing_basis = funded.pricing_basis();
         let (usage, counted_here) = usage(funded, outcome, now);
-        let (cost, estimated) = match charge.image_price(funded.model()) {
-            Some(price) => images(charge, price, outcome),
+        let (cost, estimated) = match pricing_basis.image_price(funded.model()) {
+            Some(price) => images(pricing_basis, price, outcome),
             None => {
                 let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
                 (cost, counted_here)
@@ -38,10 +38,10 @@ impl UsageCost {
 
 /// The cost of images, and whether their number is a guess: a caller who hangs up does not stop
 /// them.
-fn images(charge: PricingBasis, price: Usd, outcome: &CallOutcome) -> (Usd, bool) {
+fn images(pricing_basis: PricingBasis, price: Usd, outcome: &CallOutcome) -> (Usd, bool) {
     match (outcome.images, outcome.status) {
         (None, StepStatus::Failed) => (Usd::ZERO, false),
-        (made, _) => (price.times(charge.images(made)), made.is_none()),
+        (made, _) => (price.times(pricing_basis.images(made)), made.is_none()),
     }
 }
 
@@ -54,7 +54,7 @@ fn broken_off(funded: &Funded, usage: &Usage, outcome: &CallOutcome) -> Usd {
         return Usd::ZERO;
     }
     let prompt = funded.routed().screened().prompt();
-    let images = funded.charge().cost_of_images(funded.model(), prompt);
+    let images = funded.pricing_basis().cost_of_images(funded.model(), prompt);
     let prompts = || Some(funded.prices()?.cost(&Usage::of_prompt(usage.prompt)));
     images.or_else(prompts).unwrap_or_default().times(outcome.broken_off)
 }
@@ -80,7 +80,7 @@ fn usage(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> (Usage, bool
         && outcome.beside == 0;
     let lacks_prompt = reported.open.prompt || reported.prompt == 0;
     // Embeddings have none.
-    let lacks_completion = funded.charge() != PricingBasis::Input
+    let lacks_completion = funded.pricing_basis() != PricingBasis::Input
         && (reported.open.completion || reported.completion == 0 && !is_filtered);
     if lacks_prompt || lacks_completion {
         let counted = counted(funded, outcome, now);
@@ -104,9 +104,9 @@ fn usage(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> (Usage, bool
 
 /// Tokens used, as they are counted here.
 fn counted(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> Usage {
-    let (charge, prompt) = (funded.charge(), funded.routed().screened().prompt());
-    let images = charge.images(outcome.images);
-    let mut usage = charge.count(funded.model(), prompt, &outcome.text, images);
+    let (pricing_basis, prompt) = (funded.pricing_basis(), funded.routed().screened().prompt());
+    let images = pricing_basis.images(outcome.images);
+    let mut usage = pricing_basis.count(funded.model(), prompt, &outcome.text, images);
     usage.completion += tokens::estimate(outcome.beside);
     if let Some(called_at) = outcome.unseen_since {
         usage.completion += funded.written_within(now.since(called_at));

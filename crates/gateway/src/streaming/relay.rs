@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::metric_labels;
-use crate::pipeline::call::{meaning, neutral};
+use crate::pipeline::call::{failure_text, to_gateway_error};
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
 use crate::safety::answer_strings;
@@ -111,7 +111,7 @@ impl Relay {
                 Some(Ok(events)) => {
                     let outcome = events
                         .into_iter()
-                        .try_for_each(|event| self.record_reply(event, &mut pieces));
+                        .try_for_each(|event| self.note_event(event, &mut pieces));
                     self.note_left();
                     if let Err(too_many) = outcome {
                         self.upstream = None;
@@ -124,7 +124,7 @@ impl Relay {
                     if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
                         flight.outcome.note_usage(used);
                     }
-                    return Some(self.broken(neutral(&error), meaning(&error)).await);
+                    return Some(self.broken(failure_text(&error), to_gateway_error(&error)).await);
                 }
                 None => {
                     // The pieces passed on leave before the work at the end.
@@ -155,11 +155,11 @@ impl Relay {
         if let Poll::Ready(Some(Ok(events))) = upstream.poll_next(&mut nobody) {
             let mut unsent = Vec::new();
             // Events beyond the bounds are not judged, and do not leave either.
-            let _ = events.into_iter().try_for_each(|event| self.record_reply(event, &mut unsent));
+            let _ = events.into_iter().try_for_each(|event| self.note_event(event, &mut unsent));
         }
     }
 
-    fn record_reply(
+    fn note_event(
         &mut self,
         event: StreamEvent,
         pieces: &mut Vec<Piece>,

@@ -86,8 +86,8 @@ fn no_cost_rule_without_a_price_to_compare_with() {
 
 #[test]
 fn repeats_count_whole_and_a_third_is_a_loop() {
-    let calls = |prints: &[i64]| -> Vec<Step> {
-        let numbered = (1..).zip(prints);
+    let calls = |fingerprints: &[i64]| -> Vec<Step> {
+        let numbered = (1..).zip(fingerprints);
         numbered.map(|(id, &print)| run(id, "small", 100, 10, print)).collect()
     };
     let cases = [
@@ -98,13 +98,16 @@ fn repeats_count_whole_and_a_third_is_a_loop() {
         (vec![1, 2, 3, 4, 5, 6, 7, 8, 8, 7], "CBA"),
         (vec![1, 2, 3, 4, 5, 6, 7, 8, 8, 8], "FBA"),
     ];
-    for (prints, expected) in cases {
-        assert_eq!(letters(&calls(&prints)), expected, "{prints:?}");
+    for (fingerprints, expected) in cases {
+        assert_eq!(letters(&calls(&fingerprints)), expected, "{fingerprints:?}");
     }
     // The same input on another model is no repetition, nor is a call without a fingerprint.
     assert_eq!(letters(&[run(1, "small", 100, 10, 1), run(2, "other", 100, 10, 1)]), "AAA");
     let mut nameless = calls(&[1, 1]);
-    nameless.iter_mut().filter_map(|s| s.call.as_mut()).for_each(|call| call.input_print = None);
+    nameless
+        .iter_mut()
+        .filter_map(|s| s.call.as_mut())
+        .for_each(|call| call.input_fingerprint = None);
     assert_eq!(letters(&nameless), "AAA");
 }
 
@@ -280,7 +283,7 @@ proptest! {
         let call = wasted.call.as_mut().unwrap();
         call.cost = Usd(cost + 1);
         if fails {
-            call.input_print = None;
+            call.input_fingerprint = None;
             wasted.status = StepStatus::Failed;
         }
         let after = graded(&[steps, vec![wasted]].concat()).grades;

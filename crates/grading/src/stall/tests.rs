@@ -6,12 +6,12 @@ use super::*;
 use crate::testing::{agent, run};
 
 /// Runs that each ask for a tool, distinguished by these fingerprints.
-fn calls(prints: &[i64]) -> Vec<Step> {
-    let numbered = (1..).zip(prints);
+fn calls(fingerprints: &[i64]) -> Vec<Step> {
+    let numbered = (1..).zip(fingerprints);
     let steps = numbered.map(|(id, &print)| {
         let mut step = run(id, "small", 10, 100, id);
         if let Some(call) = &mut step.call {
-            call.tools = Some(ToolUse { calls: 1, fidelity: 1.0, prints: vec![print] });
+            call.tools = Some(ToolUse { calls: 1, fidelity: 1.0, fingerprints: vec![print] });
         }
         step
     });
@@ -37,10 +37,10 @@ fn the_fourth_identical_call_is_a_stall() {
 
 #[test]
 fn a_call_counts_beside_whatever_else_is_asked_in_its_round() {
-    let round = |prints: &[i64]| {
+    let round = |fingerprints: &[i64]| {
         let mut step = calls(&[0]).remove(0);
         let tools = step.call.as_mut().unwrap().tools.as_mut().unwrap();
-        tools.prints = prints.to_vec();
+        tools.fingerprints = fingerprints.to_vec();
         step
     };
     assert!(probability(&[round(&[7, 7, 7, 7])], None) > 0.7);
@@ -54,7 +54,7 @@ fn depth_with_repetition_is_a_stall() {
     let repeating = |rounds| {
         let mut steps = agent(rounds);
         for step in steps.iter_mut().filter(|s| s.kind == StepKind::Run).take(2) {
-            let tools = ToolUse { calls: 1, fidelity: 1.0, prints: vec![1] };
+            let tools = ToolUse { calls: 1, fidelity: 1.0, fingerprints: vec![1] };
             step.call.as_mut().unwrap().tools = Some(tools);
         }
         probability(&steps, None)
@@ -78,9 +78,9 @@ fn growing_latency_and_idle_time_are_signs() {
 
 proptest! {
     #[test]
-    fn one_more_identical_call_never_lowers_it(prints in proptest::collection::vec(0..4i64, 1..12)) {
-        let before = probability(&calls(&prints), Some(100.0));
-        let after = probability(&calls(&[&prints[..], &prints[..1]].concat()), Some(100.0));
+    fn one_more_identical_call_never_lowers_it(fingerprints in proptest::collection::vec(0..4i64, 1..12)) {
+        let before = probability(&calls(&fingerprints), Some(100.0));
+        let after = probability(&calls(&[&fingerprints[..], &fingerprints[..1]].concat()), Some(100.0));
         prop_assert!((0.0..=1.0).contains(&after));
         prop_assert!(after >= before - 1e-12);
     }

@@ -26,7 +26,7 @@ row! {
         key_id: Option<i64>,
         kind: Text,
         parent_step_id: Option<i64>,
-        door: Text,
+        api_endpoint: Text,
         status: Text,
         reason: Option<Text>,
         error: Option<Text>,
@@ -64,11 +64,11 @@ row! {
         cost_estimated: Option<bool>,
         first_token: Option<i64>,
         finish_reason: Option<Text>,
-        input_print: Option<i64>,
-        output_print: Option<i64>,
+        input_fingerprint: Option<i64>,
+        output_fingerprint: Option<i64>,
         tool_calls: Option<i64>,
         tool_fidelity: Option<f64>,
-        tool_prints: Option<Text>,
+        tool_fingerprints: Option<Text>,
         shadow: Option<bool>,
         user_rating: Option<f64>,
     }
@@ -104,7 +104,7 @@ impl<'a> StepRow<Cow<'a, str>> {
             key_id: step.key.map(KeyId::to_i64),
             kind: step.kind.as_str().into(),
             parent_step_id: step.parent.map(|parent| parent.0),
-            door: step.api_endpoint.as_str().into(),
+            api_endpoint: step.api_endpoint.as_str().into(),
             status: step.status.as_str().into(),
             reason: step.reason.as_deref().map(text),
             error: step.error.as_deref().map(text),
@@ -142,11 +142,12 @@ impl<'a> StepRow<Cow<'a, str>> {
             cost_estimated: call.map(|call| call.cost_estimated),
             first_token: call.and_then(|call| call.first_token),
             finish_reason: call.and_then(|call| call.finish).map(|finish| finish.as_str().into()),
-            input_print: call.and_then(|call| call.input_print),
-            output_print: call.and_then(|call| call.output_print),
+            input_fingerprint: call.and_then(|call| call.input_fingerprint),
+            output_fingerprint: call.and_then(|call| call.output_fingerprint),
             tool_calls: tools.map(|tools| tools.calls.into()),
             tool_fidelity: tools.map(|tools| tools.fidelity),
-            tool_prints: tools.map(|tools| Value::from(tools.prints.clone()).to_string().into()),
+            tool_fingerprints: tools
+                .map(|tools| Value::from(tools.fingerprints.clone()).to_string().into()),
             shadow: call.map(|call| call.shadow),
             user_rating: step.user_rating,
         })
@@ -177,7 +178,7 @@ impl StepRow<String> {
             key: self.key_id.map(KeyId::from_i64),
             kind: word(StepKind::parse, &self.kind)?,
             parent: self.parent_step_id.map(StepId),
-            api_endpoint: word(ApiEndpoint::parse, &self.door)?,
+            api_endpoint: word(ApiEndpoint::parse, &self.api_endpoint)?,
             status: word(StepStatus::parse, &self.status)?,
             reason: self.reason.clone(),
             error: self.error.clone(),
@@ -256,13 +257,13 @@ impl StepRow<String> {
                 .as_deref()
                 .map(|f| word(FinishReason::parse, f))
                 .transpose()?,
-            input_print: self.input_print,
-            output_print: self.output_print,
+            input_fingerprint: self.input_fingerprint,
+            output_fingerprint: self.output_fingerprint,
             tools: self.tool_calls.map(|calls| ToolUse {
                 calls: u32::try_from(calls).unwrap_or(u32::MAX),
                 fidelity: self.tool_fidelity.unwrap_or(1.0),
-                prints: self
-                    .tool_prints
+                fingerprints: self
+                    .tool_fingerprints
                     .and_then(|prints| serde_json::from_str(&prints).ok())
                     .unwrap_or_default(),
             }),

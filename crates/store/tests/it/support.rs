@@ -161,11 +161,8 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
             findings: Some(serde_json::json!([{"type": "EMAIL"}])),
         },
         call: Some(Call {
-            model: "m".to_owned(),
-            provider: Provider::Openai,
             upstream_model: Some("m-2026".to_owned()),
             infrastructure: "private".to_owned(),
-            is_public: false,
             attempts: 2,
             usage,
             prices: Some(prices),
@@ -173,10 +170,9 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
             cost_estimated: true,
             first_token: Some(900),
             finish: Some(domain::step::FinishReason::Length),
-            input_print: Some(-5),
-            output_print: Some(6),
-            tools: None,
-            shadow: false,
+            input_fingerprint: Some(-5),
+            output_fingerprint: Some(6),
+            ..Call::of("m".to_owned(), Provider::Openai)
         }),
         user_rating: Some(0.5),
     }

@@ -100,6 +100,6 @@ proptest! {
         ]});
         let asked = request::parse(serde_json::from_value(body).unwrap(), None).unwrap();
         prop_assert_eq!(&asked.request.prompt.messages[1], &speech.message());
-        prop_assert!(asked.left_out.is_empty());
+        prop_assert!(asked.dropped.is_empty());
     }
 }

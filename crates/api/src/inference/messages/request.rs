@@ -169,7 +169,7 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
         request,
         streams: body.stream.unwrap_or(false),
         names: Some(MessageNames { list: "messages", beside: "system", sources }),
-        left_out: reader.left_out.into_iter().map(str::to_owned).collect(),
+        dropped: reader.dropped.into_iter().map(str::to_owned).collect(),
         options: (),
     })
 }
@@ -187,14 +187,14 @@ fn unsupported(name: &str) -> Failure {
 /// Reads the conversation, and records what has no canonical form.
 #[derive(Default)]
 struct Reader {
-    left_out: BTreeSet<&'static str>,
+    dropped: BTreeSet<&'static str>,
     states: States,
 }
 
 impl Reader {
     fn leave_out(&mut self, name: &'static str, value: &Value) {
         if !value.is_null() {
-            self.left_out.insert(name);
+            self.dropped.insert(name);
         }
     }
 
@@ -329,7 +329,7 @@ impl Reader {
         match self.states.of(&token) {
             Some(found) => *state = Some(found),
             None => {
-                self.left_out.insert("thinking");
+                self.dropped.insert("thinking");
             }
         }
     }

@@ -43,7 +43,7 @@ fn clients_are_told_to_go_on_without_a_thread() {
 
 #[test]
 fn parameters_have_their_canonical_names() {
-    let super::ParsedRequest { request, left_out, .. } = asked(json!({
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({
         "model": "m", "trace_id": "t", "temperature": 0.30, "top_p": 1, "top_k": 5,
         "stop_sequences": ["END"], "metadata": {"user_id": "u"}, "service_tier": "auto",
         "thinking": {"type": "enabled", "budget_tokens": 1024},
@@ -71,15 +71,15 @@ fn parameters_have_their_canonical_names() {
             ],
         })
     );
-    assert_eq!(left_out, ["service_tier"]);
+    assert_eq!(dropped, ["service_tier"]);
     for (choice, canonical) in [("auto", "auto"), ("any", "required"), ("none", "none")] {
         let super::ParsedRequest { request, .. } = asked(json!({"tool_choice": {"type": choice}}));
         assert_eq!(request.prompt.params["tool_choice"], canonical);
         assert!(!request.prompt.params.contains_key("parallel_tool_calls"));
     }
-    let super::ParsedRequest { request, left_out, .. } =
+    let super::ParsedRequest { request, dropped, .. } =
         asked(json!({"thinking": {"type": "disabled"}, "model": ""}));
-    assert!(request.prompt.params.is_empty() && request.model.is_none() && left_out.is_empty());
+    assert!(request.prompt.params.is_empty() && request.model.is_none() && dropped.is_empty());
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn what_was_said_has_its_canonical_form() {
 fn breakpoints_of_the_cache_stay_where_they_are() {
     let five = json!({"type": "ephemeral"});
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
-    let super::ParsedRequest { request, left_out, .. } = asked(json!({
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({
         "cache_control": {"type": "ephemeral", "ttl": "5m"},
         "system": [{"type": "text", "text": "a", "cache_control": hour}],
         "messages": [
@@ -146,12 +146,12 @@ fn breakpoints_of_the_cache_stay_where_they_are() {
         ])
     );
     assert_eq!(request.prompt.params["cache_breakpoint"], "5m");
-    assert!(left_out.is_empty());
+    assert!(dropped.is_empty());
     // An unknown kind is a hint that is lost.
     let odd = json!([{"type": "text", "text": "a", "cache_control": {"type": "eternal"}}]);
-    let super::ParsedRequest { request, left_out, .. } = asked(json!({"system": odd}));
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({"system": odd}));
     assert!(request.prompt.messages[0].extra.is_empty());
-    assert_eq!(left_out, ["cache_control"]);
+    assert_eq!(dropped, ["cache_control"]);
 }
 
 #[test]
@@ -173,29 +173,29 @@ fn every_message_says_what_it_was_made_from() {
 
 #[test]
 fn thinking_of_others_is_left_out() {
-    let super::ParsedRequest { request, left_out, .. } =
+    let super::ParsedRequest { request, dropped, .. } =
         asked(json!({"messages": [{"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="},
             {"type": "redacted_thinking", "data": "{\"no\": \"state\"}"},
         ]}]}));
     assert_eq!(request.prompt.messages[0].body, Body::Empty);
     assert!(request.prompt.messages[0].extra.is_empty());
-    assert_eq!(left_out, ["thinking"]);
+    assert_eq!(dropped, ["thinking"]);
 }
 
 #[test]
 fn what_only_helps_a_model_is_left_out() {
     let tools = json!([{"name": "f", "input_examples": [{}], "eager_input_streaming": true,
         "allowed_callers": ["direct"], "defer_loading": false}]);
-    let super::ParsedRequest { request, left_out, .. } = asked(json!({"tools": tools}));
-    assert_eq!(left_out, ["eager_input_streaming", "input_examples"]);
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({"tools": tools}));
+    assert_eq!(dropped, ["eager_input_streaming", "input_examples"]);
     assert_eq!(request.prompt.params["tools"][0]["function"], json!({"name": "f"}));
 }
 
 #[test]
 fn what_clients_send_back_of_an_answer_is_no_fault() {
     let image = json!({"type": "url", "url": "https://a.example/b.png"});
-    let super::ParsedRequest { request, left_out, .. } = asked(json!({"messages": [
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({"messages": [
         {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": ""},
             {"type": "text", "text": "I look.", "citations": null, "parsed_output": {"a": 1}},
@@ -209,7 +209,7 @@ fn what_clients_send_back_of_an_answer_is_no_fault() {
         {"role": "system", "content": "Go on.", "clear_at": "never"},
     ]}));
     assert_eq!(request.prompt.messages.len(), 4);
-    assert_eq!(left_out, ["clear_at", "toolset_name", "transformations"]);
+    assert_eq!(dropped, ["clear_at", "toolset_name", "transformations"]);
 }
 
 #[test]

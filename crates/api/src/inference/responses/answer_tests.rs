@@ -67,6 +67,6 @@ proptest! {
         let body = serde_json::from_value(json!({"input": answer["output"]})).unwrap();
         let asked = request::parse(body, None).unwrap();
         prop_assert_eq!(asked.request.prompt.messages, [speech.message()]);
-        prop_assert!(asked.left_out.is_empty());
+        prop_assert!(asked.dropped.is_empty());
     }
 }

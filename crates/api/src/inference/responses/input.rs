@@ -33,7 +33,7 @@ pub struct Input {
     images: Vec<Value>,
     /// The index of the item that they came with.
     images_at: Option<usize>,
-    left_out: BTreeSet<&'static str>,
+    dropped: BTreeSet<&'static str>,
     states: States,
 }
 
@@ -46,7 +46,7 @@ pub struct Conversation {
     /// item.
     pub sources: Vec<Option<usize>>,
     /// The names of the parameters that were left out.
-    pub left_out: Vec<String>,
+    pub dropped: Vec<String>,
 }
 
 /// A message of the model.
@@ -90,10 +90,7 @@ impl Input {
     pub fn finish(mut self) -> Conversation {
         self.end_turn();
         self.show_images();
-        Conversation {
-            left_out: self.left_out.into_iter().map(str::to_owned).collect(),
-            ..self.read
-        }
+        Conversation { dropped: self.dropped.into_iter().map(str::to_owned).collect(), ..self.read }
     }
 
     fn item(&mut self, mut item: Node) -> Result<()> {
@@ -132,7 +129,7 @@ impl Input {
         let state = token.as_deref().and_then(|token| self.states.of(token));
         // Our own items have the state in an item of its own, or the provider requires none back.
         if state.is_none() && (token.is_some() || !is_own) {
-            self.left_out.insert("reasoning");
+            self.dropped.insert("reasoning");
         }
         self.state = state.or(self.state.take());
         item.pass_over(&["summary", "content"]);
@@ -150,7 +147,7 @@ impl Input {
     /// Takes a hint that is lost.
     fn lose(&mut self, node: &mut Node, name: &'static str) {
         if node.take(name).is_some() {
-            self.left_out.insert(name);
+            self.dropped.insert(name);
         }
     }
 

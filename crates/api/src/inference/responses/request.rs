@@ -96,7 +96,7 @@ pub fn parse(
         input.add(plain(Role::System, vec![text_part(instructions)]));
     }
     input.read(body.input)?;
-    let Conversation { messages, sources, mut left_out } = input.finish();
+    let Conversation { messages, sources, mut dropped } = input.finish();
     if messages.is_empty() {
         return Err(invalid("input must not be empty"));
     }
@@ -122,7 +122,7 @@ pub fn parse(
         set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
         for known in ["summary", "generate_summary"] {
             if reasoning.take(known).is_some() {
-                left_out.push(reasoning.path(known));
+                dropped.push(reasoning.path(known));
             }
         }
         reasoning.idle("mode", &"standard".into())?;
@@ -148,7 +148,7 @@ pub fn parse(
         request,
         streams: body.stream.unwrap_or(false),
         names: Some(MessageNames { list: "input", beside: "instructions", sources }),
-        left_out,
+        dropped,
         options: echo,
     })
 }

@@ -57,7 +57,7 @@ fn parameters_have_their_canonical_names() {
                 {"name": "f", "parameters": {"type": "object"}}}],
         })
     );
-    assert_eq!(asked.left_out, ["reasoning.summary"]);
+    assert_eq!(asked.dropped, ["reasoning.summary"]);
     let echo = Value::Object(asked.options);
     assert_eq!(echo["reasoning"], json!({"effort": "low", "summary": null}));
     assert_eq!(echo["metadata"], json!({"a": "b"}));
@@ -120,14 +120,14 @@ fn reasoning_of_others_is_left_out() {
         {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAAB"},
         {"role": "assistant", "content": "a"},
     ]}));
-    assert_eq!(asked.left_out, ["reasoning"]);
+    assert_eq!(asked.dropped, ["reasoning"]);
     assert!(asked.request.prompt.messages[0].extra.is_empty());
     // An item of ours without state holds nothing that a provider requires back.
     for (id, is_ours) in [("rs_68af", false), ("rs_x_1", false), ("rs_7_0", true)] {
         let reasoning = json!({"type": "reasoning", "id": id, "encrypted_content": null,
             "summary": [{"type": "summary_text", "text": "Hm."}]});
         let asked = self::asked(json!({"input": [reasoning, {"role": "user", "content": "?"}]}));
-        assert_eq!(asked.left_out.is_empty(), is_ours, "{id}");
+        assert_eq!(asked.dropped.is_empty(), is_ours, "{id}");
     }
 }
 
@@ -146,7 +146,7 @@ fn what_clients_send_back_of_an_answer_is_no_fault() {
                 "prompt_cache_breakpoint": breakpoint}]},
     ]}));
     assert_eq!(asked.request.prompt.messages.len(), 2);
-    assert_eq!(asked.left_out, ["namespace", "prompt_cache_breakpoint"]);
+    assert_eq!(asked.dropped, ["namespace", "prompt_cache_breakpoint"]);
 }
 
 #[test]
