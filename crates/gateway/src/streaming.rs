@@ -11,6 +11,7 @@ mod string_filter;
 
 use checks::Placeholders;
 use domain::step::ApiEndpoint;
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
@@ -27,17 +28,19 @@ use string_filter::Judging;
 
 impl Gateway {
     /// Executes and streams the answer.
-    pub async fn execute_stream(
-        &self,
-        caller: &Caller,
-        trace_id: &str,
+    pub fn execute_stream<'a>(
+        &'a self,
+        caller: &'a Caller,
+        trace_id: &'a str,
         input: String,
-    ) -> Result<Streamed> {
-        let context = self.request_context(caller, trace_id, None, ApiEndpoint::Stream).await?;
-        match self.route(context, Prompt::question(input)).await? {
-            Ok(routed) => self.relay(*routed).await,
-            Err(refusal) => Ok(Streamed::Blocked(refusal)),
-        }
+    ) -> BoxFuture<'a, Result<Streamed>> {
+        Box::pin(async move {
+            let context = self.request_context(caller, trace_id, None, ApiEndpoint::Stream).await?;
+            match self.route(context, Prompt::question(input)).await? {
+                Ok(routed) => self.relay(*routed).await,
+                Err(refusal) => Ok(Streamed::Blocked(refusal)),
+            }
+        })
     }
 
     /// Calls a model and relays its answer.

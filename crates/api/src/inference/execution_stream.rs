@@ -54,8 +54,7 @@ pub async fn no_head() -> Response {
 }
 
 async fn stream(app: &App, caller: &gateway::Caller, request: StreamRequest) -> Result<Response> {
-    let streamed =
-        Box::pin(app.gateway.execute_stream(caller, &request.trace_id, request.input)).await?;
+    let streamed = app.gateway.execute_stream(caller, &request.trace_id, request.input).await?;
     let style = Style { with_role: false, with_usage: false };
     Ok(sse::respond(streamed, style, app.gateway.now()))
 }

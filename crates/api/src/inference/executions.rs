@@ -153,7 +153,7 @@ pub async fn create(
         results,
         parent: request.parent_step_id,
     };
-    Ok(Json(Box::pin(app.gateway.execute(&caller, request)).await?.into()))
+    Ok(Json(app.gateway.execute(&caller, request).await?.into()))
 }
 
 /// The prompt to run, and its model.
@@ -179,6 +179,6 @@ pub async fn run(
     FlatBody(request): FlatBody<RunRequest>,
 ) -> Result<Json<OutcomeBody>> {
     let RunRequest { trace_id, model, input, parent_step_id: parent } = request;
-    let done = Box::pin(app.gateway.run(&caller, &trace_id, &model, input, parent)).await?;
+    let done = app.gateway.run(&caller, &trace_id, &model, input, parent).await?;
     Ok(Json(done.into()))
 }

@@ -77,7 +77,7 @@ pub(crate) async fn answer<F: Format>(
     };
     // Boxed, both: the layers around a handler move its future several times.
     let (trace, response) = if streams {
-        let streamed = Box::pin(app.gateway.chat_stream(caller, request)).await.map_err(failed)?;
+        let streamed = app.gateway.chat_stream(caller, request).await.map_err(failed)?;
         let (trace, events) = match streamed {
             Streamed::Pieces(mut started, pieces) => {
                 dropped.append(&mut started.dropped);
@@ -89,7 +89,7 @@ pub(crate) async fn answer<F: Format>(
         };
         (trace, sse::events(events))
     } else {
-        match Box::pin(app.gateway.chat(caller, request)).await.map_err(failed)? {
+        match app.gateway.chat(caller, request).await.map_err(failed)? {
             ChatAnswer::Reply(mut reply) => {
                 dropped.append(&mut reply.dropped);
                 (reply.trace, F::write_answer(*reply, options))

@@ -3,6 +3,7 @@
 use domain::ids::{StepId, TraceId};
 use domain::step::{ApiEndpoint, Step, StepKind};
 use domain::time::Timestamp;
+use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 
 use crate::error::Result;
@@ -26,31 +27,33 @@ pub struct LogResult {
 
 impl Gateway {
     /// Records a note. Completed traces take notes too: feedback comes late, and a rating regrades.
-    pub async fn log(
-        &self,
-        caller: &Caller,
-        trace_id: &str,
-        output: &RawValue,
+    pub fn log<'a>(
+        &'a self,
+        caller: &'a Caller,
+        trace_id: &'a str,
+        output: &'a RawValue,
         parent: Option<i64>,
-    ) -> Result<LogResult> {
-        caller.project.check_active()?;
-        let trace = self.find_trace(caller, trace_id).await?;
-        let parent = self.find_parent(&trace, parent).await?;
-        let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);
-        let context =
-            RequestContext { caller, trace, parent, api_endpoint, auto_trace: None, mcp: None };
-        let step = Step {
-            user_rating: grading::user_rating(output.get()),
-            ..self.plain_step(&context, StepKind::Log).await?
-        };
-        let result = LogResult {
-            step: step.id,
-            trace: context.trace.id(),
-            parent: step.parent,
-            created_at: step.started_at,
-        };
-        self.record_plain(&context, step, None, Output::Json(output)).await?;
-        Ok(result)
+    ) -> BoxFuture<'a, Result<LogResult>> {
+        Box::pin(async move {
+            caller.project.check_active()?;
+            let trace = self.find_trace(caller, trace_id).await?;
+            let parent = self.find_parent(&trace, parent).await?;
+            let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);
+            let context =
+                RequestContext { caller, trace, parent, api_endpoint, auto_trace: None, mcp: None };
+            let step = Step {
+                user_rating: grading::user_rating(output.get()),
+                ..self.plain_step(&context, StepKind::Log).await?
+            };
+            let result = LogResult {
+                step: step.id,
+                trace: context.trace.id(),
+                parent: step.parent,
+                created_at: step.started_at,
+            };
+            self.record_plain(&context, step, None, Output::Json(output)).await?;
+            Ok(result)
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use domain::conversation::Prompt;
 use domain::step::ApiEndpoint;
+use futures_util::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -41,36 +42,44 @@ pub enum Assisted {
 impl Gateway {
     /// Answers a turn. Personal data is treated as in executions if the turn is routed, and as in
     /// runs if the caller names the model.
-    pub async fn assist(&self, caller: &Caller, request: AssistantRequest) -> Result<Assisted> {
-        let AssistantRequest { trace_id, model, prompt, parent } = request;
-        let context =
-            self.request_context(caller, &trace_id, parent, ApiEndpoint::Assistants).await?;
-        let routed = match model {
-            None => {
-                let request = ScreeningRequest { prompt, pii: PiiRule::Route };
-                self.route_with(&context, request).await?
-            }
-            Some(model) => {
-                let request = ScreeningRequest { prompt, pii: PiiRule::Settings };
-                self.direct_with(&context, request, &model, Fallbacks::Yes).await?
-            }
-        };
-        let routed = match routed {
-            Ok(routed) => routed,
-            Err(refusal) => return Ok(Assisted::Blocked(refusal)),
-        };
-        let (flight, outcome) = self.call_and_judge(*routed).await?;
-        let recorded = flight.finish().await?;
-        Ok(match outcome {
-            Outcome::Text(done) => Assisted::Text {
-                done,
-                // Its project was deleted meanwhile.
-                turn: recorded.turn.ok_or_else(Error::trace_not_found)?,
-            },
-            Outcome::Blocked(refusal) => Assisted::Blocked(refusal),
-            Outcome::Tools { .. } => {
-                return Err(Error::Internal("tools were called that nobody offered".to_owned()));
-            }
+    pub fn assist<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: AssistantRequest,
+    ) -> BoxFuture<'a, Result<Assisted>> {
+        Box::pin(async move {
+            let AssistantRequest { trace_id, model, prompt, parent } = request;
+            let context =
+                self.request_context(caller, &trace_id, parent, ApiEndpoint::Assistants).await?;
+            let routed = match model {
+                None => {
+                    let request = ScreeningRequest { prompt, pii: PiiRule::Route };
+                    self.route_with(&context, request).await?
+                }
+                Some(model) => {
+                    let request = ScreeningRequest { prompt, pii: PiiRule::Settings };
+                    self.direct_with(&context, request, &model, Fallbacks::Yes).await?
+                }
+            };
+            let routed = match routed {
+                Ok(routed) => routed,
+                Err(refusal) => return Ok(Assisted::Blocked(refusal)),
+            };
+            let (flight, outcome) = self.call_and_judge(*routed).await?;
+            let recorded = flight.finish().await?;
+            Ok(match outcome {
+                Outcome::Text(done) => Assisted::Text {
+                    done,
+                    // Its project was deleted meanwhile.
+                    turn: recorded.turn.ok_or_else(Error::trace_not_found)?,
+                },
+                Outcome::Blocked(refusal) => Assisted::Blocked(refusal),
+                Outcome::Tools { .. } => {
+                    return Err(Error::Internal(
+                        "tools were called that nobody offered".to_owned(),
+                    ));
+                }
+            })
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Conversations, in whichever format they came: personal data redacted on the way out and put back
 //! on the way in.
 
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
 use domain::conversation::{Prompt, Reply};
@@ -106,55 +107,60 @@ impl From<Error> for Unanswered {
 
 impl Gateway {
     /// Answers a conversation.
-    pub async fn chat(
-        &self,
-        caller: &Caller,
+    pub fn chat<'a>(
+        &'a self,
+        caller: &'a Caller,
         mut request: ChatRequest,
-    ) -> std::result::Result<ChatAnswer, Unanswered> {
-        prepare(&mut request.prompt.params)?;
-        let context = self.chat_context(caller, &request).await?;
-        let auto_trace = context.auto_trace.clone();
-        let unanswered = unanswered(auto_trace.as_deref());
-        let answer = match self.chat_route(context, request.model.as_deref(), request.prompt).await
-        {
-            Ok(Ok(routed)) => {
-                self.chat_reply(*routed).await.map(|reply| ChatAnswer::Reply(Box::new(reply)))
+    ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
+        Box::pin(async move {
+            prepare(&mut request.prompt.params)?;
+            let context = self.chat_context(caller, &request).await?;
+            let auto_trace = context.auto_trace.clone();
+            let unanswered = unanswered(auto_trace.as_deref());
+            let answer =
+                match self.chat_route(context, request.model.as_deref(), request.prompt).await {
+                    Ok(Ok(routed)) => self
+                        .chat_reply(*routed)
+                        .await
+                        .map(|reply| ChatAnswer::Reply(Box::new(reply))),
+                    Ok(Err(refusal)) => Ok(ChatAnswer::Blocked(refusal)),
+                    Err(error) => Err(error),
+                };
+            if let Some(auto_trace) = &auto_trace {
+                Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
             }
-            Ok(Err(refusal)) => Ok(ChatAnswer::Blocked(refusal)),
-            Err(error) => Err(error),
-        };
-        if let Some(auto_trace) = &auto_trace {
-            Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
-        }
-        answer.map_err(unanswered)
+            answer.map_err(unanswered)
+        })
     }
 
     /// Answers a conversation in a stream.
-    pub async fn chat_stream(
-        &self,
-        caller: &Caller,
+    pub fn chat_stream<'a>(
+        &'a self,
+        caller: &'a Caller,
         mut request: ChatRequest,
-    ) -> std::result::Result<Streamed, Unanswered> {
-        prepare(&mut request.prompt.params)?;
-        let context = self.chat_context(caller, &request).await?;
-        let auto_trace = context.auto_trace.clone();
-        let unanswered = unanswered(auto_trace.as_deref());
-        let answer = match self.chat_route(context, request.model.as_deref(), request.prompt).await
-        {
-            Ok(Ok(routed)) => self.relay(*routed).await,
-            Ok(Err(refusal)) => Ok(Streamed::Blocked(refusal)),
-            Err(error) => Err(error),
-        };
-        match (answer, auto_trace) {
-            (Ok(Streamed::Pieces(started, pieces)), Some(auto_trace)) => {
-                Ok(Streamed::Pieces(started, completing(pieces, auto_trace)))
+    ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
+        Box::pin(async move {
+            prepare(&mut request.prompt.params)?;
+            let context = self.chat_context(caller, &request).await?;
+            let auto_trace = context.auto_trace.clone();
+            let unanswered = unanswered(auto_trace.as_deref());
+            let answer =
+                match self.chat_route(context, request.model.as_deref(), request.prompt).await {
+                    Ok(Ok(routed)) => self.relay(*routed).await,
+                    Ok(Err(refusal)) => Ok(Streamed::Blocked(refusal)),
+                    Err(error) => Err(error),
+                };
+            match (answer, auto_trace) {
+                (Ok(Streamed::Pieces(started, pieces)), Some(auto_trace)) => {
+                    Ok(Streamed::Pieces(started, completing(pieces, auto_trace)))
+                }
+                (answer, Some(auto_trace)) => {
+                    Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
+                    answer.map_err(unanswered)
+                }
+                (answer, None) => answer.map_err(unanswered),
             }
-            (answer, Some(auto_trace)) => {
-                Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
-                answer.map_err(unanswered)
-            }
-            (answer, None) => answer.map_err(unanswered),
-        }
+        })
     }
 
     /// The request context of a chat completion: on the caller's trace, or on one that is opened

@@ -4,6 +4,7 @@ use checks::{Finding, GiveUp, Part};
 use domain::ids::StepId;
 use domain::safety::{Category, Origin};
 use domain::step::{ApiEndpoint, Security, Step, StepKind};
+use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use crate::capacity::offload::offload_judging;
@@ -33,31 +34,40 @@ pub struct CheckResult {
 
 impl Gateway {
     /// Judges a text and records the verdict.
-    pub async fn check(&self, caller: &Caller, trace_id: &str, input: &str) -> Result<CheckResult> {
-        let context = self.request_context(caller, trace_id, None, ApiEndpoint::Checks).await?;
-        let step = self.plain_step(&context, StepKind::Check).await?;
-        let parts = [Part { origin: Origin::User, text: input }];
-        let policy = &caller.project.policy;
-        let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
-        let report = offload_judging(caller.share(), policy.effort(input.len()), judge).await?;
-        caller.project.note_slow(&report);
-        let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
-        let security = security(&report, &located);
-        let reason = report.block.as_ref().map(|block| block.reason.clone());
-        let entity =
-            |finding: &Finding| (finding.kind.clone().into_owned(), finding.start, finding.end);
-        let personal = report.findings.iter().filter(|finding| finding.category == Category::Pii);
-        let result = CheckResult {
-            allowed: reason.is_none(),
-            reason: reason.clone(),
-            step: step.id,
-            cause: cause(&report, &located),
-            entities: personal.map(entity).collect(),
-            security: security.clone(),
-        };
-        let step = Step { security, reason, finished_at: self.clock.now(), ..step };
-        let output = json!({"allowed": result.allowed});
-        self.record_plain(&context, step, Some(input), Output::Value(&output)).await?;
-        Ok(result)
+    pub fn check<'a>(
+        &'a self,
+        caller: &'a Caller,
+        trace_id: &'a str,
+        input: &'a str,
+    ) -> BoxFuture<'a, Result<CheckResult>> {
+        Box::pin(async move {
+            let context = self.request_context(caller, trace_id, None, ApiEndpoint::Checks).await?;
+            let step = self.plain_step(&context, StepKind::Check).await?;
+            let parts = [Part { origin: Origin::User, text: input }];
+            let policy = &caller.project.policy;
+            let judge =
+                |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
+            let report = offload_judging(caller.share(), policy.effort(input.len()), judge).await?;
+            caller.project.note_slow(&report);
+            let located: Vec<Located> = report.findings.iter().map(Located::in_text).collect();
+            let security = security(&report, &located);
+            let reason = report.block.as_ref().map(|block| block.reason.clone());
+            let entity =
+                |finding: &Finding| (finding.kind.clone().into_owned(), finding.start, finding.end);
+            let personal =
+                report.findings.iter().filter(|finding| finding.category == Category::Pii);
+            let result = CheckResult {
+                allowed: reason.is_none(),
+                reason: reason.clone(),
+                step: step.id,
+                cause: cause(&report, &located),
+                entities: personal.map(entity).collect(),
+                security: security.clone(),
+            };
+            let step = Step { security, reason, finished_at: self.clock.now(), ..step };
+            let output = json!({"allowed": result.allowed});
+            self.record_plain(&context, step, Some(input), Output::Value(&output)).await?;
+            Ok(result)
+        })
     }
 }

@@ -4,6 +4,7 @@ use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 use domain::usage::{Open, Usage};
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -52,49 +53,57 @@ pub enum Embeddings {
 
 impl Gateway {
     /// Checks texts, has them embedded, and records what it cost.
-    pub async fn embed(&self, caller: &Caller, request: EmbeddingRequest) -> Result<Embeddings> {
-        let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
-        check(&request)?;
-        let context =
-            self.request_context(caller, &request.trace_id, None, ApiEndpoint::Embeddings).await?;
-        let project = context.caller.project.clone();
-        let check_model = || {
-            let model = project.model(name)?;
-            providers::check_embeddings(model).map_err(|error| Error::invalid(error.to_string()))
-        };
-        // As with images: a default model that is not registered is not the caller's mistake, so
-        // the texts are judged first.
-        if request.model.is_some() {
+    pub fn embed<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: EmbeddingRequest,
+    ) -> BoxFuture<'a, Result<Embeddings>> {
+        Box::pin(async move {
+            let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
+            check(&request)?;
+            let context = self
+                .request_context(caller, &request.trace_id, None, ApiEndpoint::Embeddings)
+                .await?;
+            let project = context.caller.project.clone();
+            let check_model = || {
+                let model = project.model(name)?;
+                providers::check_embeddings(model)
+                    .map_err(|error| Error::invalid(error.to_string()))
+            };
+            // As with images: a default model that is not registered is not the caller's mistake, so
+            // the texts are judged first.
+            if request.model.is_some() {
+                check_model()?;
+            }
+            let screening = ScreeningRequest {
+                prompt: prompt(request.texts, request.dimensions),
+                pii: PiiRule::Settings,
+            };
+            let screened = match self.screened(&context, screening).await? {
+                Ok(screened) => screened,
+                Err(refusal) => return Ok(Embeddings::Blocked(refusal)),
+            };
+            let is_public = project.model(name).is_ok_and(|model| !model.is_private());
+            if let Some(reason) = leak(&screened, is_public) {
+                let category = if screened.leaks().secret { "secret" } else { "pii" };
+                let refused = screened.refused(reason.to_owned(), category, None);
+                return self.refuse(&context, refused).await.map(Embeddings::Blocked);
+            }
             check_model()?;
-        }
-        let screening = ScreeningRequest {
-            prompt: prompt(request.texts, request.dimensions),
-            pii: PiiRule::Settings,
-        };
-        let screened = match self.screened(&context, screening).await? {
-            Ok(screened) => screened,
-            Err(refusal) => return Ok(Embeddings::Blocked(refusal)),
-        };
-        let is_public = project.model(name).is_ok_and(|model| !model.is_private());
-        if let Some(reason) = leak(&screened, is_public) {
-            let category = if screened.leaks().secret { "secret" } else { "pii" };
-            let refused = screened.refused(reason.to_owned(), category, None);
-            return self.refuse(&context, refused).await.map(Embeddings::Blocked);
-        }
-        check_model()?;
-        let routed = screened.direct(name, Fallbacks::Yes)?;
-        let (mut flight, answer) = self.call_embed(routed).await?;
-        let outcome = &mut flight.outcome;
-        outcome.usage = answer.tokens.map(|tokens| {
-            let open = Open { prompt: answer.is_part, ..Open::default() };
-            Usage { open, ..Usage::of_prompt(tokens) }
-        });
-        outcome.upstream_model.clone_from(&answer.upstream_model);
-        outcome.message = Some(shape(&answer.vectors));
-        let funded = flight.funded()?;
-        let (model, step) = (funded.model().identifier.clone(), funded.step());
-        let tokens = flight.finish().await?.usage.prompt;
-        Ok(Embeddings::Vectors { tokens, model, step, vectors: answer.vectors })
+            let routed = screened.direct(name, Fallbacks::Yes)?;
+            let (mut flight, answer) = self.call_embed(routed).await?;
+            let outcome = &mut flight.outcome;
+            outcome.usage = answer.tokens.map(|tokens| {
+                let open = Open { prompt: answer.is_part, ..Open::default() };
+                Usage { open, ..Usage::of_prompt(tokens) }
+            });
+            outcome.upstream_model.clone_from(&answer.upstream_model);
+            outcome.message = Some(shape(&answer.vectors));
+            let funded = flight.funded()?;
+            let (model, step) = (funded.model().identifier.clone(), funded.step());
+            let tokens = flight.finish().await?.usage.prompt;
+            Ok(Embeddings::Vectors { tokens, model, step, vectors: answer.vectors })
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use domain::conversation::{Prompt, Reply};
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::error::Result;
@@ -61,40 +62,49 @@ pub enum Outcome {
 
 impl Gateway {
     /// Checks, routes, calls a model and records what it cost.
-    pub async fn execute(&self, caller: &Caller, request: ExecuteRequest) -> Result<Outcome> {
-        let tools = OfferedTools::read(request.tools, &caller.project)?;
-        let context = self
-            .request_context(caller, &request.trace_id, request.parent, ApiEndpoint::Executions)
-            .await?;
-        let (mut prompt, known) = match request.results {
-            None => (Prompt::question(request.input), None),
-            Some(results) => Box::pin(self.follow_up(&context, results)).await?,
-        };
-        // Tools of MCP servers are run here: the steps below once a round.
-        if let Some(round) = self.first_round(&context, tools, known, &mut prompt).await? {
-            return Box::pin(self.converse(context, round, prompt)).await;
-        }
-        match self.route(context, prompt).await? {
-            Ok(routed) => self.execute_routed(*routed).await,
-            Err(refusal) => Ok(Outcome::Blocked(refusal)),
-        }
+    pub fn execute<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: ExecuteRequest,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        Box::pin(async move {
+            let tools = OfferedTools::read(request.tools, &caller.project)?;
+            let context = self
+                .request_context(caller, &request.trace_id, request.parent, ApiEndpoint::Executions)
+                .await?;
+            let (mut prompt, known) = match request.results {
+                None => (Prompt::question(request.input), None),
+                Some(results) => Box::pin(self.follow_up(&context, results)).await?,
+            };
+            // Tools of MCP servers are run here: the steps below once a round.
+            if let Some(round) = self.first_round(&context, tools, known, &mut prompt).await? {
+                return Box::pin(self.converse(context, round, prompt)).await;
+            }
+            match self.route(context, prompt).await? {
+                Ok(routed) => self.execute_routed(*routed).await,
+                Err(refusal) => Ok(Outcome::Blocked(refusal)),
+            }
+        })
     }
 
     /// Calls the model that the caller names; checks and cost recording still apply.
-    pub async fn run(
-        &self,
-        caller: &Caller,
-        trace_id: &str,
-        model: &str,
+    pub fn run<'a>(
+        &'a self,
+        caller: &'a Caller,
+        trace_id: &'a str,
+        model: &'a str,
         input: String,
         parent: Option<i64>,
-    ) -> Result<Outcome> {
-        let context = self.request_context(caller, trace_id, parent, ApiEndpoint::Runs).await?;
-        let request = ScreeningRequest { prompt: Prompt::question(input), pii: PiiRule::Settings };
-        match self.direct_with(&context, request, model, Fallbacks::No).await? {
-            Ok(routed) => self.execute_routed(*routed).await,
-            Err(refusal) => Ok(Outcome::Blocked(refusal)),
-        }
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        Box::pin(async move {
+            let context = self.request_context(caller, trace_id, parent, ApiEndpoint::Runs).await?;
+            let request =
+                ScreeningRequest { prompt: Prompt::question(input), pii: PiiRule::Settings };
+            match self.direct_with(&context, request, model, Fallbacks::No).await? {
+                Ok(routed) => self.execute_routed(*routed).await,
+                Err(refusal) => Ok(Outcome::Blocked(refusal)),
+            }
+        })
     }
 
     /// Calls, judges the answer, records.

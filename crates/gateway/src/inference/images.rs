@@ -4,6 +4,7 @@ use checks::Violation;
 use domain::conversation::{Message, Prompt};
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
@@ -69,52 +70,58 @@ pub enum Images {
 
 impl Gateway {
     /// Checks a prompt, has images made, and records what they cost.
-    pub async fn generate_images(&self, caller: &Caller, request: ImageRequest) -> Result<Images> {
-        let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
-        let size = request.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
-        let count = request.count.unwrap_or(1);
-        check(&request.prompt, &size, request.quality.as_deref(), count)?;
-        let context =
-            self.request_context(caller, &request.trace_id, None, ApiEndpoint::Images).await?;
-        let project = context.caller.project.clone();
-        let check_model = || {
-            let model = project.model(name)?;
-            providers::check_images(model).map_err(|error| Error::invalid(error.to_string()))
-        };
-        // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.
-        // A default model that is not registered is not: the prompt is judged first.
-        if request.model.is_some() {
+    pub fn generate_images<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: ImageRequest,
+    ) -> BoxFuture<'a, Result<Images>> {
+        Box::pin(async move {
+            let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
+            let size = request.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
+            let count = request.count.unwrap_or(1);
+            check(&request.prompt, &size, request.quality.as_deref(), count)?;
+            let context =
+                self.request_context(caller, &request.trace_id, None, ApiEndpoint::Images).await?;
+            let project = context.caller.project.clone();
+            let check_model = || {
+                let model = project.model(name)?;
+                providers::check_images(model).map_err(|error| Error::invalid(error.to_string()))
+            };
+            // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.
+            // A default model that is not registered is not: the prompt is judged first.
+            if request.model.is_some() {
+                check_model()?;
+            }
+            let violations = project.blocked_terms.violations(&request.prompt);
+            let prompt = prompt(request.prompt, &size, request.quality, count);
+            let screening = ScreeningRequest { prompt, pii: PiiRule::Settings };
+            let screened = match self.screened(&context, screening).await? {
+                Ok(screened) => screened,
+                Err(refusal) => return Ok(Images::Blocked(refusal)),
+            };
+            if !violations.is_empty() {
+                let refused = screened.refused(BRAND.to_owned(), "policy", None);
+                let Refusal { step, .. } = self.refuse(&context, refused).await?;
+                return Ok(Images::Violates { error: BRAND, violations, step });
+            }
             check_model()?;
-        }
-        let violations = project.blocked_terms.violations(&request.prompt);
-        let prompt = prompt(request.prompt, &size, request.quality, count);
-        let screening = ScreeningRequest { prompt, pii: PiiRule::Settings };
-        let screened = match self.screened(&context, screening).await? {
-            Ok(screened) => screened,
-            Err(refusal) => return Ok(Images::Blocked(refusal)),
-        };
-        if !violations.is_empty() {
-            let refused = screened.refused(BRAND.to_owned(), "policy", None);
-            let Refusal { step, .. } = self.refuse(&context, refused).await?;
-            return Ok(Images::Violates { error: BRAND, violations, step });
-        }
-        check_model()?;
-        let routed = screened.direct(name, Fallbacks::Yes)?;
-        let (mut flight, answer) = self.call_image_generation(routed).await?;
-        let made = answer.urls.len() as u64;
-        let outcome = &mut flight.outcome;
-        outcome.usage = answer.usage;
-        outcome.upstream_model = answer.upstream_model;
-        outcome.images = Some(made);
-        outcome.message = Some(json!({"images": made, "size": size}));
-        let funded = flight.funded()?;
-        let done = Images::Urls {
-            model: funded.model().identifier.clone(),
-            step: funded.step(),
-            urls: answer.urls,
-        };
-        flight.finish().await?;
-        Ok(done)
+            let routed = screened.direct(name, Fallbacks::Yes)?;
+            let (mut flight, answer) = self.call_image_generation(routed).await?;
+            let made = answer.urls.len() as u64;
+            let outcome = &mut flight.outcome;
+            outcome.usage = answer.usage;
+            outcome.upstream_model = answer.upstream_model;
+            outcome.images = Some(made);
+            outcome.message = Some(json!({"images": made, "size": size}));
+            let funded = flight.funded()?;
+            let done = Images::Urls {
+                model: funded.model().identifier.clone(),
+                step: funded.step(),
+                urls: answer.urls,
+            };
+            flight.finish().await?;
+            Ok(done)
+        })
     }
 }
 

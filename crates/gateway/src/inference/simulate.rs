@@ -5,6 +5,7 @@ use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::safety::Origin;
 use domain::tier::Tier;
+use futures_util::future::BoxFuture;
 use routing::Shape;
 use serde_json::{Map, Value};
 
@@ -66,49 +67,60 @@ pub enum Simulated {
 
 impl Gateway {
     /// Reports the result of an execution with this text.
-    pub async fn simulate(&self, caller: &Caller, simulation: &Simulation) -> Result<Simulated> {
-        let project = &caller.project;
-        if simulation.project != project.id() {
-            return Err(Error::NotFound);
-        }
-        let parts = [Part { origin: Origin::User, text: &simulation.input }];
-        let shape = Shape { turns: 1, total_chars: simulation.input.len(), tools: 0 };
-        let policy = &project.policy;
-        let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
-        let report =
-            offload_judging(caller.share(), policy.effort(simulation.input.len()), judge).await?;
-        if let Some(block) = report.block {
-            return Ok(Simulated::Blocked { reason: block.reason });
-        }
-        let classify = || {
-            let routing = project.classify(&simulation.input, &shape);
-            (routing, tokens::count(&Prompt::question(simulation.input.clone()), "").prompt)
-        };
-        let (routing, prompt) = offload(caller.share(), simulation.input.len(), classify).await?;
-        let asks_secure =
-            asks_secure(simulation.metadata.as_ref().and_then(|m| m.get("sensitivity")));
-        let (routing, models) = project.route(routing, report.pii_detected(), false, asks_secure);
-        let tier = routing.classified;
-        let mut models = match models {
-            Ok(models) => models,
-            Err(unresolved) => {
-                return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
+    pub fn simulate<'a>(
+        &'a self,
+        caller: &'a Caller,
+        simulation: &'a Simulation,
+    ) -> BoxFuture<'a, Result<Simulated>> {
+        Box::pin(async move {
+            let project = &caller.project;
+            if simulation.project != project.id() {
+                return Err(Error::NotFound);
             }
-        };
-        // The path of an execution leaves out what the key's cap or the project's budget forbids.
-        let unpriced = models.iter().find_map(|model| caller.check_price(model).err());
-        models.retain(|model| caller.check_price(model).is_ok());
-        let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
-        let first = models.first().ok_or_else(none)?;
-        let completion = first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
-        Ok(Simulated::Resolved {
-            tier,
-            model: first.identifier.clone(),
-            estimated_cost: routing::estimate_cost(first, prompt, completion),
-            fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
-            risk_score: report.risk_score,
-            complexity: routing.complexity,
-            reasons: routing.reasons,
+            let parts = [Part { origin: Origin::User, text: &simulation.input }];
+            let shape = Shape { turns: 1, total_chars: simulation.input.len(), tools: 0 };
+            let policy = &project.policy;
+            let judge =
+                |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
+            let report =
+                offload_judging(caller.share(), policy.effort(simulation.input.len()), judge)
+                    .await?;
+            if let Some(block) = report.block {
+                return Ok(Simulated::Blocked { reason: block.reason });
+            }
+            let classify = || {
+                let routing = project.classify(&simulation.input, &shape);
+                (routing, tokens::count(&Prompt::question(simulation.input.clone()), "").prompt)
+            };
+            let (routing, prompt) =
+                offload(caller.share(), simulation.input.len(), classify).await?;
+            let asks_secure =
+                asks_secure(simulation.metadata.as_ref().and_then(|m| m.get("sensitivity")));
+            let (routing, models) =
+                project.route(routing, report.pii_detected(), false, asks_secure);
+            let tier = routing.classified;
+            let mut models = match models {
+                Ok(models) => models,
+                Err(unresolved) => {
+                    return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
+                }
+            };
+            // The path of an execution leaves out what the key's cap or the project's budget forbids.
+            let unpriced = models.iter().find_map(|model| caller.check_price(model).err());
+            models.retain(|model| caller.check_price(model).is_ok());
+            let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
+            let first = models.first().ok_or_else(none)?;
+            let completion =
+                first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
+            Ok(Simulated::Resolved {
+                tier,
+                model: first.identifier.clone(),
+                estimated_cost: routing::estimate_cost(first, prompt, completion),
+                fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
+                risk_score: report.risk_score,
+                complexity: routing.complexity,
+                reasons: routing.reasons,
+            })
         })
     }
 }
