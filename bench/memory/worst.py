@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Searches for the bodies that take most memory, and prints the worst ten.
 
-    bench/memory/worst.py target/dist/sluice [--megabytes 10] [--only NAME] [--markdown]
+    bench/memory/worst.py target/dist/sluice [--megabytes 10] [--only NAME] [--skip-search]
 
 Starts the gateway in a folder of its own, on loopback. Sends every shape of body below to every
 endpoint that takes one, one at a time, and reads from /proc how far the memory of the process rose
