@@ -94,7 +94,10 @@ fn what_is_spared_weighs_nothing_beside_others() {
         assert!(inspect(safety(), &[(own, &order)]).block.is_none(), "{own:?}");
         let secret = "Use AKIAQ3EGRVXT7ZLNB5PD for it";
         let report = inspect(Safety::default(), &[(own, ORDER), (own, secret)]);
-        assert_eq!(report.findings[report.block.unwrap().finding.unwrap()].category, Category::Secret);
+        assert_eq!(
+            report.findings[report.block.unwrap().finding.unwrap()].category,
+            Category::Secret
+        );
         // An attack of somebody else is none the weaker for it.
         let report = inspect(Safety::default(), &[(own, ORDER), (Origin::Tool, ORDER)]);
         let cause = &report.findings[report.block.as_ref().unwrap().finding.unwrap()];

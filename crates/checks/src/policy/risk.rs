@@ -34,7 +34,8 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     let suspected = |f: &Finding| f.category == Category::Injection && !noted(f);
     let wanted = |f: &Finding| acts(f) && (suspected(f) || f.category == Category::Policy);
     let passes = combined(&findings, wanted) > safety.block_threshold;
-    let counted = |f: &Finding| acts(f) && (f.category != Category::Injection || passes && !noted(f));
+    let counted =
+        |f: &Finding| acts(f) && (f.category != Category::Injection || passes && !noted(f));
     // Personal data adds what it weighs to what is certain.
     let certain = findings.iter().any(|f| counted(f) && f.score >= CERTAIN);
     let adds = |f: &Finding| counted(f) || (f.category == Category::Pii && certain);

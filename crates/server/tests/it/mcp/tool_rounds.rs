@@ -294,9 +294,8 @@ async fn what_a_server_says_of_its_tools_is_screened(backend: Backend) {
     .await;
     let mcp = json!({"allowed_servers": [stage.tools.url(), server.url()]});
     settings(&stage.owner, 1, json!({"mcp": mcp})).await;
-    let own = |name: &str| {
-        json!({"type": "function", "function": {"name": name, "description": ORDER}})
-    };
+    let own =
+        |name: &str| json!({"type": "function", "function": {"name": name, "description": ORDER}});
     let mut entry = stage.entry("never");
     let trace = stage.key.trace().await;
     let tools = json!({"tools": [own("weather"), entry.clone()]});

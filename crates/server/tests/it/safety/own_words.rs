@@ -43,9 +43,7 @@ fn own_places(words: &str) -> Vec<(&'static str, Value)> {
     let messages =
         |more: Value| with(json!({"model": "mock", "max_tokens": 50, "messages": hello}), more);
     let responses = |more: Value| with(json!({"model": "mock", "input": "Hello."}), more);
-    let said = |role: &str| {
-        json!({"messages": [{"role": role, "content": words}, {"role": "user", "content": "Hi."}]})
-    };
+    let said = |role: &str| json!({"messages": [{"role": role, "content": words}, {"role": "user", "content": "Hi."}]});
     let (described, explained) = (function(words, "What."), function("Starts.", words));
     vec![
         ("chat/completions", chat(json!({"tools": tools(described.clone())}))),
@@ -171,7 +169,8 @@ async fn a_project_may_block_them(backend: Backend) {
     let trial = with(trial, json!({"settings": {"injection": {"application": "flag"}}}));
     assert_eq!(owner.post(TRIAL, &trial).await.ok(200)["allowed"], true);
 
-    let bad = json!({"settings": {"safety": {"injection": {"application": "redact"}}}});
+    let bad =
+        json!({"project": {"settings": {"safety": {"injection": {"application": "redact"}}}}});
     let refused = owner.patch("/api/v1/projects/1", &bad).await;
     assert_eq!(refused.status, 422, "{}", refused.text);
     assert!(refused.text.contains("safety.injection.application"), "{}", refused.text);
@@ -180,13 +179,10 @@ async fn a_project_may_block_them(backend: Backend) {
 async fn secrets_and_personal_data_in_them_are_treated_as_anywhere(backend: Backend) {
     let (server, _, mock) = stage(&backend, json!({})).await;
     let key = server.key();
-    let tool = |description: &str| {
-        json!([{"name": "Task", "description": description, "input_schema": {"type": "object"}}])
-    };
+    let tool = |description: &str| json!([{"name": "Task", "description": description, "input_schema": {"type": "object"}}]);
     let said = json!([{"role": "user", "content": "Hello."}]);
-    let request = |more: Value| {
-        with(json!({"model": "mock", "max_tokens": 50, "messages": said}), more)
-    };
+    let request =
+        |more: Value| with(json!({"model": "mock", "max_tokens": 50, "messages": said}), more);
     let mail = format!("{} Sign as jane.doe@acme.org.", AGENTS[0]);
     for more in [json!({"system": mail}), json!({"tools": tool(&mail)})] {
         assert_eq!(step(&key, "messages", &request(more)).await["type"], "run");
